@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// Element types as a run-time value. Freestanding: host code and kernels of every target share it.
+#pragma once
+
+namespace tilewright {
+
+// The flavour of an 8-bit float is part of its type: OCP (e4m3, e5m2) and FNUZ never mix.
+enum class DType : unsigned char {
+  kNone = 0,  // an absent tensor
+  kF32,
+  kF16,
+  kBf16,
+  kF8E4M3,
+  kF8E5M2,
+  kF8E4M3Fnuz,
+  kF8E5M2Fnuz,
+  kI8,
+  kI4,       // two a byte, even index in the low nibble
+  kF4E2M1,   // two a byte, even index in the low nibble
+  kE8M0,     // a power-of-two scale
+  kI32,
+};
+
+inline constexpr int kDTypeCount = 13;
+
+// Names in the order of the enumerators; used by keys, tables, JSON and messages.
+inline constexpr const char* kDTypeNames[kDTypeCount] = {
+    "none", "f32", "f16", "bf16", "e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz", "i8", "i4", "e2m1", "e8m0", "i32"};
+
+inline constexpr int kDTypeBits[kDTypeCount] = {0, 32, 16, 16, 8, 8, 8, 8, 8, 4, 4, 8, 32};
+
+constexpr const char* const* enum_names(DType) { return kDTypeNames; }
+constexpr int enum_count(DType) { return kDTypeCount; }
+
+constexpr const char* dtype_name(DType dtype) { return kDTypeNames[static_cast<int>(dtype)]; }
+constexpr int dtype_bits(DType dtype) { return kDTypeBits[static_cast<int>(dtype)]; }
+
+}  // namespace tilewright

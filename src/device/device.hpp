@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+// A thing that runs kernels: loads artifacts, launches them, owns memory. CPU now; CUDA, HIP and the emulator follow the
+// same interface.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "arch/arch_spec.hpp"
+#include "tilewright/tensor_view.hpp"
+
+namespace tilewright {
+
+// What dispatch, cost models and tuned tables may know of a device. Constant for its life: choices stay pure.
+struct DeviceSpec {
+  DeviceId id;
+  const ArchSpec* arch = nullptr;         // best target
+  std::vector<const ArchSpec*> targets;   // arch first, then its bases: everything whose code runs here
+  std::string name;                       // marketing name
+  std::string part;                       // tuned tables' part
+  int units = 1;                          // cores or SMs or CUs in use
+  int64_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0;
+  double clock_ghz = 0;                   // nominal, 0 = unknown
+};
+
+// Measured limits; what a time is reported against.
+struct DeviceLimits {
+  struct Peak {
+    std::string mma;        // "fma_f32", "amx_bf16"
+    double gflops_unit = 0; // one unit busy
+    double gflops_all = 0;  // all units busy
+  };
+  double read_gbps_unit = 0, read_gbps_all = 0;
+  double copy_gbps_all = 0;
+  double launch_us = 0;     // an empty launch over all units
+  std::vector<Peak> peaks;
+};
+
+enum class ArtifactKind : uint8_t { kBuiltin, kHostObject, kCubin, kAmdObject, kEmulated };
+
+// Code that can be loaded.
+struct Artifact {
+  ArtifactKind kind = ArtifactKind::kHostObject;
+  std::string target;            // never loaded on a device that does not run it
+  std::string entry;             // entry name inside
+  std::string path;              // a file (host objects), or
+  std::vector<std::byte> image;  // bytes (cubins, code objects), or
+  const void* address = nullptr; // a function linked into the library (always-built instances)
+};
+
+// A loaded entry point; keeps its artifact loaded.
+class LoadedKernel {
+ public:
+  virtual ~LoadedKernel() = default;
+};
+
+// Called for every unit index in [0, count), from any thread, and returns when all are done.
+using ParallelFor = std::function<void(uint32_t count, const std::function<void(uint32_t)>& body)>;
+
+struct LaunchShape {
+  uint32_t units = 1;  // CPU: threads that call the entry, each with its index
+};
+
+struct LaunchContext {
+  void* stream = nullptr;                     // cudaStream_t, hipStream_t; unused on the CPU
+  const ParallelFor* parallel_for = nullptr;  // CPU: the caller's threads instead of the device's pool
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const DeviceSpec& spec() const = 0;
+  virtual Result<std::shared_ptr<const LoadedKernel>> load(const Artifact& artifact) = 0;
+  virtual Status launch(const LoadedKernel& kernel, std::span<const std::byte> args, const LaunchShape& shape,
+                        const LaunchContext& context) = 0;
+  // Aligned to a page. Never freed while the device lives, unless given back.
+  virtual Result<void*> allocate(int64_t bytes) = 0;
+  virtual void deallocate(void* data, int64_t bytes) = 0;
+  // The default workspace: grows, never frees what an earlier call may still use. One a calling thread.
+  virtual Result<void*> workspace(int64_t bytes) = 0;
+  // Measures for `budget_seconds`; slow, never called by dispatch.
+  virtual Result<DeviceLimits> measure_limits(double budget_seconds) = 0;
+};
+
+// The CPU kernel entry: called once for each unit in [0, units).
+using CpuEntry = void (*)(const void* args, uint32_t unit, uint32_t units);
+
+// `units` = 0: every core the process may use.
+std::unique_ptr<Device> make_cpu_device(int units);
+
+}  // namespace tilewright

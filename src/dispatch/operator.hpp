@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// What dispatch knows of an operator: a descriptor that reads the op's problem (a plain value without padding) for it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tilewright/status.hpp"
+
+namespace tilewright {
+
+class KernelFamily;
+
+// A problem, erased: bytes that compare equal exactly when the problems do.
+using ProblemRef = std::span<const std::byte>;
+
+template <class Problem>
+ProblemRef erase(const Problem& problem) {
+  static_assert(std::has_unique_object_representations_v<Problem>, "a problem is a plain value without padding");
+  return std::as_bytes(std::span<const Problem, 1>(&problem, 1));
+}
+template <class Problem>
+const Problem& problem_cast(ProblemRef ref) {
+  return *reinterpret_cast<const Problem*>(ref.data());
+}
+
+// The parts of a tuned row's key. `sizes` pins every size; `bucket` pins exact sizes and rounds the bucketed ones.
+struct ProblemSignature {
+  std::string core;      // dtypes, layouts, scale mode
+  std::string epilogue;  // "none" or the epilogue's own text
+  std::string sizes;     // "m=16:n=4096:k=4096:batch=1"
+  std::string bucket;    // "m<=16:n=4096:k=4096:batch=1"
+};
+
+class Operator {
+ public:
+  virtual ~Operator() = default;
+  virtual std::string_view name() const = 0;
+  virtual std::span<const KernelFamily* const> families() const = 0;  // the generic family last
+  virtual ProblemSignature signature(ProblemRef problem) const = 0;
+  // One line that parses back: logs, journals and the command line speak it.
+  virtual std::string problem_text(ProblemRef problem) const = 0;
+  virtual Result<std::vector<std::byte>> parse_problem(std::string_view text) const = 0;
+  virtual double operations(ProblemRef problem) const = 0;   // multiply and add count as two
+  virtual double bytes_moved(ProblemRef problem) const = 0;  // compulsory traffic: each operand once
+};
+
+}  // namespace tilewright

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// digest -> artifact: memory, then ahead-of-time packs, then disk, then compile. Content-addressed; published by atomic
+// rename; reads take no lock; a damaged entry is a miss (design promise 7).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/counters.hpp"
+#include "jit/compiler.hpp"
+
+namespace tilewright {
+
+enum class JitMode : uint8_t {
+  kOff,         // never compile
+  kOn,          // compile on a miss
+  kBackground,  // a miss is compiled on another thread; find() fails with kCompileDisabled until it is there
+  kForce,       // compile even when an entry exists (for debugging)
+};
+
+struct CodeCacheOptions {
+  std::string root;                      // writable root; "" = none (memory and packs only)
+  std::vector<std::string> read_roots;   // further roots, read only, searched in order
+  JitMode mode = JitMode::kOn;
+  double lock_wait_seconds = 20;         // then build anyway
+};
+
+// From TILEWRIGHT_CACHE_DIR, TILEWRIGHT_CACHE_READ (colon-separated), TILEWRIGHT_JIT.
+CodeCacheOptions code_cache_options_from_environment();
+
+struct CacheEntryInfo {
+  std::string name, digest, target, compiler, created;
+  int64_t bytes = 0;
+  bool valid = false;
+  std::string problem;  // why it is not valid
+};
+
+class CodeCache {
+ public:
+  CodeCache(CodeCacheOptions options, Counters& counters);
+  ~CodeCache();
+  CodeCache(const CodeCache&) = delete;
+  CodeCache& operator=(const CodeCache&) = delete;
+
+  // The digest covers source, reachable headers, flags, compiler identity, target and ABI version; nothing else.
+  static Result<Digest> digest(const CompileRequest& request, const Compiler& compiler);
+
+  // Whether get() would succeed without compiling.
+  bool has(const CompileRequest& request, const Compiler& compiler);
+  // Compiles on a miss unless the mode forbids it (kCompileDisabled names the instance). Threads that ask for the same
+  // digest share one compile; an error reaches every waiter and is not remembered.
+  Result<Artifact> get(const CompileRequest& request, Compiler& compiler);
+
+  JitMode mode() const;
+  void set_mode(JitMode mode);
+  const std::string& root() const;  // "" with the reason in root_problem()
+  const Status& root_problem() const;
+
+  std::vector<CacheEntryInfo> list();
+  Result<int64_t> prune(int64_t keep_bytes);  // oldest first; returns bytes freed
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tilewright

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// A compiler turns one instance's source into an artifact file. Host C++ now; NVRTC, clang for AMD and the assembler
+// follow the same interface.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/digest.hpp"
+#include "device/device.hpp"
+#include "tilewright/status.hpp"
+
+namespace tilewright {
+
+// A kernel header carried in the library: what an instance's source may include.
+struct EmbeddedHeader {
+  std::string_view path;  // "gemm/gemm_cpu.hpp"
+  std::string_view text;
+};
+std::span<const EmbeddedHeader> embedded_headers();
+
+// The headers that `source` reaches through #include "...", transitively, in path order. TILEWRIGHT_KERNEL_DIR replaces
+// the embedded ones by a folder's (for kernel development).
+Result<std::vector<std::pair<std::string, std::string>>> reachable_headers(std::string_view source);
+
+struct CompileRequest {
+  std::string name;                // readable: becomes part of the entry's folder name
+  std::string source;              // one instance
+  std::string entry;               // extern "C" name inside
+  std::string target;              // flags come from arch_specs.json
+  std::vector<std::string> flags;  // additional
+};
+
+class Compiler {
+ public:
+  virtual ~Compiler() = default;
+  virtual std::string_view name() const = 0;       // "host-c++"
+  virtual ArtifactKind kind() const = 0;
+  // Full identity: program, version line, ABI-relevant defaults. Part of every digest. Empty when there is none.
+  virtual const std::string& identity() const = 0;
+  // Why there is no compiler, or ok.
+  virtual Status available() const = 0;
+  // Writes source, headers, log and the binary into `folder` (which exists and is private to this call); returns the
+  // binary's file name. The error carries the compiler's own words.
+  virtual Result<std::string> compile(const CompileRequest& request, const std::string& folder) = 0;
+};
+
+// $TILEWRIGHT_CXX, else $CXX, else c++, g++, clang++ on PATH. Found once.
+Compiler& host_compiler();
+
+}  // namespace tilewright
