@@ -12,9 +12,7 @@
 namespace tilewright {
 
 // Bytes taken by `count` elements; 4-bit types round up to a whole byte.
-constexpr int64_t dtype_bytes(DType dtype, int64_t count) {
-  return (count * dtype_bits(dtype) + 7) / 8;
-}
+constexpr int64_t dtype_bytes(DType dtype, int64_t count) { return (count * dtype_bits(dtype) + 7) / 8; }
 
 // "bf16" -> DType::kBf16; the error lists every known name.
 TILEWRIGHT_API Result<DType> parse_dtype(std::string_view name);

@@ -17,17 +17,17 @@ namespace tilewright {
 
 enum class StatusCode : int {
   kOk = 0,
-  kInvalidArgument = 1,   // the call breaks the operator's contract; the message names argument, value, allowed set
-  kUnsupported = 2,       // valid, but this kernel, option or device cannot do it; the message says why
-  kNotFound = 3,          // a named thing (kernel, file, device) does not exist
+  kInvalidArgument = 1,  // the call breaks the operator's contract; the message names argument, value, allowed set
+  kUnsupported = 2,      // valid, but this kernel, option or device cannot do it; the message says why
+  kNotFound = 3,         // a named thing (kernel, file, device) does not exist
   kOutOfMemory = 4,
-  kCompileFailed = 5,     // the message carries the compiler's own words
-  kCompileDisabled = 6,   // TILEWRIGHT_JIT=off and the instance is in no pack
-  kDeviceError = 7,       // the driver refused; the message carries its name and text
-  kVerifyFailed = 8,      // a kernel's output is outside its bound
+  kCompileFailed = 5,    // the message carries the compiler's own words
+  kCompileDisabled = 6,  // TILEWRIGHT_JIT=off and the instance is in no pack
+  kDeviceError = 7,      // the driver refused; the message carries its name and text
+  kVerifyFailed = 8,     // a kernel's output is outside its bound
   kTimeout = 9,
   kIoError = 10,
-  kCorrupt = 11,          // a file's content fails its digest or its syntax
+  kCorrupt = 11,  // a file's content fails its digest or its syntax
   kInternal = 12,
 };
 
@@ -60,8 +60,8 @@ class [[nodiscard]] Status {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                     // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) {              // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     if (status_.ok()) status_ = Status(StatusCode::kInternal, "Result made from an ok Status");
   }
 

@@ -55,9 +55,9 @@ struct GemmEpilogueArgs {
   EpilogueOperand scale_a, scale_b, c, bias;  // [M, N] before the gate
   Activation activation;                      // with a gate: applied to the gate half only
   GateMode gate;
-  float low, high;                            // clamp bounds of `activation`
+  float low, high;  // clamp bounds of `activation`
   int step_count;
-  EpilogueStep steps[kMaxSteps];              // [M, N] or, with a gate, [M, I]
+  EpilogueStep steps[kMaxSteps];  // [M, N] or, with a gate, [M, I]
   void* d;
   int64 stride_d_batch, stride_d_m, stride_d_n;
   DType d_dtype;
@@ -67,11 +67,11 @@ struct GemmArgs {
   int64 m, n, k, batch;  // n counts B's columns (2 I with a gate)
   const void* a;         // [batch, M, K] by strides, in elements
   int64 stride_a_batch, stride_a_m, stride_a_k;
-  const void* b;         // [batch, K, N] by strides, or packed
+  const void* b;                                 // [batch, K, N] by strides, or packed
   int64 stride_b_batch, stride_b_k, stride_b_n;  // packed: stride_b_batch in bytes, others unused
   DType a_dtype, b_dtype;
   bool b_packed;
-  void* workspace;       // 64-byte aligned
+  void* workspace;  // 64-byte aligned
   // Knobs: how, at run time.
   int64 block_m, block_n, block_k;  // cache blocking
   int64 split_k;                    // gemv: parts of K
@@ -102,9 +102,7 @@ struct GemmPackedHeader {
 };
 static_assert(sizeof(GemmPackedHeader) == 64);
 
-constexpr int packed_kp(DType dtype) {
-  return dtype == DType::kI8 ? 4 : dtype == DType::kBf16 ? 2 : 1;
-}
+constexpr int packed_kp(DType dtype) { return dtype == DType::kI8 ? 4 : dtype == DType::kBf16 ? 2 : 1; }
 constexpr int64 packed_line_bytes(DType dtype) { return dtype == DType::kF16 ? 32 : 64; }
 constexpr int64 packed_lines(DType dtype, int64 k) {
   const int kp = packed_kp(dtype);
@@ -123,13 +121,13 @@ constexpr int64 packed_batch_bytes(DType dtype, int64 n, int64 k) {
 
 // The instruction that multiplies. Names are those of arch_specs.json.
 enum class CpuMma : unsigned char {
-  kFmaAvx2,     // f32 FMA, 8 lanes; bf16 and f16 widened
-  kFmaAvx512,   // f32 FMA, 16 lanes; bf16 and f16 widened
-  kDotBf16,     // vdpbf16ps
-  kDotI8Avx2,   // widened to i16, vpmaddwd
-  kDotI8,       // vpdpbusd, A offset by 128
-  kAmxBf16,     // tdpbf16ps
-  kAmxI8,       // tdpbssd
+  kFmaAvx2,    // f32 FMA, 8 lanes; bf16 and f16 widened
+  kFmaAvx512,  // f32 FMA, 16 lanes; bf16 and f16 widened
+  kDotBf16,    // vdpbf16ps
+  kDotI8Avx2,  // widened to i16, vpmaddwd
+  kDotI8,      // vpdpbusd, A offset by 128
+  kAmxBf16,    // tdpbf16ps
+  kAmxI8,      // tdpbssd
 };
 inline constexpr const char* kCpuMmaNames[] = {"fma_avx2",    "fma_avx512", "dot_bf16", "dot_i8_avx2",
                                                "dot_i8_vnni", "amx_bf16",   "amx_i8"};
@@ -138,7 +136,7 @@ constexpr int enum_count(CpuMma) { return 7; }
 
 struct GemmCpuConfig {
   static constexpr const char* kTypeName = "GemmCpuConfig";
-  DType dtype;   // of A and B
+  DType dtype;  // of A and B
   CpuMma mma;
   int tile_m;    // rows of the register tile
   int tile_n;    // columns of the register tile, a multiple of 16
@@ -159,9 +157,9 @@ struct GemvCpuConfig {
   static constexpr const char* kTypeName = "GemvCpuConfig";
   DType dtype;
   CpuMma mma;
-  bool packed;   // packed weights, or plain [N, K] rows with K contiguous
-  int rows;      // rows of A handled together (M rounds up to a multiple)
-  int panels;    // packed: panels of 16 columns streamed together; plain: rows of B
+  bool packed;  // packed weights, or plain [N, K] rows with K contiguous
+  int rows;     // rows of A handled together (M rounds up to a multiple)
+  int panels;   // packed: panels of 16 columns streamed together; plain: rows of B
   int prefetch;
 
   bool operator==(const GemvCpuConfig&) const = default;

@@ -17,34 +17,34 @@ enum class ArchVendor : uint8_t { kX86 = 0, kNvidia = 1, kAmd = 2 };
 
 // One matrix (or dot-product) instruction shape that a target can execute.
 struct MmaSpec {
-  std::string_view name;    // "fma_f32", "dot_bf16", "amx_bf16", "wgmma", "mfma", "wmma"
-  DType input;              // element type of A and B
-  DType accumulator;        // kF32 or kI32
-  int m, n, k;              // one instruction's tile; for CPU vectors m = 1
-  double ops_per_cycle;     // operations a unit (core, SM, CU) retires a cycle at best; 0 = not stated
+  std::string_view name;  // "fma_f32", "dot_bf16", "amx_bf16", "wgmma", "mfma", "wmma"
+  DType input;            // element type of A and B
+  DType accumulator;      // kF32 or kI32
+  int m, n, k;            // one instruction's tile; for CPU vectors m = 1
+  double ops_per_cycle;   // operations a unit (core, SM, CU) retires a cycle at best; 0 = not stated
 };
 
 // Parts tell apart what shares a target (MI300X, MI325X; H100, H200; one CPU microarchitecture from another).
 struct PartSpec {
   std::string_view name;
-  int units;               // cores, SMs, CUs; 0 = varies
-  double memory_gib;       // 0 = not stated
-  double memory_gbps;      // 0 = not stated
-  int64_t l2_bytes;        // whole device for GPUs, a core for CPUs
+  int units;           // cores, SMs, CUs; 0 = varies
+  double memory_gib;   // 0 = not stated
+  double memory_gbps;  // 0 = not stated
+  int64_t l2_bytes;    // whole device for GPUs, a core for CPUs
   int64_t last_level_bytes;
 };
 
 struct ArchSpec {
-  std::string_view target;      // "x86-64-v4-amx", "sm_90a", "gfx942"
-  std::string_view base;        // the target whose code this one also runs; "" = none
+  std::string_view target;  // "x86-64-v4-amx", "sm_90a", "gfx942"
+  std::string_view base;    // the target whose code this one also runs; "" = none
   ArchVendor vendor;
-  std::string_view family;      // "x86-64", "Hopper", "CDNA3"
-  int wave_size;                // 1 on CPUs
-  int64_t shared_bytes;         // shared memory or LDS a workgroup can use; 0 on CPUs
-  int max_threads;              // per workgroup; 1 on CPUs
-  int registers;                // vector registers a thread (CPU: architectural vector registers)
-  int vector_bytes;             // CPU: vector register width; GPU: widest load a lane issues
-  std::string_view fp8;         // "none", "e4m3", "e4m3fnuz"
+  std::string_view family;                     // "x86-64", "Hopper", "CDNA3"
+  int wave_size;                               // 1 on CPUs
+  int64_t shared_bytes;                        // shared memory or LDS a workgroup can use; 0 on CPUs
+  int max_threads;                             // per workgroup; 1 on CPUs
+  int registers;                               // vector registers a thread (CPU: architectural vector registers)
+  int vector_bytes;                            // CPU: vector register width; GPU: widest load a lane issues
+  std::string_view fp8;                        // "none", "e4m3", "e4m3fnuz"
   std::span<const std::string_view> features;  // CPU: cpuid names that must be there ("avx512_bf16")
   std::span<const std::string_view> flags;     // compiler flags of the target
   std::span<const MmaSpec> mma;                // own and inherited

@@ -11,21 +11,21 @@ namespace tilewright {
 
 template <class T>
 struct CountersOf {
-  T calls{};             // operator calls
-  T plan_hits{};         // calls served by the plan map
-  T plan_misses{};       // calls that chose a recipe
-  T chosen_forced{};     // how misses were decided
+  T calls{};          // operator calls
+  T plan_hits{};      // calls served by the plan map
+  T plan_misses{};    // calls that chose a recipe
+  T chosen_forced{};  // how misses were decided
   T chosen_tuned{};
   T chosen_bucket{};
   T chosen_cost{};
   T chosen_generic{};
-  T compiles{};          // instances compiled
+  T compiles{};  // instances compiled
   T compile_failures{};
   T cache_memory_hits{};
   T cache_pack_hits{};
   T cache_disk_hits{};
-  T cache_corrupt{};     // damaged entries treated as misses
-  T fallbacks{};         // the best recipe was not available and another one served
+  T cache_corrupt{};  // damaged entries treated as misses
+  T fallbacks{};      // the best recipe was not available and another one served
 
   template <class Self, class Visit>
   static constexpr void fields(Self& self, Visit&& visit) {

@@ -10,9 +10,9 @@
 namespace tilewright {
 
 struct EnvironmentVariable {
-  const char* name;     // "TILEWRIGHT_LOG"
-  const char* values;   // "off | error | warn | info | debug [:path]"
-  const char* fallback; // what holds when it is unset
+  const char* name;      // "TILEWRIGHT_LOG"
+  const char* values;    // "off | error | warn | info | debug [:path]"
+  const char* fallback;  // what holds when it is unset
   const char* meaning;
 };
 

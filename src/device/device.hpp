@@ -20,25 +20,25 @@ namespace tilewright {
 // What dispatch, cost models and tuned tables may know of a device. Constant for its life: choices stay pure.
 struct DeviceSpec {
   DeviceId id;
-  const ArchSpec* arch = nullptr;         // best target
-  std::vector<const ArchSpec*> targets;   // arch first, then its bases: everything whose code runs here
-  std::string name;                       // marketing name
-  std::string part;                       // tuned tables' part
-  int units = 1;                          // cores or SMs or CUs in use
+  const ArchSpec* arch = nullptr;        // best target
+  std::vector<const ArchSpec*> targets;  // arch first, then its bases: everything whose code runs here
+  std::string name;                      // marketing name
+  std::string part;                      // tuned tables' part
+  int units = 1;                         // cores or SMs or CUs in use
   int64_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0;
-  double clock_ghz = 0;                   // nominal, 0 = unknown
+  double clock_ghz = 0;  // nominal, 0 = unknown
 };
 
 // Measured limits; what a time is reported against.
 struct DeviceLimits {
   struct Peak {
-    std::string mma;        // "fma_f32", "amx_bf16"
-    double gflops_unit = 0; // one unit busy
-    double gflops_all = 0;  // all units busy
+    std::string mma;         // "fma_f32", "amx_bf16"
+    double gflops_unit = 0;  // one unit busy
+    double gflops_all = 0;   // all units busy
   };
   double read_gbps_unit = 0, read_gbps_all = 0;
   double copy_gbps_all = 0;
-  double launch_us = 0;     // an empty launch over all units
+  double launch_us = 0;  // an empty launch over all units
   std::vector<Peak> peaks;
 };
 
@@ -47,11 +47,11 @@ enum class ArtifactKind : uint8_t { kBuiltin, kHostObject, kCubin, kAmdObject, k
 // Code that can be loaded.
 struct Artifact {
   ArtifactKind kind = ArtifactKind::kHostObject;
-  std::string target;            // never loaded on a device that does not run it
-  std::string entry;             // entry name inside
-  std::string path;              // a file (host objects), or
-  std::vector<std::byte> image;  // bytes (cubins, code objects), or
-  const void* address = nullptr; // a function linked into the library (always-built instances)
+  std::string target;             // never loaded on a device that does not run it
+  std::string entry;              // entry name inside
+  std::string path;               // a file (host objects), or
+  std::vector<std::byte> image;   // bytes (cubins, code objects), or
+  const void* address = nullptr;  // a function linked into the library (always-built instances)
 };
 
 // A loaded entry point; keeps its artifact loaded.

@@ -20,10 +20,10 @@ enum class JitMode : uint8_t {
 };
 
 struct CodeCacheOptions {
-  std::string root;                      // writable root; "" = none (memory and packs only)
-  std::vector<std::string> read_roots;   // further roots, read only, searched in order
+  std::string root;                     // writable root; "" = none (memory and packs only)
+  std::vector<std::string> read_roots;  // further roots, read only, searched in order
   JitMode mode = JitMode::kOn;
-  double lock_wait_seconds = 20;         // then build anyway
+  double lock_wait_seconds = 20;  // then build anyway
 };
 
 // From TILEWRIGHT_CACHE_DIR, TILEWRIGHT_CACHE_READ (colon-separated), TILEWRIGHT_JIT.

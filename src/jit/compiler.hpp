@@ -36,7 +36,7 @@ struct CompileRequest {
 class Compiler {
  public:
   virtual ~Compiler() = default;
-  virtual std::string_view name() const = 0;       // "host-c++"
+  virtual std::string_view name() const = 0;  // "host-c++"
   virtual ArtifactKind kind() const = 0;
   // Full identity: program, version line, ABI-relevant defaults. Part of every digest. Empty when there is none.
   virtual const std::string& identity() const = 0;

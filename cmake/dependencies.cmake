@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+# The libraries that tilewright builds with. Headers and archives are looked up as such, without their package files:
+# an installed package, headers alone, and packages unpacked into build/deps by scripts/install all look the same. A
+# target that a parent project made already is used as it is.
+
+# scripts/install unpacks packages here when it may not install them.
+list(APPEND CMAKE_PREFIX_PATH ${PROJECT_SOURCE_DIR}/build/deps/usr)
+
+# Makes `target` from the folder that holds `header`, with the definitions that follow, or leaves it undefined.
+function(tilewright_header_library target header)
+  if(TARGET ${target})
+    return()
+  endif()
+  string(MAKE_C_IDENTIFIER "TILEWRIGHT_${target}_INCLUDE" variable)
+  find_path(${variable} ${header})
+  mark_as_advanced(${variable})
+  if(${variable})
+    add_library(${target} INTERFACE IMPORTED GLOBAL)
+    target_include_directories(${target} SYSTEM INTERFACE ${${variable}})
+    target_compile_definitions(${target} INTERFACE ${ARGN})
+  endif()
+endfunction()
+
+tilewright_header_library(fmt::fmt-header-only fmt/format.h FMT_HEADER_ONLY=1)
+if(NOT TARGET fmt::fmt-header-only)
+  message(FATAL_ERROR "fmt/format.h not found: install libfmt-dev (Debian) or fmt-devel (Fedora), or run scripts/install")
+endif()
+
+tilewright_header_library(CLI11::CLI11 CLI/CLI.hpp)
+tilewright_header_library(nlohmann_json::nlohmann_json nlohmann/json.hpp)
+
+# GTest::gtest, GTest::gmock, GTest::gmock_main: installed archives, else the sources that Debian's googletest carries.
+function(tilewright_find_googletest)
+  if(TARGET GTest::gmock_main)
+    return()
+  endif()
+  find_path(TILEWRIGHT_GMOCK_INCLUDE gmock/gmock.h)
+  set(found ${TILEWRIGHT_GMOCK_INCLUDE})
+  foreach(name IN ITEMS gtest gmock gmock_main)
+    find_library(TILEWRIGHT_${name}_LIBRARY ${name})
+    mark_as_advanced(TILEWRIGHT_${name}_LIBRARY)
+    if(NOT TILEWRIGHT_${name}_LIBRARY)
+      set(found "")
+    endif()
+  endforeach()
+  find_path(TILEWRIGHT_GOOGLETEST_SOURCE googlemock/CMakeLists.txt PATH_SUFFIXES src/googletest)
+  mark_as_advanced(TILEWRIGHT_GMOCK_INCLUDE TILEWRIGHT_GOOGLETEST_SOURCE)
+  if(found)
+    foreach(name IN ITEMS gtest gmock gmock_main)
+      add_library(GTest::${name} STATIC IMPORTED GLOBAL)
+      set_target_properties(GTest::${name} PROPERTIES IMPORTED_LOCATION ${TILEWRIGHT_${name}_LIBRARY})
+      target_include_directories(GTest::${name} SYSTEM INTERFACE ${TILEWRIGHT_GMOCK_INCLUDE})
+    endforeach()
+    target_link_libraries(GTest::gtest INTERFACE Threads::Threads)
+    target_link_libraries(GTest::gmock INTERFACE GTest::gtest)
+    target_link_libraries(GTest::gmock_main INTERFACE GTest::gmock)
+  elseif(TILEWRIGHT_GOOGLETEST_SOURCE)
+    set(INSTALL_GTEST OFF CACHE BOOL "" FORCE)
+    add_subdirectory(${TILEWRIGHT_GOOGLETEST_SOURCE} ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL SYSTEM)
+    foreach(name IN ITEMS gtest gmock gmock_main)
+      if(NOT TARGET GTest::${name})
+        add_library(GTest::${name} ALIAS ${name})
+      endif()
+    endforeach()
+  endif()
+endfunction()
