@@ -8,9 +8,8 @@
 #include <span>
 #include <string>
 
+#include "tilewright/dlpack_abi.h"
 #include "tilewright/dtype.hpp"
-
-struct DLTensor;  // DLPack's own struct; <dlpack/dlpack.h> or tilewright.h defines it
 
 namespace tilewright {
 
@@ -22,7 +21,7 @@ struct DeviceId {
   bool operator==(const DeviceId&) const = default;
 };
 
-// "cpu", "cuda:0", "hip:1", "emu:gfx942"
+// "cpu", "cuda:0", "hip:1", "emu:0" (which target an emulated device stands for, its DeviceSpec says)
 TILEWRIGHT_API std::string to_string(DeviceId device);
 
 // How elements lie in memory. A packed layout is opaque: strides do not apply, and only the operator that packed the
@@ -50,7 +49,7 @@ struct TensorView {
     return count;
   }
 
-  // Row-major over `shape`.
+  // Row-major over `shape`. A rank above kMaxRank gives an undefined tensor, which every operator refuses.
   TILEWRIGHT_API static TensorView contiguous(void* data, DType dtype, std::span<const int64_t> shape,
                                               DeviceId device = {});
   static TensorView contiguous(void* data, DType dtype, std::initializer_list<int64_t> shape, DeviceId device = {}) {
@@ -69,6 +68,19 @@ struct TensorView {
 };
 
 // Refuses (with the field and its value) what a TensorView cannot express: lanes != 1, unknown type codes, rank > 8.
-TILEWRIGHT_API Result<TensorView> from_dlpack(const DLTensor& tensor);
+TILEWRIGHT_API Result<TensorView> from_dlpack(const TwDLTensor& tensor);
+
+// The same for DLPack's own DLTensor, whichever version of its header is included.
+template <class DlpackTensor>
+  requires requires(const DlpackTensor& t) { t.device.device_type, t.dtype.lanes, t.strides, t.byte_offset; }
+Result<TensorView> from_dlpack(const DlpackTensor& tensor) {
+  return from_dlpack(TwDLTensor{tensor.data,
+                                {static_cast<int32_t>(tensor.device.device_type), tensor.device.device_id},
+                                tensor.ndim,
+                                {tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes},
+                                tensor.shape,
+                                tensor.strides,
+                                tensor.byte_offset});
+}
 
 }  // namespace tilewright

@@ -24,9 +24,21 @@ struct MmaSpec {
   double ops_per_cycle;   // operations a unit (core, SM, CU) retires a cycle at best; 0 = not stated
 };
 
+// Waves of a workgroup along M, N and K.
+struct WaveLayout {
+  int m, n, k;
+};
+
+// What one wave computes in one step of a main loop: one matrix instruction, or several chained along K.
+struct WarpTile {
+  DType a, b;
+  int m, n, k;
+};
+
 // Parts tell apart what shares a target (MI300X, MI325X; H100, H200; one CPU microarchitecture from another).
 struct PartSpec {
-  std::string_view name;
+  std::string_view name;                  // "sapphire_rapids", "mi300x"
+  std::span<const std::string_view> ids;  // CPUs: what detection sees, "intel-6-143" (vendor, family, model)
   int units;           // cores, SMs, CUs; 0 = varies
   double memory_gib;   // 0 = not stated
   double memory_gbps;  // 0 = not stated
@@ -47,7 +59,9 @@ struct ArchSpec {
   std::string_view fp8;                        // "none", "e4m3", "e4m3fnuz"
   std::span<const std::string_view> features;  // CPU: cpuid names that must be there ("avx512_bf16")
   std::span<const std::string_view> flags;     // compiler flags of the target
-  std::span<const MmaSpec> mma;                // own and inherited
+  std::span<const MmaSpec> mma;                // inherited, then own
+  std::span<const WaveLayout> wave_layouts;    // AMD GPUs: legal layouts of a GEMM's waves
+  std::span<const WarpTile> warp_tiles;        // AMD GPUs: legal warp tiles of a GEMM
   std::span<const PartSpec> parts;
 };
 
@@ -58,8 +72,10 @@ const ArchSpec* find_arch(std::string_view target);
 Result<const ArchSpec*> require_arch(std::string_view target);
 // True when code compiled for `code_target` runs on a device of `device_target` (equal, or in its chain of bases).
 bool runs_on(std::string_view code_target, std::string_view device_target);
-// Null when the target has no such instruction.
+// The first of that name; null when the target has no such instruction.
 const MmaSpec* find_mma(const ArchSpec& arch, std::string_view name);
+// The part of any target that carries the id; null when unknown.
+const PartSpec* find_part(std::string_view id);
 
 // The running CPU.
 struct CpuInfo {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -26,15 +27,17 @@ class Digester {
   Digester();
   Digester& update(std::string_view text);
   Digester& update_bytes(std::span<const uint8_t> bytes);  // raw, without a length prefix
-  Digest finish();
+  Digest finish();  // once; the digester is spent afterwards
 
  private:
+  void absorb(const uint8_t* data, size_t size);
   void block(const uint8_t* data);
   std::array<uint32_t, 8> state_;
   std::array<uint8_t, 64> buffer_{};
   uint64_t length_ = 0;
 };
 
+// Of the raw bytes, without a length prefix: the first 32 digits that `sha256sum` prints.
 Digest digest_of(std::string_view text);
 
 struct DigestHash {

@@ -16,9 +16,13 @@ struct EnvironmentVariable {
   const char* meaning;
 };
 
+// tilewright's own variables.
 std::span<const EnvironmentVariable> environment_variables();
+// Variables of the system and of other tools that tilewright reads too.
+std::span<const EnvironmentVariable> borrowed_environment_variables();
 
-// Reads a variable that stands in the table; asking for another one is a programming error and aborts in debug builds.
+// Reads a variable that stands in one of the tables; asking for another one is a programming error and aborts in debug
+// builds. An empty variable counts as unset.
 std::optional<std::string> environment(std::string_view name);
 
 // $TILEWRIGHT_CACHE_DIR, else $XDG_CACHE_HOME/tilewright, else ~/.cache/tilewright; empty without a home directory.

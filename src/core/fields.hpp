@@ -32,6 +32,7 @@ std::string print_value(const T& value) {
 // Parses the whole of `text` or explains; integers are range-checked against T.
 Status parse_integer(std::string_view text, int64_t low, int64_t high, int64_t& out);
 Status parse_float(std::string_view text, double& out);
+Status parse_float(std::string_view text, float& out);  // its own: by way of double would round twice
 Status parse_enum(std::string_view text, const char* const* names, int count, int& out);
 
 template <class T>
@@ -45,6 +46,7 @@ Status parse_value(std::string_view text, T& value) {
     if (Status s = parse_integer(text, 0, 1, number); !s) return s;
     value = number != 0;
   } else if constexpr (std::is_integral_v<T>) {
+    static_assert(sizeof(T) < 8 || std::is_signed_v<T>, "the range of uint64_t does not fit parse_integer");
     int64_t number = 0;
     if (Status s = parse_integer(text, static_cast<int64_t>(std::numeric_limits<T>::min()),
                                  static_cast<int64_t>(std::numeric_limits<T>::max()), number);
@@ -52,9 +54,7 @@ Status parse_value(std::string_view text, T& value) {
       return s;
     value = static_cast<T>(number);
   } else {
-    double number = 0;
-    if (Status s = parse_float(text, number); !s) return s;
-    value = static_cast<T>(number);
+    if (Status s = parse_float(text, value); !s) return s;
   }
   return {};
 }

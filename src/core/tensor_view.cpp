@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+// Making TensorViews by hand and from DLPack.
+#include "tilewright/tensor_view.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace tilewright {
+
+namespace {
+
+template <class... Args>
+Status refuse(fmt::format_string<Args...> format, Args&&... args) {
+  return Status(StatusCode::kInvalidArgument, "dlpack: " + fmt::format(format, std::forward<Args>(args)...));
+}
+
+struct DlpackType {
+  int code, bits;
+  DType dtype;
+};
+
+constexpr DlpackType kDlpackTypes[] = {
+    {TW_DL_FLOAT, 32, DType::kF32},
+    {TW_DL_FLOAT, 16, DType::kF16},
+    {TW_DL_BFLOAT, 16, DType::kBf16},
+    {TW_DL_FLOAT8_E4M3FN, 8, DType::kF8E4M3},
+    {TW_DL_FLOAT8_E5M2, 8, DType::kF8E5M2},
+    {TW_DL_FLOAT8_E4M3FNUZ, 8, DType::kF8E4M3Fnuz},
+    {TW_DL_FLOAT8_E5M2FNUZ, 8, DType::kF8E5M2Fnuz},
+    {TW_DL_FLOAT8_E8M0FNU, 8, DType::kE8M0},
+    {TW_DL_FLOAT4_E2M1FN, 4, DType::kF4E2M1},
+    {TW_DL_INT, 8, DType::kI8},
+    {TW_DL_INT, 4, DType::kI4},
+    {TW_DL_INT, 32, DType::kI32},
+};
+
+Result<DType> dtype_of(const TwDLDataType& type) {
+  if (type.lanes != 1) return refuse("dtype.lanes is {}; only 1 is allowed", type.lanes);
+  for (const DlpackType& known : kDlpackTypes) {
+    if (known.code == type.code && known.bits == type.bits) return known.dtype;
+  }
+  std::string allowed;
+  for (const DlpackType& known : kDlpackTypes) {
+    allowed += fmt::format("{}({}, {}) {}", allowed.empty() ? "" : ", ", known.code, known.bits,
+                           dtype_name(known.dtype));
+  }
+  return refuse("dtype (code, bits) is ({}, {}); allowed: {}", type.code, type.bits, allowed);
+}
+
+Result<DeviceId> device_of(const TwDLDevice& device) {
+  switch (device.device_type) {
+    // Pinned memory belongs to the CPU; its device_id names the GPU it was pinned for.
+    case TW_DL_CPU:
+    case TW_DL_CUDA_HOST:
+    case TW_DL_ROCM_HOST: return DeviceId{DeviceKind::kCpu, 0};
+    case TW_DL_CUDA: return DeviceId{DeviceKind::kCuda, device.device_id};
+    case TW_DL_ROCM: return DeviceId{DeviceKind::kHip, device.device_id};
+    default:
+      return refuse("device_type is {}; allowed: 1 (CPU), 2 (CUDA), 3 (CUDA host), 10 (ROCm), 11 (ROCm host)",
+                    device.device_type);
+  }
+}
+
+void set_row_major(TensorView& view) {
+  // Unsigned, so that sizes beyond 2^63 wrap instead of being undefined; operators refuse them by their extent.
+  uint64_t stride = 1;
+  for (int i = view.rank - 1; i >= 0; --i) {
+    view.stride[i] = static_cast<int64_t>(stride);
+    stride *= static_cast<uint64_t>(view.shape[i] > 1 ? view.shape[i] : 1);
+  }
+}
+
+// Whether every element's bit offset from `data` fits 63 bits.
+bool extent_fits(const TensorView& view) {
+  __int128 extent = 1;
+  for (int i = 0; i < view.rank; ++i) {
+    if (view.shape[i] == 0) return true;
+    const __int128 stride = view.stride[i] < 0 ? -static_cast<__int128>(view.stride[i]) : view.stride[i];
+    extent += stride * (view.shape[i] - 1);
+    if (extent > INT64_MAX / 64) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string to_string(DeviceId device) {
+  switch (device.kind) {
+    case DeviceKind::kCpu: return "cpu";
+    case DeviceKind::kCuda: return fmt::format("cuda:{}", device.index);
+    case DeviceKind::kHip: return fmt::format("hip:{}", device.index);
+    case DeviceKind::kEmulated: return fmt::format("emu:{}", device.index);
+  }
+  return "unknown";
+}
+
+TensorView TensorView::contiguous(void* data, DType dtype, std::span<const int64_t> shape, DeviceId device) {
+  TensorView view;
+  if (shape.size() > kMaxRank) return view;
+  view.data = data;
+  view.dtype = dtype;
+  view.device = device;
+  view.rank = static_cast<int32_t>(shape.size());
+  for (int i = 0; i < view.rank; ++i) view.shape[i] = shape[i];
+  set_row_major(view);
+  return view;
+}
+
+TensorView TensorView::strided(void* data, DType dtype, std::span<const int64_t> shape,
+                               std::span<const int64_t> stride, DeviceId device) {
+  if (stride.size() != shape.size()) return {};
+  TensorView view = contiguous(data, dtype, shape, device);
+  for (int i = 0; i < view.rank; ++i) view.stride[i] = stride[i];
+  return view;
+}
+
+TensorView TensorView::transposed(int dim0, int dim1) const {
+  TensorView view = *this;
+  const int first = dim0 < 0 ? dim0 + rank : dim0;
+  const int second = dim1 < 0 ? dim1 + rank : dim1;
+  if (first < 0 || first >= rank || second < 0 || second >= rank || layout != Layout::kStrided) return {};
+  std::swap(view.shape[first], view.shape[second]);
+  std::swap(view.stride[first], view.stride[second]);
+  return view;
+}
+
+Result<TensorView> from_dlpack(const TwDLTensor& tensor) {
+  const Result<DType> dtype = dtype_of(tensor.dtype);
+  if (!dtype) return dtype.status();
+  const Result<DeviceId> device = device_of(tensor.device);
+  if (!device) return device.status();
+  if (tensor.ndim < 0 || tensor.ndim > kMaxRank) return refuse("ndim is {}; allowed: 0 to {}", tensor.ndim, kMaxRank);
+  if (tensor.ndim > 0 && tensor.shape == nullptr) return refuse("shape is NULL while ndim is {}", tensor.ndim);
+
+  TensorView view;
+  view.dtype = *dtype;
+  view.device = *device;
+  view.rank = tensor.ndim;
+  bool empty = false;
+  for (int i = 0; i < view.rank; ++i) {
+    if (tensor.shape[i] < 0) return refuse("shape[{}] is {}; sizes are not negative", i, tensor.shape[i]);
+    view.shape[i] = tensor.shape[i];
+    empty = empty || tensor.shape[i] == 0;
+  }
+  set_row_major(view);
+  for (int i = 0; tensor.strides != nullptr && i < view.rank; ++i) view.stride[i] = tensor.strides[i];
+  __int128 count = 1;
+  for (int i = 0; tensor.strides == nullptr && !empty && i < view.rank; ++i) {
+    count *= view.shape[i];
+    if (count > INT64_MAX) return refuse("shape holds more than 2^63 elements");
+  }
+  if (!extent_fits(view)) return refuse("shape and strides span more than 2^63 bytes");
+  if (tensor.data == nullptr && !empty) return refuse("data is NULL while the shape has elements");
+  view.data = tensor.data == nullptr ? nullptr : static_cast<char*>(tensor.data) + tensor.byte_offset;
+  return view;
+}
+
+}  // namespace tilewright
