@@ -13,7 +13,7 @@ enum {
   TW_DL_CUDA = 2,
   TW_DL_CUDA_HOST = 3, /* pinned memory of the CPU */
   TW_DL_ROCM = 10,
-  TW_DL_ROCM_HOST = 11  /* pinned memory of the CPU */
+  TW_DL_ROCM_HOST = 11 /* pinned memory of the CPU */
 };
 
 enum {

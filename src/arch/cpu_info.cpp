@@ -68,9 +68,8 @@ CpuInfo detect() {
   info.cores = usable_cores();
   read_caches(info);
 
-  const std::string_view detected = best_cpu_target([](std::string_view feature) {
-    return cpu_has(feature) && (!feature.starts_with("amx_") || request_amx());
-  });
+  const std::string_view detected = best_cpu_target(
+      [](std::string_view feature) { return cpu_has(feature) && (!feature.starts_with("amx_") || request_amx()); });
   std::string problem;
   info.target = lowered_cpu_target(detected, environment("TILEWRIGHT_CPU_TARGET"), problem);
   if (!problem.empty()) log(LogLevel::kWarn, "arch", "{}", problem);
@@ -104,8 +103,8 @@ std::string_view lowered_cpu_target(std::string_view detected, const std::option
     allowed += allowed.empty() ? "" : ", ";
     allowed += base->target;
   }
-  problem = "TILEWRIGHT_CPU_TARGET='" + *requested + "' is not a target that this CPU runs; allowed: " +
-            (allowed.empty() ? "none" : allowed) + "; ignored";
+  problem = "TILEWRIGHT_CPU_TARGET='" + *requested +
+            "' is not a target that this CPU runs; allowed: " + (allowed.empty() ? "none" : allowed) + "; ignored";
   return detected;
 }
 

@@ -27,7 +27,7 @@ class Digester {
   Digester();
   Digester& update(std::string_view text);
   Digester& update_bytes(std::span<const uint8_t> bytes);  // raw, without a length prefix
-  Digest finish();  // once; the digester is spent afterwards
+  Digest finish();                                         // once; the digester is spent afterwards
 
  private:
   void absorb(const uint8_t* data, size_t size);

@@ -28,8 +28,7 @@ constexpr EnvironmentVariable kVariables[] = {
      "A kernels/ folder that replaces the carried headers, for kernel development."},
     {"TILEWRIGHT_CPU_TARGET", "x86-64-v3 | x86-64-v4 | x86-64-v4-bf16 | x86-64-v4-amx", "the best that the CPU runs",
      "Lowers the CPU target; a target that the CPU does not run is ignored and logged as a warning."},
-    {"TILEWRIGHT_NUM_THREADS", "positive integer", "the cores that the process may use",
-     "Threads of the CPU device."},
+    {"TILEWRIGHT_NUM_THREADS", "positive integer", "the cores that the process may use", "Threads of the CPU device."},
 };
 
 constexpr EnvironmentVariable kBorrowed[] = {

@@ -80,7 +80,8 @@ int level_from_environment() {
 
 bool log_enabled(LogLevel level) {
   int current = g_level.load(std::memory_order_relaxed);
-  if (current == kUnread) [[unlikely]] current = level_from_environment();
+  if (current == kUnread) [[unlikely]]
+    current = level_from_environment();
   return level != LogLevel::kOff && static_cast<int>(level) <= current;
 }
 

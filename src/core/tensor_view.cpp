@@ -42,8 +42,8 @@ Result<DType> dtype_of(const TwDLDataType& type) {
   }
   std::string allowed;
   for (const DlpackType& known : kDlpackTypes) {
-    allowed += fmt::format("{}({}, {}) {}", allowed.empty() ? "" : ", ", known.code, known.bits,
-                           dtype_name(known.dtype));
+    allowed +=
+        fmt::format("{}({}, {}) {}", allowed.empty() ? "" : ", ", known.code, known.bits, dtype_name(known.dtype));
   }
   return refuse("dtype (code, bits) is ({}, {}); allowed: {}", type.code, type.bits, allowed);
 }
@@ -107,8 +107,8 @@ TensorView TensorView::contiguous(void* data, DType dtype, std::span<const int64
   return view;
 }
 
-TensorView TensorView::strided(void* data, DType dtype, std::span<const int64_t> shape,
-                               std::span<const int64_t> stride, DeviceId device) {
+TensorView TensorView::strided(void* data, DType dtype, std::span<const int64_t> shape, std::span<const int64_t> stride,
+                               DeviceId device) {
   if (stride.size() != shape.size()) return {};
   TensorView view = contiguous(data, dtype, shape, device);
   for (int i = 0; i < view.rank; ++i) view.stride[i] = stride[i];

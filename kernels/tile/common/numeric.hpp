@@ -25,9 +25,9 @@ struct FloatFormat {
   static constexpr unsigned kTopExponent = kMagnitude & ~kMantissa;  // exponent bits all ones
   static constexpr bool kHasInfinity = kFlavour == FloatFlavour::kIeee || kFlavour == FloatFlavour::kSaturated;
   // The magnitude code of the largest finite value.
-  static constexpr unsigned kLargest = kHasInfinity                          ? kTopExponent - 1
-                                       : kFlavour == FloatFlavour::kFn       ? kMagnitude - 1
-                                                                             : kMagnitude;
+  static constexpr unsigned kLargest = kHasInfinity                    ? kTopExponent - 1
+                                       : kFlavour == FloatFlavour::kFn ? kMagnitude - 1
+                                                                       : kMagnitude;
   // f32 keeps 23 mantissa bits and a bias of 127.
   static constexpr int kShift = 23 - kMantissaBits;
   static constexpr int kRebias = 127 - kBias;
@@ -170,9 +170,7 @@ constexpr int round_clamped(float value, int low, int high) {
 
 template <class T>
 struct Narrow {
-  static constexpr T from(float value) {
-    return T{static_cast<decltype(T::bits)>(T::Format::narrow(value))};
-  }
+  static constexpr T from(float value) { return T{static_cast<decltype(T::bits)>(T::Format::narrow(value))}; }
 };
 template <>
 struct Narrow<float> {
