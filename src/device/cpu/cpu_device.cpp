@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+// The CPU as a device: always-built functions and host shared objects, run on the device's threads or the caller's.
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <exception>
+#include <string>
+
+#include "core/environment.hpp"
+#include "core/log.hpp"
+#include "device/cpu/clock.hpp"
+#include "device/cpu/cpu_limits.hpp"
+#include "device/cpu/pages.hpp"
+#include "device/cpu/thread_pool.hpp"
+#include "device/device.hpp"
+
+namespace tilewright {
+namespace {
+
+// A shared object stays loaded while one of its kernels lives.
+class SharedObject {
+ public:
+  static Result<std::shared_ptr<SharedObject>> open(const std::string& path) {
+    void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+      const char* reason = dlerror();
+      return Status(StatusCode::kIoError,
+                    fmt::format("cpu: cannot load '{}': {}", path, reason ? reason : "no reason given"));
+    }
+    return std::shared_ptr<SharedObject>(new SharedObject(handle));
+  }
+  ~SharedObject() { dlclose(handle_); }
+  SharedObject(const SharedObject&) = delete;
+  SharedObject& operator=(const SharedObject&) = delete;
+
+  const void* symbol(const std::string& name) const { return dlsym(handle_, name.c_str()); }
+
+ private:
+  explicit SharedObject(void* handle) : handle_(handle) {}
+  void* handle_;
+};
+
+class CpuKernel final : public LoadedKernel {
+ public:
+  CpuKernel(const void* address, std::shared_ptr<SharedObject> object)
+      : entry_(reinterpret_cast<CpuEntry>(const_cast<void*>(address))), object_(std::move(object)) {}
+  CpuEntry entry() const { return entry_; }
+
+ private:
+  CpuEntry entry_;
+  std::shared_ptr<SharedObject> object_;  // null for a function linked into the library
+};
+
+int units_from_environment() {
+  const int cores = std::max(1, cpu_info().cores);
+  const std::optional<std::string> text = environment("TILEWRIGHT_NUM_THREADS");
+  if (!text || text->empty()) return cores;
+  int units = 0;
+  const char* const end = text->data() + text->size();
+  const auto [rest, error] = std::from_chars(text->data(), end, units);
+  if (error == std::errc() && rest == end && units >= 1 && units <= static_cast<int>(ThreadPool::kMaxThreads)) {
+    return units;
+  }
+  log(LogLevel::kWarn, "device", "TILEWRIGHT_NUM_THREADS='{}' is ignored; allowed: 1 .. {}; {} cores are used", *text,
+      ThreadPool::kMaxThreads, cores);
+  return cores;
+}
+
+DeviceSpec make_spec(int units) {
+  const CpuInfo& cpu = cpu_info();
+  DeviceSpec spec;
+  spec.id = {DeviceKind::kCpu, 0};
+  spec.arch = find_arch(cpu.target);
+  for (const ArchSpec* arch = spec.arch; arch != nullptr; arch = find_arch(arch->base)) spec.targets.push_back(arch);
+  spec.name = cpu.brand;
+  spec.part = cpu.part;
+  spec.units = std::min(units > 0 ? units : units_from_environment(), static_cast<int>(ThreadPool::kMaxThreads));
+  spec.l1_bytes = cpu.l1d_bytes;
+  spec.l2_bytes = cpu.l2_bytes;
+  spec.l3_bytes = cpu.l3_bytes;
+  spec.clock_ghz = nominal_clock_ghz();
+  return spec;
+}
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(int units) : spec_(make_spec(units)), pool_(static_cast<uint32_t>(spec_.units)) {}
+
+  const DeviceSpec& spec() const override { return spec_; }
+
+  Result<std::shared_ptr<const LoadedKernel>> load(const Artifact& artifact) override {
+    if (spec_.arch == nullptr || !runs_on(artifact.target, spec_.arch->target)) {
+      return Status(StatusCode::kUnsupported,
+                    fmt::format("cpu: '{}' is code for target '{}', this CPU runs {}; not loaded", artifact.entry,
+                                artifact.target, target_names()));
+    }
+    switch (artifact.kind) {
+      case ArtifactKind::kBuiltin:
+        if (artifact.address == nullptr) {
+          return Status(StatusCode::kInvalidArgument,
+                        fmt::format("cpu: built-in instance '{}' has no address", artifact.entry));
+        }
+        return std::shared_ptr<const LoadedKernel>(std::make_shared<CpuKernel>(artifact.address, nullptr));
+      case ArtifactKind::kHostObject: return load_object(artifact);
+      default:
+        return Status(StatusCode::kUnsupported,
+                      fmt::format("cpu: '{}' is not host code; a CPU loads built-in instances and host shared objects",
+                                  artifact.entry));
+    }
+  }
+
+  Status launch(const LoadedKernel& kernel, std::span<const std::byte> args, const LaunchShape& shape,
+                const LaunchContext& context) override {
+    const auto* cpu_kernel = dynamic_cast<const CpuKernel*>(&kernel);
+    if (cpu_kernel == nullptr) {
+      return Status(StatusCode::kInvalidArgument, "cpu: launch: the kernel was loaded by another kind of device");
+    }
+    if (shape.units == 0) {
+      return Status(StatusCode::kInvalidArgument, "cpu: launch: units = 0, allowed: at least 1");
+    }
+    const CpuEntry entry = cpu_kernel->entry();
+    // One reference fits into std::function without an allocation.
+    const struct {
+      CpuEntry entry;
+      const void* args;
+      uint32_t units;
+    } call{entry, args.data(), shape.units};
+    const auto body = [&call](uint32_t unit) { call.entry(call.args, unit, call.units); };
+    if (context.parallel_for == nullptr) {
+      pool_.parallel_for(shape.units, body);
+      return {};
+    }
+    try {
+      (*context.parallel_for)(shape.units, body);
+    } catch (const std::exception& error) {
+      return Status(StatusCode::kInternal, fmt::format("cpu: the caller's parallel_for threw: {}", error.what()));
+    } catch (...) {
+      return Status(StatusCode::kInternal, "cpu: the caller's parallel_for threw");
+    }
+    return {};
+  }
+
+  Result<void*> allocate(int64_t bytes) override { return map_pages(bytes); }
+  void deallocate(void* data, int64_t bytes) override { unmap_pages(data, bytes); }
+  Result<void*> workspace(int64_t bytes) override { return workspaces_.get(bytes); }
+
+  Result<DeviceLimits> measure_limits(double budget_seconds) override {
+    return measure_cpu_limits(spec_, pool_, budget_seconds);
+  }
+
+ private:
+  Result<std::shared_ptr<const LoadedKernel>> load_object(const Artifact& artifact) {
+    // Without a slash dlopen would search the system's folders.
+    const std::string path = artifact.path.find('/') == std::string::npos ? "./" + artifact.path : artifact.path;
+    Result<std::shared_ptr<SharedObject>> object = SharedObject::open(path);
+    if (!object) return object.status();
+    const void* address = (*object)->symbol(artifact.entry);
+    if (address == nullptr) {
+      return Status(StatusCode::kNotFound,
+                    fmt::format("cpu: '{}' exports no entry '{}' (extern \"C\" and default visibility are needed)",
+                                artifact.path, artifact.entry));
+    }
+    return std::shared_ptr<const LoadedKernel>(std::make_shared<CpuKernel>(address, std::move(*object)));
+  }
+
+  std::string target_names() const {
+    std::string names;
+    for (const ArchSpec* arch : spec_.targets) names += fmt::format("{}'{}'", names.empty() ? "" : ", ", arch->target);
+    return names.empty() ? "no known target (x86-64-v3 is the lowest)" : names;
+  }
+
+  const DeviceSpec spec_;
+  ThreadPool pool_;
+  ThreadWorkspaces workspaces_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device(int units) { return std::make_unique<CpuDevice>(units); }
+
+}  // namespace tilewright
