@@ -24,6 +24,8 @@ std::string print_value(const T& value) {
     return enum_names(T{})[static_cast<int>(value)];
   } else if constexpr (std::is_same_v<T, bool>) {
     return value ? "1" : "0";
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return value;
   } else {
     return fmt::format("{}", value);
   }
@@ -45,6 +47,8 @@ Status parse_value(std::string_view text, T& value) {
     int64_t number = 0;
     if (Status s = parse_integer(text, 0, 1, number); !s) return s;
     value = number != 0;
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    value = text;
   } else if constexpr (std::is_integral_v<T>) {
     static_assert(sizeof(T) < 8 || std::is_signed_v<T>, "the range of uint64_t does not fit parse_integer");
     int64_t number = 0;

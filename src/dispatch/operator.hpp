@@ -8,13 +8,17 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "tilewright/status.hpp"
 
 namespace tilewright {
 
+class Device;
 class KernelFamily;
+class ProblemInstance;
+struct InstanceOptions;
 
 // A problem, erased: bytes that compare equal exactly when the problems do.
 using ProblemRef = std::span<const std::byte>;
@@ -48,6 +52,13 @@ class Operator {
   virtual Result<std::vector<std::byte>> parse_problem(std::string_view text) const = 0;
   virtual double operations(ProblemRef problem) const = 0;   // multiply and add count as two
   virtual double bytes_moved(ProblemRef problem) const = 0;  // compulsory traffic: each operand once
+
+  // Buffers, data and reference for verifying and measuring.
+  virtual Result<std::unique_ptr<ProblemInstance>> instantiate(ProblemRef problem, Device& device,
+                                                               const InstanceOptions& options) const = 0;
+  // Smaller problems of the same signature that exercise every tail (sizes one off tile multiples, size 1): a kernel
+  // enters a tuned table only when it is right on all of them.
+  virtual std::vector<std::vector<std::byte>> tail_problems(ProblemRef problem) const = 0;
 };
 
 }  // namespace tilewright

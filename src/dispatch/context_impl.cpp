@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+#include "dispatch/context_impl.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "core/fields.hpp"
+#include "core/log.hpp"
+
+namespace tilewright {
+namespace {
+
+Result<JitMode> parse_jit_mode(std::string_view text) {
+  constexpr std::pair<std::string_view, JitMode> kModes[] = {
+      {"off", JitMode::kOff}, {"on", JitMode::kOn}, {"background", JitMode::kBackground}, {"force", JitMode::kForce}};
+  for (const auto& [name, mode] : kModes) {
+    if (name == text) return mode;
+  }
+  return Status(StatusCode::kInvalidArgument,
+                fmt::format("context: option 'jit' is '{}', allowed: off, on, background, force", text));
+}
+
+// op, units, problem and forced recipe as bytes; small keys stay on the stack.
+class PlanKey {
+ public:
+  PlanKey(const Operator& op, ProblemRef problem, int units, std::string_view forced) {
+    const Operator* address = &op;
+    append(&address, sizeof(address));
+    append(&units, sizeof(units));
+    append(problem.data(), problem.size());
+    if (!forced.empty() || overflow_) {
+      long_.assign(small_, size_);
+      if (overflow_) long_.append(reinterpret_cast<const char*>(problem.data()), problem.size());
+      long_.append(forced);
+    }
+  }
+  std::string_view view() const { return long_.empty() ? std::string_view(small_, size_) : std::string_view(long_); }
+
+ private:
+  void append(const void* data, size_t bytes) {
+    if (size_ + bytes > sizeof(small_)) {
+      overflow_ = true;
+      return;
+    }
+    std::memcpy(small_ + size_, data, bytes);
+    size_ += bytes;
+  }
+  char small_[1024];
+  size_t size_ = 0;
+  bool overflow_ = false;
+  std::string long_;
+};
+
+std::atomic<uint64_t>& chosen_counter(Counters& counters, ChoiceSource source) {
+  switch (source) {
+    case ChoiceSource::kForced: return counters.chosen_forced;
+    case ChoiceSource::kTuned: return counters.chosen_tuned;
+    case ChoiceSource::kBucket: return counters.chosen_bucket;
+    case ChoiceSource::kCost: return counters.chosen_cost;
+    case ChoiceSource::kGeneric: break;
+  }
+  return counters.chosen_generic;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ContextImpl>> ContextImpl::create(const ContextOptions& options,
+                                                         std::span<const Operator* const> ops) {
+  std::unique_ptr<ContextImpl> impl(new ContextImpl());
+  impl->options_ = options;
+  impl->ops_ = ops;
+  CodeCacheOptions cache = code_cache_options_from_environment();
+  if (!options.cache_dir.empty()) cache.root = options.cache_dir;
+  if (!options.jit.empty()) {
+    Result<JitMode> mode = parse_jit_mode(options.jit);
+    if (!mode) return mode.status();
+    cache.mode = *mode;
+  }
+  impl->cache_ = std::make_unique<CodeCache>(std::move(cache), impl->counters_);
+  impl->device_ = make_cpu_device(options.cpu_units);
+  impl->dispatcher_ =
+      std::make_unique<Dispatcher>(*impl->device_, impl->registry_, *impl->cache_, impl->counters_);
+
+  // Always-built instances that run on this device.
+  for (const BuiltinInstance& builtin : builtin_instances()) {
+    Result<KernelKey> key = parse_key(builtin.key);
+    if (!key) return key.status();
+    if (!runs_on(key->target, impl->device_->spec().arch->target)) continue;
+    impl->registry_.add({.key = std::move(*key), .builtin = builtin.address, .note = "always built"});
+  }
+  impl->tables_ = std::make_shared<TunedTable>(load_tuned_tables(options.user_tables, options.tuned_files));
+  return impl;
+}
+
+const Operator* ContextImpl::find_op(std::string_view name) const {
+  for (const Operator* op : ops_) {
+    if (op->name() == name) return op;
+  }
+  return nullptr;
+}
+
+DeviceSpec ContextImpl::spec(int units) const {
+  DeviceSpec spec = device_->spec();
+  if (units > 0 && units < spec.units) spec.units = units;
+  return spec;
+}
+
+std::shared_ptr<const TunedTable> ContextImpl::tables() const {
+  std::lock_guard lock(tables_mutex_);
+  return tables_;
+}
+
+void ContextImpl::set_tables(TunedTable tables) {
+  {
+    std::lock_guard lock(tables_mutex_);
+    tables_ = std::make_shared<TunedTable>(std::move(tables));
+  }
+  plans_.clear();
+}
+
+Result<std::shared_ptr<const Plan>> ContextImpl::plan(const Operator& op, ProblemRef problem, int units,
+                                                      std::string_view forced, bool allow_compile) {
+  const PlanKey key(op, problem, units, forced);
+  if (std::shared_ptr<const Plan> plan = plans_.find(key.view())) {
+    count(counters_.plan_hits);
+    return plan;
+  }
+  count(counters_.plan_misses);
+  Result<std::shared_ptr<const Plan>> plan = dispatcher_->plan(op, problem, spec(units), *tables(), forced, allow_compile);
+  if (!plan) return plan;
+  count(chosen_counter(counters_, (*plan)->source));
+  // A fallback is not kept while its better recipe is being compiled: the next call looks again.
+  if (!(*plan)->fallback || cache_->mode() != JitMode::kBackground) plans_.insert(key.view(), *plan);
+  return plan;
+}
+
+Status ContextImpl::run_plan(const Operator& op, ProblemRef problem, const Plan& plan, const CallBindings& bindings,
+                             const Exec& exec) {
+  CallBindings bound = bindings;
+  if (exec.workspace != nullptr) {
+    if (exec.workspace_bytes < plan.workspace_bytes) {
+      return Status(StatusCode::kInvalidArgument,
+                    fmt::format("{}: argument 'workspace_bytes' is {}, this problem needs {}", op.name(),
+                                exec.workspace_bytes, plan.workspace_bytes));
+    }
+    bound.workspace = exec.workspace;
+  }
+  const LaunchContext launch{exec.stream, exec.parallel_for};
+  if (!log_enabled(LogLevel::kInfo)) return tilewright::run_plan(*device_, plan, bound, launch);
+  const auto start = std::chrono::steady_clock::now();
+  Status status = tilewright::run_plan(*device_, plan, bound, launch);
+  const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+  log(LogLevel::kInfo, "call", "{},{},{},{},{:.2f}", op.name(), op.problem_text(problem),
+      fields_detail::print_value(plan.source), print_recipe(op.families(), plan.recipe), us);
+  return status;
+}
+
+Status ContextImpl::run(const Operator& op, ProblemRef problem, const CallBindings& bindings, const Exec& exec,
+                        std::string_view forced) {
+  count(counters_.calls);
+  Result<std::shared_ptr<const Plan>> found = plan(op, problem, exec.units, forced, /*allow_compile=*/true);
+  if (!found) return found.status();
+  return run_plan(op, problem, **found, bindings, exec);
+}
+
+Result<QueryResult> ContextImpl::query(const Operator& op, ProblemRef problem, int units, std::string_view forced) {
+  const DeviceSpec device = spec(units);
+  Result<std::vector<Choice>> choices = dispatcher_->choices(op, problem, device, *tables(), forced, nullptr);
+  if (!choices) return choices.status();
+  // With compiling off the best built choice serves.
+  const bool compiles = cache_->mode() != JitMode::kOff && host_compiler().available().ok();
+  const Choice* served = &choices->front();
+  for (const Choice& choice : *choices) {
+    if (compiles || dispatcher_->built(op, choice.recipe)) {
+      served = &choice;
+      break;
+    }
+  }
+  QueryResult result;
+  result.source = fields_detail::print_value(served->source);
+  result.recipe = print_recipe(op.families(), served->recipe);
+  result.built = dispatcher_->built(op, served->recipe);
+  result.fallback = served != &choices->front();
+  result.predicted_us = served->cost * 1e6;
+  for (const RecipeStep& step : served->recipe.steps) {
+    for (const KernelFamily* family : op.families()) {
+      if (family->name() != step.key.family) continue;
+      result.workspace_bytes = std::max(result.workspace_bytes, family->workspace_bytes(problem, device, step));
+    }
+  }
+  return result;
+}
+
+Result<std::string> ContextImpl::explain(const Operator& op, ProblemRef problem, int units, std::string_view forced) {
+  return dispatcher_->explain(op, problem, spec(units), *tables(), forced);
+}
+
+}  // namespace tilewright

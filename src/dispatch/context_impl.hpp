@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// What a Context owns, and the path of a call through it. Knows operators only through their descriptors.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/counters.hpp"
+#include "dispatch/dispatcher.hpp"
+#include "dispatch/plan_map.hpp"
+#include "dispatch/registry.hpp"
+#include "dispatch/tuned_table.hpp"
+#include "jit/code_cache.hpp"
+#include "tilewright/context.hpp"
+
+namespace tilewright {
+
+class ContextImpl {
+ public:
+  static Result<std::unique_ptr<ContextImpl>> create(const ContextOptions& options, std::span<const Operator* const> ops);
+
+  // The whole path: plan from the map or the dispatcher, bind, launch.
+  Status run(const Operator& op, ProblemRef problem, const CallBindings& bindings, const Exec& exec,
+             std::string_view forced);
+  // The plan that run() would use, made now.
+  Result<std::shared_ptr<const Plan>> plan(const Operator& op, ProblemRef problem, int units, std::string_view forced,
+                                           bool allow_compile);
+  Result<QueryResult> query(const Operator& op, ProblemRef problem, int units, std::string_view forced);
+  Result<std::string> explain(const Operator& op, ProblemRef problem, int units, std::string_view forced);
+  Status run_plan(const Operator& op, ProblemRef problem, const Plan& plan, const CallBindings& bindings, const Exec& exec);
+
+  std::span<const Operator* const> ops() const { return ops_; }
+  const Operator* find_op(std::string_view name) const;
+  Device& device() { return *device_; }
+  DeviceSpec spec(int units) const;  // with the unit budget applied
+  Dispatcher& dispatcher() { return *dispatcher_; }
+  Registry& registry() { return registry_; }
+  CodeCache& cache() { return *cache_; }
+  Counters& counters() { return counters_; }
+  std::shared_ptr<const TunedTable> tables() const;
+  void set_tables(TunedTable tables);  // forgets every plan
+  const ContextOptions& options() const { return options_; }
+
+ private:
+  ContextImpl() = default;
+
+  ContextOptions options_;
+  std::span<const Operator* const> ops_;
+  Counters counters_;
+  Registry registry_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<CodeCache> cache_;
+  std::unique_ptr<Dispatcher> dispatcher_;
+  mutable std::mutex tables_mutex_;
+  std::shared_ptr<const TunedTable> tables_;
+  PlanMap plans_;
+};
+
+}  // namespace tilewright

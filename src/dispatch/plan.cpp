@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+#include "dispatch/plan.hpp"
+
+#include <fmt/format.h>
+
+namespace tilewright {
+
+Status run_plan(Device& device, const Plan& plan, const CallBindings& bindings, const LaunchContext& context) {
+  char* workspace = static_cast<char*>(bindings.workspace);
+  if (workspace == nullptr && plan.workspace_bytes > 0) {
+    Result<void*> own = device.workspace(plan.workspace_bytes);
+    if (!own) return own.status();
+    workspace = static_cast<char*>(*own);
+  }
+  alignas(64) std::byte args[kMaxArgBytes];
+  for (const Stage& stage : plan.stages) {
+    std::memcpy(args, stage.args.data(), stage.args.size());
+    for (const ArgPatch& patch : stage.patches) {
+      std::byte* to = args + patch.arg_offset;
+      if (patch.kind == ArgPatch::Kind::kScalar) {
+        std::memcpy(to, &bindings.scalars[patch.slot], sizeof(float));
+        continue;
+      }
+      const char* base = patch.kind == ArgPatch::Kind::kWorkspace ? workspace
+                                                                  : static_cast<const char*>(bindings.pointers[patch.slot]);
+      const char* address = base == nullptr ? nullptr : base + patch.add;
+      std::memcpy(to, &address, sizeof(address));
+    }
+    if (Status s = device.launch(*stage.kernel, std::span(args, stage.args.size()), stage.shape, context); !s) return s;
+  }
+  return {};
+}
+
+}  // namespace tilewright

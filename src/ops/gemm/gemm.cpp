@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// The public functions: a call becomes a problem, the context does the rest.
+#include "tilewright/gemm.hpp"
+
+#include "dispatch/context_impl.hpp"
+#include "ops/gemm/gemm_problem.hpp"
+#include "ops/op_list.hpp"
+
+namespace tilewright {
+
+Status gemm(Context& context, const GemmCall& call, const Exec& exec) {
+  GemmProblem problem;
+  GemmBindings bindings;
+  if (Status s = make_gemm_problem(call, /*check_addresses=*/true, problem, bindings); !s) return s;
+  if (problem.m == 0 || problem.n == 0 || problem.batch == 0) return {};
+  return context.impl().run(gemm_operator(), erase(problem), {bindings.pointers, bindings.scalars}, exec,
+                            call.options.recipe);
+}
+
+Status gemm_prepare(Context& context, const GemmCall& call, const Exec& exec) {
+  GemmProblem problem;
+  GemmBindings bindings;
+  if (Status s = make_gemm_problem(call, /*check_addresses=*/false, problem, bindings); !s) return s;
+  if (problem.m == 0 || problem.n == 0 || problem.batch == 0) return {};
+  Result<std::shared_ptr<const Plan>> plan =
+      context.impl().plan(gemm_operator(), erase(problem), exec.units, call.options.recipe, /*allow_compile=*/true);
+  return plan ? Status() : plan.status();
+}
+
+Result<QueryResult> gemm_query(Context& context, const GemmCall& call, const Exec& exec) {
+  GemmProblem problem;
+  GemmBindings bindings;
+  if (Status s = make_gemm_problem(call, /*check_addresses=*/false, problem, bindings); !s) return s;
+  return context.impl().query(gemm_operator(), erase(problem), exec.units, call.options.recipe);
+}
+
+Result<std::string> gemm_explain(Context& context, const GemmCall& call, const Exec& exec) {
+  GemmProblem problem;
+  GemmBindings bindings;
+  if (Status s = make_gemm_problem(call, /*check_addresses=*/false, problem, bindings); !s) return s;
+  return context.impl().explain(gemm_operator(), erase(problem), exec.units, call.options.recipe);
+}
+
+}  // namespace tilewright

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// GemmProblem: one call's description without addresses. Made and validated here; everything later trusts it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "dispatch/operator.hpp"
+#include "gemm/gemm_args.hpp"
+#include "tilewright/gemm.hpp"
+
+namespace tilewright {
+
+// An epilogue operand, broadcast to [batch, M, N]: stride 0 where it does not vary.
+struct OperandProblem {
+  int64_t stride_batch = 0, stride_m = 0, stride_n = 0;
+  DType dtype = DType::kNone;  // kNone = absent
+  uint8_t reserved[7] = {};
+  bool present() const { return dtype != DType::kNone; }
+};
+
+struct StepProblem {
+  OperandProblem operand;
+  StepKind kind = StepKind::kNone;
+  Activation activation = Activation::kNone;
+  uint8_t reserved[6] = {};
+};
+
+struct GemmProblem {
+  int64_t m = 0, n = 0, k = 0, batch = 1;  // n: columns of B
+  int64_t stride_a_batch = 0, stride_a_m = 0, stride_a_k = 0;
+  int64_t stride_b_batch = 0, stride_b_k = 0, stride_b_n = 0;  // packed: stride_b_batch in bytes
+  int64_t stride_d_batch = 0, stride_d_m = 0, stride_d_n = 0;
+  OperandProblem scale_a, scale_b, c, bias;
+  StepProblem steps[kMaxSteps];
+  DType a_dtype = DType::kNone, b_dtype = DType::kNone, d_dtype = DType::kNone;
+  uint8_t b_packed = 0;
+  Activation activation = Activation::kNone;
+  GateMode gate = GateMode::kNone;
+  uint8_t step_count = 0;
+  uint8_t has_alpha = 0;  // alpha != 1
+  uint8_t deterministic = 0, batch_invariant = 0;
+  uint8_t align_a = 0, align_b = 0, align_d = 0;  // log2 alignment classes; 0 where no kernel asks
+  uint8_t reserved[3] = {};
+
+  int64_t out_n() const { return gate == GateMode::kNone ? n : n / 2; }  // columns of D
+};
+
+// Where a call's addresses and scalars stand in CallBindings.
+enum GemmPointerSlot : uint16_t { kSlotA, kSlotB, kSlotD, kSlotScaleA, kSlotScaleB, kSlotC, kSlotBias, kSlotStep0 };
+inline constexpr int kGemmPointerSlots = kSlotStep0 + kMaxSteps;
+enum GemmScalarSlot : uint16_t { kScalarAlpha, kScalarBeta, kScalarLow, kScalarHigh, kScalarStep0 };
+inline constexpr int kGemmScalarSlots = kScalarStep0 + 2 * kMaxSteps;
+
+struct GemmBindings {
+  std::array<const void*, kGemmPointerSlots> pointers{};
+  std::array<float, kGemmScalarSlots> scalars{};
+};
+
+// Checks shapes, strides, dtypes, devices and (when `check_addresses`) null pointers and aliasing.
+Status make_gemm_problem(const GemmCall& call, bool check_addresses, GemmProblem& problem, GemmBindings& bindings);
+
+// The part of validation that needs no call: dtypes, sizes, extents within 2^62 bytes, D's own overlap. A problem from text
+// passes through it too.
+Status validate_gemm_problem(const GemmProblem& problem);
+// Sizes whose products cannot overflow.
+Status check_gemm_extents(const GemmProblem& problem);
+
+// "m=16:n=4096:k=4096:batch=1:a=bf16:b=bf16:d=bf16:layout=rcr:packed=1:bias=bf16:act=gelu". A stride stands only where
+// it differs from the contiguous one of `layout`.
+std::string print_gemm_problem(const GemmProblem& problem);
+Result<GemmProblem> parse_gemm_problem(std::string_view text);
+
+// The same signature at other sizes, with contiguous strides.
+GemmProblem resize_gemm_problem(const GemmProblem& from, int64_t m, int64_t n, int64_t k);
+
+ProblemSignature gemm_signature(const GemmProblem& problem);
+double gemm_operations(const GemmProblem& problem);
+double gemm_bytes_moved(const GemmProblem& problem);
+
+}  // namespace tilewright
