@@ -343,7 +343,12 @@ void GemmInstance::compare(VerifyReport& report) {
       ++report.compared;
       const bool both_nan = std::isnan(got) && std::isnan(want);
       if (both_nan || got == want) continue;
-      const double ratio = error <= block[i].allowed ? error / block[i].allowed : std::isnan(error) ? std::numeric_limits<double>::infinity() : error / std::max(block[i].allowed, 1e-300);
+      double ratio = std::numeric_limits<double>::infinity();
+      if (std::isinf(block[i].allowed)) {
+        ratio = std::isnan(got) ? ratio : 0;
+      } else if (std::isfinite(error)) {
+        ratio = error / std::max(block[i].allowed, 1e-300);
+      }
       if (std::isfinite(error)) error_squares += error * error;
       if (ratio > report.worst_ratio) report.worst_ratio = ratio;
       if (ratio > 1 && report.failure.empty()) {

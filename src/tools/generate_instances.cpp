@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+// Build step: prints one translation unit a CPU target with every always-built instance, and the table that names them.
+// The sources are those that the JIT compiles, so that an instance is the same function wherever it comes from.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "arch/arch_spec.hpp"
+#include "dispatch/family.hpp"
+#include "ops/op_list.hpp"
+
+namespace tilewright {
+namespace {
+
+// Rewrites only what changed: the build then recompiles only that.
+bool write_if_changed(const std::string& path, const std::string& text) {
+  std::ifstream old(path, std::ios::binary);
+  if (old && std::string(std::istreambuf_iterator<char>(old), {}) == text) return true;
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  return static_cast<bool>(file.flush());
+}
+
+struct Unit {
+  std::set<std::string> includes;
+  std::string body;
+};
+
+// An instance's source is include lines, then one function; shared lines stand once in a unit.
+void add_source(const std::string& source, Unit& unit) {
+  std::istringstream lines(source);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("#include", 0) == 0) {
+      unit.includes.insert(line);
+    } else {
+      unit.body += line + "\n";
+    }
+  }
+}
+
+int run(const std::string& folder) {
+  std::map<std::string, Unit> units;
+  std::string declarations, rows;
+  for (const ArchSpec& arch : arch_specs()) {
+    if (arch.vendor != ArchVendor::kX86) continue;
+    units[std::string(arch.target)];
+    for (const Operator* op : all_operators()) {
+      for (const KernelFamily* family : op->families()) {
+        for (const KernelKey& key : family->builtin_keys(arch.target)) {
+          Result<CompileRequest> request = family->source(key);
+          if (!request) {
+            std::fprintf(stderr, "%s: %s\n", key.text.c_str(), request.status().to_string().c_str());
+            return 1;
+          }
+          add_source(request->source, units[std::string(arch.target)]);
+          declarations += fmt::format("extern \"C\" void {}(const void*, unsigned, unsigned);\n", request->entry);
+          // A target that this build's compiler refuses has no unit: its rows stay out.
+          rows += fmt::format("#ifdef TILEWRIGHT_HAVE_{}\n    {{\"{}\", reinterpret_cast<const void*>(&{})}},\n#endif\n",
+                              [&] {
+                                std::string id(arch.target);
+                                for (char& c : id) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+                                return id;
+                              }(),
+                              key.text, request->entry);
+        }
+      }
+    }
+  }
+  for (const auto& [target, unit] : units) {
+    std::string text = fmt::format("// Generated: always-built instances for {}.\n", target);
+    for (const std::string& include : unit.includes) text += include + "\n";
+    text += unit.body;
+    if (!write_if_changed(fmt::format("{}/instances_{}.cpp", folder, target), text)) return 1;
+  }
+  const std::string table = fmt::format(
+      "// Generated: the table of always-built instances.\n#include \"dispatch/family.hpp\"\n\n{}\nnamespace tilewright {{\n\n"
+      "std::span<const BuiltinInstance> builtin_instances() {{\n  static const BuiltinInstance kInstances[] = {{\n{}"
+      "    {{nullptr, nullptr}}}};\n"
+      "  return std::span<const BuiltinInstance>(kInstances, std::size(kInstances) - 1);\n}}\n\n}}  // namespace tilewright\n",
+      declarations, rows);
+  return write_if_changed(folder + "/builtin_instances.cpp", table) ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace tilewright
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: tilewright_geninst FOLDER\n");
+    return 2;
+  }
+  return tilewright::run(argv[1]);
+}
