@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT
+# The commands of the project; each installs what it needs first (scripts/install). `make help` lists them.
+.DEFAULT_GOAL := build
+SUITE ?= all
+
+.PHONY: build demo test bench-cpu bench-gpu lint format docs-check install clean help
+
+build: install ## build everything in build/; the program is build/bin/tilewright
+	@scripts/build
+
+demo: build ## tune the linear layers of Llama-3.1-8B on this machine, with a report
+	@scripts/demo
+
+test: build ## run every test; LABEL=unit|op|compile|emulated|python|gpu|slow picks some
+	@scripts/test $(if $(LABEL),--label-regex '^$(LABEL)$$')
+
+bench-cpu: build ## measure on the CPU; SUITE=gemm picks a suite; writes build/bench/<suite>.csv
+	@scripts/bench cpu $(SUITE)
+
+bench-gpu: build ## measure on a GPU; SUITE=gemm picks a suite
+	@scripts/bench gpu $(SUITE)
+
+lint: install-lint build ## formatting, clang-tidy, layers, scripts
+	@scripts/lint
+
+format: install-lint ## format every source file
+	@scripts/format
+
+docs-check: install ## links, commands and tables of the documentation
+	@. build/install.env && "$$PYTHON" scripts/check_docs.py
+
+install: ## find or install what the build needs
+	@scripts/install
+
+install-lint:
+	@scripts/install --lint
+.PHONY: install-lint
+
+clean: ## remove what was built; installed packages in build/deps and build/venv stay
+	@find build -mindepth 1 -maxdepth 1 ! -name deps ! -name venv ! -name 'install.*' -exec rm -rf {} +
+
+help: ## list the commands
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14

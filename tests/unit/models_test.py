@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+"""The shape files under models/ parse, and a model's own file agrees with the whole table."""
+
+import csv
+import os
+import pathlib
+import unittest
+
+MODELS = pathlib.Path(os.environ.get("TILEWRIGHT_SOURCE_DIR", pathlib.Path(__file__).parents[2])) / "models"
+COLUMNS = ["model", "layer", "op", "N", "K", "dtype", "scheme", "notes"]
+
+
+def read(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        return reader.fieldnames, list(reader)
+
+
+class Models(unittest.TestCase):
+    def test_every_row_has_a_shape_and_a_tensor_parallel_degree(self):
+        for path in sorted(MODELS.glob("*.csv")):
+            columns, rows = read(path)
+            self.assertEqual(columns, COLUMNS, path.name)
+            self.assertTrue(rows, path.name)
+            for row in rows:
+                self.assertIn(row["op"], ("gemm", "batched_gemm"), row)
+                self.assertGreater(int(row["N"]), 0, row)
+                self.assertGreater(int(row["K"]), 0, row)
+                self.assertRegex(row["notes"], r"^tp=\d+", row)
+
+    def test_the_demo_tunes_every_bf16_layer_of_one_rank(self):
+        rows = read(MODELS / "linear_layers.csv")[1]
+        expected = [
+            row
+            for row in rows
+            if row["model"] == "Llama-3.1-8B" and row["dtype"] == "bf16" and row["notes"].startswith("tp=1;")
+        ]
+        self.assertEqual(read(MODELS / "llama-3.1-8b.csv")[1], expected)
+
+
+if __name__ == "__main__":
+    unittest.main()
