@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "tilewright/dtype.hpp"
 #include "tilewright/status.hpp"
 
 namespace tilewright {
@@ -52,6 +53,8 @@ class Operator {
   virtual Result<std::vector<std::byte>> parse_problem(std::string_view text) const = 0;
   virtual double operations(ProblemRef problem) const = 0;   // multiply and add count as two
   virtual double bytes_moved(ProblemRef problem) const = 0;  // compulsory traffic: each operand once
+  // What its multiplications take: names the arithmetic roof. kNone = none worth a roof, memory is the limit.
+  virtual DType multiplied_dtype(ProblemRef) const { return DType::kNone; }
 
   // Buffers, data and reference for verifying and measuring.
   virtual Result<std::unique_ptr<ProblemInstance>> instantiate(ProblemRef problem, Device& device,

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+#include "tuning/measure.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <string>
+
+namespace tilewright {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kMaxRotations = 128;
+constexpr int64_t kMaxRepeats = 100000;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// What the system would give without swapping; 0 = not known.
+int64_t available_memory() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string name; file >> name;) {
+    int64_t kib = 0;
+    if (name == "MemAvailable:" && file >> kib) return kib << 10;
+  }
+  return 0;
+}
+
+// A sample of one member: `repeats` calls, each with the next turn.
+struct Member {
+  const TimedCall* call;
+  int64_t repeats = 1;
+  Timing timing;
+
+  Result<double> sample(int& turn) {
+    const Clock::time_point start = Clock::now();
+    for (int64_t i = 0; i < repeats; ++i) {
+      if (Status s = (*call)(turn++); !s) return s;
+    }
+    return seconds_since(start) * 1e6 / static_cast<double>(repeats);
+  }
+};
+
+void summarise(Timing& timing) {
+  std::vector<double> sorted = timing.sample_us;
+  std::sort(sorted.begin(), sorted.end());
+  timing.us = quantile(sorted, 0.5);
+  if (timing.us > 0) timing.spread = (quantile(sorted, 0.75) - quantile(sorted, 0.25)) / timing.us;
+}
+
+}  // namespace
+
+double quantile(std::span<const double> sorted, double q) {
+  const double at = q * static_cast<double>(sorted.size() - 1);
+  const size_t below = static_cast<size_t>(at), above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+Result<std::vector<Timing>> measure_calls(std::span<const TimedCall> calls, const MeasureOptions& options) {
+  const Clock::time_point start = Clock::now();
+  std::vector<Member> members;
+  int turn = 0;
+  double round_us = 0;
+  for (const TimedCall& call : calls) {
+    Member member{&call, 1, {}};
+    // Warm-up: the first call brings in code and pages; those after it say how long one takes.
+    if (Result<double> first = member.sample(turn); !first) return first.status();
+    Result<double> probe = member.sample(turn);
+    if (!probe) return probe.status();
+    if (*probe * 4 < options.min_sample_us) {
+      member.repeats = 8;
+      probe = member.sample(turn);
+      if (!probe) return probe.status();
+    }
+    member.repeats = std::clamp<int64_t>(std::llround(options.min_sample_us / std::max(*probe, 1e-3)), 1, kMaxRepeats);
+    round_us += *probe * static_cast<double>(member.repeats);
+    members.push_back(std::move(member));
+  }
+  if (members.empty()) return std::vector<Timing>();
+
+  // As many rounds as the time allows, between the bounds.
+  const double total = options.seconds * static_cast<double>(members.size());
+  const int least = std::max(1, options.min_samples);
+  for (int round = 0; round < std::max(least, options.max_samples); ++round) {
+    if (round >= least && seconds_since(start) + round_us * 1e-6 > total) break;
+    for (Member& member : members) {
+      Result<double> us = member.sample(turn);
+      if (!us) return us.status();
+      member.timing.sample_us.push_back(*us);
+    }
+  }
+  std::vector<Timing> timings;
+  for (Member& member : members) {
+    summarise(member.timing);
+    timings.push_back(std::move(member.timing));
+  }
+  return timings;
+}
+
+Result<std::vector<Timing>> measure_plans(Device& device, std::span<const std::shared_ptr<const Plan>> plans,
+                                          ProblemInstance& instance, const MeasureOptions& options,
+                                          const LaunchContext& launch) {
+  const int copies = std::max(1, instance.rotations());
+  std::vector<TimedCall> calls;
+  for (const std::shared_ptr<const Plan>& plan : plans) {
+    calls.push_back([&, plan](int turn) { return run_plan(device, *plan, instance.bindings(turn % copies), launch); });
+  }
+  return measure_calls(calls, options);
+}
+
+int rotations_for(const Operator& op, ProblemRef problem, const DeviceSpec& spec, int64_t max_bytes) {
+  const double bytes = std::max(1.0, op.bytes_moved(problem));
+  const int64_t cache = std::max({spec.l3_bytes, spec.l2_bytes, int64_t{1} << 20});
+  int64_t total = std::min(4 * cache, max_bytes);
+  if (const int64_t available = available_memory(); available > 0) total = std::min(total, available / 4);
+  return static_cast<int>(std::clamp<double>(std::ceil(static_cast<double>(total) / bytes), 1, kMaxRotations));
+}
+
+PairedRatio paired_ratio(const Timing& base, const Timing& other) {
+  std::vector<double> ratios;
+  for (size_t i = 0; i < std::min(base.sample_us.size(), other.sample_us.size()); ++i) {
+    if (other.sample_us[i] > 0) ratios.push_back(base.sample_us[i] / other.sample_us[i]);
+  }
+  if (ratios.empty()) return {};
+  std::sort(ratios.begin(), ratios.end());
+  // The median lies between these order statistics with 95% (normal approximation of the binomial); few samples say
+  // nothing more than their range.
+  const double n = static_cast<double>(ratios.size()), reach = 0.98 * std::sqrt(n);
+  const double last = n - 1;
+  const double low = std::clamp(std::floor(n / 2 - reach), 0.0, last),
+               high = std::clamp(std::ceil(n / 2 + reach) - 1, 0.0, last);
+  return {quantile(ratios, 0.5), ratios[static_cast<size_t>(low)], ratios[static_cast<size_t>(high)]};
+}
+
+}  // namespace tilewright

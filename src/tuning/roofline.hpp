@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// The limit that a time is reported against: the measured peak of the fastest legal instruction, and the measured read
+// bandwidth.
+#pragma once
+
+#include <string>
+
+#include "device/device.hpp"
+#include "dispatch/operator.hpp"
+
+namespace tilewright {
+
+struct Roof {
+  std::string mma;         // the fastest instruction for the dtype; "" = none measured
+  double peak_gflops = 0;  // 0 = unknown
+  double read_gbps = 0;    // 0 = unknown
+
+  // The least time that the roofs allow; 0 when neither is known.
+  double limit_us(double operations, double bytes) const;
+  // limit_us / us, or 0 when the limit is unknown.
+  double fraction(double operations, double bytes, double us) const;
+  // Whether arithmetic, not memory, sets the limit.
+  bool compute_bound(double operations, double bytes) const;
+};
+
+// What `units` units can do with inputs of `dtype`: f16 and bf16 also run on f32 instructions, widened.
+Roof roof_of(const DeviceSpec& spec, const DeviceLimits& limits, DType dtype, int units = 0);
+Roof roof_of(const DeviceSpec& spec, const DeviceLimits& limits, const Operator& op, ProblemRef problem, int units = 0);
+
+}  // namespace tilewright
