@@ -82,7 +82,7 @@ struct CpuInfo {
   std::string vendor;       // "GenuineIntel"
   std::string brand;        // "Intel(R) Xeon(R) Processor"
   std::string part;         // tuned tables' part: "intel-6-143" (vendor, family, model) or a name from arch_specs.json
-  std::string_view target;  // best target that the CPU and the operating system allow; "" below x86-64-v3
+  std::string_view target;  // best target that the CPU and the operating system allow; "" on other than x86-64
   int cores = 1;            // cores this process may use (affinity and cgroup quota respected)
   int64_t l1d_bytes = 0, l2_bytes = 0, l3_bytes = 0;
 };

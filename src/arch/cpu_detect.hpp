@@ -10,7 +10,7 @@
 
 namespace tilewright {
 
-// The target with the longest chain of bases whose features are all there; "" when not even x86-64-v3 is.
+// The x86 target with the most features, all of which are there.
 std::string_view best_cpu_target(const std::function<bool(std::string_view feature)>& has);
 
 // What TILEWRIGHT_CPU_TARGET makes of the detected target: the requested one when the CPU runs it, else the detected

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The one place that says how wrong a kernel may be. Tests, the tuner and `tilewright verify` ask here; docs/numerics.md
-// derives the numbers. Every bound is absolute, for one output element.
+// shows the numbers. Every bound is absolute, for one output element.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +14,18 @@ namespace tilewright {
 
 inline constexpr double kUlpF32 = 0x1p-24;  // half an ulp of f32, relative
 
-// A sum of K products in f32 (any order). With products of random sign the partial sums grow like sqrt(k) * sigma, each
-// addition rounds by at most 2^-24 of its partial sum, and the roundings are independent: their root mean square is
-// 0.41 * 2^-24 * sqrt(K) * norm, norm = sqrt(sum of squared products). Four times sqrt(K) is ten of those; the floor of 8
-// serves short sums. A lost product changes the sum by norm / sqrt(K), thousands of times more. Integer sums are exact.
-inline double accumulation_bound(DType accumulator, int64_t k, double norm) {
+// A sum of K products in f32, in any order. Added one by one, which of all orders has the longest partial sums,
+//     s_i = (s_{i-1} + p_i)(1 + d_i),  |d_i| <= u = 2^-24,
+// so to first order the error is the sum of d_i s_i. Let norm = sqrt(sum p_i^2). Products of random signs make partial
+// sums that walk, |s_i| ~ norm sqrt(i / K); products that share a sign make them grow, |s_i| ~ |sum| i / K. With independent
+// roundings of deviation u / sqrt(3) at most, the error's deviation is
+//     u / sqrt(3) * (norm sqrt(K / 2) + |sum| sqrt(K / 3))  <  0.41 u sqrt(K) (norm + |sum|),
+// of which 4 u sqrt(K) (norm + |sum|) is more than nine. The floor of 8 serves short sums, whose few roundings do not
+// average out, and products that are rounded themselves (f32 without FMA). A lost product changes the sum by about
+// norm / sqrt(K): the bound rejects it while K < 2^22. Integer sums are exact.
+inline double accumulation_bound(DType accumulator, int64_t k, double norm, double sum) {
   if (accumulator == DType::kI32) return 0;
-  return kUlpF32 * std::max(8.0, 4.0 * std::sqrt(static_cast<double>(k))) * norm;
+  return kUlpF32 * std::max(8.0, 4.0 * std::sqrt(static_cast<double>(k))) * (norm + std::fabs(sum));
 }
 
 // Scaling and adding in f32: at most 16 roundings of terms whose magnitudes add up to `magnitude`.
@@ -40,15 +45,33 @@ Bounded multiply_bounded(const Bounded& x, const Bounded& y) {
                      2 * kUlpF32 * std::fabs(value)};
 }
 
-// Rounding to the output: half an ulp at `magnitude`, or half the smallest subnormal. A magnitude that f16 cannot hold
-// may come out as infinity.
+// Rounding to the output: half an ulp at `magnitude`, where the exponent is that of the largest power of two below it, or
+// of the type's subnormals. bf16 and f32 subnormals may be flushed to zero instead. A magnitude that f16 cannot hold may
+// come out as infinity.
 inline double rounding_bound(DType dtype, double magnitude) {
+  const auto half_ulp = [magnitude](int bits, int lowest_exponent) {
+    const int exponent = magnitude > 0 && std::isfinite(magnitude) ? std::ilogb(magnitude) : lowest_exponent;
+    return std::ldexp(1.0, std::max(exponent, lowest_exponent) - bits);
+  };
   switch (dtype) {
-    case DType::kF16:
-      return magnitude >= 65504 ? std::numeric_limits<double>::infinity() : magnitude * 0x1p-11 + 0x1p-25;
-    case DType::kBf16: return magnitude * 0x1p-8 * 0.5 + 0x1p-134;
-    default: return magnitude * kUlpF32 + 0x1p-150;
+    case DType::kF16: return magnitude >= 65504 ? std::numeric_limits<double>::infinity() : half_ulp(11, -14);
+    case DType::kBf16: return half_ulp(8, -126) + 0x1p-126;
+    case DType::kI8:
+    case DType::kI32: return 0.5;
+    default: return half_ulp(24, -126) + 0x1p-126;
   }
+}
+
+// The error of `got` as a share of what is allowed: right up to 1, infinite where no bound could make it right.
+inline double error_ratio(double got, double reference, double allowed) {
+  constexpr double kWrong = std::numeric_limits<double>::infinity();
+  if (std::isnan(reference)) return std::isnan(got) ? 0 : kWrong;
+  if (got == reference) return 0;
+  if (std::isnan(got) || std::isinf(reference)) return kWrong;
+  // Near or beyond f16's largest value: that value or infinity, of the right sign.
+  if (std::isinf(allowed))
+    return std::signbit(got) == std::signbit(reference) && std::fabs(got) >= 0.99 * 65504 ? 0 : kWrong;
+  return std::fabs(got - reference) / std::max(allowed, 1e-300);
 }
 
 }  // namespace tilewright

@@ -11,6 +11,7 @@
 #include <limits>
 #include <set>
 
+#include "core/tolerance.hpp"
 #include "ops/gemm/gemm_reference.hpp"
 
 namespace tilewright {
@@ -341,14 +342,7 @@ void GemmInstance::compare(VerifyReport& report) {
           p_.d_dtype, d_.data(), batch * p_.stride_d_batch + row * p_.stride_d_m + column * p_.stride_d_n);
       const double want = block[i].value, error = std::fabs(got - want);
       ++report.compared;
-      const bool both_nan = std::isnan(got) && std::isnan(want);
-      if (both_nan || got == want) continue;
-      double ratio = std::numeric_limits<double>::infinity();
-      if (std::isinf(block[i].allowed)) {
-        ratio = std::isnan(got) ? ratio : 0;
-      } else if (std::isfinite(error)) {
-        ratio = error / std::max(block[i].allowed, 1e-300);
-      }
+      const double ratio = error_ratio(got, want, block[i].allowed);
       if (std::isfinite(error)) error_squares += error * error;
       if (ratio > report.worst_ratio) report.worst_ratio = ratio;
       if (ratio > 1 && report.failure.empty()) {
