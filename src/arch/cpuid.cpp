@@ -4,6 +4,7 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <immintrin.h>
 #endif
 
 namespace tilewright {
@@ -17,14 +18,17 @@ std::array<uint32_t, 4> cpuid(uint32_t leaf, uint32_t subleaf) {
   return r;
 }
 
+namespace {
+
+// The target attribute lets one function use the instruction in a file that runs on every x86-64.
+__attribute__((target("xsave"))) uint64_t read_xcr0() { return _xgetbv(0); }
+
+}  // namespace
+
 uint64_t os_saved_state() {
   constexpr uint32_t kOsxsave = 1u << 27;  // leaf 1, ecx: xgetbv may be used
   if ((cpuid(1, 0)[2] & kOsxsave) == 0) return 0;
-  uint32_t low = 0;
-  uint32_t high = 0;
-  // The instruction itself: the intrinsic would need -mxsave, and this file runs on every x86-64.
-  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  return static_cast<uint64_t>(high) << 32 | low;
+  return read_xcr0();
 }
 
 #else

@@ -47,7 +47,7 @@ Bounded multiply_bounded(const Bounded& x, const Bounded& y) {
 
 // Rounding to the output: half an ulp at `magnitude`, where the exponent is that of the largest power of two below it, or
 // of the type's subnormals. bf16 and f32 subnormals may be flushed to zero instead. A magnitude that f16 cannot hold may
-// come out as infinity.
+// come out as infinity; for types that saturate, the caller clamps the reference first.
 inline double rounding_bound(DType dtype, double magnitude) {
   const auto half_ulp = [magnitude](int bits, int lowest_exponent) {
     const int exponent = magnitude > 0 && std::isfinite(magnitude) ? std::ilogb(magnitude) : lowest_exponent;
@@ -56,6 +56,10 @@ inline double rounding_bound(DType dtype, double magnitude) {
   switch (dtype) {
     case DType::kF16: return magnitude >= 65504 ? std::numeric_limits<double>::infinity() : half_ulp(11, -14);
     case DType::kBf16: return half_ulp(8, -126) + 0x1p-126;
+    case DType::kF8E4M3: return half_ulp(4, -6);
+    case DType::kF8E5M2: return half_ulp(3, -14);
+    case DType::kF8E4M3Fnuz: return half_ulp(4, -7);
+    case DType::kF8E5M2Fnuz: return half_ulp(3, -15);
     case DType::kI8:
     case DType::kI32: return 0.5;
     default: return half_ulp(24, -126) + 0x1p-126;

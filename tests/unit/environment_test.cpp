@@ -75,11 +75,11 @@ TEST(Environment, AskingForAVariableOutsideTheTablesAbortsDebugBuilds) {
 }
 
 TEST(EnvironmentFolders, OwnVariableWinsOverXdgWinsOverHome) {
-  const ScopedVariable home("HOME", "/home/someone");
+  const ScopedVariable home("HOME", "/somewhere");
   const ScopedVariable xdg_cache("XDG_CACHE_HOME", nullptr), xdg_data("XDG_DATA_HOME", nullptr);
   const ScopedVariable cache("TILEWRIGHT_CACHE_DIR", nullptr), data("TILEWRIGHT_DATA_DIR", nullptr);
-  EXPECT_EQ(user_cache_dir(), "/home/someone/.cache/tilewright");
-  EXPECT_EQ(user_data_dir(), "/home/someone/.local/share/tilewright");
+  EXPECT_EQ(user_cache_dir(), "/somewhere/.cache/tilewright");
+  EXPECT_EQ(user_data_dir(), "/somewhere/.local/share/tilewright");
   {
     const ScopedVariable set_cache("XDG_CACHE_HOME", "/xdg/cache"), set_data("XDG_DATA_HOME", "/xdg/data");
     EXPECT_EQ(user_cache_dir(), "/xdg/cache/tilewright");
@@ -89,7 +89,7 @@ TEST(EnvironmentFolders, OwnVariableWinsOverXdgWinsOverHome) {
     EXPECT_EQ(user_data_dir(), "/own/data");
   }
   const ScopedVariable relative("XDG_CACHE_HOME", "relative");
-  EXPECT_EQ(user_cache_dir(), "/home/someone/.cache/tilewright");
+  EXPECT_EQ(user_cache_dir(), "/somewhere/.cache/tilewright");
 }
 
 TEST(EnvironmentFolders, WithoutAHomeThereIsNoFolder) {
