@@ -25,9 +25,12 @@ tilewright_header_library(fmt::fmt-header-only fmt/format.h FMT_HEADER_ONLY=1)
 if(NOT TARGET fmt::fmt-header-only)
   message(FATAL_ERROR "fmt/format.h not found: install libfmt-dev (Debian) or fmt-devel (Fedora), or run scripts/install")
 endif()
-
-tilewright_header_library(CLI11::CLI11 CLI/CLI.hpp)
 tilewright_header_library(nlohmann_json::nlohmann_json nlohmann/json.hpp)
+if(NOT TARGET nlohmann_json::nlohmann_json)
+  message(FATAL_ERROR "nlohmann/json.hpp not found: install nlohmann-json3-dev (Debian) or json-devel (Fedora), or run "
+                      "scripts/install")
+endif()
+tilewright_header_library(CLI11::CLI11 CLI/CLI.hpp)
 
 # GTest::gtest, GTest::gmock, GTest::gmock_main: installed archives, else the sources that Debian's googletest carries.
 function(tilewright_find_googletest)

@@ -141,7 +141,7 @@ class Files(Tree):
         self.expect("does not say what the file is for")
 
     def test_a_path_of_a_machine_is_found(self):
-        self.write("src/core/bad.cpp", 'auto x = "/ho' + 'me/someone/x";\n')
+        self.write("src/core/bad.cpp", 'auto x = "/ho' + 'me/alice/x";\n')
         self.expect("an absolute path of somebody's machine")
 
     def test_work_left_over_is_found(self):
