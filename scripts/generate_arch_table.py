@@ -6,16 +6,26 @@ usage: generate_arch_table.py arch_specs.json arch_table.inc
 
 Every entry is checked; the first mistake ends the run with "FILE:LINE: message". Python 3.8, standard library only.
 """
+
 import json
-import json.decoder
-import json.scanner
 import math
 import os
 import sys
 
+from located_json import Array, LineDecoder, Object, SpecError
+
 DTYPES = {
-    "f32": "kF32", "f16": "kF16", "bf16": "kBf16", "e4m3": "kF8E4M3", "e5m2": "kF8E5M2", "e4m3fnuz": "kF8E4M3Fnuz",
-    "e5m2fnuz": "kF8E5M2Fnuz", "i8": "kI8", "i4": "kI4", "e2m1": "kF4E2M1", "i32": "kI32",
+    "f32": "kF32",
+    "f16": "kF16",
+    "bf16": "kBf16",
+    "e4m3": "kF8E4M3",
+    "e5m2": "kF8E5M2",
+    "e4m3fnuz": "kF8E4M3Fnuz",
+    "e5m2fnuz": "kF8E5M2Fnuz",
+    "i8": "kI8",
+    "i4": "kI4",
+    "e2m1": "kF4E2M1",
+    "i32": "kI32",
 }
 ACCUMULATORS = ("f32", "i32")
 VENDORS = {"x86": "kX86", "nvidia": "kNvidia", "amd": "kAmd"}
@@ -23,64 +33,6 @@ FP8 = ("none", "e4m3", "e4m3fnuz")
 REGISTERS = ("eax", "ebx", "ecx", "edx")
 # Register state that the operating system must save for a feature: bits of XCR0.
 STATES = {"none": 0, "avx": 0x6, "avx512": 0xE6, "amx": 0x60006}
-
-
-class SpecError(Exception):
-    def __init__(self, line, message):
-        super().__init__(message)
-        self.line = line
-
-
-class Object(dict):
-    """A JSON object that knows its line and the line of each value."""
-
-
-class Array(list):
-    """A JSON array that knows its line and the line of each item."""
-
-
-class LineDecoder(json.JSONDecoder):
-    """The standard decoder, with line numbers kept and duplicate keys refused."""
-
-    def __init__(self):
-        super().__init__()
-        self.parse_object = self._object
-        self.parse_array = self._array
-        self.scan_once = json.scanner.py_make_scanner(self)
-
-    @staticmethod
-    def _line(text, index):
-        return text.count("\n", 0, index) + 1
-
-    def _watch(self, scan_once, lines):
-        def scan(text, index):
-            lines.append(self._line(text, index))
-            return scan_once(text, index)
-        return scan
-
-    def _object(self, where, strict, scan_once, _hook, _pairs_hook, memo):
-        text, start = where
-        lines = []
-        pairs, end = json.decoder.JSONObject(where, strict, self._watch(scan_once, lines), None, list, memo)
-        result = Object()
-        result.line = self._line(text, start)
-        result.lines = {}
-        # An empty object comes back as the hook's empty list: no pairs either way.
-        for (key, value), line in zip(pairs, lines):
-            if key in result:
-                raise SpecError(line, f"duplicate key '{key}'")
-            result[key] = value
-            result.lines[key] = line
-        return result, end
-
-    def _array(self, where, scan_once):
-        text, start = where
-        lines = []
-        values, end = json.decoder.JSONArray(where, self._watch(scan_once, lines))
-        result = Array(values)
-        result.line = self._line(text, start)
-        result.lines = lines
-        return result, end
 
 
 # ---- Checks: each takes (value, line, where) and returns the value or raises --------------------------------------
@@ -117,6 +69,7 @@ def integer(low, high=2**62):
         if not low <= value <= high:
             fail(line, where, f"{value} is outside [{low}, {high}]")
         return value
+
     return check
 
 
@@ -134,6 +87,7 @@ def one_of(allowed):
         if value not in allowed:
             fail(line, where, f"'{value}' is unknown; allowed: {', '.join(allowed)}")
         return value
+
     return check
 
 
@@ -143,7 +97,8 @@ def array_of(item, length=None):
             fail(line, where, f"expected an array, got {shown(value)}")
         if length is not None and len(value) != length:
             fail(line, where, f"expected {length} items, got {len(value)}")
-        return [item(v, l, f"{where}[{i}]") for i, (v, l) in enumerate(zip(value, value.lines))]
+        return [item(v, n, f"{where}[{i}]") for i, (v, n) in enumerate(zip(value, value.lines))]
+
     return check
 
 
@@ -166,39 +121,73 @@ def record(required, optional=None):
             rule = required[key] if key in required else optional[key][0]
             result[key] = rule(item, value.lines[key], f"{where}.{key}")
         return result
+
     return check
 
 
 SIZES = array_of(integer(1, 4096), 3)
 
-MMA = record({
-    "name": name, "input": one_of(DTYPES), "accumulator": one_of(ACCUMULATORS), "shape": SIZES,
-}, {"ops_per_cycle": (number, 0)})
+MMA = record(
+    {
+        "name": name,
+        "input": one_of(DTYPES),
+        "accumulator": one_of(ACCUMULATORS),
+        "shape": SIZES,
+    },
+    {"ops_per_cycle": (number, 0)},
+)
 
 WARP_TILES = record({"a": one_of(DTYPES), "b": one_of(DTYPES), "tiles": array_of(SIZES)})
 
-PART = record({"name": name}, {
-    "ids": (array_of(name), []), "units": (integer(0), 0), "memory_gib": (number, 0), "memory_gbps": (number, 0),
-    "l2_kib": (integer(0), 0), "last_level_kib": (integer(0), 0),
-})
+PART = record(
+    {"name": name},
+    {
+        "ids": (array_of(name), []),
+        "units": (integer(0), 0),
+        "memory_gib": (number, 0),
+        "memory_gbps": (number, 0),
+        "l2_kib": (integer(0), 0),
+        "last_level_kib": (integer(0), 0),
+    },
+)
 
-CPUID = record({
-    "leaf": integer(0, 2**32 - 1), "subleaf": integer(0, 2**32 - 1), "register": one_of(REGISTERS),
-    "bit": integer(0, 31),
-}, {"state": (one_of(STATES), "none")})
+CPUID = record(
+    {
+        "leaf": integer(0, 2**32 - 1),
+        "subleaf": integer(0, 2**32 - 1),
+        "register": one_of(REGISTERS),
+        "bit": integer(0, 31),
+    },
+    {"state": (one_of(STATES), "none")},
+)
 
 # What a target with a base may leave out, because the base has said it.
 SCALARS = {
-    "family": string, "wave_size": integer(1, 64), "shared_bytes": integer(0), "max_threads": integer(1),
-    "registers": integer(1), "vector_bytes": integer(1), "fp8": one_of(FP8),
+    "family": string,
+    "wave_size": integer(1, 64),
+    "shared_bytes": integer(0),
+    "max_threads": integer(1),
+    "registers": integer(1),
+    "vector_bytes": integer(1),
+    "fp8": one_of(FP8),
 }
 # What every target says for itself.
 OWN = {"target": name, "vendor": one_of(VENDORS), "flags": array_of(string)}
-ADDED = {"features": array_of(name), "mma": array_of(MMA), "wave_layouts": array_of(SIZES),
-         "warp_tiles": array_of(WARP_TILES), "parts": array_of(PART)}
-TARGET = record(OWN, dict(
-    {"base": (name, "")}, **{key: (rule, None) for key, rule in SCALARS.items()},
-    **{key: (rule, []) for key, rule in ADDED.items()}))
+ADDED = {
+    "features": array_of(name),
+    "mma": array_of(MMA),
+    "wave_layouts": array_of(SIZES),
+    "warp_tiles": array_of(WARP_TILES),
+    "parts": array_of(PART),
+}
+TARGET = record(
+    OWN,
+    dict(
+        {"base": (name, "")},
+        **{key: (rule, None) for key, rule in SCALARS.items()},
+        **{key: (rule, []) for key, rule in ADDED.items()},
+    ),
+)
 
 
 def check_target(raw, line, cpuid):
@@ -215,8 +204,11 @@ def check_target(raw, line, cpuid):
     is_cpu = target["vendor"] == "x86"
     for i, feature in enumerate(target["features"]):
         if feature not in cpuid:
-            fail(raw["features"].lines[i], f"{label}.features[{i}]",
-                 f"'{feature}' is not in cpuid; known: {', '.join(cpuid)}")
+            fail(
+                raw["features"].lines[i],
+                f"{label}.features[{i}]",
+                f"'{feature}' is not in cpuid; known: {', '.join(cpuid)}",
+            )
     if target["features"] and not is_cpu:
         fail(raw.lines["features"], label, "only x86 targets have features")
     for key in ("wave_layouts", "warp_tiles"):
@@ -231,8 +223,11 @@ def check_target(raw, line, cpuid):
         seen.add(identity)
         expected = "i32" if mma["input"] in ("i8", "i4") else "f32"
         if mma["accumulator"] != expected:
-            fail(raw["mma"].lines[i], f"{label}.mma[{i}].accumulator",
-                 f"'{mma['accumulator']}' does not go with input '{mma['input']}'; expected '{expected}'")
+            fail(
+                raw["mma"].lines[i],
+                f"{label}.mma[{i}].accumulator",
+                f"'{mma['accumulator']}' does not go with input '{mma['input']}'; expected '{expected}'",
+            )
     return target
 
 
@@ -257,8 +252,11 @@ def resolve(targets):
     by_name = {}
     for target in targets:
         if target["target"] in by_name:
-            fail(target["line"], target["where"], f"duplicate target; the first is on line "
-                 f"{by_name[target['target']]['line']}")
+            fail(
+                target["line"],
+                target["where"],
+                f"duplicate target; the first is on line {by_name[target['target']]['line']}",
+            )
         by_name[target["target"]] = target
     done, active = set(), []
 
@@ -291,8 +289,11 @@ def inherit(target, base):
     own = {mma["name"] for mma in target["mma"]}
     for mma in base["mma"]:
         if target["vendor"] == "x86" and mma["name"] in own:
-            fail(target["lines"]["mma"], target["where"], f"mma '{mma['name']}' is inherited from "
-                 f"'{base['target']}' and stands again")
+            fail(
+                target["lines"]["mma"],
+                target["where"],
+                f"mma '{mma['name']}' is inherited from '{base['target']}' and stands again",
+            )
     for key in ("features", "mma", "wave_layouts", "warp_tiles"):
         target[key] = base[key] + [item for item in target[key] if item not in base[key]]
 
@@ -307,12 +308,19 @@ def load(path):
     if not isinstance(root, Object):
         raise SpecError(1, "expected an object with the keys schema, cpuid, targets")
     raw_cpuid, raw_targets = root.get("cpuid"), root.get("targets")
-    record({"schema": one_of(("tilewright.arch_specs/1",)), "cpuid": lambda v, l, w: v, "targets": lambda v, l, w: v})(
-        root, root.line, "file")
+    record(
+        {
+            "schema": one_of(("tilewright.arch_specs/1",)),
+            "cpuid": lambda value, _line, _where: value,
+            "targets": lambda value, _line, _where: value,
+        }
+    )(root, root.line, "file")
     if not isinstance(raw_cpuid, Object):
         fail(root.lines["cpuid"], "cpuid", f"expected an object, got {shown(raw_cpuid)}")
-    cpuid = {name(key, raw_cpuid.lines[key], "cpuid"): CPUID(value, raw_cpuid.lines[key], f"cpuid.{key}")
-             for key, value in raw_cpuid.items()}
+    cpuid = {
+        name(key, raw_cpuid.lines[key], "cpuid"): CPUID(value, raw_cpuid.lines[key], f"cpuid.{key}")
+        for key, value in raw_cpuid.items()
+    }
     if not isinstance(raw_targets, Array) or not raw_targets:
         fail(root.lines["targets"], "targets", "expected an array with at least one target")
     targets = [check_target(raw, line, cpuid) for raw, line in zip(raw_targets, raw_targets.lines)]
@@ -340,34 +348,58 @@ def table(out, kind, label, rows):
 
 def emit(cpuid, targets):
     out = ["// Made from arch_specs.json by scripts/generate_arch_table.py.", ""]
-    table(out, "CpuidBit", "kCpuidBits", [
-        f"{{{quoted(key)}, {bit['leaf']}u, {bit['subleaf']}u, {REGISTERS.index(bit['register'])}, {bit['bit']}, "
-        f"0x{STATES[bit['state']]:X}u}}"
-        for key, bit in cpuid.items()])
+    table(
+        out,
+        "CpuidBit",
+        "kCpuidBits",
+        [
+            f"{{{quoted(key)}, {bit['leaf']}u, {bit['subleaf']}u, {REGISTERS.index(bit['register'])}, {bit['bit']}, "
+            f"0x{STATES[bit['state']]:X}u}}"
+            for key, bit in cpuid.items()
+        ],
+    )
     rows = []
     for index, target in enumerate(targets):
         out += ["", f"// {target['target']}"]
         features = table(out, "std::string_view", f"kFeatures{index}", [quoted(f) for f in target["features"]])
         flags = table(out, "std::string_view", f"kFlags{index}", [quoted(f) for f in target["flags"]])
-        mma = table(out, "MmaSpec", f"kMma{index}", [
-            f"{{{quoted(m['name'])}, DType::{DTYPES[m['input']]}, DType::{DTYPES[m['accumulator']]}, "
-            f"{', '.join(map(str, m['shape']))}, {m['ops_per_cycle']}}}" for m in target["mma"]])
-        layouts = table(out, "WaveLayout", f"kWaveLayouts{index}",
-                        [f"{{{', '.join(map(str, w))}}}" for w in target["wave_layouts"]])
-        tiles = table(out, "WarpTile", f"kWarpTiles{index}", [
-            f"{{DType::{DTYPES[group['a']]}, DType::{DTYPES[group['b']]}, {', '.join(map(str, tile))}}}"
-            for group in target["warp_tiles"] for tile in group["tiles"]])
+        mma = table(
+            out,
+            "MmaSpec",
+            f"kMma{index}",
+            [
+                f"{{{quoted(m['name'])}, DType::{DTYPES[m['input']]}, DType::{DTYPES[m['accumulator']]}, "
+                f"{', '.join(map(str, m['shape']))}, {m['ops_per_cycle']}}}"
+                for m in target["mma"]
+            ],
+        )
+        layouts = table(
+            out, "WaveLayout", f"kWaveLayouts{index}", [f"{{{', '.join(map(str, w))}}}" for w in target["wave_layouts"]]
+        )
+        tiles = table(
+            out,
+            "WarpTile",
+            f"kWarpTiles{index}",
+            [
+                f"{{DType::{DTYPES[group['a']]}, DType::{DTYPES[group['b']]}, {', '.join(map(str, tile))}}}"
+                for group in target["warp_tiles"]
+                for tile in group["tiles"]
+            ],
+        )
         parts = []
         for number_, part in enumerate(target["parts"]):
             ids = table(out, "std::string_view", f"kIds{index}_{number_}", [quoted(i) for i in part["ids"]])
-            parts.append(f"{{{quoted(part['name'])}, {ids}, {part['units']}, {part['memory_gib']}, "
-                         f"{part['memory_gbps']}, {part['l2_kib'] * 1024}, {part['last_level_kib'] * 1024}}}")
+            parts.append(
+                f"{{{quoted(part['name'])}, {ids}, {part['units']}, {part['memory_gib']}, "
+                f"{part['memory_gbps']}, {part['l2_kib'] * 1024}, {part['last_level_kib'] * 1024}}}"
+            )
         parts = table(out, "PartSpec", f"kParts{index}", parts)
         rows.append(
             f"{{{quoted(target['target'])}, {quoted(target['base'])}, ArchVendor::{VENDORS[target['vendor']]}, "
             f"{quoted(target['family'])}, {target['wave_size']}, {target['shared_bytes']}, {target['max_threads']}, "
             f"{target['registers']}, {target['vector_bytes']}, {quoted(target['fp8'])},\n     "
-            f"{features}, {flags}, {mma}, {layouts}, {tiles}, {parts}}}")
+            f"{features}, {flags}, {mma}, {layouts}, {tiles}, {parts}}}"
+        )
     out.append("")
     table(out, "ArchSpec", "kArchSpecs", rows)
     return "\n".join(out) + "\n"

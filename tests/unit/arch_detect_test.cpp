@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::function<bool(std::string_view)> with(const char* target, std::set<std::string_view> except = {}) {
+std::function<bool(std::string_view)> with(const char* target, const std::set<std::string_view>& except = {}) {
   std::set<std::string_view> features;
   for (const std::string_view feature : find_arch(target)->features) {
     if (except.count(feature) == 0) features.insert(feature);

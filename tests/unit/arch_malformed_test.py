@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Each mistake in arch_specs.json fails the generator with FILE:LINE and a message that names the entry."""
+
 import json
 import os
 import re
@@ -8,8 +9,9 @@ import sys
 import tempfile
 import unittest
 
-ROOT = os.environ.get("TILEWRIGHT_SOURCE_DIR") or os.path.dirname(os.path.dirname(os.path.dirname(
-    os.path.abspath(__file__))))
+ROOT = os.environ.get("TILEWRIGHT_SOURCE_DIR") or os.path.dirname(
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+)
 GENERATOR = os.path.join(ROOT, "scripts", "generate_arch_table.py")
 SPECS = os.path.join(ROOT, "src", "arch", "arch_specs.json")
 
@@ -69,24 +71,51 @@ SMALL = """{
 MISTAKES = [
     ("syntax", '"fp8": "none",\n      "features"', '"fp8": "none"\n      "features"', 17, "not JSON"),
     ("unfinished file", "  ]\n}\n", "  ]\n", 49, "not JSON"),
-    ("schema of another version", "arch_specs/1", "arch_specs/2", 2, "file.schema: 'tilewright.arch_specs/2' is unknown"),
+    (
+        "schema of another version",
+        "arch_specs/1",
+        "arch_specs/2",
+        2,
+        "file.schema: 'tilewright.arch_specs/2' is unknown",
+    ),
     ("unknown key of the file", '"schema"', '"scheme": 1,\n  "schema"', 2, "unknown key 'scheme'"),
-    ("unknown key of a target", '"wave_size": 1,', '"wave_sizes": 1,', 11,
-     "target 'base': unknown key 'wave_sizes'; allowed: target, vendor"),
-    ("unknown key of an instruction", '"ops_per_cycle": 32', '"ops": 32', 20, "target 'base'.mma[0]: unknown key 'ops'"),
+    (
+        "unknown key of a target",
+        '"wave_size": 1,',
+        '"wave_sizes": 1,',
+        11,
+        "target 'base': unknown key 'wave_sizes'; allowed: target, vendor",
+    ),
+    (
+        "unknown key of an instruction",
+        '"ops_per_cycle": 32',
+        '"ops": 32',
+        20,
+        "target 'base'.mma[0]: unknown key 'ops'",
+    ),
     ("unknown key of a part", '"ids": [', '"cpus": [', 23, "target 'base'.parts[0]: unknown key 'cpus'"),
     ("unknown key of a cpuid bit", '"subleaf"', '"sub"', 4, "cpuid.avx2: unknown key 'sub'"),
     ("missing key of a target", '      "vendor": "amd",\n', "", 32, "target 'gpu': missing key 'vendor'"),
-    ("missing inheritable key without a base", '      "max_threads": 1,\n', "", 7,
-     "target 'base': missing key 'max_threads' (only a target with a base may leave it out)"),
+    (
+        "missing inheritable key without a base",
+        '      "max_threads": 1,\n',
+        "",
+        7,
+        "target 'base': missing key 'max_threads' (only a target with a base may leave it out)",
+    ),
     ("missing key of an instruction", '"input": "f32", ', "", 20, "target 'base'.mma[0]: missing key 'input'"),
     ("duplicate key", '"registers": 16,', '"registers": 16, "registers": 32,', 14, "duplicate key 'registers'"),
     ("number as text", '"wave_size": 64', '"wave_size": "64"', 36, "target 'gpu'.wave_size: expected an integer"),
     ("true as a number", '"wave_size": 64', '"wave_size": true', 36, "expected an integer, got true"),
     ("fraction as an integer", '"wave_size": 64', '"wave_size": 64.5', 36, "expected an integer, got 64.5"),
     ("text as a list", '"flags": []', '"flags": "-O2"', 42, "target 'gpu'.flags: expected an array"),
-    ("list as an object", '{"name": "some_cpu", "ids": ["intel-6-1"]}', '["some_cpu"]', 23,
-     "target 'base'.parts[0]: expected an object"),
+    (
+        "list as an object",
+        '{"name": "some_cpu", "ids": ["intel-6-1"]}',
+        '["some_cpu"]',
+        23,
+        "target 'base'.parts[0]: expected an object",
+    ),
     ("negative integer", '"shared_bytes": 65536', '"shared_bytes": -1', 37, "target 'gpu'.shared_bytes: -1 is outside"),
     ("negative number", '"ops_per_cycle": 32', '"ops_per_cycle": -32', 20, "mma[0].ops_per_cycle: -32 is negative"),
     ("not a number", '"ops_per_cycle": 32', '"ops_per_cycle": NaN', 20, "mma[0].ops_per_cycle: expected a number"),
@@ -99,27 +128,62 @@ MISTAKES = [
     ("unknown fp8 flavour", '"fp8": "none",\n      "flags"', '"fp8": "fp8",\n      "flags"', 41, "'fp8' is unknown"),
     ("unknown feature", '["avx2"]', '["avx2", "avx3"]', 17, "features[1]: 'avx3' is not in cpuid; known: avx2"),
     ("feature of a GPU", '"flags": [],', '"flags": [], "features": ["avx2"],', 42, "only x86 targets have features"),
-    ("warp tiles of a CPU", '"flags": ["-march=x86-64-v4"]', '"flags": [], "wave_layouts": [[1, 1, 1]]', 30,
-     "an x86 target has no wave_layouts"),
+    (
+        "warp tiles of a CPU",
+        '"flags": ["-march=x86-64-v4"]',
+        '"flags": [], "wave_layouts": [[1, 1, 1]]',
+        30,
+        "an x86 target has no wave_layouts",
+    ),
     ("unknown register", '"register": "ebx"', '"register": "rbx"', 4, "cpuid.avx2.register: 'rbx' is unknown"),
     ("bit that no register has", '"bit": 5', '"bit": 32', 4, "cpuid.avx2.bit: 32 is outside [0, 31]"),
     ("unknown base", '"base": "base"', '"base": "bass"', 28, "target 'derived': unknown base 'bass'; known: base"),
-    ("cycle of bases", '"target": "base",', '"target": "base", "base": "derived",', 8, "bases form a cycle: base -> derived -> base"),
+    (
+        "cycle of bases",
+        '"target": "base",',
+        '"target": "base", "base": "derived",',
+        8,
+        "bases form a cycle: base -> derived -> base",
+    ),
     ("base of another vendor", '"base": "base"', '"base": "gpu"', 28, "base 'gpu' is of another vendor"),
     ("duplicate target", '"target": "derived"', '"target": "gpu"', 32, "duplicate target; the first is on line 26"),
-    ("instruction twice", '"ops_per_cycle": 32}',
-     '"ops_per_cycle": 32},\n{"name": "fma_avx2", "input": "f32", "accumulator": "f32", "shape": [1, 8, 1]}', 21,
-     "mma[1]: 'fma_avx2' stands twice"),
-    ("inherited instruction again", '"flags": ["-march=x86-64-v4"]',
-     '"flags": [],\n"mma": [{"name": "fma_avx2", "input": "f32", "accumulator": "f32", "shape": [1, 8, 1]}]', 31,
-     "mma 'fma_avx2' is inherited from 'base' and stands again"),
-    ("part twice", '"flags": ["-march=x86-64-v4"]', '"flags": [],\n"parts": [{"name": "some_cpu"}]', 31,
-     "part 'some_cpu' also stands in target 'base'"),
-    ("part's id twice", '"flags": ["-march=x86-64-v4"]', '"flags": [],\n"parts": [{"name": "x", "ids": ["intel-6-1"]}]',
-     31, "id 'intel-6-1' also stands in part 'some_cpu'"),
+    (
+        "instruction twice",
+        '"ops_per_cycle": 32}',
+        '"ops_per_cycle": 32},\n{"name": "fma_avx2", "input": "f32", "accumulator": "f32", "shape": [1, 8, 1]}',
+        21,
+        "mma[1]: 'fma_avx2' stands twice",
+    ),
+    (
+        "inherited instruction again",
+        '"flags": ["-march=x86-64-v4"]',
+        '"flags": [],\n"mma": [{"name": "fma_avx2", "input": "f32", "accumulator": "f32", "shape": [1, 8, 1]}]',
+        31,
+        "mma 'fma_avx2' is inherited from 'base' and stands again",
+    ),
+    (
+        "part twice",
+        '"flags": ["-march=x86-64-v4"]',
+        '"flags": [],\n"parts": [{"name": "some_cpu"}]',
+        31,
+        "part 'some_cpu' also stands in target 'base'",
+    ),
+    (
+        "part's id twice",
+        '"flags": ["-march=x86-64-v4"]',
+        '"flags": [],\n"parts": [{"name": "x", "ids": ["intel-6-1"]}]',
+        31,
+        "id 'intel-6-1' also stands in part 'some_cpu'",
+    ),
     ("name with a quote", '"name": "some_cpu"', '"name": "some\\"cpu"', 23, "holds a character outside"),
     ("name with a space", '"name": "some_cpu"', '"name": "some cpu"', 23, "is no name"),
-    ("no targets", SMALL[SMALL.index('"targets": ['):], '"targets": []\n}\n', 6, "expected an array with at least one"),
+    (
+        "no targets",
+        SMALL[SMALL.index('"targets": [') :],
+        '"targets": []\n}\n',
+        6,
+        "expected an array with at least one",
+    ),
     ("not an object", SMALL, "[]\n", 1, "expected an object with the keys"),
 ]
 
@@ -130,8 +194,12 @@ def generate(text):
         output = os.path.join(folder, "out", "arch_table.inc")
         with open(source, "w", encoding="utf-8") as file:
             file.write(text)
-        run = subprocess.run([sys.executable, GENERATOR, source, output], stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE, universal_newlines=True, check=False)
+        run = subprocess.run(
+            [sys.executable, GENERATOR, source, output],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         table = ""
         if os.path.exists(output):
             with open(output, encoding="utf-8") as file:
@@ -151,7 +219,7 @@ class MalformedSpecs(unittest.TestCase):
                 self.assertEqual(SMALL.count(text), 1, f"'{text}' must stand once")
                 code, errors, table = generate(SMALL.replace(text, replacement))
                 self.assertEqual(code, 1, errors)
-                self.assertRegex(errors, r"arch_specs\.json:%d: .*%s" % (line, re.escape(message)))
+                self.assertRegex(errors, rf"arch_specs\.json:{line}: .*{re.escape(message)}")
                 self.assertEqual(errors.count("\n"), 1, errors)
                 self.assertEqual(table, "")
 
@@ -164,11 +232,15 @@ class MalformedSpecs(unittest.TestCase):
         self.assertEqual(at, sorted(at))
 
     def test_a_missing_file_and_wrong_usage_say_so(self):
-        run = subprocess.run([sys.executable, GENERATOR, "/nonexistent.json", "/tmp/x"], stderr=subprocess.PIPE,
-                             universal_newlines=True, check=False)
+        run = subprocess.run(
+            [sys.executable, GENERATOR, "/nonexistent.json", "/tmp/x"],
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
         self.assertEqual(run.returncode, 1)
         self.assertIn("/nonexistent.json: No such file", run.stderr)
-        run = subprocess.run([sys.executable, GENERATOR], stderr=subprocess.PIPE, universal_newlines=True, check=False)
+        run = subprocess.run([sys.executable, GENERATOR], stderr=subprocess.PIPE, text=True, check=False)
         self.assertEqual(run.returncode, 2)
         self.assertIn("usage:", run.stderr)
 
