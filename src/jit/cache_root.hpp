@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// A code cache's folder on disk: who may use it, where things are in it, how entries are published and removed.
+//
+//   root/abi1/<first two digits of the digest>/<readable name>-<digest>/   entries
+//   root/abi1/building/   builds under way;  root/abi1/aside/   damaged entries;  root/abi1/locks/   advisory locks
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/digest.hpp"
+#include "jit/files.hpp"
+#include "tilewright/status.hpp"
+
+namespace tilewright {
+
+// Part of every digest and of the layout: raised when argument structs or entry conventions change.
+inline constexpr int kKernelAbi = 1;
+
+class CacheRoot {
+ public:
+  enum class Use { kReadWrite, kReadOnly };
+
+  // Loading code means trusting whoever can write it: the folder must belong to this user (kReadOnly: or to root) and
+  // nobody else may write to it. kReadWrite creates a missing folder with mode 0700.
+  static Result<CacheRoot> open(const std::string& path, Use use);
+
+  const std::string& path() const { return path_; }
+  // False on read-only file systems and without permission, also when kReadWrite was asked for.
+  bool writable() const { return writable_; }
+
+  std::string entry_folder(std::string_view name, const Digest& digest) const;
+  std::vector<std::string> entry_folders() const;
+
+  // A private folder on the same file system as the entries.
+  Result<std::string> make_build_folder() const;
+  // Renames a finished build into place. False: another process was first, and the build is still where it was.
+  Result<bool> publish(const std::string& build_folder, const std::string& entry_folder) const;
+  // Takes an entry out of the way; false when that is not possible.
+  bool set_aside(const std::string& entry_folder) const;
+  // Removes an entry so that no reader sees half of it.
+  void remove_entry(const std::string& entry_folder) const;
+  // Removes what was set aside, and builds that nobody can still be working on.
+  void remove_leftovers() const;
+
+  // Waits at most `seconds` for the advisory lock that covers the digest; it is released when the result goes. Waiting
+  // ends early when `stop` says so. The lock only saves work: without one (the wait is over, the file system has no
+  // locks) the caller goes on, because publishing is a rename. Lock files stay: deleting one breaks waiters on NFS.
+  ScopedFd lock(const Digest& digest, double seconds, const std::function<bool()>& stop) const;
+
+ private:
+  CacheRoot(std::string path, bool writable);
+  std::string path_;
+  std::string abi_folder_;
+  bool writable_;
+};
+
+}  // namespace tilewright

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT
+#include "jit/entry_store.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <tuple>
+
+#include "core/environment.hpp"
+#include "core/log.hpp"
+#include "jit/cache_entry.hpp"
+#include "jit/files.hpp"
+
+namespace tilewright {
+namespace {
+
+namespace fs = std::filesystem;
+
+Artifact make_artifact(const CompileRequest& request, ArtifactKind kind, std::string path) {
+  Artifact artifact;
+  artifact.kind = kind;
+  artifact.target = request.target;
+  artifact.entry = request.entry;
+  artifact.path = std::move(path);
+  return artifact;
+}
+
+// A compiler tells of a full disk in words only.
+bool tells_of_full_disk(const Status& status) {
+  for (const char* words :
+       {"No space left on device", "Disk quota exceeded", "File too large", "Read-only file system"}) {
+    if (status.message().find(words) != std::string::npos) return true;
+  }
+  return false;
+}
+
+bool is_compile_error(const Status& status) {
+  return status.code() == StatusCode::kCompileFailed || status.code() == StatusCode::kTimeout;
+}
+
+int64_t folder_bytes(const std::string& folder) {
+  int64_t bytes = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::error_code ignored;
+    if (it->is_regular_file(ignored)) bytes += static_cast<int64_t>(it->file_size(ignored));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+PrivateFolder::~PrivateFolder() {
+  if (!path_.empty() && owner_ == getpid()) remove_tree(path_);
+}
+
+Result<std::string> PrivateFolder::make_subfolder() {
+  const std::lock_guard lock(mutex_);
+  if (path_.empty()) {
+    std::error_code ignored;
+    const std::string chosen = fs::temp_directory_path(ignored).string();  // $TMPDIR, else /tmp
+    Status last;
+    for (const std::string& parent : {chosen, std::string("/var/tmp"), std::string("/dev/shm")}) {
+      Result<std::string> made = make_unique_folder(parent, "tilewright-");
+      if (made.ok()) {
+        path_ = std::move(*made);
+        owner_ = getpid();
+        break;
+      }
+      last = made.status();
+    }
+    if (path_.empty()) return last;
+  }
+  return make_unique_folder(path_, "");
+}
+
+EntryStore::EntryStore(const CodeCacheOptions& options, Counters& counters)
+    : counters_(counters), lock_wait_seconds_(options.lock_wait_seconds) {
+  if (options.root.empty()) {
+    root_problem_ = Status(StatusCode::kNotFound,
+                           "code cache: no folder: none of TILEWRIGHT_CACHE_DIR, XDG_CACHE_HOME and HOME is set");
+  } else if (Result<CacheRoot> opened = CacheRoot::open(options.root, CacheRoot::Use::kReadWrite); opened.ok()) {
+    root_ = std::move(*opened);
+    if (root_->writable()) {
+      root_path_ = root_->path();
+    } else {
+      root_problem_ =
+          Status(StatusCode::kUnsupported, fmt::format("code cache '{}' is read only; it is read from", root_->path()));
+    }
+  } else {
+    root_problem_ = opened.status();
+  }
+  if (!root_problem_.ok()) log(LogLevel::kWarn, "jit", "{}", root_problem_.message());
+  for (const std::string& path : options.read_roots) {
+    Result<CacheRoot> opened = CacheRoot::open(path, CacheRoot::Use::kReadOnly);
+    if (opened.ok()) {
+      read_roots_.push_back(std::move(*opened));
+    } else {
+      log(LogLevel::kWarn, "jit", "{}", opened.status().message());
+    }
+  }
+}
+
+Result<Artifact> EntryStore::find_in(const CacheRoot& root, const CompileRequest& request, const Digest& digest) const {
+  const std::string folder = root.entry_folder(request.name, digest);
+  Result<CacheEntryData> data = read_entry(folder);
+  if (!data) return data.status();
+  if (data->digest != digest.hex() || data->target != request.target) {
+    return Status(StatusCode::kCorrupt, fmt::format("cache entry '{}' is that of another instance", folder));
+  }
+  return make_artifact(request, data->kind, folder + "/" + data->binary);
+}
+
+Result<Artifact> EntryStore::find(const CompileRequest& request, const Digest& digest) const {
+  const auto look = [&](const CacheRoot& root) {
+    Result<Artifact> found = find_in(root, request, digest);
+    if (!found && found.status().code() != StatusCode::kNotFound) {
+      count(counters_.cache_corrupt);
+      log(LogLevel::kWarn, "jit", "{}; it counts as a miss", found.status().message());
+    }
+    return found;
+  };
+  for (const CacheRoot& root : read_roots_) {
+    if (Result<Artifact> found = look(root); found.ok()) return found;
+  }
+  if (root_) {
+    if (Result<Artifact> found = look(*root_); found.ok()) return found;
+  }
+  return Status(StatusCode::kNotFound, fmt::format("jit: no entry for '{}'", request.name));
+}
+
+Result<std::string> EntryStore::compile(const CompileRequest& request, Compiler& compiler,
+                                        const std::string& folder) const {
+  const auto begin = std::chrono::steady_clock::now();
+  Result<std::string> binary = compiler.compile(request, folder);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (binary.ok()) {
+    count(counters_.compiles);
+    log(LogLevel::kInfo, "jit", "compiled '{}' for {} in {:.0f} ms", request.name, request.target, seconds * 1e3);
+  }
+  return binary;
+}
+
+Result<Artifact> EntryStore::build(const CompileRequest& request, Compiler& compiler, const Digest& digest, bool force,
+                                   PrivateFolder& spare) const {
+  Result<Artifact> built = Status(StatusCode::kIoError, root_problem_.message());
+  if (root_ && root_->writable()) {
+    bool storage_problem = false;
+    built = build_in_root(request, compiler, digest, force, storage_problem);
+    if (storage_problem) {
+      if (log_first_time("jit: cannot store: " + root_path_)) {
+        log(LogLevel::kWarn, "jit", "code cache '{}' takes no new entries: {}; kernels are built for this process only",
+            root_path_, built.status().message());
+      }
+      built = build_in_spare(request, compiler, spare);
+    }
+  } else {
+    built = build_in_spare(request, compiler, spare);
+  }
+  if (!built) {
+    count(counters_.compile_failures);
+    log(LogLevel::kError, "jit", "{}", built.status().message());
+  }
+  return built;
+}
+
+Result<Artifact> EntryStore::build_in_spare(const CompileRequest& request, Compiler& compiler,
+                                            PrivateFolder& spare) const {
+  Result<std::string> folder = spare.make_subfolder();
+  if (!folder) return folder.status();
+  Result<std::string> binary = compile(request, compiler, *folder);
+  if (!binary) return binary.status();
+  return make_artifact(request, compiler.kind(), *folder + "/" + *binary);
+}
+
+Result<Artifact> EntryStore::build_in_root(const CompileRequest& request, Compiler& compiler, const Digest& digest,
+                                           bool force, bool& storage_problem) const {
+  const CacheRoot& root = *root_;
+  const std::string entry = root.entry_folder(request.name, digest);
+  const auto stored_by_another = [&] { return !force && find_in(root, request, digest).ok(); };
+
+  const ScopedFd lock = root.lock(digest, lock_wait_seconds_, stored_by_another);
+  if (!lock) log(LogLevel::kDebug, "jit", "'{}' is built without the lock", request.name);
+  if (!force) {
+    Result<Artifact> found = find_in(root, request, digest);
+    if (found.ok()) {
+      count(counters_.cache_disk_hits);
+      return found;
+    }
+    if (found.status().code() != StatusCode::kNotFound) root.set_aside(entry);
+  }
+
+  Result<std::string> made = root.make_build_folder();
+  storage_problem = !made.ok();
+  if (!made) return made.status();
+  ScopedFolder folder(std::move(*made));
+  Result<std::string> binary = compile(request, compiler, folder.path());
+  if (!binary) {
+    storage_problem = !is_compile_error(binary.status()) || tells_of_full_disk(binary.status());
+    return binary.status();
+  }
+
+  // Only a folder of headers (TILEWRIGHT_KERNEL_DIR) can have changed since the digest was taken.
+  if (Result<Digest> now = CodeCache::digest(request, compiler); !now || *now != digest) {
+    return Status(StatusCode::kCompileFailed,
+                  fmt::format("jit: '{}': the kernel headers changed during the compile; try again", request.name));
+  }
+
+  CacheEntryData data;
+  data.name = request.name;
+  data.digest = digest.hex();
+  data.target = request.target;
+  data.entry = request.entry;
+  data.compiler = compiler.identity();
+  data.created = utc_now();
+  data.kind = compiler.kind();
+  data.binary = *binary;
+  if (Status committed = commit_entry(folder.path(), data); !committed) {
+    storage_problem = true;
+    return committed;
+  }
+  // Second try: what stands there may be damaged, or (with force) old.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    Result<bool> published = root.publish(folder.path(), entry);
+    if (!published) {
+      storage_problem = true;
+      return published.status();
+    }
+    if (*published) {
+      folder.release();
+      return make_artifact(request, data.kind, entry + "/" + *binary);
+    }
+    if (Result<Artifact> found = find_in(root, request, digest); found.ok() && !force) return found;
+    if (force) {
+      root.remove_entry(entry);
+    } else {
+      root.set_aside(entry);
+    }
+  }
+  storage_problem = true;
+  return Status(StatusCode::kIoError, fmt::format("cannot replace '{}'", entry));
+}
+
+std::vector<CacheEntryInfo> EntryStore::list() const {
+  std::vector<CacheEntryInfo> entries;
+  if (!root_) return entries;
+  for (const std::string& folder : root_->entry_folders()) {
+    CacheEntryInfo info;
+    info.bytes = folder_bytes(folder);
+    Result<CacheEntryData> data = read_entry(folder);
+    info.valid = data.ok();
+    if (data.ok()) {
+      info.name = data->name;
+      info.digest = data->digest;
+      info.target = data->target;
+      info.compiler = data->compiler;
+      info.created = data->created;
+    } else {
+      info.problem = data.status().message();
+      const std::string file = fs::path(folder).filename().string();
+      const size_t dash = file.rfind('-');
+      info.name = file.substr(0, dash);
+      if (dash != std::string::npos) info.digest = file.substr(dash + 1);
+    }
+    entries.push_back(std::move(info));
+  }
+  std::sort(entries.begin(), entries.end(), [](const CacheEntryInfo& a, const CacheEntryInfo& b) {
+    return std::tie(a.name, a.digest) < std::tie(b.name, b.digest);
+  });
+  return entries;
+}
+
+Result<int64_t> EntryStore::prune(int64_t keep_bytes) const {
+  if (keep_bytes < 0) {
+    return Status(StatusCode::kInvalidArgument, fmt::format("prune: keep_bytes = {}, allowed: 0 or more", keep_bytes));
+  }
+  if (!root_ || !root_->writable()) return root_problem_;
+  struct Entry {
+    fs::file_time_type written;
+    std::string folder;
+    int64_t bytes;
+  };
+  const int64_t before = folder_bytes(root_->path());
+  root_->remove_leftovers();
+  std::vector<Entry> entries;
+  int64_t total = 0;
+  for (const std::string& folder : root_->entry_folders()) {
+    std::error_code ignored;
+    entries.push_back({fs::last_write_time(folder, ignored), folder, folder_bytes(folder)});
+    total += entries.back().bytes;
+  }
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.written < b.written; });
+  for (const Entry& entry : entries) {
+    if (total <= keep_bytes) break;
+    root_->remove_entry(entry.folder);
+    total -= entry.bytes;
+  }
+  return std::max<int64_t>(0, before - folder_bytes(root_->path()));
+}
+
+}  // namespace tilewright

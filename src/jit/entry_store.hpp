@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// Where artifacts lie and how they get there: finds entries in the cache's folders, builds and publishes new ones. Knows
+// nothing of threads that wait for each other; that is the code cache's part.
+#pragma once
+
+#include <sys/types.h>
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/counters.hpp"
+#include "jit/cache_root.hpp"
+#include "jit/code_cache.hpp"
+
+namespace tilewright {
+
+// A folder of this process alone, made when it is first needed and removed with the object: for artifacts that no cache
+// folder can hold.
+class PrivateFolder {
+ public:
+  PrivateFolder() = default;
+  ~PrivateFolder();
+  PrivateFolder(const PrivateFolder&) = delete;
+  PrivateFolder& operator=(const PrivateFolder&) = delete;
+  Result<std::string> make_subfolder();
+
+ private:
+  std::mutex mutex_;
+  std::string path_;
+  pid_t owner_ = 0;
+};
+
+class EntryStore {
+ public:
+  EntryStore(const CodeCacheOptions& options, Counters& counters);
+
+  const std::string& root() const { return root_path_; }
+  const Status& root_problem() const { return root_problem_; }
+
+  // kNotFound when no folder has a good entry. Takes no lock and writes nothing.
+  Result<Artifact> find(const CompileRequest& request, const Digest& digest) const;
+
+  // Compiles, unless another process did it in the meantime, and publishes. With `force`, replaces an existing entry.
+  // What cannot be stored is built in `spare`, with one warning: a full disk costs the sharing, not the kernel.
+  Result<Artifact> build(const CompileRequest& request, Compiler& compiler, const Digest& digest, bool force,
+                         PrivateFolder& spare) const;
+
+  std::vector<CacheEntryInfo> list() const;
+  Result<int64_t> prune(int64_t keep_bytes) const;
+
+ private:
+  Result<Artifact> find_in(const CacheRoot& root, const CompileRequest& request, const Digest& digest) const;
+  // The error is a problem of storing when `storage_problem` is set, else one of compiling.
+  Result<Artifact> build_in_root(const CompileRequest& request, Compiler& compiler, const Digest& digest, bool force,
+                                 bool& storage_problem) const;
+  Result<Artifact> build_in_spare(const CompileRequest& request, Compiler& compiler, PrivateFolder& spare) const;
+  Result<std::string> compile(const CompileRequest& request, Compiler& compiler, const std::string& folder) const;
+
+  Counters& counters_;
+  double lock_wait_seconds_;
+  std::optional<CacheRoot> root_;
+  std::vector<CacheRoot> read_roots_;
+  std::string root_path_;
+  Status root_problem_;
+};
+
+}  // namespace tilewright

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// The host C++ compiler as a Compiler: one instance's source becomes a shared object.
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "jit/compiler.hpp"
+
+namespace tilewright {
+
+class HostCompiler final : public Compiler {
+ public:
+  // `candidates`: commands in order of preference ("g++", "/opt/bin/clang++", "ccache g++"); the first that
+  // answers is used. The first question runs the programs; later ones are free.
+  explicit HostCompiler(std::vector<std::string> candidates, double seconds_limit = 300);
+
+  std::string_view name() const override { return "host-c++"; }
+  ArtifactKind kind() const override { return ArtifactKind::kHostObject; }
+  // Versions, machine and base flags as the program tells them; its path is no part of it.
+  const std::string& identity() const override;
+  Status available() const override;
+  Result<std::string> compile(const CompileRequest& request, const std::string& folder) override;
+
+ private:
+  void find() const;
+  std::vector<std::string> command_line(const std::vector<std::string>& flags) const;
+
+  const std::vector<std::string> candidates_;
+  const double seconds_limit_;
+  mutable std::once_flag found_once_;
+  mutable std::vector<std::string> program_;  // path and its fixed arguments
+  mutable std::string identity_;
+  mutable Status status_;
+};
+
+}  // namespace tilewright
