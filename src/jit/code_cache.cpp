@@ -17,10 +17,10 @@
 
 #include "core/environment.hpp"
 #include "core/log.hpp"
-#include "jit/entry_store.hpp"
-#include "jit/files.hpp"
+#include "jit/cache/entry_store.hpp"
 #include "jit/flags.hpp"
 #include "jit/kernel_headers.hpp"
+#include "jit/system/files.hpp"
 
 namespace tilewright {
 namespace {

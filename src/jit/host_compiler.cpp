@@ -8,10 +8,10 @@
 #include "arch/arch_spec.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
-#include "jit/files.hpp"
 #include "jit/flags.hpp"
 #include "jit/kernel_headers.hpp"
-#include "jit/process.hpp"
+#include "jit/system/files.hpp"
+#include "jit/system/process.hpp"
 
 namespace tilewright {
 namespace {

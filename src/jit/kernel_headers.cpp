@@ -10,7 +10,7 @@
 
 #include "core/environment.hpp"
 #include "jit/compiler.hpp"
-#include "jit/files.hpp"
+#include "jit/system/files.hpp"
 
 namespace tilewright {
 namespace {

@@ -19,7 +19,7 @@
 #include <thread>
 
 #include "jit/compiler.hpp"
-#include "jit/files.hpp"
+#include "jit/system/files.hpp"
 
 namespace tilewright::test {
 

@@ -10,7 +10,7 @@
 #include "jit/flags.hpp"
 #include "jit/host_compiler.hpp"
 #include "jit/kernel_headers.hpp"
-#include "jit/process.hpp"
+#include "jit/system/process.hpp"
 
 namespace tilewright {
 namespace {

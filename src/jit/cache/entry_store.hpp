@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/counters.hpp"
-#include "jit/cache_root.hpp"
+#include "jit/cache/cache_root.hpp"
 #include "jit/code_cache.hpp"
 
 namespace tilewright {

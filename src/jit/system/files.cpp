@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "jit/files.hpp"
+#include "jit/system/files.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "jit/cache_entry.hpp"
+#include "jit/cache/cache_entry.hpp"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -7,7 +7,7 @@
 #include <charconv>
 #include <ctime>
 
-#include "jit/files.hpp"
+#include "jit/system/files.hpp"
 
 namespace tilewright {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "jit/process.hpp"
+#include "jit/system/process.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 #include <cstring>
 #include <thread>
 
-#include "jit/files.hpp"
+#include "jit/system/files.hpp"
 
 extern char** environ;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "jit/cache_root.hpp"
+#include "jit/cache/cache_root.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "jit/cache_entry.hpp"
+#include "jit/cache/cache_entry.hpp"
 
 namespace tilewright {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/digest.hpp"
-#include "jit/files.hpp"
+#include "jit/system/files.hpp"
 #include "tilewright/status.hpp"
 
 namespace tilewright {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "jit/entry_store.hpp"
+#include "jit/cache/entry_store.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,8 +11,8 @@
 
 #include "core/environment.hpp"
 #include "core/log.hpp"
-#include "jit/cache_entry.hpp"
-#include "jit/files.hpp"
+#include "jit/cache/cache_entry.hpp"
+#include "jit/system/files.hpp"
 
 namespace tilewright {
 namespace {
