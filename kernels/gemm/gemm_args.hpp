@@ -117,6 +117,16 @@ constexpr int64 packed_batch_bytes(DType dtype, int64 n, int64 k) {
   return packed_panels(n) * packed_panel_bytes(dtype, k) + sums;
 }
 
+// Packs B [batch, K, N] of any strides. `packed` is what follows the header.
+struct GemmPackArgs {
+  int64 n, k, batch;
+  const void* b;
+  int64 stride_b_batch, stride_b_k, stride_b_n;  // in elements
+  void* packed;                                  // 64-byte aligned
+  int64 packed_batch_bytes;                      // packed_batch_bytes(dtype, n, k) or more
+  DType dtype;
+};
+
 // ---- CPU configs ----------------------------------------------------------------------------------------------------
 
 // The instruction that multiplies. Names are those of arch_specs.json.

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+// Between storage types and vectors of f32: exact widening, narrowing with one rounding to nearest even, tails.
+#pragma once
+
+#include "tile/common/dtype.hpp"
+#include "tile/common/numeric.hpp"
+#include "tile/cpu/vec.hpp"
+
+namespace tilewright {
+inline namespace TILEWRIGHT_ISA {
+
+template <DType kType>
+inline constexpr int kBytes = dtype_bits(kType) / 8;
+
+// An element type as a value: with_dtype(dtype, [](auto type) { load_vec<type.value>(...) }).
+template <DType kType>
+struct TypeTag {
+  static constexpr DType value = kType;
+};
+
+TILEWRIGHT_INLINE F32x16 widen_bf16(I32x16 codes) { return as_float(shift_left<16>(codes)); }
+
+// bf16 codes in the low halves. Integer arithmetic, because vcvtneps2bf16 flushes subnormals.
+TILEWRIGHT_INLINE I32x16 narrow_bf16(F32x16 x) {
+  const I32x16 bits = as_int(x);
+  const I32x16 odd = shift_right<16>(bits) & I32x16::splat(1);
+  const I32x16 rounded = bits + I32x16::splat(0x7FFF) + odd;
+  const I32x16 quiet = bits | I32x16::splat(0x00400000);
+  return shift_right<16>(as_int(select_nan(x, as_float(quiet), as_float(rounded))));
+}
+
+// 16 consecutive elements as f32.
+template <DType kType>
+TILEWRIGHT_INLINE F32x16 load_vec(const void* p) {
+  if constexpr (kType == DType::kF32) return F32x16::load(p);
+  if constexpr (kType == DType::kF16) return F32x16::load_f16(p);
+  if constexpr (kType == DType::kBf16) return widen_bf16(I32x16::widen_u16(p));
+  if constexpr (kType == DType::kI8) return to_float(I32x16::widen_i8(p));
+}
+
+template <DType kType>
+TILEWRIGHT_INLINE void store_vec(void* p, F32x16 x) {
+  if constexpr (kType == DType::kF32) x.store(p);
+  if constexpr (kType == DType::kF16) x.store_f16(p);
+  if constexpr (kType == DType::kBf16) narrow_bf16(x).narrow_16(p);
+}
+
+// The first `count` < 16 elements, zero behind them. Nothing past them is touched.
+template <DType kType>
+inline F32x16 load_tail(const void* p, int count) {
+  alignas(64) unsigned char buffer[64] = {};
+  __builtin_memcpy(buffer, p, static_cast<unsigned>(count) * kBytes<kType>);
+  return load_vec<kType>(buffer);
+}
+
+template <DType kType>
+inline void store_tail(void* p, F32x16 x, int count) {
+  alignas(64) unsigned char buffer[64];
+  store_vec<kType>(buffer, x);
+  __builtin_memcpy(p, buffer, static_cast<unsigned>(count) * kBytes<kType>);
+}
+
+// One element, at any address.
+template <class T>
+TILEWRIGHT_INLINE T read_as(const void* p) {
+  T value;
+  __builtin_memcpy(&value, p, sizeof(T));
+  return value;
+}
+template <DType kType>
+TILEWRIGHT_INLINE float load_one(const void* p) {
+  if constexpr (kType == DType::kF32) return read_as<float>(p);
+  if constexpr (kType == DType::kF16) return widen(read_as<f16>(p));
+  if constexpr (kType == DType::kBf16) return widen(read_as<bf16>(p));
+  if constexpr (kType == DType::kI8) return static_cast<float>(read_as<signed char>(p));
+  if constexpr (kType == DType::kF8E4M3) return widen(read_as<e4m3>(p));
+  if constexpr (kType == DType::kF8E5M2) return widen(read_as<e5m2>(p));
+  if constexpr (kType == DType::kF8E4M3Fnuz) return widen(read_as<e4m3fnuz>(p));
+  if constexpr (kType == DType::kF8E5M2Fnuz) return widen(read_as<e5m2fnuz>(p));
+}
+
+template <DType kType>
+TILEWRIGHT_INLINE void store_one(void* p, float x) {
+  if constexpr (kType == DType::kF32) __builtin_memcpy(p, &x, 4);
+  if constexpr (kType == DType::kF16) {
+    const f16 code = narrow<f16>(x);
+    __builtin_memcpy(p, &code, 2);
+  }
+  if constexpr (kType == DType::kBf16) {
+    const bf16 code = narrow<bf16>(x);
+    __builtin_memcpy(p, &code, 2);
+  }
+}
+
+TILEWRIGHT_INLINE const char* offset_bytes(const void* p, long long bytes) {
+  return static_cast<const char*>(p) + bytes;
+}
+TILEWRIGHT_INLINE char* offset_bytes(void* p, long long bytes) { return static_cast<char*>(p) + bytes; }
+
+}  // namespace TILEWRIGHT_ISA
+}  // namespace tilewright

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// Runs a kernel under test on a problem given as text, and judges it by the operator's own verification: guarded
+// buffers, poisoned outputs, the float64 reference.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dispatch/problem_instance.hpp"
+#include "op/kernel_under_test.hpp"
+#include "ops/gemm/gemm_problem.hpp"
+#include "ops/gemm/gemm_stage.hpp"
+
+namespace tilewright {
+
+// Every table, and whether this CPU runs it.
+std::vector<const KernelTarget*> all_kernel_targets();
+bool runs_here(const KernelTarget& target);
+
+// "v4/gemm_cpu dtype=f32:mma=..."
+std::string kernel_name(const KernelTarget& target, const KernelUnderTest& kernel);
+DType kernel_dtype(const KernelUnderTest& kernel);
+// Whether the kernel serves the problem (dtype, packed or plain with k contiguous).
+bool serves(const KernelUnderTest& kernel, const GemmProblem& problem);
+
+struct RunOptions {
+  uint64_t seed = 1;
+  InputData data = InputData::kNormal;
+  int units = 1;
+  bool reversed = false;  // units run from the last to the first
+  GemmKnobs knobs;
+};
+
+// A problem with its data; any number of kernels can run on it.
+class KernelRun {
+ public:
+  KernelRun(const std::string& text, const RunOptions& options = {});
+  // Runs and returns "" or what is wrong.
+  std::string run(const KernelUnderTest& kernel);
+  // D's bytes after the last run.
+  std::vector<unsigned char> output() const;
+  const GemmProblem& problem() const { return problem_; }
+  const GemmArgs& args() const { return args_; }
+
+ private:
+  RunOptions options_;
+  GemmProblem problem_;
+  std::unique_ptr<ProblemInstance> instance_;
+  GemmArgs args_{};
+};
+
+}  // namespace tilewright
