@@ -11,7 +11,7 @@
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "device/cpu/clock.hpp"
-#include "device/cpu/cpu_limits.hpp"
+#include "device/cpu/limits/cpu_limits.hpp"
 #include "device/cpu/pages.hpp"
 #include "device/cpu/thread_pool.hpp"
 #include "device/device.hpp"

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+// Peaks come from loops without memory (peak_probes.hpp), bandwidth from one large buffer, all in several short bursts.
+#include "device/cpu/limits/cpu_limits.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "device/cpu/limits/memory_probes.hpp"
+#include "device/cpu/limits/peak_probes.hpp"
+#include "device/cpu/pages.hpp"
+
+namespace tilewright {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How the budget is shared out.
+constexpr double kPeakShare = 0.4;
+constexpr double kReadShare = 0.2;  // one unit, and again all units
+constexpr double kCopyShare = 0.15;
+constexpr double kLaunchShare = 0.05;
+
+double seconds_of(const std::function<void()>& body) {
+  const auto begin = Clock::now();
+  body();
+  return std::max(1e-9, std::chrono::duration<double>(Clock::now() - begin).count());
+}
+
+// A limit is what the machine can do, so disturbed bursts must not pull it down, and one lucky burst must not set it: the
+// lower quartile of the times (of seven, the second best).
+double lower_quartile(std::vector<double> seconds) {
+  const auto chosen = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 4);
+  std::nth_element(seconds.begin(), chosen, seconds.end());
+  return *chosen;
+}
+
+// Undisturbed seconds of one call. At least one call, then until the budget is spent or `most` calls were made.
+double undisturbed_seconds(double budget, int most, const std::function<void()>& body) {
+  std::vector<double> seconds;
+  double spent = 0;
+  do {
+    seconds.push_back(seconds_of(body));
+    spent += seconds.back();
+  } while (spent < budget && static_cast<int>(seconds.size()) < most);
+  return lower_quartile(std::move(seconds));
+}
+
+DeviceLimits::Peak measure_peak(const PeakProbe& probe, ThreadPool& pool, double budget) {
+  constexpr int kBursts = 7;
+  const double burst = std::clamp(budget / (2 * kBursts + 2), 2e-4, 1e-2);
+  // Doubling also gives the clock time to settle for this instruction.
+  int64_t rounds = 64;
+  double seconds = 0;
+  while ((seconds = seconds_of([&] { probe.run(rounds); })) < burst / 2) rounds *= 2;
+  rounds = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(rounds) * burst / seconds));
+
+  const double operations = static_cast<double>(probe.ops_per_round) * static_cast<double>(rounds);
+  DeviceLimits::Peak peak;
+  peak.mma = probe.mma;
+  peak.gflops_unit = operations / undisturbed_seconds(budget / 2, kBursts, [&] { probe.run(rounds); }) / 1e9;
+  peak.gflops_all = peak.gflops_unit;
+  if (pool.threads() > 1) {
+    const auto all = [&] { pool.parallel_for(pool.threads(), [&](uint32_t) { probe.run(rounds); }); };
+    all();  // wakes the threads
+    peak.gflops_all = operations * pool.threads() / undisturbed_seconds(budget / 2, kBursts, all) / 1e9;
+  }
+  return peak;
+}
+
+void measure_launch(DeviceLimits& limits, ThreadPool& pool, double budget) {
+  constexpr int kBatch = 16;
+  const auto empty = [](uint32_t) {};
+  const auto batch = [&] {
+    for (int i = 0; i < kBatch; ++i) pool.parallel_for(pool.threads(), empty);
+  };
+  batch();
+  limits.launch_us = undisturbed_seconds(budget, 1000, batch) / kBatch * 1e6;
+}
+
+// The unit's part of `bytes`, in whole pages.
+struct Slice {
+  int64_t begin, size;
+};
+Slice slice_of(int64_t bytes, uint32_t unit, uint32_t units) {
+  constexpr int64_t kPage = 4096;
+  const int64_t pages = bytes / kPage;
+  const int64_t begin = pages * unit / units * kPage;
+  return {begin, pages * (unit + 1) / units * kPage - begin};
+}
+
+Status measure_memory(DeviceLimits& limits, const DeviceSpec& spec, ThreadPool& pool, double budget) {
+  const MemoryProbe& probe = memory_probe(spec);
+  const int64_t bytes = memory_probe_bytes(budget);
+  Result<void*> mapped = map_pages(bytes);
+  if (!mapped) return mapped.status();
+  const std::unique_ptr<void, std::function<void(void*)>> buffer(*mapped,
+                                                                 [&](void* data) { unmap_pages(data, bytes); });
+  char* const data = static_cast<char*>(buffer.get());
+
+  const auto over_all = [&](int64_t total, const std::function<void(Slice)>& body) {
+    pool.parallel_for(pool.threads(), [&](uint32_t unit) { body(slice_of(total, unit, pool.threads())); });
+  };
+  // The first touch places each part near the thread that reads it.
+  over_all(bytes, [&](Slice slice) { std::memset(data + slice.begin, 1, static_cast<size_t>(slice.size)); });
+
+  constexpr int kPasses = 9;
+  const double gigabytes = static_cast<double>(bytes) / 1e9;
+  const auto read_all = [&] { over_all(bytes, [&](Slice slice) { probe.read(data + slice.begin, slice.size); }); };
+  limits.read_gbps_all = gigabytes / undisturbed_seconds(kReadShare * budget, kPasses, read_all);
+  limits.read_gbps_unit = limits.read_gbps_all;
+  if (pool.threads() > 1) {
+    const auto read_one = [&] { probe.read(data, bytes); };
+    limits.read_gbps_unit = gigabytes / undisturbed_seconds(kReadShare * budget, kPasses, read_one);
+  }
+  // Half of the buffer into the other half: bytes read and bytes written both count.
+  const auto copy_all = [&] {
+    over_all(bytes / 2,
+             [&](Slice slice) { probe.copy(data + bytes / 2 + slice.begin, data + slice.begin, slice.size); });
+  };
+  limits.copy_gbps_all = gigabytes / undisturbed_seconds(kCopyShare * budget, kPasses, copy_all);
+  return {};
+}
+
+}  // namespace
+
+Result<DeviceLimits> measure_cpu_limits(const DeviceSpec& spec, ThreadPool& pool, double budget_seconds) {
+  const double budget = std::clamp(budget_seconds, 0.0, 3600.0);
+  DeviceLimits limits;
+  std::vector<const PeakProbe*> probes;
+  for (const PeakProbe& probe : peak_probes()) {
+    if (spec.arch != nullptr && find_mma(*spec.arch, probe.mma) != nullptr) probes.push_back(&probe);
+  }
+  for (const PeakProbe* probe : probes) {
+    limits.peaks.push_back(measure_peak(*probe, pool, kPeakShare * budget / static_cast<double>(probes.size())));
+  }
+  measure_launch(limits, pool, kLaunchShare * budget);
+  if (Status status = measure_memory(limits, spec, pool, budget); !status) return status;
+  return limits;
+}
+
+}  // namespace tilewright
