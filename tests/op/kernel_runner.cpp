@@ -2,6 +2,7 @@
 #include "op/kernel_runner.hpp"
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -101,7 +102,7 @@ KernelRun::KernelRun(const std::string& text, const RunOptions& options) : optio
   }
 }
 
-std::string KernelRun::run(const KernelUnderTest& kernel) {
+std::string KernelRun::execute(const KernelUnderTest& kernel) {
   // The workspace starts as NaN, and has guards of its own.
   const auto bytes = static_cast<size_t>(workspace_bytes(kernel, args_, options_.units));
   const std::unique_ptr<unsigned char, decltype(&std::free)> memory(
@@ -117,6 +118,11 @@ std::string KernelRun::run(const KernelUnderTest& kernel) {
     if (memory.get()[i] != 0xFF) return fmt::format("wrote {} bytes before the workspace", kGuard - i);
     if (memory.get()[kGuard + bytes + i] != 0xFF) return fmt::format("wrote {} bytes past the workspace", i + 1);
   }
+  return "";
+}
+
+std::string KernelRun::run(const KernelUnderTest& kernel) {
+  if (std::string wrong = execute(kernel); !wrong.empty()) return wrong;
   const VerifyReport report = instance_->verify();
   return report.passed ? "" : report.failure;
 }
@@ -132,6 +138,25 @@ std::vector<unsigned char> KernelRun::output() const {
     bytes.insert(bytes.end(), from, from + row);
   }
   return bytes;
+}
+
+void check_kernels(const std::string& text, const RunOptions& options) {
+  std::vector<std::string> dtypes = {":a=f32", ":a=f16", ":a=bf16", ":a=i8"}, packings = {"", ":packed=1"};
+  if (text.find(":a=") != std::string::npos) dtypes = {""};
+  if (text.find(":packed=") != std::string::npos || text.find(":sb=") != std::string::npos ||
+      text.find(":layout=") != std::string::npos) {
+    packings = {""};
+  }
+  for (const std::string& dtype : dtypes) {
+    for (const std::string& packing : packings) {
+      const std::string full = text + dtype + packing;
+      KernelRun run(full, options);
+      for_each_kernel([&](const KernelTarget& target, const KernelUnderTest& kernel) {
+        if (!serves(kernel, run.problem())) return;
+        EXPECT_EQ(run.run(kernel), "") << kernel_name(target, kernel) << "\n  " << full;
+      });
+    }
+  }
 }
 
 }  // namespace tilewright

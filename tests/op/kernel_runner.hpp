@@ -38,10 +38,13 @@ class KernelRun {
   KernelRun(const std::string& text, const RunOptions& options = {});
   // Runs and returns "" or what is wrong.
   std::string run(const KernelUnderTest& kernel);
+  // Runs only; "" or what was written outside of the workspace.
+  std::string execute(const KernelUnderTest& kernel);
   // D's bytes after the last run.
   std::vector<unsigned char> output() const;
   const GemmProblem& problem() const { return problem_; }
   const GemmArgs& args() const { return args_; }
+  GemmArgs& mutable_args() { return args_; }
 
  private:
   RunOptions options_;
@@ -49,5 +52,18 @@ class KernelRun {
   std::unique_ptr<ProblemInstance> instance_;
   GemmArgs args_{};
 };
+
+// Runs every kernel of this CPU that serves `text` on each dtype, plain and packed; a failure names kernel and problem.
+// `text` may fix a=, packed= or strides of B itself: then only that is run.
+void check_kernels(const std::string& text, const RunOptions& options = {});
+
+// body(target, kernel) for every kernel of this CPU.
+template <class Body>
+void for_each_kernel(Body&& body) {
+  for (const KernelTarget* target : all_kernel_targets()) {
+    if (!runs_here(*target)) continue;
+    for (int i = 0; i < target->count; ++i) body(*target, target->kernels[i]);
+  }
+}
 
 }  // namespace tilewright
