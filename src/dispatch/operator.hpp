@@ -47,6 +47,8 @@ class Operator {
   virtual ~Operator() = default;
   virtual std::string_view name() const = 0;
   virtual std::span<const KernelFamily* const> families() const = 0;  // the generic family last
+  // Families that serve the operator without computing it (packing): never candidates, but built and listed.
+  virtual std::span<const KernelFamily* const> helper_families() const { return {}; }
   virtual ProblemSignature signature(ProblemRef problem) const = 0;
   // One line that parses back: logs, journals and the command line speak it.
   virtual std::string problem_text(ProblemRef problem) const = 0;

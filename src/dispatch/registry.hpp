@@ -30,7 +30,7 @@ struct RegistryEntry {
   Priority priority = Priority::kNormal;
   Verification verification = Verification::kNone;
   const void* builtin = nullptr;  // linked into the library; never exported
-  std::string note;               // why it is disabled, where it came from
+  std::string note{};             // why it is disabled, where it came from
 };
 
 class Registry {

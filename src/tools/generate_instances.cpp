@@ -51,7 +51,9 @@ int run(const std::string& folder) {
     if (arch.vendor != ArchVendor::kX86) continue;
     units[std::string(arch.target)];
     for (const Operator* op : all_operators()) {
-      for (const KernelFamily* family : op->families()) {
+      std::vector<const KernelFamily*> families(op->families().begin(), op->families().end());
+      families.insert(families.end(), op->helper_families().begin(), op->helper_families().end());
+      for (const KernelFamily* family : families) {
         for (const KernelKey& key : family->builtin_keys(arch.target)) {
           Result<CompileRequest> request = family->source(key);
           if (!request) {

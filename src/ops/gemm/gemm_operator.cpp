@@ -4,6 +4,7 @@
 
 #include "ops/gemm/gemm_families.hpp"
 #include "ops/gemm/gemm_instance.hpp"
+#include "ops/gemm/gemm_pack_family.hpp"
 #include "ops/gemm/gemm_problem.hpp"
 #include "ops/op_list.hpp"
 
@@ -15,6 +16,10 @@ class GemmOperator final : public Operator {
   std::string_view name() const override { return "gemm"; }
   std::span<const KernelFamily* const> families() const override {
     static const KernelFamily* const kFamilies[] = {&gemm_cpu_family(), &gemv_cpu_family(), &gemm_generic_family()};
+    return kFamilies;
+  }
+  std::span<const KernelFamily* const> helper_families() const override {
+    static const KernelFamily* const kFamilies[] = {&gemm_pack_family()};
     return kFamilies;
   }
   ProblemSignature signature(ProblemRef problem) const override {

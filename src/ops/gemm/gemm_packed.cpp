@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+// Packed weights: size, recognition, packing and the way back. The layout is documented in gemm_args.hpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "dispatch/context_impl.hpp"
+#include "ops/gemm/gemm_pack_family.hpp"
+#include "ops/gemm/gemm_problem.hpp"
+#include "ops/op_list.hpp"
+
+namespace tilewright {
+namespace {
+
+Status refuse(std::string message) { return Status(StatusCode::kInvalidArgument, std::move(message)); }
+
+Status check_packable(DType dtype, int64_t n, int64_t k, int64_t batch, const char* function) {
+  if (dtype != DType::kF32 && dtype != DType::kF16 && dtype != DType::kBf16 && dtype != DType::kI8) {
+    return refuse(fmt::format("{}: dtype {}, allowed: f32, f16, bf16, i8", function, dtype_name(dtype)));
+  }
+  constexpr int64_t kMax = int64_t{1} << 40;
+  if (n < 0 || k < 0 || batch < 0 || n > kMax || k > kMax || batch > kMax ||
+      static_cast<__int128>(n + 16) * (k + 64) * std::max<int64_t>(batch, 1) > (int64_t{1} << 56)) {
+    return refuse(fmt::format("{}: sizes N = {}, K = {}, batch = {} are out of range", function, n, k, batch));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<int64_t> gemm_packed_bytes(DType dtype, int64_t n, int64_t k, int64_t batch) {
+  if (Status s = check_packable(dtype, n, k, batch, "gemm_packed_bytes"); !s) return s;
+  return static_cast<int64_t>(sizeof(GemmPackedHeader)) + batch * packed_batch_bytes(dtype, n, k);
+}
+
+Status gemm_pack_weights(Context& context, const TensorView& b, void* out, int64_t out_bytes) {
+  if (b.rank != 2 && b.rank != 3) {
+    return refuse(fmt::format("gemm_pack_weights: argument 'b' has rank {}, allowed: 2 or 3", b.rank));
+  }
+  if (b.layout != Layout::kStrided) return refuse("gemm_pack_weights: argument 'b' is packed already");
+  if (b.device.kind != DeviceKind::kCpu) {
+    return refuse(fmt::format("gemm_pack_weights: argument 'b' is on {}, allowed: cpu", to_string(b.device)));
+  }
+  const int64_t batch = b.rank == 3 ? b.shape[0] : 1, k = b.shape[b.rank - 2], n = b.shape[b.rank - 1];
+  Result<int64_t> bytes = gemm_packed_bytes(b.dtype, n, k, batch);
+  if (!bytes) return bytes.status();
+  if (out == nullptr || reinterpret_cast<uintptr_t>(out) % 64 != 0) {
+    return refuse("gemm_pack_weights: argument 'out' must be a 64-byte aligned address");
+  }
+  if (out_bytes < *bytes) {
+    return refuse(fmt::format("gemm_pack_weights: argument 'out_bytes' is {}, needs {}", out_bytes, *bytes));
+  }
+  if (b.data == nullptr && n * k * batch != 0) return refuse("gemm_pack_weights: argument 'b' has a null data pointer");
+
+  GemmPackedHeader header{};
+  header.magic = kPackedMagic;
+  header.version = kPackedVersion;
+  header.dtype = b.dtype;
+  header.kp = static_cast<unsigned char>(packed_kp(b.dtype));
+  header.n = n, header.k = k, header.batch = batch;
+  header.batch_bytes = packed_batch_bytes(b.dtype, n, k);
+  header.total_bytes = *bytes;
+  std::memcpy(out, &header, sizeof(header));
+  if (n * k * batch == 0) {
+    std::memset(static_cast<char*>(out) + sizeof(header), 0, static_cast<size_t>(*bytes) - sizeof(header));
+    return {};
+  }
+
+  GemmArgs args{};
+  args.n = n, args.k = k, args.batch = batch;
+  args.b = b.data;
+  args.b_dtype = b.dtype;
+  args.stride_b_batch = b.rank == 3 ? b.stride[0] : 0;
+  args.stride_b_k = b.stride[b.rank - 2];
+  args.stride_b_n = b.stride[b.rank - 1];
+  args.workspace = static_cast<char*>(out) + sizeof(header);
+  ContextImpl& impl = context.impl();
+  Result<std::shared_ptr<const LoadedKernel>> kernel = impl.dispatcher().load(
+      gemm_pack_family(), gemm_pack_key(impl.device().spec()), /*allow_compile=*/true);
+  if (!kernel) return kernel.status();
+  return impl.device().launch(**kernel, std::as_bytes(std::span(&args, 1)),
+                              {static_cast<uint32_t>(impl.device().spec().units)}, {});
+}
+
+Result<TensorView> gemm_packed_view(void* data, int64_t bytes) {
+  GemmPackedHeader header;
+  if (data == nullptr || bytes < static_cast<int64_t>(sizeof(header))) {
+    return refuse(fmt::format("gemm_packed_view: {} bytes hold no packed weight", bytes));
+  }
+  std::memcpy(&header, data, sizeof(header));
+  auto corrupt = [](std::string message) { return Status(StatusCode::kCorrupt, "gemm_packed_view: " + std::move(message)); };
+  if (header.magic != kPackedMagic) return corrupt("not a packed weight (magic differs)");
+  if (header.version != kPackedVersion) {
+    return corrupt(fmt::format("packed with layout version {}, this library reads {}; pack the weight again", header.version,
+                               kPackedVersion));
+  }
+  if (Status s = check_packable(header.dtype, header.n, header.k, header.batch, "gemm_packed_view"); !s) return s;
+  if (header.kp != packed_kp(header.dtype) ||
+      header.batch_bytes != packed_batch_bytes(header.dtype, header.n, header.k) ||
+      header.total_bytes != static_cast<int64_t>(sizeof(header)) + header.batch * header.batch_bytes ||
+      header.total_bytes > bytes) {
+    return corrupt(fmt::format("header and size disagree: {} bytes for {} x {} x {} of {}", bytes, header.batch, header.k,
+                               header.n, dtype_name(header.dtype)));
+  }
+  TensorView view;
+  view.data = static_cast<char*>(data) + sizeof(header);
+  view.dtype = header.dtype;
+  view.layout = Layout::kPackedGemmB;
+  view.rank = header.batch == 1 ? 2 : 3;
+  const int at = view.rank - 2;
+  if (view.rank == 3) {
+    view.shape[0] = header.batch;
+    view.stride[0] = header.batch_bytes;
+  }
+  view.shape[at] = header.k;
+  view.shape[at + 1] = header.n;
+  return view;
+}
+
+Status gemm_unpack_weights(const TensorView& packed, const TensorView& b) {
+  if (packed.layout != Layout::kPackedGemmB) return refuse("gemm_unpack_weights: argument 'packed' is not packed");
+  if (b.layout != Layout::kStrided || b.rank != packed.rank || b.dtype != packed.dtype ||
+      !std::equal(b.shape.begin(), b.shape.begin() + b.rank, packed.shape.begin())) {
+    return refuse("gemm_unpack_weights: argument 'b' must be strided, with the dtype and shape of 'packed'");
+  }
+  const int64_t batch = b.rank == 3 ? b.shape[0] : 1, k = b.shape[b.rank - 2], n = b.shape[b.rank - 1];
+  const int kp = packed_kp(b.dtype);
+  const size_t size = static_cast<size_t>(dtype_bits(b.dtype) / 8);
+  for (int64_t i = 0; i < batch; ++i) {
+    const char* panels = static_cast<const char*>(packed.data) + (b.rank == 3 ? i * packed.stride[0] : 0);
+    char* to = static_cast<char*>(b.data) + (b.rank == 3 ? i * b.stride[0] : 0) * static_cast<int64_t>(size);
+    for (int64_t column = 0; column < n; ++column) {
+      const char* panel = panels + column / kPanelColumns * packed_panel_bytes(b.dtype, k);
+      for (int64_t row = 0; row < k; ++row) {
+        const int64_t element = (row / kp * kPanelColumns + column % kPanelColumns) * kp + row % kp;
+        std::memcpy(to + (row * b.stride[b.rank - 2] + column * b.stride[b.rank - 1]) * static_cast<int64_t>(size),
+                    panel + element * static_cast<int64_t>(size), size);
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace tilewright
