@@ -100,6 +100,12 @@ const Operator* ContextImpl::find_op(std::string_view name) const {
   return nullptr;
 }
 
+Status ContextImpl::require_device(std::string_view op, DeviceId device) const {
+  if (device == device_->spec().id) return {};
+  return Status(StatusCode::kUnsupported, fmt::format("{}: tensors are on {}, this context has: {}", op, to_string(device),
+                                                      to_string(device_->spec().id)));
+}
+
 DeviceSpec ContextImpl::spec(int units) const {
   DeviceSpec spec = device_->spec();
   if (units > 0 && units < spec.units) spec.units = units;

@@ -34,6 +34,8 @@ class ContextImpl {
 
   std::span<const Operator* const> ops() const { return ops_; }
   const Operator* find_op(std::string_view name) const;
+  // Refuses tensors of a device that this context does not have.
+  Status require_device(std::string_view op, DeviceId device) const;
   Device& device() { return *device_; }
   DeviceSpec spec(int units) const;  // with the unit budget applied
   Dispatcher& dispatcher() { return *dispatcher_; }

@@ -12,6 +12,7 @@ Status gemm(Context& context, const GemmCall& call, const Exec& exec) {
   GemmProblem problem;
   GemmBindings bindings;
   if (Status s = make_gemm_problem(call, /*check_addresses=*/true, problem, bindings); !s) return s;
+  if (Status s = context.impl().require_device("gemm", call.d.device); !s) return s;
   if (problem.m == 0 || problem.n == 0 || problem.batch == 0) return {};
   return context.impl().run(gemm_operator(), erase(problem), {bindings.pointers, bindings.scalars}, exec,
                             call.options.recipe);
@@ -21,6 +22,7 @@ Status gemm_prepare(Context& context, const GemmCall& call, const Exec& exec) {
   GemmProblem problem;
   GemmBindings bindings;
   if (Status s = make_gemm_problem(call, /*check_addresses=*/false, problem, bindings); !s) return s;
+  if (Status s = context.impl().require_device("gemm", call.d.device); !s) return s;
   if (problem.m == 0 || problem.n == 0 || problem.batch == 0) return {};
   Result<std::shared_ptr<const Plan>> plan =
       context.impl().plan(gemm_operator(), erase(problem), exec.units, call.options.recipe, /*allow_compile=*/true);
@@ -31,6 +33,7 @@ Result<QueryResult> gemm_query(Context& context, const GemmCall& call, const Exe
   GemmProblem problem;
   GemmBindings bindings;
   if (Status s = make_gemm_problem(call, /*check_addresses=*/false, problem, bindings); !s) return s;
+  if (Status s = context.impl().require_device("gemm", call.d.device); !s) return s;
   return context.impl().query(gemm_operator(), erase(problem), exec.units, call.options.recipe);
 }
 
@@ -38,6 +41,7 @@ Result<std::string> gemm_explain(Context& context, const GemmCall& call, const E
   GemmProblem problem;
   GemmBindings bindings;
   if (Status s = make_gemm_problem(call, /*check_addresses=*/false, problem, bindings); !s) return s;
+  if (Status s = context.impl().require_device("gemm", call.d.device); !s) return s;
   return context.impl().explain(gemm_operator(), erase(problem), exec.units, call.options.recipe);
 }
 

@@ -39,7 +39,7 @@ class GemmPackFamily final : public KernelFamily {
     request.source = fmt::format(
         "#include \"gemm/gemm_pack_cpu.hpp\"\n"
         "extern \"C\" void {}(const void* args, unsigned unit, unsigned units) {{ "
-        "tilewright::gemm_pack_cpu(*static_cast<const tilewright::GemmArgs*>(args), unit, units); }}\n",
+        "tilewright::gemm_pack_cpu(*static_cast<const tilewright::GemmPackArgs*>(args), unit, units); }}\n",
         request.entry);
     return request;
   }

@@ -67,14 +67,15 @@ Status gemm_pack_weights(Context& context, const TensorView& b, void* out, int64
     return {};
   }
 
-  GemmArgs args{};
+  GemmPackArgs args{};
   args.n = n, args.k = k, args.batch = batch;
   args.b = b.data;
-  args.b_dtype = b.dtype;
+  args.dtype = b.dtype;
   args.stride_b_batch = b.rank == 3 ? b.stride[0] : 0;
   args.stride_b_k = b.stride[b.rank - 2];
   args.stride_b_n = b.stride[b.rank - 1];
-  args.workspace = static_cast<char*>(out) + sizeof(header);
+  args.packed = static_cast<char*>(out) + sizeof(header);
+  args.packed_batch_bytes = header.batch_bytes;
   ContextImpl& impl = context.impl();
   Result<std::shared_ptr<const LoadedKernel>> kernel = impl.dispatcher().load(
       gemm_pack_family(), gemm_pack_key(impl.device().spec()), /*allow_compile=*/true);
