@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/fields.hpp"
-#include "gemm/gemv_cpu_config.hpp"
+#include "gemm/gemv_cpu_blocking.hpp"
 #include "ops/gemm/gemm_cpu_cost.hpp"
 #include "ops/gemm/gemm_families.hpp"
 #include "ops/gemm/gemm_stage.hpp"
@@ -97,8 +97,8 @@ class GemvCpuFamily final : public KernelFamily {
   int64_t workspace_bytes(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
     GemvCpuConfig config;
     if (!parse_config(step.key, config)) return 0;
-    return gemv_cpu_workspace_bytes(config, gemm_args(problem_cast<GemmProblem>(ref), {}),
-                                    static_cast<unsigned>(device.units));
+    return gemv_cpu_workspace_bytes(config, gemm_cpu_sizes(gemm_args(problem_cast<GemmProblem>(ref), {})),
+                                    device.units);
   }
 
   std::string numerics_id(const RecipeStep& step) const override {
