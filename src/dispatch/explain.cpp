@@ -23,13 +23,16 @@ Result<std::string> Dispatcher::explain(const Operator& op, ProblemRef problem, 
   text += fmt::format("chosen     {} ({}{})\n", print_recipe(op.families(), best.recipe),
                       fields_detail::print_value(best.source), built(op, best.recipe) ? "" : ", to be compiled");
   text += fmt::format("choices    {} in all, best first\n", found->size());
-  for (size_t i = 0; i < found->size() && i < kShown; ++i) {
+  for (size_t i = 0; i < found->size(); ++i) {
+    if (i == kShown && i + 1 < found->size()) {
+      text += fmt::format("  ... {} more\n", found->size() - kShown - 1);
+      i = found->size() - 1;  // the last resort is always worth seeing
+    }
     const Choice& c = (*found)[i];
     text += fmt::format("  {:8} {:>10} {:9} {}\n", fields_detail::print_value(c.source),
                         c.cost > 0 ? fmt::format("{:.1f} us", c.cost * 1e6) : "-",
                         built(op, c.recipe) ? "built" : "not built", print_recipe(op.families(), c.recipe));
   }
-  if (found->size() > kShown) text += fmt::format("  ... {} more\n", found->size() - kShown);
   if (!refusals.empty()) text += "refused\n";
   for (const std::string& refusal : refusals) text += fmt::format("  {}\n", refusal);
   return text;
