@@ -31,10 +31,14 @@ inline double accumulation_bound(DType accumulator, int64_t k, double norm, doub
 // Scaling and adding in f32: at most 16 roundings of terms whose magnitudes add up to `magnitude`.
 inline double epilogue_bound(double magnitude) { return 16 * kUlpF32 * magnitude; }
 
-// y = activation(x), x known to `error`: no activation is steeper than 1.5 (hardswish), approximations stay within 8 ulps
+// y = f(x), x known to `error`. No activation is steeper than 1.5 (hardswish), and none bends back by more than 0.375 (the
+// dip of hardswish): over a wide interval the values at its ends say more than the slope. Approximations stay within 8 ulps
 // of the result, and those that compute 1 + small (gelu, tanh) within 4 ulps of min(|x|, 1).
-inline double activation_bound(double x, double error, double y) {
-  return 1.5 * error + 16 * kUlpF32 * std::fabs(y) + 8 * kUlpF32 * std::min(std::fabs(x), 1.0);
+template <class Function>
+double activation_bound(const Function& f, double x, double error, double y) {
+  const double ends = std::max(std::fabs(f(x + error) - y), std::fabs(f(x - error) - y));
+  const double propagated = std::min(1.5 * error, ends + std::min(error, 0.375));
+  return propagated + 16 * kUlpF32 * std::fabs(y) + 8 * kUlpF32 * std::min(std::fabs(x), 1.0);
 }
 
 // x * y, both with an error, and the rounding of the product.
@@ -46,15 +50,15 @@ Bounded multiply_bounded(const Bounded& x, const Bounded& y) {
 }
 
 // Rounding to the output: half an ulp at `magnitude`, where the exponent is that of the largest power of two below it, or
-// of the type's subnormals. bf16 and f32 subnormals may be flushed to zero instead. A magnitude that f16 cannot hold may
-// come out as infinity; for types that saturate, the caller clamps the reference first.
+// of the type's subnormals. bf16 and f32 subnormals may be flushed to zero instead. Types that saturate: the caller clamps
+// the reference first.
 inline double rounding_bound(DType dtype, double magnitude) {
   const auto half_ulp = [magnitude](int bits, int lowest_exponent) {
     const int exponent = magnitude > 0 && std::isfinite(magnitude) ? std::ilogb(magnitude) : lowest_exponent;
     return std::ldexp(1.0, std::max(exponent, lowest_exponent) - bits);
   };
   switch (dtype) {
-    case DType::kF16: return magnitude >= 65504 ? std::numeric_limits<double>::infinity() : half_ulp(11, -14);
+    case DType::kF16: return half_ulp(11, -14);
     case DType::kBf16: return half_ulp(8, -126) + 0x1p-126;
     case DType::kF8E4M3: return half_ulp(4, -6);
     case DType::kF8E5M2: return half_ulp(3, -14);
@@ -66,16 +70,25 @@ inline double rounding_bound(DType dtype, double magnitude) {
   }
 }
 
-// The error of `got` as a share of what is allowed: right up to 1, infinite where no bound could make it right.
-inline double error_ratio(double got, double reference, double allowed) {
+// The largest finite value of an output type that overflows to infinity.
+inline double largest_finite(DType dtype) {
+  return dtype == DType::kF16 ? 65504 : dtype == DType::kBf16 ? 0x1.FEp127 : 0x1.FFFFFEp127;
+}
+
+// The error of `got` as a share of what is allowed: right up to 1, infinite where no bound could make it right. A
+// reference that comes within its bound of `largest` may come out as infinity, and one beyond it as the largest value.
+inline double error_ratio(double got, double reference, double allowed,
+                          double largest = std::numeric_limits<double>::infinity()) {
   constexpr double kWrong = std::numeric_limits<double>::infinity();
   if (std::isnan(reference)) return std::isnan(got) ? 0 : kWrong;
   if (got == reference) return 0;
-  if (std::isnan(got) || std::isinf(reference)) return kWrong;
-  // Near or beyond f16's largest value: that value or infinity, of the right sign.
-  if (std::isinf(allowed))
-    return std::signbit(got) == std::signbit(reference) && std::fabs(got) >= 0.99 * 65504 ? 0 : kWrong;
-  return std::fabs(got - reference) / std::max(allowed, 1e-300);
+  if (std::isnan(got)) return kWrong;
+  if (std::isinf(got)) {
+    return std::signbit(got) == std::signbit(reference) && std::fabs(reference) + allowed >= largest ? 0 : kWrong;
+  }
+  if (std::isinf(reference)) return kWrong;
+  const double nearest = std::clamp(reference, -largest, largest);
+  return std::fabs(got - nearest) / std::max(allowed, 1e-300);
 }
 
 }  // namespace tilewright

@@ -180,7 +180,7 @@ void expect_reference(const RandomCall& r) {
     for (size_t i = 0; i < block.size(); ++i) {
       const int64_t row = rows[i / columns.size()], column = columns[i % columns.size()];
       const double got = load_element(p.d_dtype, r.call.d.data, b * p.stride_d_batch + row * p.stride_d_m + column * p.stride_d_n);
-      ASSERT_LE(error_ratio(got, block[i].value, block[i].allowed), 1)
+      ASSERT_LE(error_ratio(got, block[i].value, block[i].allowed, largest_finite(p.d_dtype)), 1)
           << print_gemm_problem(p) << " element [" << b << ", " << row << ", " << column << "]: got " << got << ", expected "
           << block[i].value << ", allowed error " << block[i].allowed;
     }

@@ -342,7 +342,7 @@ void GemmInstance::compare(VerifyReport& report) {
           p_.d_dtype, d_.data(), batch * p_.stride_d_batch + row * p_.stride_d_m + column * p_.stride_d_n);
       const double want = block[i].value, error = std::fabs(got - want);
       ++report.compared;
-      const double ratio = error_ratio(got, want, block[i].allowed);
+      const double ratio = error_ratio(got, want, block[i].allowed, largest_finite(p_.d_dtype));
       if (std::isfinite(error)) error_squares += error * error;
       if (ratio > report.worst_ratio) report.worst_ratio = ratio;
       if (ratio > 1 && report.failure.empty()) {

@@ -33,8 +33,9 @@ double activate(Activation activation, double x, double low, double high) {
 
 Bounded activate(Activation activation, Bounded x, double low, double high) {
   if (activation == Activation::kNone) return x;
-  const double value = activate(activation, x.value, low, high);
-  return {value, activation_bound(x.value, x.error, value)};
+  const auto f = [&](double at) { return activate(activation, at, low, high); };
+  const double value = f(x.value);
+  return {value, activation_bound(f, x.value, x.error, value)};
 }
 
 struct Operand {
@@ -137,7 +138,7 @@ void gemm_reference_block(const GemmProblem& p, const GemmBindings& bind, int64_
           x = {x.value * t, x.error * std::fabs(t) + epilogue_bound(std::fabs(x.value * t))};
         }
       }
-      out[i * columns.size() + j] = {x.value, x.error + rounding_bound(p.d_dtype, std::fabs(x.value) + x.error)};
+      out[i * columns.size() + j] = {x.value, x.error + rounding_bound(p.d_dtype, std::min(std::fabs(x.value) + x.error, largest_finite(p.d_dtype)))};
     }
   }
 }
