@@ -13,11 +13,11 @@ double rate_of(double one, double all, int units, int device_units) {
   return std::min(std::max(one, all), one * units);
 }
 
-bool takes(const MmaSpec& mma, DType dtype) {
+}  // namespace
+
+bool multiplies(const MmaSpec& mma, DType dtype) {
   return mma.input == dtype || (mma.input == DType::kF32 && (dtype == DType::kF16 || dtype == DType::kBf16));
 }
-
-}  // namespace
 
 double Roof::limit_us(double operations, double bytes) const {
   const double arithmetic = peak_gflops > 0 ? operations / peak_gflops * 1e-3 : 0;
@@ -39,7 +39,7 @@ Roof roof_of(const DeviceSpec& spec, const DeviceLimits& limits, DType dtype, in
   roof.read_gbps = rate_of(limits.read_gbps_unit, limits.read_gbps_all, units, spec.units);
   if (spec.arch == nullptr || dtype == DType::kNone) return roof;
   for (const MmaSpec& mma : spec.arch->mma) {
-    if (!takes(mma, dtype)) continue;
+    if (!multiplies(mma, dtype)) continue;
     for (const DeviceLimits::Peak& peak : limits.peaks) {
       if (peak.mma != mma.name) continue;
       const double rate = rate_of(peak.gflops_unit, peak.gflops_all, units, spec.units);

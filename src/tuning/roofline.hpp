@@ -23,7 +23,9 @@ struct Roof {
   bool compute_bound(double operations, double bytes) const;
 };
 
-// What `units` units can do with inputs of `dtype`: f16 and bf16 also run on f32 instructions, widened.
+// Whether the instruction serves inputs of `dtype`: f16 and bf16 also run on f32 instructions, widened.
+bool multiplies(const MmaSpec& mma, DType dtype);
+// What `units` units can do with inputs of `dtype`.
 Roof roof_of(const DeviceSpec& spec, const DeviceLimits& limits, DType dtype, int units = 0);
 Roof roof_of(const DeviceSpec& spec, const DeviceLimits& limits, const Operator& op, ProblemRef problem, int units = 0);
 

@@ -20,24 +20,32 @@ struct TuneTask {
 };
 
 struct TuneOptions {
-  double budget_seconds = 120;         // for all tasks together; every task gets at least its untuned choice measured
-  int units = 0;                       // 0 = all
-  double candidate_seconds = 20;       // a candidate that takes longer (compile, verify and time) is killed
+  double budget_seconds = 120;    // for all tasks together; every task gets at least its untuned choice measured
+  int units = 0;                  // 0 = all
+  double candidate_seconds = 20;  // a candidate that takes longer (compile, verify and time) is killed
   int64_t candidate_bytes = int64_t{8} << 30;  // memory a worker may take beyond its start; more and it is killed
-  double min_gain = 0.02;              // a row other than the untuned choice must be this much faster
-  int seeds = 3;                       // verification seeds
-  std::string journal;                 // "" = <user data>/tuning/<target>.journal
-  std::string table;                   // "" = user_tuned_path()
-  bool retune = false;                 // ignore the journal and existing rows
-  std::vector<std::string> worker;     // argv of the worker child; empty = this program with "tune-worker"
+  double min_gain = 0.02;                      // a row other than the untuned choice must be this much faster
+  int seeds = 3;                               // verification seeds
+  std::string journal;                         // "" = <user data>/tuning/<target>.journal
+  std::string table;                           // "" = user_tuned_path()
+  bool retune = false;                         // ignore the journal and existing rows
+  std::vector<std::string> worker;             // argv of the worker child; empty = this program with "tune-worker"
 };
 
-enum class CandidateOutcome : uint8_t { kTimed, kRejected, kCompileFailed, kCrashed, kTimedOut, kOutOfMemory, kSkipped };
+enum class CandidateOutcome : uint8_t {
+  kTimed,
+  kRejected,
+  kCompileFailed,
+  kCrashed,
+  kTimedOut,
+  kOutOfMemory,
+  kSkipped
+};
 
 struct CandidateResult {
   std::string recipe;
   CandidateOutcome outcome = CandidateOutcome::kSkipped;
-  std::string reason;       // why it is not kTimed: the verifier's, compiler's or supervisor's words
+  std::string reason;  // why it is not kTimed: the verifier's, compiler's or supervisor's words
   double predicted_us = 0;
   double us = 0, spread = 0;
   double rel_error = 0, worst_ratio = 0;
@@ -45,12 +53,12 @@ struct CandidateResult {
 
 struct TuneResult {
   TuneTask task;
-  Status status;            // not ok: no row could be made, and why
-  TunedRow row;             // what was stored
-  double untuned_us = 0;    // the untuned choice in the confirmation run, interleaved with the winner
+  Status status;          // not ok: no row could be made, and why
+  TunedRow row;           // what was stored
+  double untuned_us = 0;  // the untuned choice in the confirmation run, interleaved with the winner
   std::string untuned_recipe;
   std::vector<CandidateResult> candidates;
-  bool resumed = false;     // taken from the journal
+  bool resumed = false;  // taken from the journal
 };
 
 struct TuneProgress {
@@ -61,7 +69,8 @@ struct TuneProgress {
   double elapsed_seconds = 0, left_seconds = 0;
 };
 
-Result<std::vector<TuneResult>> tune(ContextImpl& context, const std::vector<TuneTask>& tasks, const TuneOptions& options,
+Result<std::vector<TuneResult>> tune(ContextImpl& context, const std::vector<TuneTask>& tasks,
+                                     const TuneOptions& options,
                                      const std::function<void(const TuneProgress&)>& progress);
 
 // The child's side: reads requests from `in`, answers on `out`, until end of file. Returns the exit code.

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+// The report as one HTML page.
+#include <fmt/format.h>
+
+#include <unistd.h>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "jit/system/files.hpp"
+#include "tuning/report/svg.hpp"
+
+namespace tilewright {
+namespace report {
+namespace {
+
+constexpr size_t kMaxRejections = 300;
+
+std::string ratio_cell(double other_us, double us) {
+  if (other_us <= 0 || us <= 0) return "<td class=n>–</td>";
+  const double ratio = other_us / us;
+  const char* css = ratio >= 1.02 ? "n good" : ratio <= 0.98 ? "n bad" : "n";
+  return fmt::format("<td class='{}'>{:.2f}×</td>", css, ratio);
+}
+
+double geomean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double v : values) sum += std::log(v);
+  return values.empty() ? 0 : std::exp(sum / static_cast<double>(values.size()));
+}
+
+std::string card(const std::string& value, const std::string& text) {
+  return fmt::format("<div class=card><b>{}</b><span>{}</span></div>", escape(value), escape(text));
+}
+
+std::string cards(const ReportData& data) {
+  std::vector<double> untuned, peer, limit;
+  for (const ReportRow& row : data.rows) {
+    if (row.us <= 0) continue;
+    if (row.untuned_us > 0) untuned.push_back(row.untuned_us / row.us);
+    if (row.peer_us > 0) peer.push_back(row.peer_us / row.us);
+    if (row.limit_fraction > 0) limit.push_back(row.limit_fraction);
+  }
+  std::string html = "<section class=cards>";
+  html += card(std::to_string(data.rows.size()), data.rows.size() == 1 ? "row tuned" : "rows tuned");
+  if (!untuned.empty()) html += card(fmt::format("{:.2f}×", geomean(untuned)), "over the untuned choice, geomean");
+  if (!peer.empty())
+    html += card(fmt::format("{:.2f}×", geomean(peer)), fmt::format("over {}, geomean", data.peer_name));
+  if (!limit.empty()) html += card(fmt::format("{:.0f}%", geomean(limit) * 100), "of the measured limit, geomean");
+  html += card(std::to_string(data.rejections.size()),
+               data.rejections.size() == 1 ? "candidate rejected" : "candidates rejected");
+  return html + "</section>";
+}
+
+std::string device_block(const ReportData& data) {
+  std::string html = "<section><h2>Device</h2><div class=device><dl>";
+  const auto line = [&html](const std::string& name, const std::string& value) {
+    if (!value.empty()) html += fmt::format("<dt>{}</dt><dd>{}</dd>", escape(name), escape(value));
+  };
+  line("name", data.device_name);
+  line("part", data.part);
+  line("target", data.target);
+  line("units in use", data.units > 0 ? std::to_string(data.units) : "");
+  for (const auto& [name, value] : data.facts) line(name, value);
+  html += "</dl>";
+  const DeviceLimits& limits = data.limits;
+  const bool measured = !limits.peaks.empty() || limits.read_gbps_all > 0;
+  if (!measured) return html + "</div></section>";
+  html +=
+      "<table class=limits><thead><tr><th>measured limit<th class=n>one unit<th class=n>all units</tr></thead><tbody>";
+  const auto row = [&html](const std::string& name, const std::string& one, const std::string& all) {
+    html += fmt::format("<tr><td>{}</td><td class=n>{}</td><td class=n>{}</td></tr>", escape(name), escape(one),
+                        escape(all));
+  };
+  const auto or_dash = [](double value, const std::string& text) { return value > 0 ? text : "–"; };
+  for (const DeviceLimits::Peak& peak : limits.peaks) {
+    row(peak.mma, or_dash(peak.gflops_unit, rate(peak.gflops_unit)), or_dash(peak.gflops_all, rate(peak.gflops_all)));
+  }
+  if (limits.read_gbps_all > 0) {
+    row("memory, read", or_dash(limits.read_gbps_unit, number(limits.read_gbps_unit) + " GB/s"),
+        number(limits.read_gbps_all) + " GB/s");
+  }
+  if (limits.copy_gbps_all > 0) row("memory, copy", "–", number(limits.copy_gbps_all) + " GB/s");
+  if (limits.launch_us > 0) row("empty launch", "–", number(limits.launch_us) + " µs");
+  return html + "</tbody></table></div></section>";
+}
+
+std::string row_table(const ReportData& data) {
+  const bool peers = !data.peer_name.empty();
+  std::string html = "<section><h2>Rows</h2><div class=scroll><table class=rows><thead><tr><th class=n>#<th>layer";
+  for (const std::string& name : data.size_names) html += fmt::format("<th class=n>{}", escape(name));
+  html += "<th class=n>µs<th class=n>spread<th class=n>GFLOP/s<th class=n>% of limit<th class=n>over untuned";
+  if (peers) html += fmt::format("<th class=n>over {}", escape(data.peer_name));
+  html += "<th class=n>rel. error</tr></thead><tbody>";
+  const size_t columns = 9 + data.size_names.size() + (peers ? 1 : 0) - 1;
+  for (size_t i = 0; i < data.rows.size(); ++i) {
+    const ReportRow& row = data.rows[i];
+    html += fmt::format("<tr><td class=n><span class=badge>{}</span></td><td class=layer>{}</td>", i + 1,
+                        escape(row.label));
+    for (size_t c = 0; c < data.size_names.size(); ++c) {
+      html += c < row.sizes.size() ? fmt::format("<td class=n>{}</td>", row.sizes[c]) : "<td class=n>–</td>";
+    }
+    html += fmt::format("<td class='n strong'>{}</td><td class='n{}'>{:.1f}%</td><td class=n>{}</td>", number(row.us),
+                        row.spread > 0.03 ? " bad" : "", row.spread * 100,
+                        row.us > 0 ? number(row.operations / row.us * 1e-3) : "–");
+    html += row.limit_fraction > 0
+                ? fmt::format("<td class=n><span class=meter><i style='width:{:.0f}%'></i></span>{:.0f}%</td>",
+                              std::min(100.0, row.limit_fraction * 100), row.limit_fraction * 100)
+                : "<td class=n>–</td>";
+    html += ratio_cell(row.untuned_us, row.us);
+    if (peers) html += ratio_cell(row.peer_us, row.us);
+    html += fmt::format("<td class=n>{:.1e}</td></tr>", row.rel_error);
+    const bool same = row.recipe == row.untuned_recipe;
+    html += fmt::format("<tr class=recipe><td></td><td colspan={}><code>{}</code>{}</td></tr>", columns,
+                        escape(row.recipe), same ? " <em>the untuned choice</em>" : "");
+  }
+  return html + "</tbody></table></div></section>";
+}
+
+std::string rejection_table(const ReportData& data) {
+  std::string html = "<section><h2>Rejected candidates</h2>";
+  if (data.rejections.empty()) return html + "<p>None: every candidate that ran was right.</p></section>";
+  html +=
+      "<div class=scroll><table class=rejections><thead><tr><th>layer<th>outcome<th>candidate and "
+      "reason</tr></thead><tbody>";
+  for (size_t i = 0; i < std::min(kMaxRejections, data.rejections.size()); ++i) {
+    const ReportRejection& r = data.rejections[i];
+    std::string outcome = r.outcome;
+    std::replace(outcome.begin(), outcome.end(), '_', ' ');
+    html += fmt::format(
+        "<tr><td class=layer>{}</td><td><span class=outcome>{}</span></td><td><code>{}</code><p>{}</p></td></tr>",
+        escape(r.label), escape(outcome), escape(r.recipe), escape(r.reason));
+  }
+  html += "</tbody></table></div>";
+  if (data.rejections.size() > kMaxRejections) {
+    html += fmt::format("<p>{} more stand in the journal.</p>", data.rejections.size() - kMaxRejections);
+  }
+  return html + "</section>";
+}
+
+std::string notes(const ReportData& data) {
+  std::string html = "<section><h2>Notes</h2><ul>";
+  for (const std::string& note : data.notes) html += fmt::format("<li>{}</li>", escape(note));
+  html +=
+      "<li>Times are medians of interleaved samples with cold operands; spread is the interquartile range over the "
+      "median. <b>% of limit</b> is the least time that the measured peak of the fastest instruction for the dtype and "
+      "the measured read bandwidth allow, over the measured time.</li>"
+      "<li>Every row was verified against a float64 reference on several seeds and on tail sizes, with poisoned "
+      "outputs "
+      "and guard zones; <b>rel. error</b> is the largest ‖error‖ / ‖reference‖.</li>";
+  return html + "</ul></section>";
+}
+
+}  // namespace
+}  // namespace report
+
+std::string render_report(const ReportData& data) {
+  using namespace report;
+  std::string html = fmt::format(
+      "<!doctype html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width, "
+      "initial-scale=1'>"
+      "<meta name=color-scheme content='light dark'><title>{}</title>\n<style>{}</style></head>\n<body><main>"
+      "<header><h1>{}</h1><p>{}</p></header>\n",
+      escape(data.title), style_sheet(), escape(data.title), escape(data.subtitle));
+  html += cards(data) + "\n";
+  if (const std::string picture = roofline_picture(data); !picture.empty()) {
+    html +=
+        "<section><h2>Roofline</h2><p class=lead>One numbered point a row; the numbers are those of the table.</p>" +
+        picture + "</section>\n";
+  }
+  if (const std::string picture = gain_picture(data); !picture.empty()) {
+    html += "<section><h2>Gain and spread</h2>" + picture + "</section>\n";
+  }
+  html += row_table(data) + "\n" + device_block(data) + "\n" + rejection_table(data) + "\n" + notes(data) + "\n";
+  return html + "</main></body></html>\n";
+}
+
+Status write_report(const ReportData& data, const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash != std::string::npos && slash > 0) {
+    if (Status s = make_folders(path.substr(0, slash)); !s) return s;
+  }
+  const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
+  if (Status s = write_file(temporary, render_report(data)); !s) return s;
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+    std::remove(temporary.c_str());
+    return Status(StatusCode::kIoError, fmt::format("report: cannot write {}", path));
+  }
+  return {};
+}
+
+}  // namespace tilewright

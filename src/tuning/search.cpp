@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: MIT
+#include "tuning/search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "core/log.hpp"
+
+namespace tilewright {
+namespace {
+
+constexpr double kHopeless = 1.5;  // a candidate predicted this much slower than the best is not run
+constexpr size_t kWave = 6;        // candidates compiled ahead of timing
+constexpr size_t kFinalists = 3;
+constexpr double kSearchShare = 0.55;   // of a task's time; the rest confirms
+constexpr double kShortSeconds = 0.06;  // of timing a candidate beside the untuned choice
+
+std::vector<double> parse_samples(std::string_view text) {
+  std::vector<double> samples;
+  const std::string copy(text);
+  char* end = nullptr;
+  for (const char* at = copy.c_str(); *at != '\0'; at = end) {
+    const double value = std::strtod(at, &end);
+    if (end == at) break;
+    samples.push_back(value);
+  }
+  return samples;
+}
+
+Timing timing_of(std::vector<double> samples) {
+  Timing timing;
+  timing.sample_us = samples;
+  if (samples.empty()) return timing;
+  std::sort(samples.begin(), samples.end());
+  timing.us = quantile(samples, 0.5);
+  if (timing.us > 0) timing.spread = (quantile(samples, 0.75) - quantile(samples, 0.25)) / timing.us;
+  return timing;
+}
+
+}  // namespace
+
+TaskSearch::TaskSearch(SearchState& state, const TuneTask& task)
+    : state_(state),
+      task_(task),
+      op_(*task.op),
+      problem_text_(task.op->problem_text(task.problem)),
+      spec_(state.context.spec(state.options.units)) {}
+
+TuneResult TaskSearch::run(double seconds) {
+  TuneResult result;
+  result.task = task_;
+  result.status = collect();
+  if (result.status.ok()) result.status = find_untuned();
+  if (result.status.ok()) {
+    // Setting up and the untuned choice come out of the search's share, never out of the confirmation's.
+    const double used = elapsed();
+    search(used + std::max(0.0, seconds - used) * kSearchShare);
+    const double left = std::max(0.0, seconds - elapsed());
+    confirm(finalists(left * 0.4), left * 0.5, result);
+  }
+  for (Candidate& candidate : candidates_) {
+    if (!candidate.done) finish(candidate, CandidateOutcome::kSkipped, "the budget was spent");
+    result.candidates.push_back(candidate.result);
+  }
+  // What an interrupted run found bad is disabled and was not tried again.
+  if (const JournalTask* known = state_.journal.find(op_.name(), problem_text_)) {
+    for (const CandidateResult& earlier : known->result.candidates) {
+      if (quarantined(earlier.outcome)) result.candidates.push_back(earlier);
+    }
+  }
+  return result;
+}
+
+bool TaskSearch::may_compile() const {
+  return state_.context.cache().mode() != JitMode::kOff && host_compiler().available().ok();
+}
+
+Status TaskSearch::collect() {
+  Dispatcher& dispatcher = state_.context.dispatcher();
+  Result<std::vector<Choice>> choices = dispatcher.choices(op_, task_.problem, spec_, TunedTable(), "", &refusals_);
+  if (!choices) return choices.status();
+  for (Choice& choice : *choices) {
+    Candidate candidate;
+    candidate.result.recipe = print_recipe(op_.families(), choice.recipe);
+    candidate.result.predicted_us = choice.cost * 1e6;
+    candidate.generic = choice.source == ChoiceSource::kGeneric;
+    candidate.compiled = dispatcher.built(op_, choice.recipe);
+    candidate.recipe = std::move(choice.recipe);
+    candidates_.push_back(std::move(candidate));
+  }
+
+  const int rotations = rotations_for(op_, task_.problem, spec_);
+  for (size_t i = 0; i < state_.workers.size(); ++i) {
+    state_.workers[i]->set_problem(Record("problem")
+                                       .set("op", op_.name())
+                                       .set("problem", problem_text_)
+                                       .set("units", int64_t{state_.options.units})
+                                       .set("rotations", int64_t{i == 0 ? rotations : 0}));
+  }
+  return state_.workers[0]->ensure([this] { tick(); });
+}
+
+// What dispatch would run without tuned rows: the first choice whose code can be had and that is right.
+Status TaskSearch::find_untuned() {
+  bool compile_allowed = may_compile();
+  std::string reasons;
+  for (Candidate& candidate : candidates_) {
+    if (!candidate.done && !candidate.compiled && !compile_allowed) {
+      finish(candidate, CandidateOutcome::kSkipped, "not built, and compiling is off");
+    }
+    if (!candidate.done) {
+      untuned_ = &candidate;
+      evaluate(candidate);
+      if (!worker_problem_.ok()) return worker_problem_;
+      // The baseline is held to what a stored row is held to.
+      if (candidate.result.outcome == CandidateOutcome::kTimed && verify(candidate, "full")) return {};
+      if (candidate.result.outcome == CandidateOutcome::kCompileFailed) compile_allowed = false;
+    }
+    untuned_ = nullptr;
+    if (reasons.size() < 600) reasons += fmt::format("; {}: {}", candidate.result.recipe, candidate.result.reason);
+  }
+  return Status(StatusCode::kVerifyFailed,
+                fmt::format("{}: no candidate runs right on {}{}", op_.name(), problem_text_, reasons));
+}
+
+void TaskSearch::search(double until) {
+  size_t next = 0;
+  while (elapsed() < until && worker_problem_.ok()) {
+    // The scale of the cost model's predictions, from what was measured: the most hopeful one for those to come.
+    double scale = 0;
+    for (const Candidate& c : candidates_) {
+      if (c.result.us <= 0 || c.result.predicted_us <= 0) continue;
+      const double measured = c.result.us / c.result.predicted_us;
+      scale = scale == 0 ? measured : std::min(scale, measured);
+    }
+    std::vector<Candidate*> wave;
+    for (; next < candidates_.size() && wave.size() < kWave; ++next) {
+      Candidate& candidate = candidates_[next];
+      if (candidate.done) continue;
+      const double expected = candidate.result.predicted_us * scale;
+      if (candidate.generic) {
+        finish(candidate, CandidateOutcome::kSkipped, "the generic kernel only serves where nothing else does");
+      } else if (!candidate.compiled && !may_compile()) {
+        finish(candidate, CandidateOutcome::kSkipped, "not built, and compiling is off");
+      } else if (expected > kHopeless * best_us_) {
+        finish(candidate, CandidateOutcome::kSkipped,
+               fmt::format("predicted {:.3g} times slower than the best", expected / best_us_));
+      } else {
+        wave.push_back(&candidate);
+      }
+    }
+    if (wave.empty()) return;
+    compile(wave);
+    for (Candidate* candidate : wave) {
+      if (!candidate->done && elapsed() < until && worker_problem_.ok()) evaluate(*candidate);
+    }
+  }
+}
+
+void TaskSearch::compile(std::vector<Candidate*> wave) {
+  std::erase_if(wave, [](const Candidate* c) { return c->compiled || c->done; });
+  // Without a shared folder every worker would compile for itself alone.
+  const bool shared = !state_.context.cache().root().empty();
+  const size_t count = shared ? state_.workers.size() : 1;
+  std::vector<WorkerProcess*> workers;
+  for (size_t i = 0; i < count; ++i) workers.push_back(state_.workers[i].get());
+  std::vector<Candidate*> given(count, nullptr);
+  const auto tick = [this] { this->tick(); };
+
+  size_t next = 0;
+  while (true) {
+    for (size_t i = 0; i < count; ++i) {
+      if (workers[i]->busy() || next == wave.size()) continue;
+      given[i] = wave[next++];
+      workers[i]->begin(Record("compile").set("recipe", given[i]->result.recipe), limits_of(*given[i]), tick);
+    }
+    if (std::none_of(workers.begin(), workers.end(), [](const WorkerProcess* w) { return w->busy(); })) return;
+    WorkerProcess::wait(workers, tick);
+    for (size_t i = 0; i < count; ++i) {
+      Record answer;
+      if (workers[i]->ready()) given[i]->compiled = accept(*given[i], workers[i]->take(), /*compiling=*/true, answer);
+    }
+  }
+}
+
+WorkerLimits TaskSearch::limits_of(const Candidate& candidate) const {
+  WorkerLimits limits;
+  limits.seconds = std::max(0.05, state_.options.candidate_seconds - candidate.seconds);
+  limits.bytes = state_.options.candidate_bytes;
+  // A machine with less memory than the limit is protected too.
+  std::ifstream file("/proc/meminfo");
+  for (std::string name; file >> name;) {
+    int64_t kib = 0;
+    if (name == "MemAvailable:" && file >> kib) limits.bytes = std::min(limits.bytes, (kib << 10) / 10 * 8);
+  }
+  return limits;
+}
+
+bool TaskSearch::accept(Candidate& candidate, const WorkerReply& reply, bool compiling, Record& answer) {
+  using End = WorkerReply::End;
+  // Confirming costs the budget, not the candidate's limit.
+  if (!candidate.done) candidate.seconds += reply.seconds;
+  switch (reply.end) {
+    case End::kAnswered: answer = reply.record; return true;
+    case End::kNoWorker:
+      worker_problem_ = Status(StatusCode::kIoError, reply.reason);
+      finish(candidate, CandidateOutcome::kSkipped, reply.reason);
+      return false;
+    case End::kRefused: {
+      const bool compiler =
+          compiling || reply.code == StatusCode::kCompileFailed || reply.code == StatusCode::kCompileDisabled;
+      finish(candidate, compiler ? CandidateOutcome::kCompileFailed : CandidateOutcome::kSkipped, reply.reason);
+      return false;
+    }
+    case End::kCrashed: finish(candidate, CandidateOutcome::kCrashed, reply.reason); return false;
+    case End::kTimedOut:
+      // A slow compiler says nothing about the kernel.
+      finish(candidate, compiling ? CandidateOutcome::kCompileFailed : CandidateOutcome::kTimedOut, reply.reason);
+      return false;
+    case End::kOutOfMemory: finish(candidate, CandidateOutcome::kOutOfMemory, reply.reason); return false;
+  }
+  return false;
+}
+
+void TaskSearch::evaluate(Candidate& candidate) {
+  if (!candidate.compiled) compile({&candidate});
+  if (candidate.done || !verify(candidate, "quick")) return;
+  std::vector<Candidate*> group = {&candidate};
+  if (untuned_ != &candidate) group.insert(group.begin(), untuned_);
+  const Result<std::vector<Timing>> timings = time(group, kShortSeconds, 3, 41);
+  if (!timings) return;
+  candidate.result.us = timings->back().us;
+  candidate.result.spread = timings->back().spread;
+  // Beside the untuned choice: what slowed both does not count.
+  candidate.ratio = group.size() == 1 ? 1 : paired_ratio(timings->front(), timings->back()).ratio;
+  best_us_ = best_us_ == 0 ? candidate.result.us : std::min(best_us_, candidate.result.us);
+  finish(candidate, CandidateOutcome::kTimed, "");
+}
+
+bool TaskSearch::verify(Candidate& candidate, const char* extent) {
+  WorkerProcess& worker = *state_.workers[0];
+  Record answer;
+  const Record request = Record("verify")
+                             .set("recipe", candidate.result.recipe)
+                             .set("extent", extent)
+                             .set("seeds", int64_t{std::max(1, state_.options.seeds)});
+  const WorkerReply reply = worker.call(request, limits_of(candidate), [this] { tick(); });
+  if (!accept(candidate, reply, /*compiling=*/false, answer)) return false;
+  candidate.result.rel_error = std::max(candidate.result.rel_error, answer.number("rel_error"));
+  candidate.result.worst_ratio = std::max(candidate.result.worst_ratio, answer.number("worst_ratio"));
+  if (answer.integer("passed") != 0) return true;
+  finish(candidate, CandidateOutcome::kRejected, std::string(answer.get("failure")));
+  worker.stop();  // what a wrong kernel did to the process must not be blamed on the next one
+  return false;
+}
+
+Result<std::vector<Timing>> TaskSearch::time(const std::vector<Candidate*>& group, double seconds, int min_samples,
+                                             int max_samples) {
+  std::string recipes;
+  for (const Candidate* c : group) recipes += (recipes.empty() ? "" : " ") + c->result.recipe;
+  const Record request = Record("time")
+                             .set("recipes", recipes)
+                             .set("seconds", seconds)
+                             .set("min_samples", int64_t{min_samples})
+                             .set("max_samples", int64_t{max_samples});
+  // Beside the untuned choice, which has been timed before, a failure is the other member's; in a larger group it is
+  // nobody's.
+  Candidate& last = *group.back();
+  WorkerLimits limits = limits_of(last);
+  limits.seconds += seconds * static_cast<double>(group.size());
+  const WorkerReply reply = state_.workers[0]->call(request, limits, [this] { tick(); });
+  Record answer = reply.record;
+  if (group.size() > 2 ? reply.end != WorkerReply::End::kAnswered : !accept(last, reply, /*compiling=*/false, answer)) {
+    return Status(StatusCode::kInternal, reply.reason);
+  }
+  std::vector<Timing> timings;
+  for (size_t i = 0; i < group.size(); ++i) {
+    timings.push_back(timing_of(parse_samples(answer.get(fmt::format("samples{}", i)))));
+    if (timings.back().us > 0) continue;
+    finish(last, CandidateOutcome::kSkipped, "a time of 0 is no time");
+    return Status(StatusCode::kInternal, last.result.reason);
+  }
+  return timings;
+}
+
+std::vector<TaskSearch::Candidate*> TaskSearch::finalists(double seconds) {
+  std::vector<Candidate*> best;
+  for (Candidate& c : candidates_) {
+    if (&c != untuned_ && c.result.outcome == CandidateOutcome::kTimed && c.ratio > 1) best.push_back(&c);
+  }
+  const auto faster = [](const Candidate* x, const Candidate* y) { return x->ratio > y->ratio; };
+  std::sort(best.begin(), best.end(), faster);
+  if (best.size() > kFinalists) best.resize(kFinalists);
+  if (best.size() < 2 || seconds <= 0) return best;
+  // One group, so that all are timed under the same conditions. Should it fail, the short timings' order stands, and the
+  // confirmation finds out who it was.
+  std::vector<Candidate*> group = {untuned_};
+  group.insert(group.end(), best.begin(), best.end());
+  const double each = std::clamp(seconds / static_cast<double>(group.size()), 0.05, 0.5);
+  const Result<std::vector<Timing>> timings = time(group, each, 7, 101);
+  for (size_t i = 1; timings && i < timings->size(); ++i) {
+    group[i]->ratio = paired_ratio((*timings)[0], (*timings)[i]).ratio;
+    group[i]->result.us = (*timings)[i].us;
+    group[i]->result.spread = (*timings)[i].spread;
+  }
+  std::sort(best.begin(), best.end(), faster);
+  return best;
+}
+
+void TaskSearch::confirm(const std::vector<Candidate*>& finalists, double seconds, TuneResult& result) {
+  result.untuned_recipe = untuned_->result.recipe;
+  const double each = std::clamp(seconds / 2, 0.1, 1.0);
+  for (Candidate* winner : finalists) {
+    if (!worker_problem_.ok()) break;
+    if (winner->result.outcome != CandidateOutcome::kTimed || winner->ratio < 1 + state_.options.min_gain) continue;
+    if (!verify(*winner, "full")) continue;
+    const Result<std::vector<Timing>> timings = time({untuned_, winner}, each, 11, 301);
+    if (!timings) continue;
+    const Timing &base = timings->front(), &own = timings->back();
+    const PairedRatio gain = paired_ratio(base, own);
+    winner->result.us = own.us;
+    winner->result.spread = own.spread;
+    // Faster by the wanted margin, and faster beyond doubt.
+    if (gain.ratio >= 1 + state_.options.min_gain && gain.low > 1) {
+      result.untuned_us = base.us;
+      return fill_row(*winner, own, result);
+    }
+    break;  // those behind it are no better
+  }
+  const Result<std::vector<Timing>> alone = time({untuned_}, each, 11, 301);
+  if (!alone) {
+    result.status = Status(alone.status().code(), fmt::format("{}: the untuned choice could not be timed again: {}",
+                                                              op_.name(), alone.status().message()));
+    return;
+  }
+  untuned_->result.us = result.untuned_us = alone->front().us;
+  untuned_->result.spread = alone->front().spread;
+  fill_row(*untuned_, alone->front(), result);
+}
+
+void TaskSearch::fill_row(const Candidate& chosen, const Timing& timing, TuneResult& result) const {
+  const ProblemSignature signature = op_.signature(task_.problem);
+  TunedRow& row = result.row;
+  row.op = op_.name();
+  row.target = spec_.arch != nullptr ? spec_.arch->target : "";
+  row.part = spec_.part;
+  row.units = spec_.units;
+  row.core = signature.core;
+  row.epilogue = signature.epilogue;
+  row.sizes = signature.sizes;
+  row.bucket = signature.bucket;
+  row.recipe = chosen.result.recipe;
+  row.us = timing.us;
+  row.spread = timing.spread;
+  row.untuned_us = result.untuned_us;
+  row.gflops = op_.operations(task_.problem) / timing.us * 1e-3;
+  row.rel_error = chosen.result.rel_error;
+  row.samples = timing.samples();
+}
+
+void TaskSearch::finish(Candidate& candidate, CandidateOutcome outcome, std::string reason) {
+  candidate.done = true;
+  candidate.result.outcome = outcome;
+  candidate.result.reason = std::move(reason);
+  if (outcome != CandidateOutcome::kSkipped) state_.journal.add_candidate(op_.name(), problem_text_, candidate.result);
+  if (quarantined(outcome)) quarantine(state_.context, op_, candidate.recipe, candidate.result.reason);
+  if (outcome != CandidateOutcome::kTimed && outcome != CandidateOutcome::kSkipped) {
+    log(LogLevel::kWarn, "tuner", "{} {}: {}", candidate.result.recipe, kOutcomeNames[static_cast<int>(outcome)],
+        candidate.result.reason);
+  }
+  tick();
+}
+
+void TaskSearch::tick() {
+  if (!state_.progress) return;
+  const auto done = std::count_if(candidates_.begin(), candidates_.end(), [](const Candidate& c) { return c.done; });
+  state_.progress(static_cast<size_t>(done), candidates_.size(), best_us_);
+}
+
+}  // namespace tilewright

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// The search for one problem's recipe: the untuned choice first, then candidates in the cost model's order, each verified
+// before it is timed beside the untuned choice; the best few timed longer; the winner verified in full and confirmed.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tuning/measure.hpp"
+#include "tuning/store/journal.hpp"
+#include "tuning/tuner.hpp"
+#include "tuning/worker/worker_process.hpp"
+
+namespace tilewright {
+
+// What all tasks of one tune() share.
+struct SearchState {
+  ContextImpl& context;
+  const TuneOptions& options;
+  Journal& journal;
+  // The first one verifies and times; the others only compile ahead.
+  std::vector<std::unique_ptr<WorkerProcess>> workers;
+  // Called while something runs: candidates done, candidates in all, best time so far.
+  std::function<void(size_t candidate, size_t candidates, double best_us)> progress;
+};
+
+class TaskSearch {
+ public:
+  TaskSearch(SearchState& state, const TuneTask& task);
+  // `seconds` is this task's share of the budget; the untuned choice is measured whatever it is. The result has
+  // everything but the row's provenance.
+  TuneResult run(double seconds);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Candidate {
+    Recipe recipe;
+    bool generic = false;
+    bool compiled = false;
+    bool done = false;   // has its outcome
+    double seconds = 0;  // of its limit, used up
+    double ratio = 0;    // untuned time / its time, from the short timing
+    CandidateResult result;
+  };
+
+  Status collect();
+  bool may_compile() const;
+  // Compiles those that are not built, as many at once as there are workers.
+  void compile(std::vector<Candidate*> wave);
+  void evaluate(Candidate& candidate);
+  bool verify(Candidate& candidate, const char* extent);
+  // Timings of the group, its members in order. An error is the last member's, which then has its outcome, unless the
+  // group has more than two.
+  Result<std::vector<Timing>> time(const std::vector<Candidate*>& group, double seconds, int min_samples,
+                                   int max_samples);
+  Status find_untuned();
+  void search(double until);
+  std::vector<Candidate*> finalists(double seconds);
+  void confirm(const std::vector<Candidate*>& finalists, double seconds, TuneResult& result);
+  void fill_row(const Candidate& chosen, const Timing& timing, TuneResult& result) const;
+
+  // Takes the reply into account; false when it ended the candidate.
+  bool accept(Candidate& candidate, const WorkerReply& reply, bool compiling, Record& answer);
+  void finish(Candidate& candidate, CandidateOutcome outcome, std::string reason);
+  WorkerLimits limits_of(const Candidate& candidate) const;
+  double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  void tick();
+
+  SearchState& state_;
+  const TuneTask& task_;
+  const Operator& op_;
+  const std::string problem_text_;
+  const DeviceSpec spec_;
+  Clock::time_point start_ = Clock::now();
+  std::vector<Candidate> candidates_;
+  std::vector<std::string> refusals_;
+  Candidate* untuned_ = nullptr;
+  double best_us_ = 0;
+  Status worker_problem_;  // no worker could be had: nothing more can be done
+};
+
+}  // namespace tilewright
