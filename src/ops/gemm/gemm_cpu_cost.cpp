@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gemm/gemm_cpu_blocking.hpp"
+
 namespace tilewright {
 namespace {
 
@@ -13,6 +15,8 @@ constexpr double kClockGhz = 3.0;
 constexpr double kReadGbpsUnit = 12.0;
 constexpr double kReadGbpsAll = 200.0;
 constexpr double kCopyGbpsUnit = 6.0;      // packing: read, transpose, write
+constexpr double kL2GbpsUnit = 90.0;
+constexpr double kL3GbpsUnit = 15.0;
 constexpr double kLaunchSeconds = 3e-6;    // wake the units and join them
 constexpr double kScalarGflops = 1.0;      // the generic kernel
 
@@ -88,31 +92,46 @@ std::vector<CpuMma> cpu_mma_introduced(std::string_view target, DType dtype) {
 }
 
 double gemm_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemmCpuConfig& c, const GemmKnobs& knobs) {
-  const double units = device.units;
-  const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
-  const double batch = static_cast<double>(p.batch);
-  const double block_m = std::min(static_cast<double>(knobs.block_m), m), block_n = std::min(static_cast<double>(knobs.block_n), n);
+  // The very blocks that the kernel will use.
+  const GemmCpuBlocking blocks = gemm_cpu_blocking(c, gemm_cpu_sizes(gemm_args(p, knobs)), device.units);
+  const double n = static_cast<double>(p.n), k = static_cast<double>(p.k);
+  const double units = static_cast<double>(blocks.units_batch * blocks.units_m * blocks.units_n);
+  const double batch = std::ceil(static_cast<double>(p.batch) / static_cast<double>(blocks.units_batch));
+  const double element = dtype_bits(p.a_dtype) / 8.0, ratio = n / static_cast<double>(std::max<int64_t>(1, blocks.out_n));
+  const double unit_m = ceil_div(static_cast<double>(blocks.m_tiles), static_cast<double>(blocks.units_m)) * c.tile_m;
+  const double unit_n = ceil_div(static_cast<double>(blocks.n_tiles), static_cast<double>(blocks.units_n)) * c.tile_n * ratio;
 
-  // Compute: tiles are padded to their size, blocks are dealt out whole.
-  const double padded_m = ceil_div(m, c.tile_m) * c.tile_m, padded_n = ceil_div(n, c.tile_n) * c.tile_n;
-  const double items = batch * ceil_div(m, block_m) * ceil_div(n, block_n);
-  const double balance = items / (units * ceil_div(items, units));
-  const double compute = 2 * batch * padded_m * padded_n * k /
-                         (peak_gflops(device, c.mma) * 1e9 * units * balance * tile_efficiency(c));
+  // Compute: the busiest unit's tiles, padded to their size.
+  const double compute = 2 * batch * unit_m * unit_n * k / (peak_gflops(device, c.mma) * 1e9 * tile_efficiency(c));
 
-  // Memory: B once, and once more for every further row block that does not find it in cache; A and D once.
-  const double element = dtype_bits(p.a_dtype) / 8.0;
-  const double b_bytes = n * k * element * (p.stride_b_batch == 0 ? 1 : batch);
-  const double l2 = device.l2_bytes > 0 ? static_cast<double>(device.l2_bytes) : 1 << 20;
-  const double block_bytes = std::min(k, static_cast<double>(knobs.block_k)) * block_n * element;
-  const double passes = block_bytes <= 0.6 * l2 ? 1 : ceil_div(m, block_m);
-  const double memory = (b_bytes * passes + m * k * element * batch + m * n * dtype_bits(p.d_dtype) / 8.0 * batch) /
-                        (read_gbps(device.units) * 1e9);
-  const double pack = (m * k * element * batch + (p.b_packed ? 0 : b_bytes)) / (kCopyGbpsUnit * 1e9 * units);
-  // The block buffer is written and read once per K block; small blocks pay for their loop set-up.
-  const double spill = batch * m * n * 4 * ceil_div(k, static_cast<double>(knobs.block_k)) / (40e9 * units);
-  return kLaunchSeconds + std::max(compute, memory) + 0.15 * std::min(compute, memory) + pack + spill +
-         items / units * 1e-7;
+  // Cache traffic of the loops over tiles: a strip of B (tile_n wide) serves every row of the block; A's block is read
+  // again for every strip. Each comes from the first level that holds it.
+  const double block_k = static_cast<double>(blocks.block_k), block_m = static_cast<double>(blocks.block_m);
+  const double l1 = device.l1_bytes > 0 ? static_cast<double>(device.l1_bytes) : 32e3;
+  const double l2 = device.l2_bytes > 0 ? static_cast<double>(device.l2_bytes) : 1e6;
+  const double strip_bytes = c.tile_n * block_k * element, a_bytes = std::min(block_m, unit_m) * block_k * element;
+  const double accumulators = block_m * static_cast<double>(blocks.acc_stride) * 4;
+  auto rate = [&](double bytes, double beside) {
+    return bytes <= 0.75 * l1 ? 200e9 : bytes + beside <= 0.8 * l2 ? kL2GbpsUnit * 1e9 : kL3GbpsUnit * 1e9;
+  };
+  const double a_time = batch * unit_m * k * element * (unit_n / c.tile_n) / rate(a_bytes, accumulators / 2);
+  const double b_time = batch * unit_n * k * element * (unit_m / c.tile_m) / rate(strip_bytes, 0);
+  // The block's accumulators are read and written once for each block of k, and once more by the epilogue.
+  const double spill_rate = accumulators <= 0.5 * l2 ? kL2GbpsUnit * 1e9 : kL3GbpsUnit * 1e9;
+  const double spill = batch * unit_m * unit_n * 4 * (2 * static_cast<double>(blocks.blocks_k) - 1) / spill_rate;
+
+  // Memory: B once a block of rows that finds it gone, A and D once; packing on top.
+  const double b_bytes = unit_n * k * element * batch;
+  const double b_passes = b_bytes <= 0.5 * l2 || (!p.b_packed && blocks.b_resident) ? 1 : static_cast<double>(blocks.blocks_m);
+  const double unit_gbps = read_gbps(static_cast<int>(units)) / units;
+  const double memory = (b_bytes * b_passes + unit_m * k * element * batch + unit_m * unit_n * dtype_bits(p.d_dtype) / 8.0 * batch) /
+                        (unit_gbps * 1e9);
+  const double pack = (unit_m * k * element * batch * (blocks.a_resident ? 1 : static_cast<double>(blocks.blocks_n)) +
+                       (p.b_packed ? 0 : b_bytes * (blocks.b_resident ? 1 : static_cast<double>(blocks.blocks_m)))) /
+                      (kCopyGbpsUnit * 1e9);
+  const double loops = batch * static_cast<double>(blocks.blocks_m * blocks.blocks_n * blocks.blocks_k) * 1e-6;
+  const double busy = std::max(compute, 0.8 * (a_time + b_time)) + 0.2 * std::min(compute, a_time + b_time);
+  return kLaunchSeconds + std::max(busy, memory) + 0.15 * std::min(busy, memory) + pack + spill + loops;
 }
 
 double gemv_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemvCpuConfig& c) {

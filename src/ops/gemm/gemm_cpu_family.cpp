@@ -55,17 +55,17 @@ std::vector<GemmKnobs> blockings(const GemmProblem& p, const DeviceSpec& device,
     });
     if (!known) found.push_back(knobs);
   };
-  // One panel of B (tile_n wide) beside the A tile in L1 decides the depth; whole K when it is short enough.
+  found.push_back({0, 0, 0, 1});  // the kernel's own defaults
+  // A strip of B (tile_n wide, block_k deep) in L1 decides the depth; A's block in L2 the height; the width follows from
+  // what is left, from the units, or from the accumulators.
   const int64_t deep = std::max<int64_t>(64, l1 / 2 / (c.tile_n * element) / 64 * 64);
-  for (const int64_t k : {std::min<int64_t>(deep, 4096), deep / 2, deep * 2, std::min<int64_t>(p.k, 8192)}) {
+  for (const int64_t k : {deep, deep * 2, deep / 2, p.k}) {
     const int64_t block_k = round_up(std::clamp<int64_t>(k, 64, std::max<int64_t>(p.k, 64)), 64);
-    const int64_t wide = std::max<int64_t>(c.tile_n, l2 / 2 / (block_k * element));
-    const int64_t high = std::max<int64_t>(c.tile_m, l2 / 4 / (block_k * element));
-    add(high, wide, block_k);
-    add(full_m, wide / 2, block_k);
-    add(full_m, c.tile_n * 2, block_k);
-    // Enough blocks for every unit.
-    add(high, round_up(p.n, device.units) / device.units / 2, block_k);
+    for (const int64_t share : {2, 4}) {
+      const int64_t high = std::max<int64_t>(c.tile_m, l2 / share / (block_k * element));
+      for (const int64_t wide : {512, 256, 1024}) add(high, wide, block_k);
+    }
+    add(full_m, std::max<int64_t>(c.tile_n, l2 / 2 / (full_m * 4)), block_k);
   }
   return found;
 }
@@ -116,8 +116,6 @@ class GemmCpuFamily final : public KernelFamily {
     if (config.dtype != p.a_dtype) {
       return refuse(fmt::format("kernel takes {}, the problem is {}", dtype_name(config.dtype), dtype_name(p.a_dtype)));
     }
-    const GemmKnobs knobs = typed(step.knobs);
-    if (knobs.block_m < 1 || knobs.block_n < 1 || knobs.block_k < 1) return refuse("knobs block_m, block_n, block_k must be at least 1");
     if (p.batch_invariant && config.mma != cpu_mma_choices(device, p.a_dtype).front().mma) {
       return refuse("batch_invariant: this device's order of summation is another instruction's");
     }
