@@ -4,8 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/child_program.hpp"
+
 int main(int argc, char** argv) {
   constexpr int kSkipped = 77;
+  if (argc == 2) {
+    const auto& children = tilewright::test::child_programs();
+    if (const auto child = children.find(argv[1]); child != children.end()) return child->second();
+  }
   testing::InitGoogleMock(&argc, argv);
   const int failed = RUN_ALL_TESTS();
   if (failed != 0) return failed;

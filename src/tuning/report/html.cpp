@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The report as one HTML page.
 #include <fmt/format.h>
-
+#include <sys/stat.h>
 #include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -182,6 +183,7 @@ Status write_report(const ReportData& data, const std::string& path) {
   }
   const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
   if (Status s = write_file(temporary, render_report(data)); !s) return s;
+  ::chmod(temporary.c_str(), 0644);  // reports are passed on
   if (std::rename(temporary.c_str(), path.c_str()) != 0) {
     std::remove(temporary.c_str());
     return Status(StatusCode::kIoError, fmt::format("report: cannot write {}", path));
