@@ -10,7 +10,9 @@ namespace tilewright {
 
 std::span<const Operator* const> all_operators() {
   static const Operator* const kOperators[] = {
-      &gemm_operator(),
+#define TILEWRIGHT_OPERATOR(name) &name##_operator(),
+#include "ops/op_list.inc"
+#undef TILEWRIGHT_OPERATOR
   };
   return kOperators;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The operators, one line each. Bindings, docs, tests and benches read this list.
+// The operators of the library (op_list.inc).
 #pragma once
 
 #include <span>
@@ -8,7 +8,10 @@
 
 namespace tilewright {
 
-const Operator& gemm_operator();
+// const Operator& gemm_operator(); and so on.
+#define TILEWRIGHT_OPERATOR(name) const Operator& name##_operator();
+#include "ops/op_list.inc"
+#undef TILEWRIGHT_OPERATOR
 
 std::span<const Operator* const> all_operators();
 

@@ -9,148 +9,46 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <set>
 
-#include "core/tolerance.hpp"
+#include "dispatch/instance/comparison.hpp"
+#include "dispatch/instance/guarded_buffer.hpp"
+#include "dispatch/instance/random_data.hpp"
 #include "ops/gemm/gemm_reference.hpp"
 
 namespace tilewright {
 namespace {
-
-constexpr int64_t kGuard = 4096;          // bytes before and after every buffer
-constexpr uint8_t kGuardByte = 0xA5;
-constexpr int kTableBits = 16;            // entries of the table that random data is drawn from
-
-uint64_t mix(uint64_t x) {  // splitmix64's finaliser
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
-  return x ^ (x >> 31);
-}
-
-// 2^16 values of the wanted distribution in the wanted dtype; drawing is then one hash for four elements.
-std::vector<uint8_t> value_table(DType dtype, InputData data, uint64_t seed, double scale) {
-  const int64_t bytes = dtype_bits(dtype) / 8;
-  std::vector<uint8_t> table(static_cast<size_t>(bytes) << kTableBits);
-  for (int64_t i = 0; i < int64_t{1} << kTableBits; ++i) {
-    const uint64_t bits = mix(seed * 0x9E3779B97F4A7C15ull + static_cast<uint64_t>(i));
-    const double u = (static_cast<double>(bits >> 40) + 0.5) * 0x1p-24;
-    const double v = static_cast<double>(bits & 0xFFFFFF) * 0x1p-24;
-    double value = std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * v) * scale;  // Box-Muller
-    if (data == InputData::kIntegers) value = static_cast<double>(static_cast<int64_t>(bits % 7) - 3);
-    if (dtype == DType::kI8 && data == InputData::kNormal) value = static_cast<double>(static_cast<int64_t>(bits % 256) - 128);
-    store_element(dtype, table.data(), i, value);
-  }
-  return table;
-}
-
-void fill_random(DType dtype, void* out, int64_t count, InputData data, uint64_t seed, double scale = 1) {
-  const std::vector<uint8_t> table = value_table(dtype, data, seed, scale);
-  const size_t bytes = static_cast<size_t>(dtype_bits(dtype) / 8);
-  auto* to = static_cast<uint8_t*>(out);
-  for (int64_t i = 0; i < count; i += 4) {
-    uint64_t bits = mix(seed + 0x632BE59BD9B4E019ull * static_cast<uint64_t>(i + 1));
-    for (int64_t j = i; j < std::min(count, i + 4); ++j, bits >>= kTableBits) {
-      std::memcpy(to + static_cast<size_t>(j) * bytes, table.data() + (bits & 0xFFFF) * bytes, bytes);
-    }
-  }
-}
-
-// A guarded buffer of the device: the strided tensor's elements lie between `low` and `high` around data().
-class Buffer {
- public:
-  Buffer() = default;
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() {
-    if (base_ != nullptr) device_->deallocate(base_, total_);
-  }
-
-  Status allocate(Device& device, int64_t bytes, int64_t offset) {
-    device_ = &device;
-    bytes_ = bytes;
-    offset_ = offset;
-    total_ = bytes + 2 * kGuard;
-    Result<void*> memory = device.allocate(total_);
-    if (!memory) return memory.status();
-    base_ = static_cast<uint8_t*>(*memory);
-    std::memset(base_, kGuardByte, kGuard);
-    std::memset(base_ + kGuard + bytes_, kGuardByte, kGuard);
-    return {};
-  }
-  bool allocated() const { return base_ != nullptr; }
-  uint8_t* begin() const { return base_ + kGuard; }
-  int64_t bytes() const { return bytes_; }
-  void* data() const { return begin() + offset_; }  // element [0, 0, 0]
-  // Bytes of the guards that changed, as a position relative to begin(); 0 with found = false when intact.
-  bool guard_broken(int64_t& where) const {
-    for (int64_t i = 0; i < kGuard; ++i) {
-      if (base_[i] != kGuardByte) return where = i - kGuard, true;
-      if (base_[kGuard + bytes_ + i] != kGuardByte) return where = bytes_ + i, true;
-    }
-    return false;
-  }
-
- private:
-  Device* device_ = nullptr;
-  uint8_t* base_ = nullptr;
-  int64_t bytes_ = 0, offset_ = 0, total_ = 0;
-};
-
-struct Extent {
-  int64_t size, stride;
-};
-
-Status allocate_strided(Buffer& buffer, Device& device, DType dtype, std::array<Extent, 3> extents) {
-  int64_t low = 0, high = 0;
-  for (const Extent& e : extents) (e.stride < 0 ? low : high) += std::max<int64_t>(e.size - 1, 0) * e.stride;
-  const int64_t bytes = dtype_bits(dtype) / 8;
-  return buffer.allocate(device, (high - low + 1) * bytes, -low * bytes);
-}
-
-// A checksum that notices a changed input; cheap enough for hundreds of megabytes.
-uint64_t checksum(const Buffer& buffer) {
-  uint64_t sum = 0, word = 0;
-  int64_t i = 0;
-  for (; i + 8 <= buffer.bytes(); i += 8) {
-    std::memcpy(&word, buffer.begin() + i, 8);
-    sum = (sum ^ word) * 0x100000001B3ull;
-  }
-  for (; i < buffer.bytes(); ++i) sum = (sum ^ buffer.begin()[i]) * 0x100000001B3ull;
-  return sum;
-}
 
 class GemmInstance final : public ProblemInstance {
  public:
   GemmInstance(const GemmProblem& problem, const InstanceOptions& options) : p_(problem), options_(options) {}
 
   Status allocate(Device& device) {
-    if (Status s = allocate_strided(a_, device, p_.a_dtype,
-                                    {Extent{p_.batch, p_.stride_a_batch}, {p_.m, p_.stride_a_m}, {p_.k, p_.stride_a_k}});
+    if (Status s = a_.allocate(device, p_.a_dtype,
+                               {{p_.batch, p_.stride_a_batch}, {p_.m, p_.stride_a_m}, {p_.k, p_.stride_a_k}});
         !s)
       return s;
-    b_ = std::vector<Buffer>(static_cast<size_t>(std::max(1, options_.rotations)));
-    for (Buffer& b : b_) {
+    b_ = std::vector<GuardedBuffer>(static_cast<size_t>(std::max(1, options_.rotations)));
+    for (GuardedBuffer& b : b_) {
       Status s;
       if (p_.b_packed) {
         const int64_t batches = p_.stride_b_batch == 0 ? 1 : p_.batch;
-        s = b.allocate(device, (batches - 1) * p_.stride_b_batch + packed_batch_bytes(p_.b_dtype, p_.n, p_.k), 0);
+        s = b.allocate(device, (batches - 1) * p_.stride_b_batch + packed_batch_bytes(p_.b_dtype, p_.n, p_.k));
       } else {
-        s = allocate_strided(b, device, p_.b_dtype,
-                             {Extent{p_.batch, p_.stride_b_batch}, {p_.k, p_.stride_b_k}, {p_.n, p_.stride_b_n}});
+        s = b.allocate(device, p_.b_dtype,
+                       {{p_.batch, p_.stride_b_batch}, {p_.k, p_.stride_b_k}, {p_.n, p_.stride_b_n}});
       }
       if (!s) return s;
     }
-    if (Status s = allocate_strided(
-            d_, device, p_.d_dtype,
-            {Extent{p_.batch, p_.stride_d_batch}, {p_.m, p_.stride_d_m}, {p_.out_n(), p_.stride_d_n}});
+    if (Status s = d_.allocate(device, p_.d_dtype,
+                               {{p_.batch, p_.stride_d_batch}, {p_.m, p_.stride_d_m}, {p_.out_n(), p_.stride_d_n}});
         !s)
       return s;
     const OperandProblem* operands[] = {&p_.scale_a, &p_.scale_b, &p_.c, &p_.bias};
     for (int i = 0; i < 4 + p_.step_count; ++i) {
       const OperandProblem& o = i < 4 ? *operands[i] : p_.steps[i - 4].operand;
       if (!o.present()) continue;
-      if (Status s = allocate_strided(operands_[static_cast<size_t>(i)], device, o.dtype,
-                                      {Extent{p_.batch, o.stride_batch}, {p_.m, o.stride_m}, {p_.n, o.stride_n}});
+      if (Status s = operands_[static_cast<size_t>(i)].allocate(
+              device, o.dtype, {{p_.batch, o.stride_batch}, {p_.m, o.stride_m}, {p_.n, o.stride_n}});
           !s)
         return s;
     }
@@ -173,7 +71,7 @@ class GemmInstance final : public ProblemInstance {
     scalars_[kScalarBeta] = p_.c.present() ? -1.25f : 0.0f;
     for (int i = kScalarLow; i < kGemmScalarSlots; i += 2) scalars_[static_cast<size_t>(i)] = -0.5f, scalars_[static_cast<size_t>(i + 1)] = 0.75f;
     sums_.clear();
-    for (const Buffer* buffer : inputs()) sums_.push_back(checksum(*buffer));
+    for (const GuardedBuffer* buffer : inputs()) sums_.push_back(buffer->checksum());
   }
 
   void poison() override { std::memset(d_.begin(), 0xFF, static_cast<size_t>(d_.bytes())); }  // NaN in every float
@@ -196,9 +94,9 @@ class GemmInstance final : public ProblemInstance {
   void compare(VerifyReport& report);
   bool check_untouched(VerifyReport& report);
   bool check_written(VerifyReport& report);
-  std::vector<const Buffer*> inputs() const {
-    std::vector<const Buffer*> all = {&a_, &b_[0]};
-    for (const Buffer& o : operands_) {
+  std::vector<const GuardedBuffer*> inputs() const {
+    std::vector<const GuardedBuffer*> all = {&a_, &b_[0]};
+    for (const GuardedBuffer& o : operands_) {
       if (o.allocated()) all.push_back(&o);
     }
     return all;
@@ -206,9 +104,9 @@ class GemmInstance final : public ProblemInstance {
 
   GemmProblem p_;
   InstanceOptions options_;
-  Buffer a_, d_;
-  std::vector<Buffer> b_;
-  std::array<Buffer, 4 + kMaxSteps> operands_;  // scale_a, scale_b, c, bias, steps
+  GuardedBuffer a_, d_;
+  std::vector<GuardedBuffer> b_;
+  std::array<GuardedBuffer, 4 + kMaxSteps> operands_;  // scale_a, scale_b, c, bias, steps
   std::array<const void*, kGemmPointerSlots> pointers_{};
   std::array<float, kGemmScalarSlots> scalars_{};
   std::vector<uint64_t> sums_;
@@ -249,22 +147,20 @@ void GemmInstance::fill_b(uint64_t seed, InputData data) {
 bool GemmInstance::check_untouched(VerifyReport& report) {
   struct Named {
     const char* name;
-    const Buffer* buffer;
+    const GuardedBuffer* buffer;
   };
   std::vector<Named> all = {{"a", &a_}, {"b", &b_[0]}, {"d", &d_}};
-  for (const Buffer& o : operands_) {
+  for (const GuardedBuffer& o : operands_) {
     if (o.allocated()) all.push_back({"an epilogue operand", &o});
   }
   for (const Named& n : all) {
-    int64_t where = 0;
-    if (!n.buffer->guard_broken(where)) continue;
-    report.failure = fmt::format("wrote {} bytes {} the buffer of {}", where < 0 ? -where : where - n.buffer->bytes() + 1,
-                                 where < 0 ? "before" : "past the end of", n.name);
+    report.failure = n.buffer->guard_failure(n.name);
+    if (report.failure.empty()) continue;
     return false;
   }
   size_t i = 0;
-  for (const Buffer* buffer : inputs()) {
-    if (i < sums_.size() && checksum(*buffer) != sums_[i]) {
+  for (const GuardedBuffer* buffer : inputs()) {
+    if (i < sums_.size() && buffer->checksum() != sums_[i]) {
       report.failure = "changed an input";
       return false;
     }
@@ -299,22 +195,6 @@ bool GemmInstance::check_written(VerifyReport& report) {
   return true;
 }
 
-// All indices of [0, size) when they fit, else both ends, every 16-multiple neighbourhood's tail, and a seeded sample.
-std::vector<int64_t> sample(int64_t size, int64_t limit, uint64_t seed) {
-  std::vector<int64_t> all;
-  if (size <= limit) {
-    for (int64_t i = 0; i < size; ++i) all.push_back(i);
-    return all;
-  }
-  std::set<int64_t> chosen;
-  const int64_t ends = std::min<int64_t>(limit / 3 + 1, 24);
-  for (int64_t i = 0; i < ends; ++i) chosen.insert({i, size - 1 - i});
-  while (static_cast<int64_t>(chosen.size()) < limit) {
-    chosen.insert(static_cast<int64_t>(mix(seed += 0x9E3779B97F4A7C15ull) % static_cast<uint64_t>(size)));
-  }
-  return {chosen.begin(), chosen.end()};
-}
-
 void GemmInstance::compare(VerifyReport& report) {
   // Rows x columns whose reference stays within the budget: all of them, or tails plus a sample.
   const double sources = p_.gate == GateMode::kNone ? 1 : 2;
@@ -331,28 +211,19 @@ void GemmInstance::compare(VerifyReport& report) {
   std::copy(call.pointers.begin(), call.pointers.end(), bindings.pointers.begin());
   std::copy(call.scalars.begin(), call.scalars.end(), bindings.scalars.begin());
 
-  const std::vector<int64_t> columns = sample(p_.out_n(), columns_limit, 11), rows = sample(p_.m, rows_limit, 7);
-  double error_squares = 0, reference_squares = 0;
+  const std::vector<int64_t> columns = sample_indices(p_.out_n(), columns_limit, 11), rows = sample_indices(p_.m, rows_limit, 7);
+  Comparison comparison(p_.d_dtype, report);
   std::vector<ReferenceElement> block;
-  for (int64_t batch : sample(p_.batch, batches_limit, 3)) {
+  for (int64_t batch : sample_indices(p_.batch, batches_limit, 3)) {
     gemm_reference_block(p_, bindings, batch, rows, columns, block);
     for (size_t i = 0; i < block.size(); ++i) {
       const int64_t row = rows[i / columns.size()], column = columns[i % columns.size()];
       const double got = load_element(
           p_.d_dtype, d_.data(), batch * p_.stride_d_batch + row * p_.stride_d_m + column * p_.stride_d_n);
-      const double want = block[i].value, error = std::fabs(got - want);
-      ++report.compared;
-      const double ratio = error_ratio(got, want, block[i].allowed, largest_finite(p_.d_dtype));
-      if (std::isfinite(error)) error_squares += error * error;
-      if (ratio > report.worst_ratio) report.worst_ratio = ratio;
-      if (ratio > 1 && report.failure.empty()) {
-        report.failure = fmt::format("element [{}, {}, {}]: got {}, expected {:.8g}, allowed error {:.3g}", batch, row,
-                                     column, got, want, block[i].allowed);
-      }
+      comparison.add(got, block[i], {batch, row, column});
     }
-    for (const ReferenceElement& e : block) reference_squares += std::isfinite(e.value) ? e.value * e.value : 0;
   }
-  report.rel_error = reference_squares > 0 ? std::sqrt(error_squares / reference_squares) : std::sqrt(error_squares);
+  comparison.finish();
 }
 
 VerifyReport GemmInstance::verify() {
@@ -362,7 +233,6 @@ VerifyReport GemmInstance::verify() {
     return report;
   }
   compare(report);
-  report.passed = report.failure.empty();
   return report;
 }
 

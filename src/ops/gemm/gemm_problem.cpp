@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/strided.hpp"
 #include "ops/gemm/gemm_aliasing.hpp"
 
 namespace tilewright {
@@ -87,21 +88,6 @@ Status check_dtypes(DType a, DType b, DType d) {
   }
   if (!is_float_output(d)) return refuse("argument 'd' is {}, allowed: f32, f16, bf16", dtype_name(d));
   return {};
-}
-
-// Elements between the first and the last one that a strided tensor touches, in bytes, must stay far from 2^63: address
-// arithmetic in kernels is then free of overflow.
-constexpr int64_t kMaxExtent = int64_t{1} << 56;
-
-bool extent_fits(std::initializer_list<std::pair<int64_t, int64_t>> size_and_stride) {
-  __int128 total = 0;
-  for (auto [size, stride] : size_and_stride) {
-    if (size <= 1) continue;
-    const __int128 reach = static_cast<__int128>(size - 1) * stride;
-    total += reach < 0 ? -reach : reach;
-    if (total > kMaxExtent) return false;
-  }
-  return true;
 }
 
 Status check_activation(const char* name, Activation activation, float low, float high) {
@@ -226,7 +212,7 @@ Status make_gemm_problem(const GemmCall& call, bool check_addresses, GemmProblem
 Status check_gemm_extents(const GemmProblem& p) {
   for (auto [rows, columns] : {std::pair{p.m, p.k}, {p.k, p.n}, {p.m, p.n}}) {
     const __int128 count = static_cast<__int128>(rows) * columns * std::max<int64_t>(p.batch, 1);
-    if (count > kMaxExtent) return refuse("sizes M = {}, N = {}, K = {}, batch = {} are too large", p.m, p.n, p.k, p.batch);
+    if (count > kMaxReach) return refuse("sizes M = {}, N = {}, K = {}, batch = {} are too large", p.m, p.n, p.k, p.batch);
   }
   return {};
 }
@@ -236,12 +222,12 @@ Status validate_gemm_problem(const GemmProblem& p) {
   if (p.gate != GateMode::kNone && p.n % 2 != 0) return refuse("argument 'gate' needs an even N, got N = {}", p.n);
   if (Status s = check_gemm_extents(p); !s) return s;
   const bool fits =
-      extent_fits({{p.batch, p.stride_a_batch}, {p.m, p.stride_a_m}, {p.k, p.stride_a_k}}) &&
-      extent_fits({{p.batch, p.stride_b_batch}, {p.k, p.stride_b_k}, {p.n, p.stride_b_n}}) &&
-      extent_fits({{p.batch, p.stride_d_batch}, {p.m, p.stride_d_m}, {p.out_n(), p.stride_d_n}});
+      reach_fits({{p.batch, p.stride_a_batch}, {p.m, p.stride_a_m}, {p.k, p.stride_a_k}}) &&
+      reach_fits({{p.batch, p.stride_b_batch}, {p.k, p.stride_b_k}, {p.n, p.stride_b_n}}) &&
+      reach_fits({{p.batch, p.stride_d_batch}, {p.m, p.stride_d_m}, {p.out_n(), p.stride_d_n}});
   if (!fits) return refuse("strides of 'a', 'b' or 'd' reach beyond 2^56 elements");
   auto operand_fits = [&p](const OperandProblem& o) {
-    return extent_fits({{p.batch, o.stride_batch}, {p.m, o.stride_m}, {p.n, o.stride_n}});
+    return reach_fits({{p.batch, o.stride_batch}, {p.m, o.stride_m}, {p.n, o.stride_n}});
   };
   bool operands_fit = true;
   for (const OperandProblem* o : {&p.scale_a, &p.scale_b, &p.c, &p.bias}) operands_fit = operands_fit && operand_fits(*o);

@@ -5,14 +5,10 @@
 #include <span>
 #include <vector>
 
+#include "dispatch/instance/comparison.hpp"
 #include "ops/gemm/gemm_problem.hpp"
 
 namespace tilewright {
-
-struct ReferenceElement {
-  double value = 0;
-  double allowed = 0;  // |kernel output - value| must not exceed it
-};
 
 // D at rows x columns of one batch entry, row by row. Columns are D's (with a gate: [0, I)).
 void gemm_reference_block(const GemmProblem& problem, const GemmBindings& bindings, int64_t batch,

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// Seeded data of every dtype, the same on every machine, and seeded samples of indices.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "dispatch/problem_instance.hpp"
+
+namespace tilewright {
+
+// Fills `count` elements: N(0, scale) or small integers (InputData).
+void fill_random(DType dtype, void* out, int64_t count, InputData data, uint64_t seed, double scale = 1);
+
+// Every index of [0, size) when there are at most `limit`; else both ends and a seeded sample, `limit` in all, in order.
+std::vector<int64_t> sample_indices(int64_t size, int64_t limit, uint64_t seed);
+
+}  // namespace tilewright
