@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The text forms of knobs and recipes.
+// The text forms of knobs and recipes, and the source of an instance.
 #include "dispatch/family.hpp"
 
 #include <fmt/format.h>
@@ -71,6 +71,16 @@ Result<Recipe> parse_recipe(std::span<const KernelFamily* const> families, std::
     if (plus == std::string_view::npos) return recipe;
     text.remove_prefix(plus + 1);
   }
+}
+
+std::string cpu_instance_source(std::string_view header, std::string_view entry, std::string_view kernel,
+                                std::string_view args) {
+  // Instances are compiled with hidden visibility; the entry is what the device looks up.
+  return fmt::format(
+      "#include \"{}\"\n"
+      "extern \"C\" __attribute__((visibility(\"default\"))) void {}(const void* args, unsigned unit, unsigned units) {{ "
+      "tilewright::{}(*static_cast<const tilewright::{}*>(args), unit, units); }}\n",
+      header, entry, kernel, args);
 }
 
 }  // namespace tilewright

@@ -61,6 +61,11 @@ Result<Knobs> parse_knobs(const KernelFamily& family, std::string_view text);
 std::string print_recipe(std::span<const KernelFamily* const> families, const Recipe& recipe);
 Result<Recipe> parse_recipe(std::span<const KernelFamily* const> families, std::string_view text);
 
+// The source of a CPU instance: the exported `entry` calls `kernel`, "gemm_cpu<tilewright::GemmCpuConfig{...}>", with the
+// argument struct `args`, both of namespace tilewright.
+std::string cpu_instance_source(std::string_view header, std::string_view entry, std::string_view kernel,
+                                std::string_view args);
+
 // An instance linked into the library.
 struct BuiltinInstance {
   const char* key;

@@ -153,11 +153,8 @@ class GemmCpuFamily final : public KernelFamily {
     request.target = key.target;
     request.name = fmt::format("gemm_cpu-{}-{}x{}", fields_detail::print_value(config.mma), config.tile_m, config.tile_n);
     request.entry = "tw_gemm_cpu_" + key.digest.hex();
-    request.source = fmt::format(
-        "#include \"gemm/gemm_cpu.hpp\"\n"
-        "extern \"C\" void {}(const void* args, unsigned unit, unsigned units) {{ tilewright::gemm_cpu<"
-        "tilewright::GemmCpuConfig{}>(*static_cast<const tilewright::GemmArgs*>(args), unit, units); }}\n",
-        request.entry, cpp_initializer(config));
+    request.source = cpu_instance_source("gemm/gemm_cpu.hpp", request.entry,
+                                         "gemm_cpu<tilewright::GemmCpuConfig" + cpp_initializer(config) + ">", "GemmArgs");
     return request;
   }
 

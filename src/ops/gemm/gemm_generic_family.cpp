@@ -51,11 +51,7 @@ class GemmGenericFamily final : public KernelFamily {
     request.target = key.target;
     request.name = "gemm_generic";
     request.entry = "tw_gemm_generic";
-    request.source = fmt::format(
-        "#include \"gemm/gemm_generic.hpp\"\n"
-        "extern \"C\" void {}(const void* args, unsigned unit, unsigned units) {{ "
-        "tilewright::gemm_generic(*static_cast<const tilewright::GemmArgs*>(args), unit, units); }}\n",
-        request.entry);
+    request.source = cpu_instance_source("gemm/gemm_generic.hpp", request.entry, "gemm_generic", "GemmArgs");
     return request;
   }
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {

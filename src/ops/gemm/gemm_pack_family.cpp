@@ -36,11 +36,7 @@ class GemmPackFamily final : public KernelFamily {
     request.target = key.target;
     request.name = "gemm_pack_cpu";
     request.entry = "tw_gemm_pack_cpu_" + key.digest.hex();
-    request.source = fmt::format(
-        "#include \"gemm/gemm_pack_cpu.hpp\"\n"
-        "extern \"C\" void {}(const void* args, unsigned unit, unsigned units) {{ "
-        "tilewright::gemm_pack_cpu(*static_cast<const tilewright::GemmPackArgs*>(args), unit, units); }}\n",
-        request.entry);
+    request.source = cpu_instance_source("gemm/gemm_pack_cpu.hpp", request.entry, "gemm_pack_cpu", "GemmPackArgs");
     return request;
   }
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {

@@ -117,11 +117,8 @@ class GemvCpuFamily final : public KernelFamily {
     request.name = fmt::format("gemv_cpu-{}-{}-{}x{}", fields_detail::print_value(config.mma),
                                config.packed ? "packed" : "plain", config.rows, config.panels);
     request.entry = "tw_gemv_cpu_" + key.digest.hex();
-    request.source = fmt::format(
-        "#include \"gemm/gemv_cpu.hpp\"\n"
-        "extern \"C\" void {}(const void* args, unsigned unit, unsigned units) {{ tilewright::gemv_cpu<"
-        "tilewright::GemvCpuConfig{}>(*static_cast<const tilewright::GemmArgs*>(args), unit, units); }}\n",
-        request.entry, cpp_initializer(config));
+    request.source = cpu_instance_source("gemm/gemv_cpu.hpp", request.entry,
+                                         "gemv_cpu<tilewright::GemvCpuConfig" + cpp_initializer(config) + ">", "GemmArgs");
     return request;
   }
 
