@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// Packed weights as a Python object: gemm's b, and what is saved and loaded.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "errors.hpp"
+#include "tilewright/tensor_view.hpp"
+
+namespace tilewright::python {
+
+class PackedWeights {
+ public:
+  // `data` begins with the header; `owner` keeps it alive.
+  PackedWeights(TensorView view, const std::byte* data, int64_t bytes, std::shared_ptr<void> owner)
+      : view_(view), data_(data), bytes_(bytes), owner_(std::move(owner)) {}
+
+  const TensorView& view() const { return view_; }
+  const std::byte* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+  int64_t k() const { return view_.shape[view_.rank - 2]; }
+  int64_t n() const { return view_.shape[view_.rank - 1]; }
+  int64_t batch() const { return view_.rank == 3 ? view_.shape[0] : 1; }
+
+ private:
+  TensorView view_;
+  const std::byte* data_;
+  int64_t bytes_;
+  std::shared_ptr<void> owner_;
+};
+
+// The packed weights that `object` is, or null.
+const PackedWeights* packed_weights_of(nb::handle object);
+
+void bind_packed_weights(nb::module_& module);
+
+}  // namespace tilewright::python

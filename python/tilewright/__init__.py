@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+"""tilewright: operators for AI inference and training, on tensors of PyTorch, NumPy and JAX.
+
+Importing this package imports no framework, starts no thread, compiles nothing and prints nothing.
+"""
+
+from ._core import (
+    PackedWeights,
+    QueryResult,
+    counters,
+    devices,
+    explain,
+    gemm,
+    linear,
+    pack_weights,
+    prepare,
+    query,
+    tables_digest,
+    version,
+)
+from ._errors import Error, InvalidArgument
+
+__version__ = version()
+
+__all__ = [
+    "Error",
+    "InvalidArgument",
+    "PackedWeights",
+    "QueryResult",
+    "counters",
+    "devices",
+    "explain",
+    "gemm",
+    "linear",
+    "pack_weights",
+    "prepare",
+    "query",
+    "tables_digest",
+    "version",
+]

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""What differs from framework to framework. Imports one only when the caller already works with it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ._errors import InvalidArgument
+
+# Framework of src/tensor_import.hpp.
+OTHER, TORCH, NUMPY, JAX = range(4)
+
+_FULL_NAMES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
+
+
+def _class(module: str, name: str) -> type | None:
+    """A class of a module that the process has imported, or None."""
+    return getattr(sys.modules.get(module), name, None)
+
+
+def classify(kind: type) -> tuple[int, bool, bool]:
+    """Of a type: its framework; whether it is the framework's own tensor and no subclass that may change what a tensor
+    means; whether it is a tensor at all."""
+    tensor = _class("torch", "Tensor")
+    if tensor is not None and issubclass(kind, tensor):
+        return TORCH, kind in (tensor, _class("torch.nn", "Parameter")), True
+    array = _class("numpy", "ndarray")
+    if array is not None and issubclass(kind, array):
+        # A masked array's mask would be ignored.
+        masked = _class("numpy.ma", "MaskedArray")
+        return NUMPY, kind is array, masked is None or not issubclass(kind, masked)
+    if (kind.__module__ or "").split(".")[0] in ("jax", "jaxlib"):
+        return JAX, False, True
+    return OTHER, False, hasattr(kind, "__dlpack__")
+
+
+def dtype_name(dtype: Any) -> str:
+    """"bf16" or "bfloat16", of a text, a torch.dtype, a numpy.dtype or a scalar type such as jax.numpy.bfloat16."""
+    if isinstance(dtype, str):
+        return dtype
+    name = getattr(dtype, "name", None) or getattr(getattr(dtype, "dtype", None), "name", None)
+    if not isinstance(name, str):
+        name = getattr(dtype, "__name__", None) or str(dtype)
+    return name.rsplit(".", 1)[-1]
+
+
+def _numpy_bfloat16(like: Any, op: str) -> Any:
+    if like.dtype.name == "bfloat16":
+        return like.dtype
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise InvalidArgument(
+            f"{op}: argument 'out_dtype' is bfloat16, which NumPy has only with the package ml_dtypes"
+        ) from None
+    return ml_dtypes.bfloat16
+
+
+def empty(like: Any, shape: tuple[int, ...], dtype: str, op: str) -> Any:
+    """A new tensor of the framework, and on the device, of `like`."""
+    framework = classify(type(like))[0]
+    if framework == TORCH:
+        torch = sys.modules["torch"]
+        return torch.empty(shape, dtype=getattr(torch, _FULL_NAMES[dtype]), device=like.device)
+    if framework == NUMPY:
+        numpy = sys.modules["numpy"]
+        return numpy.empty(shape, _numpy_bfloat16(like, op) if dtype == "bf16" else _FULL_NAMES[dtype])
+    kind = type(like)
+    raise InvalidArgument(
+        f"{op}: argument 'out' is missing, and tilewright makes no {kind.__module__}.{kind.__qualname__}: pass out="
+    )
+
+
+def to_jax(buffer: Any) -> Any:
+    """The JAX array that takes over a tilewright._core.Buffer."""
+    import jax
+
+    return jax.dlpack.from_dlpack(buffer)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""The package itself: quiet and lazy at import, introspection, threads."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import reference
+import tilewright
+
+
+def run_python(code, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}, timeout=120
+    )
+
+
+def test_import_loads_no_framework_starts_no_thread_and_prints_nothing():
+    done = run_python(
+        "import sys, threading, os\n"
+        "import tilewright\n"
+        "loaded = {'torch', 'jax', 'numpy', 'ml_dtypes'} & set(sys.modules)\n"
+        "assert not loaded, loaded\n"
+        "assert len(os.listdir('/proc/self/task')) == 1\n"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_call_prints_nothing_and_leaks_nothing_at_exit():
+    done = run_python(
+        "import numpy as np, tilewright\n"
+        "a = np.ones((4, 4), np.float32)\n"
+        "packed = tilewright.pack_weights(a)\n"
+        "tilewright.gemm(a, packed)\n"
+        "tilewright.query(a, packed)\n"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_version_is_one_and_typed():
+    assert re.fullmatch(r"\d+\.\d+\.\d+", tilewright.__version__)
+    assert tilewright.version() == tilewright.__version__
+    folder = os.path.dirname(tilewright.__file__)
+    assert {"py.typed", "_core.pyi"} <= set(os.listdir(folder))
+
+
+def test_every_exported_name_has_a_type_in_the_stub():
+    with open(os.path.join(os.path.dirname(tilewright.__file__), "_core.pyi"), encoding="utf-8") as file:
+        stub = set(re.findall(r"^(?:def|class) (\w+)", file.read(), re.M))
+    assert set(tilewright.__all__) <= stub | {"Error", "InvalidArgument"}
+    core = {name for name in dir(tilewright._core) if not name.startswith("_")}
+    assert core <= stub
+
+
+def test_devices_counters_and_digest():
+    (cpu,) = tilewright.devices()
+    assert cpu["name"] == "cpu"
+    assert cpu["units"] >= 1
+    before = tilewright.counters()
+    a = np.ones((2, 3), np.float32)
+    tilewright.gemm(a, a.T)
+    tilewright.gemm(a, a.T)
+    after = tilewright.counters()
+    assert after["calls"] - before["calls"] == 2
+    assert after["plan_hits"] > before["plan_hits"]
+    assert tilewright.tables_digest() == tilewright.tables_digest()
+
+
+def test_query_prepare_and_explain_tell_what_gemm_does():
+    a, b = np.ones((19, 64), np.float32), np.ones((64, 23), np.float32)
+    result = tilewright.query(a, b, bias=np.ones(23, np.float32), activation="gelu")
+    assert result.source in ("forced", "tuned", "bucket", "cost", "generic")
+    assert result.recipe
+    assert result.workspace_bytes >= 0
+    assert tilewright.prepare(a, b) is None
+    before = tilewright.counters()
+    tilewright.gemm(a, b)
+    assert tilewright.counters()["plan_misses"] == before["plan_misses"]
+    text = tilewright.explain(a, b)
+    assert result.recipe.split("{")[0].split("/")[0] in text
+    forced = tilewright.query(a, b, recipe=tilewright.query(a, b).recipe)
+    assert forced.source == "forced"
+    reference.check(tilewright.gemm(a, b, recipe=forced.recipe), a, b)
+
+
+def test_many_threads_call_at_once():
+    rng = np.random.default_rng(1)
+    problems = []
+    for i in range(8):
+        m, n, k = 1 + 7 * i, 40 + i, 30 + 3 * i
+        a, b = (rng.standard_normal(shape, dtype=np.float32) for shape in ((m, k), (k, n)))
+        problems.append((a, b, tilewright.pack_weights(b)))
+    errors = []
+
+    def work(seed):
+        try:
+            for i in range(30):
+                a, b, packed = problems[(seed + i) % len(problems)]
+                reference.check(tilewright.gemm(a, packed if i % 2 else b), a, b)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors, errors[0]
+
+
+def test_the_interpreter_runs_while_a_kernel_does():
+    a, b = np.ones((700, 700), np.float32), np.ones((700, 700), np.float32)
+    tilewright.prepare(a, b, units=1)
+    counted = 0
+    stop = False
+
+    def count():
+        nonlocal counted
+        while not stop:
+            counted += 1
+            time.sleep(0)  # gives the interpreter lock back
+
+    thread = threading.Thread(target=count)
+    interval = sys.getswitchinterval()
+    # No thread is asked to give the lock away: the counter advances only while this one has let go of it.
+    sys.setswitchinterval(60)
+    try:
+        thread.start()
+        before = counted
+        tilewright.gemm(a, b, units=1)
+        after = counted
+    finally:
+        stop = True
+        thread.join()
+        sys.setswitchinterval(interval)
+    assert after > before
