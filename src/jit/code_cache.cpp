@@ -211,7 +211,8 @@ Result<Digest> CodeCache::digest(const CompileRequest& request, const Compiler& 
   if (!headers) return headers.status();
   Digester digester;
   digester.update(fmt::format("tilewright abi {}", kKernelAbi));
-  digester.update(compiler.name()).update(compiler.identity()).update(request.target).update(request.source);
+  digester.update(compiler.name()).update(compiler.identity()).update(request.target);
+  digester.update(request.entry).update(request.source);
   digester.update(fmt::format("{} flags", flags->size()));
   for (const std::string& flag : *flags) digester.update(flag);
   digester.update(fmt::format("{} headers", headers->size()));
@@ -247,9 +248,7 @@ Result<Artifact> CodeCache::get(const CompileRequest& request, Compiler& compile
   }
   Result<Digest> key = digest(request, compiler);
   if (!key) return key.status();
-  Answer artifact = impl_->get(request, compiler, *key);
-  if (artifact.ok()) artifact->entry = request.entry;  // equal sources may have been asked for by other entries
-  return artifact;
+  return impl_->get(request, compiler, *key);
 }
 
 JitMode CodeCache::mode() const { return impl_->mode.load(); }

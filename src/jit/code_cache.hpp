@@ -43,7 +43,8 @@ class CodeCache {
   CodeCache(const CodeCache&) = delete;
   CodeCache& operator=(const CodeCache&) = delete;
 
-  // The digest covers source, reachable headers, flags, compiler identity, target and ABI version; nothing else.
+  // The digest covers source and entry name, reachable headers, flags, compiler identity, target and ABI version; nothing
+  // else.
   static Result<Digest> digest(const CompileRequest& request, const Compiler& compiler);
 
   // Whether get() would succeed without compiling.

@@ -91,6 +91,15 @@ std::string without_program_name(const std::string& line) {
                                                                                       : line;
 }
 
+// Everything is hidden but the entry: the same source, compiled into the library, exports nothing. The compiler's line
+// numbers stay those of the source.
+std::string entry_declaration(const std::string& entry) {
+  return fmt::format(
+      "extern \"C\" __attribute__((visibility(\"default\"))) void {}(const void*, unsigned, unsigned);\n"
+      "#line 1 \"{}\"\n",
+      entry, kSourceFile);
+}
+
 Result<std::string> identify(const std::vector<std::string>& program) {
   Result<std::string> version = ask(program, "--version");
   if (!version) return version.status();
@@ -163,7 +172,8 @@ Result<std::string> HostCompiler::compile(const CompileRequest& request, const s
     if (Status status = make_folders(path.substr(0, path.rfind('/'))); !status) return status;
     if (Status status = write_file(path, header->text); !status) return status;
   }
-  if (Status status = write_file(folder + "/" + kSourceFile, request.source); !status) return status;
+  const std::string source = entry_declaration(request.entry) + request.source;
+  if (Status status = write_file(folder + "/" + kSourceFile, source); !status) return status;
 
   const std::vector<std::string> argv = command_line(*flags);
   Result<ProcessResult> run = run_process(process_options(argv, folder, seconds_limit_));

@@ -55,10 +55,13 @@ Digest digest(const CompileRequest& request, const Compiler& compiler) {
   return made.ok() ? *made : Digest{};
 }
 
-TEST_F(CodeCacheTest, DigestChangesWithSourceFlagsTargetAndCompiler) {
+TEST_F(CodeCacheTest, DigestChangesWithSourceEntryFlagsTargetAndCompiler) {
   const Digest base = digest(request, compiler);
   CompileRequest other = request;
   other.source += " ";
+  EXPECT_NE(digest(other, compiler), base);
+  other = request;
+  other.entry = "tw_other";
   EXPECT_NE(digest(other, compiler), base);
   other = request;
   other.flags = {"-DX=1"};
@@ -187,15 +190,6 @@ TEST_F(CodeCacheTest, EntryIsRebuiltWhenItsFileWasRemovedBehindTheMemory) {
   EXPECT_FALSE(cache.has(request, compiler));
   EXPECT_EQ(bytes(cache.get(request, compiler)), compiler.binary(request));
   EXPECT_EQ(compiler.calls(), 2);
-}
-
-TEST_F(CodeCacheTest, EqualSourcesKeepTheirOwnEntryNames) {
-  CodeCache cache = open();
-  EXPECT_TRUE(cache.get(request, compiler).ok());
-  request.entry = "tw_other";
-  const Result<Artifact> other = cache.get(request, compiler);
-  ASSERT_TRUE(other.ok());
-  EXPECT_EQ(other->entry, "tw_other");
 }
 
 // ---- Sharing between threads -------------------------------------------------------------------------------------------
