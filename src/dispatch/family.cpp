@@ -75,10 +75,10 @@ Result<Recipe> parse_recipe(std::span<const KernelFamily* const> families, std::
 
 std::string cpu_instance_source(std::string_view header, std::string_view entry, std::string_view kernel,
                                 std::string_view args) {
-  // Instances are compiled with hidden visibility; the entry is what the device looks up.
+  // Not exported here: the JIT exports the entry of what it compiles, and the library hides that of what is linked in.
   return fmt::format(
       "#include \"{}\"\n"
-      "extern \"C\" __attribute__((visibility(\"default\"))) void {}(const void* args, unsigned unit, unsigned units) {{ "
+      "extern \"C\" void {}(const void* args, unsigned unit, unsigned units) {{ "
       "tilewright::{}(*static_cast<const tilewright::{}*>(args), unit, units); }}\n",
       header, entry, kernel, args);
 }

@@ -61,7 +61,7 @@ Result<Knobs> parse_knobs(const KernelFamily& family, std::string_view text);
 std::string print_recipe(std::span<const KernelFamily* const> families, const Recipe& recipe);
 Result<Recipe> parse_recipe(std::span<const KernelFamily* const> families, std::string_view text);
 
-// The source of a CPU instance: the exported `entry` calls `kernel`, "gemm_cpu<tilewright::GemmCpuConfig{...}>", with the
+// The source of a CPU instance: `entry` calls `kernel`, "gemm_cpu<tilewright::GemmCpuConfig{...}>", with the
 // argument struct `args`, both of namespace tilewright.
 std::string cpu_instance_source(std::string_view header, std::string_view entry, std::string_view kernel,
                                 std::string_view args);
