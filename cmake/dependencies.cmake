@@ -6,7 +6,7 @@
 # scripts/install unpacks packages here when it may not install them.
 list(APPEND CMAKE_PREFIX_PATH ${PROJECT_SOURCE_DIR}/build/deps/usr)
 
-# Makes `target` from the folder that holds `header`, with the definitions that follow, or leaves it undefined.
+# Makes `target` from the folder that holds `header`, or leaves it undefined.
 function(tilewright_header_library target header)
   if(TARGET ${target})
     return()
@@ -17,13 +17,30 @@ function(tilewright_header_library target header)
   if(${variable})
     add_library(${target} INTERFACE IMPORTED GLOBAL)
     target_include_directories(${target} SYSTEM INTERFACE ${${variable}})
-    target_compile_definitions(${target} INTERFACE ${ARGN})
   endif()
 endfunction()
 
-tilewright_header_library(fmt::fmt-header-only fmt/format.h FMT_HEADER_ONLY=1)
+tilewright_header_library(fmt::fmt-header-only fmt/format.h)
 if(NOT TARGET fmt::fmt-header-only)
   message(FATAL_ERROR "fmt/format.h not found: install libfmt-dev (Debian) or fmt-devel (Fedora), or run scripts/install")
+endif()
+
+# tilewright_fmt: {fmt}'s headers, with its other half compiled once (src/core/fmt_library.cpp) for the versions that this
+# file knows, and header-only for others.
+add_library(tilewright_fmt INTERFACE)
+get_target_property(fmt_include fmt::fmt-header-only INTERFACE_INCLUDE_DIRECTORIES)
+target_include_directories(tilewright_fmt SYSTEM INTERFACE ${fmt_include})
+set(fmt_version 0)
+foreach(header IN ITEMS base.h core.h)
+  if(EXISTS ${fmt_include}/fmt/${header})
+    file(STRINGS ${fmt_include}/fmt/${header} line REGEX "^#define FMT_VERSION [0-9]+")
+    if(line MATCHES "FMT_VERSION ([0-9]+)")
+      set(fmt_version ${CMAKE_MATCH_1})
+    endif()
+  endif()
+endforeach()
+if(fmt_version LESS 90000 OR NOT fmt_version LESS 110000)
+  target_compile_definitions(tilewright_fmt INTERFACE FMT_HEADER_ONLY=1)
 endif()
 tilewright_header_library(nlohmann_json::nlohmann_json nlohmann/json.hpp)
 if(NOT TARGET nlohmann_json::nlohmann_json)

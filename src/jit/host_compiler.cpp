@@ -21,10 +21,9 @@ constexpr const char* kBinaryFile = "instance.so";
 constexpr const char* kLogFile = "build.log";
 constexpr const char* kIncludeFolder = "include";
 
-// Math flags let loops vectorise and change no value that a kernel may rely on: errno and traps are nobody's interface.
 constexpr const char* kCompileFlags[] = {
-    "-std=c++20",        "-O3", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", "-fno-math-errno",
-    "-fno-trapping-math"};
+#include "jit/host_flags.inc"
+};
 // No start files and no C++ runtime: loading such an object touches libc and libm only, which are there already. An
 // unresolved symbol fails here, with the linker's words, instead of at dlopen.
 constexpr const char* kLinkFlags[] = {"-nostdlib", "-Wl,--as-needed,-z,defs", "-lm", "-lgcc", "-lc"};
