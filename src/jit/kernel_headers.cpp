@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <optional>
 
 #include "core/environment.hpp"
@@ -131,12 +132,33 @@ std::vector<std::string> quoted_includes(std::string_view text) {
   return names;
 }
 
+namespace {
+
+Result<std::vector<HeaderPointer>> close_over(const std::vector<std::string>& includes,
+                                              std::optional<std::string> folder) {
+  Closure closure{HeaderSource(std::move(folder))};
+  if (Status status = closure.visit("the instance", "", includes); !status) return status;
+  return closure.take();
+}
+
+// The carried headers never change, and all instances of a family start from the same ones.
+Result<std::vector<HeaderPointer>> close_over_carried(const std::vector<std::string>& includes) {
+  static std::mutex mutex;
+  static auto* const known = new std::map<std::vector<std::string>, std::vector<HeaderPointer>>;
+  const std::lock_guard lock(mutex);
+  if (const auto it = known->find(includes); it != known->end()) return it->second;
+  Result<std::vector<HeaderPointer>> headers = close_over(includes, std::nullopt);
+  if (headers.ok()) known->emplace(includes, *headers);
+  return headers;
+}
+
+}  // namespace
+
 Result<std::vector<HeaderPointer>> find_kernel_headers(std::string_view source) {
   std::optional<std::string> folder = environment("TILEWRIGHT_KERNEL_DIR");
   if (folder && folder->empty()) folder.reset();
-  Closure closure{HeaderSource(std::move(folder))};
-  if (Status status = closure.visit("the instance", "", quoted_includes(source)); !status) return status;
-  return closure.take();
+  const std::vector<std::string> includes = quoted_includes(source);
+  return folder ? close_over(includes, std::move(folder)) : close_over_carried(includes);
 }
 
 Result<std::vector<std::pair<std::string, std::string>>> reachable_headers(std::string_view source) {
