@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <unistd.h>
+
 #include <cmath>
+#include <filesystem>
 #include <cstring>
 #include <thread>
 
@@ -317,6 +320,39 @@ TEST(Gemm, ManyThreadsCallAtOnceAndAgree) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
+}
+
+TEST(Gemm, AnInstanceCompiledNowMatchesTheReferenceAndIsThereNextTime) {
+  if (!host_compiler().available().ok()) GTEST_SKIP() << host_compiler().available().to_string();
+  const std::filesystem::path root = std::filesystem::temp_directory_path() / fmt::format("tilewright_jit_{}", getpid());
+  const Operator& op = gemm_operator();
+  const auto problem = *op.parse_problem("m=21:n=100:k=130:a=f32:packed=1:bias=f32:act=gelu");
+  for (const uint64_t compiles : {1, 0}) {
+    ContextOptions options;
+    options.jit = "on";
+    options.cache_dir = root.string();
+    options.user_tables = false;
+    auto fresh = *Context::create(options);
+    ContextImpl& impl = fresh->impl();
+    // The first candidate that is not always built.
+    auto choices = *impl.dispatcher().choices(op, problem, impl.spec(0), *impl.tables(), "", nullptr);
+    std::string recipe;
+    for (const Choice& choice : choices) {
+      RegistryEntry entry;
+      const bool builtin = impl.registry().find(choice.recipe.steps[0].key.text, entry) && entry.builtin != nullptr;
+      if (recipe.empty() && !builtin) recipe = print_recipe(op.families(), choice.recipe);
+    }
+    ASSERT_FALSE(recipe.empty());
+    auto instance = *op.instantiate(problem, impl.device(), {});
+    instance->fill(2, InputData::kNormal);
+    instance->poison();
+    const Status status = impl.run(op, problem, instance->bindings(), {}, recipe);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    const VerifyReport report = instance->verify();
+    EXPECT_TRUE(report.passed) << recipe << ": " << report.failure;
+    EXPECT_EQ(snapshot(impl.counters()).compiles, compiles);
+  }
+  std::filesystem::remove_all(root);
 }
 
 // Address space without memory: only touched pages exist.

@@ -9,14 +9,13 @@
 
 #include "core/tolerance.hpp"
 
-#include "core/tolerance.hpp"
-
 namespace tilewright {
 
 void Comparison::add(double got, const ReferenceElement& want, std::initializer_list<int64_t> index) {
   ++report_.compared;
   if (std::isfinite(want.value)) reference_squares_ += want.value * want.value;
-  const double error = std::fabs(got - want.value), ratio = error_ratio(got, want.value, want.allowed);
+  const double error = std::fabs(got - want.value);
+  const double ratio = error_ratio(got, want.value, want.allowed, largest_finite(dtype_));
   if (std::isfinite(error)) error_squares_ += error * error;
   report_.worst_ratio = std::max(report_.worst_ratio, ratio);
   if (ratio > 1 && report_.failure.empty()) {
