@@ -25,9 +25,9 @@ struct ContextOptions {
 
 // How one call runs. Nothing here changes its result (but see GemmOptions for bitwise promises).
 struct Exec {
-  void* stream = nullptr;         // GPU stream; unused on the CPU
-  int units = 0;                  // cores, SMs or CUs that the call may use; 0 = all
-  void* workspace = nullptr;      // at least query().workspace_bytes; null = the context's own
+  void* stream = nullptr;     // GPU stream; unused on the CPU
+  int units = 0;              // cores, SMs or CUs that the call may use; 0 = all
+  void* workspace = nullptr;  // at least query().workspace_bytes; null = the context's own
   int64_t workspace_bytes = 0;
   // CPU: runs body(0..count-1) on the caller's threads instead of the context's pool.
   const std::function<void(uint32_t count, const std::function<void(uint32_t)>& body)>* parallel_for = nullptr;
@@ -35,8 +35,8 @@ struct Exec {
 
 // What would run, and why.
 struct QueryResult {
-  std::string source;   // "forced" | "tuned" | "bucket" | "cost" | "generic"
-  std::string recipe;   // kernel keys and knobs
+  std::string source;  // "forced" | "tuned" | "bucket" | "cost" | "generic"
+  std::string recipe;  // kernel keys and knobs
   int64_t workspace_bytes = 0;
   bool built = false;     // no compile needed
   bool fallback = false;  // a better recipe exists but is not built and may not be compiled

@@ -43,11 +43,11 @@ struct GemmCall {
   TensorView b;  // [.., K, N], or packed by gemm_pack_weights
   TensorView d;  // [.., M, N] or [.., M, I]
   float alpha = 1;
-  TensorView scale_a;  // scalar, [M, 1] or [.., M, 1]; f32
-  TensorView scale_b;  // scalar, [N] or [.., 1, N]; f32
-  float beta = 0;      // 0: C is not read
-  TensorView c;        // broadcastable to [.., M, N]
-  TensorView bias;     // [N] or broadcastable to [.., M, N]
+  TensorView scale_a;                         // scalar, [M, 1] or [.., M, 1]; f32
+  TensorView scale_b;                         // scalar, [N] or [.., 1, N]; f32
+  float beta = 0;                             // 0: C is not read
+  TensorView c;                               // broadcastable to [.., M, N]
+  TensorView bias;                            // [N] or broadcastable to [.., M, N]
   Activation activation = Activation::kNone;  // with a gate: of the gate half
   float low = 0, high = 0;                    // Activation::kClamp
   GateMode gate = GateMode::kNone;

@@ -110,8 +110,8 @@ std::string cpp_initializer(const Struct& value) {
     using Field = std::remove_cvref_t<decltype(field)>;
     if (text.size() > 1) text += ", ";
     if constexpr (std::is_enum_v<Field>) {
-      text += fmt::format(".{}=decltype(tilewright::{}::{})({} /* {} */)", name, Struct::kTypeName, name, static_cast<int>(field),
-                          fields_detail::print_value(field));
+      text += fmt::format(".{}=decltype(tilewright::{}::{})({} /* {} */)", name, Struct::kTypeName, name,
+                          static_cast<int>(field), fields_detail::print_value(field));
     } else if constexpr (std::is_same_v<Field, bool>) {
       text += fmt::format(".{}={}", name, field ? "true" : "false");
     } else {

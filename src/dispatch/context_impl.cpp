@@ -79,8 +79,7 @@ Result<std::unique_ptr<ContextImpl>> ContextImpl::create(const ContextOptions& o
   }
   impl->cache_ = std::make_unique<CodeCache>(std::move(cache), impl->counters_);
   impl->device_ = make_cpu_device(options.cpu_units);
-  impl->dispatcher_ =
-      std::make_unique<Dispatcher>(*impl->device_, impl->registry_, *impl->cache_, impl->counters_);
+  impl->dispatcher_ = std::make_unique<Dispatcher>(*impl->device_, impl->registry_, *impl->cache_, impl->counters_);
 
   // Always-built instances that run on this device.
   for (const BuiltinInstance& builtin : builtin_instances()) {
@@ -102,8 +101,8 @@ const Operator* ContextImpl::find_op(std::string_view name) const {
 
 Status ContextImpl::require_device(std::string_view op, DeviceId device) const {
   if (device == device_->spec().id) return {};
-  return Status(StatusCode::kUnsupported, fmt::format("{}: tensors are on {}, this context has: {}", op, to_string(device),
-                                                      to_string(device_->spec().id)));
+  return Status(StatusCode::kUnsupported, fmt::format("{}: tensors are on {}, this context has: {}", op,
+                                                      to_string(device), to_string(device_->spec().id)));
 }
 
 DeviceSpec ContextImpl::spec(int units) const {
@@ -133,7 +132,8 @@ Result<std::shared_ptr<const Plan>> ContextImpl::plan(const Operator& op, Proble
     return plan;
   }
   count(counters_.plan_misses);
-  Result<std::shared_ptr<const Plan>> plan = dispatcher_->plan(op, problem, spec(units), *tables(), forced, allow_compile);
+  Result<std::shared_ptr<const Plan>> plan =
+      dispatcher_->plan(op, problem, spec(units), *tables(), forced, allow_compile);
   if (!plan) return plan;
   count(chosen_counter(counters_, (*plan)->source));
   // A fallback is not kept while its better recipe is being compiled: the next call looks again.

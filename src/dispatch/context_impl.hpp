@@ -20,7 +20,8 @@ namespace tilewright {
 
 class ContextImpl {
  public:
-  static Result<std::unique_ptr<ContextImpl>> create(const ContextOptions& options, std::span<const Operator* const> ops);
+  static Result<std::unique_ptr<ContextImpl>> create(const ContextOptions& options,
+                                                     std::span<const Operator* const> ops);
 
   // The whole path: plan from the map or the dispatcher, bind, launch.
   Status run(const Operator& op, ProblemRef problem, const CallBindings& bindings, const Exec& exec,
@@ -30,7 +31,8 @@ class ContextImpl {
                                            bool allow_compile);
   Result<QueryResult> query(const Operator& op, ProblemRef problem, int units, std::string_view forced);
   Result<std::string> explain(const Operator& op, ProblemRef problem, int units, std::string_view forced);
-  Status run_plan(const Operator& op, ProblemRef problem, const Plan& plan, const CallBindings& bindings, const Exec& exec);
+  Status run_plan(const Operator& op, ProblemRef problem, const Plan& plan, const CallBindings& bindings,
+                  const Exec& exec);
 
   std::span<const Operator* const> ops() const { return ops_; }
   const Operator* find_op(std::string_view name) const;

@@ -52,7 +52,8 @@ Result<std::vector<Choice>> Dispatcher::choices(const Operator& op, ProblemRef p
                                                             step.key.target, spec.arch->target));
       }
       if (registry_.priority(step.key.text) == Priority::kDisabled) {
-        return Status(StatusCode::kUnsupported, fmt::format("{}: disabled in the registry: {}", family->name(), step.key.text));
+        return Status(StatusCode::kUnsupported,
+                      fmt::format("{}: disabled in the registry: {}", family->name(), step.key.text));
       }
       if (Status s = family->check(problem, spec, step); !s) return s;
     }
@@ -100,11 +101,13 @@ Result<std::vector<Choice>> Dispatcher::choices(const Operator& op, ProblemRef p
     for (Candidate& candidate : family->candidates(problem, spec)) {
       const Priority priority = registry_.priority(candidate.step.key.text);
       if (priority == Priority::kDisabled) {
-        if (refusals != nullptr) refusals->push_back(fmt::format("{}: disabled: {}", family->name(), candidate.step.key.text));
+        if (refusals != nullptr)
+          refusals->push_back(fmt::format("{}: disabled: {}", family->name(), candidate.step.key.text));
         continue;
       }
-      Choice choice{Recipe{{std::move(candidate.step)}}, family->generic() ? ChoiceSource::kGeneric : ChoiceSource::kCost,
-                    candidate.cost, family->generic()};
+      Choice choice{Recipe{{std::move(candidate.step)}},
+                    family->generic() ? ChoiceSource::kGeneric : ChoiceSource::kCost, candidate.cost,
+                    family->generic()};
       if (family->generic()) {
         generic = std::move(choice);
       } else {
@@ -120,16 +123,18 @@ Result<std::vector<Choice>> Dispatcher::choices(const Operator& op, ProblemRef p
     if (r.choice.cost > ranked.front().choice.cost * kCostTie || r.priority != ranked.front().priority) break;
     r.choice.built = built(op, r.choice.recipe);
   }
-  std::stable_partition(ranked.begin(), std::find_if(ranked.begin(), ranked.end(), [&](const Ranked& r) {
-                          return r.choice.cost > ranked.front().choice.cost * kCostTie ||
-                                 r.priority != ranked.front().priority;
-                        }),
+  std::stable_partition(ranked.begin(),
+                        std::find_if(ranked.begin(), ranked.end(),
+                                     [&](const Ranked& r) {
+                                       return r.choice.cost > ranked.front().choice.cost * kCostTie ||
+                                              r.priority != ranked.front().priority;
+                                     }),
                         [](const Ranked& r) { return r.choice.built; });
   for (Ranked& r : ranked) found.push_back(std::move(r.choice));
   if (!generic.recipe.steps.empty()) found.push_back(std::move(generic));
   if (found.empty()) {
-    return Status(StatusCode::kUnsupported, fmt::format("{}: no kernel family supports this problem: {}", op.name(),
-                                                        op.problem_text(problem)));
+    return Status(StatusCode::kUnsupported,
+                  fmt::format("{}: no kernel family supports this problem: {}", op.name(), op.problem_text(problem)));
   }
   return found;
 }
@@ -178,7 +183,8 @@ Result<std::shared_ptr<const Plan>> Dispatcher::bind(const Operator& op, Problem
     Result<std::vector<Stage>> stages = family->stages(problem, spec, step, *kernel);
     if (!stages) return stages.status();
     for (Stage& stage : *stages) {
-      if (stage.args.size() > kMaxArgBytes) return Status(StatusCode::kInternal, "argument struct larger than kMaxArgBytes");
+      if (stage.args.size() > kMaxArgBytes)
+        return Status(StatusCode::kInternal, "argument struct larger than kMaxArgBytes");
       plan->stages.push_back(std::move(stage));
     }
     // Stages run one after another: each may use the whole workspace.

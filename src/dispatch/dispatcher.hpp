@@ -21,8 +21,8 @@ namespace tilewright {
 struct Choice {
   Recipe recipe;
   ChoiceSource source = ChoiceSource::kGeneric;
-  double cost = 0;    // predicted seconds; 0 where nobody predicted
-  bool built = false; // loads without a compile
+  double cost = 0;     // predicted seconds; 0 where nobody predicted
+  bool built = false;  // loads without a compile
 };
 
 class Dispatcher {
@@ -49,7 +49,8 @@ class Dispatcher {
   Result<std::string> explain(const Operator& op, ProblemRef problem, const DeviceSpec& spec, const TunedTable& table,
                               std::string_view forced) const;
   // The loaded instance of a key: registry's builtin, or through the code cache.
-  Result<std::shared_ptr<const LoadedKernel>> load(const KernelFamily& family, const KernelKey& key, bool allow_compile);
+  Result<std::shared_ptr<const LoadedKernel>> load(const KernelFamily& family, const KernelKey& key,
+                                                   bool allow_compile);
 
  private:
   const KernelFamily* family_of(const Operator& op, const RecipeStep& step) const;

@@ -11,7 +11,8 @@ namespace tilewright {
 std::string print_knobs(const KernelFamily& family, const Knobs& knobs) {
   std::string text;
   const auto names = family.knob_names();
-  for (size_t i = 0; i < names.size(); ++i) text += fmt::format("{}{}={}", i == 0 ? "" : ":", names[i], knobs.values[i]);
+  for (size_t i = 0; i < names.size(); ++i)
+    text += fmt::format("{}{}={}", i == 0 ? "" : ":", names[i], knobs.values[i]);
   return text;
 }
 
@@ -63,7 +64,8 @@ Result<Recipe> parse_recipe(std::span<const KernelFamily* const> families, std::
       if (f->name() == key->family && f->op() == key->op) family = f;
     }
     if (family == nullptr) {
-      return Status(StatusCode::kNotFound, fmt::format("no kernel family '{}' for operator '{}'", key->family, key->op));
+      return Status(StatusCode::kNotFound,
+                    fmt::format("no kernel family '{}' for operator '{}'", key->family, key->op));
     }
     Result<Knobs> knobs = parse_knobs(*family, at == std::string_view::npos ? "" : part.substr(at + 1));
     if (!knobs) return knobs.status();

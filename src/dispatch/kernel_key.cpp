@@ -38,8 +38,11 @@ std::string_view KernelKey::config() const { return part(text, 4); }
 
 KernelKey make_key(std::string_view op, std::string_view family, std::string_view target, std::string_view signature,
                    std::string_view config) {
-  KernelKey key{std::string(op), std::string(family), std::string(target),
-                fmt::format("{}/{}/{}/{}/{}", op, family, target, signature, config), {}};
+  KernelKey key{std::string(op),
+                std::string(family),
+                std::string(target),
+                fmt::format("{}/{}/{}/{}/{}", op, family, target, signature, config),
+                {}};
   key.digest = digest_of(key.text);
   return key;
 }
@@ -47,8 +50,8 @@ KernelKey make_key(std::string_view op, std::string_view family, std::string_vie
 Result<KernelKey> parse_key(std::string_view text) {
   constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.=:/<>";
   if (const size_t bad = text.find_first_not_of(kAllowed); bad != std::string_view::npos) {
-    return Status(StatusCode::kInvalidArgument,
-                  fmt::format("kernel key has the character 0x{:02x} at position {}", static_cast<uint8_t>(text[bad]), bad));
+    return Status(StatusCode::kInvalidArgument, fmt::format("kernel key has the character 0x{:02x} at position {}",
+                                                            static_cast<uint8_t>(text[bad]), bad));
   }
   std::array<std::string_view, kParts> parts;
   if (Status s = split_key(text, parts); !s) return s;

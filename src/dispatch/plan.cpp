@@ -21,8 +21,9 @@ Status run_plan(Device& device, const Plan& plan, const CallBindings& bindings, 
         std::memcpy(to, &bindings.scalars[patch.slot], sizeof(float));
         continue;
       }
-      const char* base = patch.kind == ArgPatch::Kind::kWorkspace ? workspace
-                                                                  : static_cast<const char*>(bindings.pointers[patch.slot]);
+      const char* base = patch.kind == ArgPatch::Kind::kWorkspace
+                             ? workspace
+                             : static_cast<const char*>(bindings.pointers[patch.slot]);
       const char* address = base == nullptr ? nullptr : base + patch.add;
       std::memcpy(to, &address, sizeof(address));
     }

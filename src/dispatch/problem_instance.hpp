@@ -16,15 +16,15 @@ namespace tilewright {
 // The verdict on one run of one kernel.
 struct VerifyReport {
   bool passed = false;
-  double worst_ratio = 0;   // largest |error| / allowed |error|; above 1 = failed
-  double rel_error = 0;     // ||error|| / ||reference|| over the compared elements
-  int64_t compared = 0;     // elements compared
-  std::string failure;      // "element [3, 17]: got 1.25, expected 1.5, allowed error 0.002" | "guard zone ..." | ...
+  double worst_ratio = 0;  // largest |error| / allowed |error|; above 1 = failed
+  double rel_error = 0;    // ||error|| / ||reference|| over the compared elements
+  int64_t compared = 0;    // elements compared
+  std::string failure;     // "element [3, 17]: got 1.25, expected 1.5, allowed error 0.002" | "guard zone ..." | ...
 };
 
 enum class InputData : uint8_t {
-  kNormal,     // N(0, 1) rounded to the dtype; integers uniform over their range
-  kIntegers,   // small integers: sums are exact, every wrong element shows
+  kNormal,    // N(0, 1) rounded to the dtype; integers uniform over their range
+  kIntegers,  // small integers: sums are exact, every wrong element shows
 };
 
 class ProblemInstance {

@@ -6,9 +6,7 @@
 namespace tilewright {
 namespace {
 
-int strength(Priority priority) {
-  return priority == Priority::kDisabled ? 100 : static_cast<int>(priority);
-}
+int strength(Priority priority) { return priority == Priority::kDisabled ? 100 : static_cast<int>(priority); }
 
 }  // namespace
 

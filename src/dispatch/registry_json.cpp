@@ -25,7 +25,9 @@ std::string Registry::to_json() const {
 }
 
 Status Registry::from_json(std::string_view text) {
-  auto refuse = [](std::string message) { return Status(StatusCode::kCorrupt, "registry JSON: " + std::move(message)); };
+  auto refuse = [](std::string message) {
+    return Status(StatusCode::kCorrupt, "registry JSON: " + std::move(message));
+  };
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) return refuse("not valid JSON");
   if (!json.is_object() || !json.contains("tilewright_registry") || json["tilewright_registry"] != 1) {

@@ -117,7 +117,8 @@ std::vector<TunedRow> parse_tuned_csv(std::string_view text, std::string_view or
     if (line.empty() || line.front() == '#') continue;
     if (!header_seen) {
       if (line != tuned_csv_header()) {
-        problems.push_back(fmt::format("{}:{}: header differs from this version's columns; file ignored", origin, number));
+        problems.push_back(
+            fmt::format("{}:{}: header differs from this version's columns; file ignored", origin, number));
         return {};
       }
       header_seen = true;

@@ -27,7 +27,7 @@ struct TunedRow {
   double spread = 0;      // interquartile range / median
   double untuned_us = 0;  // median of the untuned choice in the same interleaved run
   double gflops = 0;
-  double rel_error = 0;   // worst over seeds and tails
+  double rel_error = 0;  // worst over seeds and tails
   int32_t samples = 0;
   std::string library, compiler, driver, date;
 
@@ -59,7 +59,8 @@ struct TunedRow {
 std::string tuned_csv_header();
 Result<std::string> print_tuned_row(const TunedRow& row);
 // Rows that parse; each one that does not adds "origin:line: why" to `problems`. A wrong header is one problem.
-std::vector<TunedRow> parse_tuned_csv(std::string_view text, std::string_view origin, std::vector<std::string>& problems);
+std::vector<TunedRow> parse_tuned_csv(std::string_view text, std::string_view origin,
+                                      std::vector<std::string>& problems);
 
 class TunedTable {
  public:

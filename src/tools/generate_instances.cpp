@@ -63,13 +63,14 @@ int run(const std::string& folder) {
           add_source(request->source, units[std::string(arch.target)]);
           declarations += fmt::format("extern \"C\" void {}(const void*, unsigned, unsigned);\n", request->entry);
           // A target that this build's compiler refuses has no unit: its rows stay out.
-          rows += fmt::format("#ifdef TILEWRIGHT_HAVE_{}\n    {{\"{}\", reinterpret_cast<const void*>(&{})}},\n#endif\n",
-                              [&] {
-                                std::string id(arch.target);
-                                for (char& c : id) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-                                return id;
-                              }(),
-                              key.text, request->entry);
+          rows += fmt::format(
+              "#ifdef TILEWRIGHT_HAVE_{}\n    {{\"{}\", reinterpret_cast<const void*>(&{})}},\n#endif\n",
+              [&] {
+                std::string id(arch.target);
+                for (char& c : id) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+                return id;
+              }(),
+              key.text, request->entry);
         }
       }
     }
@@ -81,10 +82,12 @@ int run(const std::string& folder) {
     if (!write_if_changed(fmt::format("{}/instances_{}.cpp", folder, target), text)) return 1;
   }
   const std::string table = fmt::format(
-      "// Generated: the table of always-built instances.\n#include \"dispatch/family.hpp\"\n\n{}\nnamespace tilewright {{\n\n"
+      "// Generated: the table of always-built instances.\n#include \"dispatch/family.hpp\"\n\n{}\nnamespace "
+      "tilewright {{\n\n"
       "std::span<const BuiltinInstance> builtin_instances() {{\n  static const BuiltinInstance kInstances[] = {{\n{}"
       "    {{nullptr, nullptr}}}};\n"
-      "  return std::span<const BuiltinInstance>(kInstances, std::size(kInstances) - 1);\n}}\n\n}}  // namespace tilewright\n",
+      "  return std::span<const BuiltinInstance>(kInstances, std::size(kInstances) - 1);\n}}\n\n}}  // namespace "
+      "tilewright\n",
       declarations, rows);
   return write_if_changed(folder + "/builtin_instances.cpp", table) ? 0 : 1;
 }

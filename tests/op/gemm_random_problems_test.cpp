@@ -19,7 +19,9 @@ namespace {
 
 using Random = std::mt19937_64;
 
-int64_t pick(Random& random, int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); }
+int64_t pick(Random& random, int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(random);
+}
 bool chance(Random& random, double p) { return std::uniform_real_distribution<>(0, 1)(random) < p; }
 
 int64_t pick_size(Random& random) {
@@ -60,7 +62,8 @@ Tensor make_tensor(Random& random, DType dtype, std::vector<int64_t> shape, bool
   t.view.data = t.memory.get() - low * size;
   std::normal_distribution<> normal;
   for (int64_t i = 0; i < high - low + 1; ++i) {
-    store_element(dtype, t.memory.get(), i, dtype == DType::kI8 ? static_cast<double>(pick(random, -128, 127)) : normal(random));
+    store_element(dtype, t.memory.get(), i,
+                  dtype == DType::kI8 ? static_cast<double>(pick(random, -128, 127)) : normal(random));
   }
   if (output) std::memset(t.memory.get(), 0xFF, t.bytes);
   return t;
@@ -79,12 +82,15 @@ TensorView keep(RandomCall& r, Tensor tensor) {
   return r.tensors.back().view;
 }
 
-DType pick_float(Random& random) { return std::array{DType::kF32, DType::kF16, DType::kBf16}[static_cast<size_t>(pick(random, 0, 2))]; }
+DType pick_float(Random& random) {
+  return std::array{DType::kF32, DType::kF16, DType::kBf16}[static_cast<size_t>(pick(random, 0, 2))];
+}
 Activation pick_activation(Random& random) { return static_cast<Activation>(pick(random, 0, 8)); }
 
 // A tensor that broadcasts to [batch, rows, columns].
 TensorView pick_operand(Random& random, RandomCall& r, DType dtype, int64_t batch, int64_t rows, int64_t columns) {
-  std::vector<int64_t> shape = {chance(random, 0.5) ? 1 : batch, chance(random, 0.4) ? 1 : rows, chance(random, 0.2) ? 1 : columns};
+  std::vector<int64_t> shape = {chance(random, 0.5) ? 1 : batch, chance(random, 0.4) ? 1 : rows,
+                                chance(random, 0.2) ? 1 : columns};
   if (shape[0] == 1 && chance(random, 0.8)) shape.erase(shape.begin());
   if (shape.size() == 2 && shape[0] == 1 && chance(random, 0.5)) shape.erase(shape.begin());
   return keep(r, make_tensor(random, dtype, shape, false));
@@ -97,7 +103,8 @@ RandomCall make_call(Random& random, Context& context) {
   r.call.gate = chance(random, 0.2) ? static_cast<GateMode>(pick(random, 1, 2)) : GateMode::kNone;
   if (r.call.gate != GateMode::kNone) n += n % 2;
   const int64_t out_n = r.call.gate == GateMode::kNone ? n : n / 2;
-  const DType dtype = std::array{DType::kF32, DType::kF16, DType::kBf16, DType::kI8}[static_cast<size_t>(pick(random, 0, 3))];
+  const DType dtype =
+      std::array{DType::kF32, DType::kF16, DType::kBf16, DType::kI8}[static_cast<size_t>(pick(random, 0, 3))];
   auto shape = [&](int64_t rows, int64_t columns, bool batched) {
     return batched ? std::vector<int64_t>{batch, rows, columns} : std::vector<int64_t>{rows, columns};
   };
@@ -122,8 +129,14 @@ RandomCall make_call(Random& random, Context& context) {
     r.call.c = pick_operand(random, r, pick_float(random), batch, m, n);
   }
   if (chance(random, 0.4)) r.call.bias = pick_operand(random, r, pick_float(random), batch, m, n);
-  if (chance(random, 0.3)) r.call.scale_a = keep(r, make_tensor(random, DType::kF32, chance(random, 0.5) ? std::vector<int64_t>{m, 1} : std::vector<int64_t>{}, false));
-  if (chance(random, 0.3)) r.call.scale_b = keep(r, make_tensor(random, DType::kF32, chance(random, 0.5) ? std::vector<int64_t>{n} : std::vector<int64_t>{1}, false));
+  if (chance(random, 0.3))
+    r.call.scale_a =
+        keep(r, make_tensor(random, DType::kF32,
+                            chance(random, 0.5) ? std::vector<int64_t>{m, 1} : std::vector<int64_t>{}, false));
+  if (chance(random, 0.3))
+    r.call.scale_b =
+        keep(r, make_tensor(random, DType::kF32,
+                            chance(random, 0.5) ? std::vector<int64_t>{n} : std::vector<int64_t>{1}, false));
   if (chance(random, 0.5)) r.call.activation = pick_activation(random);
   r.call.low = -0.5f;
   r.call.high = 0.75f;
@@ -153,10 +166,17 @@ void plant_defect(Random& random, RandomCall& r) {
     case 5: c.a.shape[c.a.rank - 2] = -1; break;
     case 6: c.activation = static_cast<Activation>(77); break;
     case 7: c.steps.assign(kMaxSteps + 1, GemmStep::activate(Activation::kRelu)); break;
-    case 8: c.scale_a = c.a; c.scale_a.dtype = DType::kF16; break;
+    case 8:
+      c.scale_a = c.a;
+      c.scale_a.dtype = DType::kF16;
+      break;
     case 9: c.d.device = {DeviceKind::kCuda, 0}; break;
     case 10: c.options.recipe = "gemm/no_such_family/x86-64/a/b"; break;
-    default: c.a.stride[0] = std::numeric_limits<int64_t>::max() / 2; c.a.shape[0] = std::max<int64_t>(c.a.shape[0], 3); c.d.shape[c.d.rank - 2] = -7; break;
+    default:
+      c.a.stride[0] = std::numeric_limits<int64_t>::max() / 2;
+      c.a.shape[0] = std::max<int64_t>(c.a.shape[0], 3);
+      c.d.shape[c.d.rank - 2] = -7;
+      break;
   }
 }
 
@@ -179,10 +199,11 @@ void expect_reference(const RandomCall& r) {
     gemm_reference_block(p, bindings, b, rows, columns, block);
     for (size_t i = 0; i < block.size(); ++i) {
       const int64_t row = rows[i / columns.size()], column = columns[i % columns.size()];
-      const double got = load_element(p.d_dtype, r.call.d.data, b * p.stride_d_batch + row * p.stride_d_m + column * p.stride_d_n);
+      const double got =
+          load_element(p.d_dtype, r.call.d.data, b * p.stride_d_batch + row * p.stride_d_m + column * p.stride_d_n);
       ASSERT_LE(error_ratio(got, block[i].value, block[i].allowed, largest_finite(p.d_dtype)), 1)
-          << print_gemm_problem(p) << " element [" << b << ", " << row << ", " << column << "]: got " << got << ", expected "
-          << block[i].value << ", allowed error " << block[i].allowed;
+          << print_gemm_problem(p) << " element [" << b << ", " << row << ", " << column << "]: got " << got
+          << ", expected " << block[i].value << ", allowed error " << block[i].allowed;
     }
   }
 }
@@ -208,8 +229,7 @@ TEST(GemmRandomProblems, EachIsRefusedWithAReasonOrEqualsTheReference) {
       EXPECT_TRUE(r.broken) << "a valid problem was refused: " << status.to_string();
       EXPECT_TRUE(d_untouched(r)) << "refused, but wrote: " << status.to_string();
     } else {
-      ASSERT_FALSE(r.broken && r.call.d.numel() > 0)
-          << "a broken problem was accepted";
+      ASSERT_FALSE(r.broken && r.call.d.numel() > 0) << "a broken problem was accepted";
       expect_reference(r);
     }
     if (HasFatalFailure()) return;

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <filesystem>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include "dispatch/context_impl.hpp"
@@ -50,7 +50,8 @@ VerifyReport run_text(const std::string& text, uint64_t seed = 1, int units = 0,
 class GemmShapes : public testing::TestWithParam<const char*> {};
 
 TEST_P(GemmShapes, EveryDtypeLayoutAndWeightFormMatchesTheReference) {
-  for (const char* types : {"a=f32", "a=bf16", "a=f16", "a=i8:d=f32:scale_a=f32:scale_b=f32", "a=bf16:d=f32", "a=f32:d=f16"}) {
+  for (const char* types :
+       {"a=f32", "a=bf16", "a=f16", "a=i8:d=f32:scale_a=f32:scale_b=f32", "a=bf16:d=f32", "a=f32:d=f16"}) {
     for (const char* layout : {"rcr", "rrr", "crr", "ccr", "rcr:packed=1", "rrc"}) {
       const std::string text = std::string(GetParam()) + ":" + types + ":layout=" + layout;
       for (int units : {1, 2}) {
@@ -62,8 +63,9 @@ TEST_P(GemmShapes, EveryDtypeLayoutAndWeightFormMatchesTheReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, GemmShapes,
-                         testing::Values("m=1:n=1:k=1", "m=1:n=257:k=129", "m=3:n=16:k=2", "m=16:n=48:k=64", "m=17:n=31:k=33",
-                                         "m=33:n=100:k=257", "m=64:n=128:k=512", "m=130:n=70:k=300", "m=5:n=40:k=70:batch=3"));
+                         testing::Values("m=1:n=1:k=1", "m=1:n=257:k=129", "m=3:n=16:k=2", "m=16:n=48:k=64",
+                                         "m=17:n=31:k=33", "m=33:n=100:k=257", "m=64:n=128:k=512", "m=130:n=70:k=300",
+                                         "m=5:n=40:k=70:batch=3"));
 
 TEST(Gemm, EpiloguesMatchTheReference) {
   for (const char* act : {"none", "relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "hardswish", "clamp"}) {
@@ -79,9 +81,10 @@ TEST(Gemm, EpiloguesMatchTheReference) {
 }
 
 TEST(Gemm, EveryCandidateOfEveryFamilyThatIsBuiltMatchesTheReference) {
-  for (const char* text : {"m=1:n=200:k=300:a=bf16:packed=1", "m=7:n=200:k=300:a=bf16", "m=40:n=90:k=200:a=bf16:packed=1:bias=f32:act=silu",
-                           "m=40:n=90:k=200:a=f32", "m=9:n=90:k=200:a=f16:packed=1", "m=40:n=90:k=200:a=i8:d=bf16:scale_a=f32:scale_b=f32",
-                           "m=2:n=90:k=200:a=i8:d=f32:packed=1:gate=separated"}) {
+  for (const char* text :
+       {"m=1:n=200:k=300:a=bf16:packed=1", "m=7:n=200:k=300:a=bf16",
+        "m=40:n=90:k=200:a=bf16:packed=1:bias=f32:act=silu", "m=40:n=90:k=200:a=f32", "m=9:n=90:k=200:a=f16:packed=1",
+        "m=40:n=90:k=200:a=i8:d=bf16:scale_a=f32:scale_b=f32", "m=2:n=90:k=200:a=i8:d=f32:packed=1:gate=separated"}) {
     const Operator& op = gemm_operator();
     Result<std::vector<std::byte>> problem = op.parse_problem(text);
     ASSERT_TRUE(problem.ok());
@@ -165,10 +168,15 @@ TEST(Gemm, BatchInvariantRowsHaveTheSameBitsWhateverMPlaceAndUnits) {
   for (const DType dtype : {DType::kF32, DType::kBf16, DType::kF16, DType::kI8}) {
     for (const bool packed : {false, true}) {
       constexpr int64_t kM = 70, kN = 50, kK = 333;
-      std::vector<uint8_t> a(kM * kK * 4), b(kN * kK * 4), memory(static_cast<size_t>(*gemm_packed_bytes(dtype, kN, kK)) + 64);
-      for (int64_t i = 0; i < kM * kK; ++i) store_element(dtype, a.data(), i, dtype == DType::kI8 ? double((i * 37) % 255 - 127) : std::sin(double(i % kK) * 1.7 + 1));
+      std::vector<uint8_t> a(kM * kK * 4), b(kN * kK * 4),
+          memory(static_cast<size_t>(*gemm_packed_bytes(dtype, kN, kK)) + 64);
+      for (int64_t i = 0; i < kM * kK; ++i)
+        store_element(dtype, a.data(), i,
+                      dtype == DType::kI8 ? double((i * 37) % 255 - 127) : std::sin(double(i % kK) * 1.7 + 1));
       // Every row of A is the same row.
-      for (int64_t i = 0; i < kN * kK; ++i) store_element(dtype, b.data(), i, dtype == DType::kI8 ? double((i * 91) % 255 - 127) : std::cos(double(i) * 0.3));
+      for (int64_t i = 0; i < kN * kK; ++i)
+        store_element(dtype, b.data(), i,
+                      dtype == DType::kI8 ? double((i * 91) % 255 - 127) : std::cos(double(i) * 0.3));
       const int64_t size = dtype_bits(dtype) / 8;
       for (int64_t m = 1; m < kM; ++m) std::memcpy(a.data() + m * kK * size, a.data(), static_cast<size_t>(kK * size));
       void* out = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
@@ -211,13 +219,15 @@ TEST(Gemm, PackedWeightsUnpackToTheSameBytesAndDamagedOnesAreRefused) {
         std::vector<uint8_t> memory(static_cast<size_t>(bytes) + 64);
         void* out = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
         auto view = [&](void* data) {
-          return k_contiguous ? TensorView::contiguous(data, dtype, {n, k}).transposed() : TensorView::contiguous(data, dtype, {k, n});
+          return k_contiguous ? TensorView::contiguous(data, dtype, {n, k}).transposed()
+                              : TensorView::contiguous(data, dtype, {k, n});
         };
         ASSERT_TRUE(gemm_pack_weights(context(), view(b.data()), out, bytes).ok());
         Result<TensorView> packed = gemm_packed_view(out, bytes);
         ASSERT_TRUE(packed.ok()) << packed.status().to_string();
         ASSERT_TRUE(gemm_unpack_weights(*packed, view(back.data())).ok());
-        EXPECT_EQ(std::memcmp(b.data(), back.data(), static_cast<size_t>(n * k) * size), 0) << dtype_name(dtype) << " " << k << "x" << n;
+        EXPECT_EQ(std::memcmp(b.data(), back.data(), static_cast<size_t>(n * k) * size), 0)
+            << dtype_name(dtype) << " " << k << "x" << n;
         EXPECT_FALSE(gemm_packed_view(out, bytes - 1).ok());
         static_cast<uint8_t*>(out)[4] ^= 1;  // version
         EXPECT_EQ(gemm_packed_view(out, bytes).status().code(), StatusCode::kCorrupt);
@@ -243,7 +253,8 @@ TEST(Gemm, UnalignedPointersWork) {
     call.d.data = e.data() + shift;
     ASSERT_TRUE(gemm_reference(call).ok());
     for (int64_t i = 0; i < 7 * 21; ++i) {
-      EXPECT_NEAR(load_element(DType::kBf16, d.data() + shift, i), load_element(DType::kBf16, e.data() + shift, i), 0.05);
+      EXPECT_NEAR(load_element(DType::kBf16, d.data() + shift, i), load_element(DType::kBf16, e.data() + shift, i),
+                  0.05);
     }
   }
 }
@@ -260,7 +271,8 @@ TEST(Gemm, AForcedRecipeRunsAndAnIllegalOneIsRefused) {
   ASSERT_TRUE(query.ok());
   EXPECT_EQ(query->source, "forced");
   for (const char* recipe : {"nonsense", "gemm/nobody/x86-64/any/run_time=1", "gemm/gemm_generic/x86-64/any/run_time=2",
-                             "gemm/gemm_cpu/sm_90a/dtype=f32/dtype=f32:mma=fma_avx2:tile_m=6:tile_n=16:prefetch=0@block_m=1:block_n=1:block_k=1"}) {
+                             "gemm/gemm_cpu/sm_90a/dtype=f32/"
+                             "dtype=f32:mma=fma_avx2:tile_m=6:tile_n=16:prefetch=0@block_m=1:block_n=1:block_k=1"}) {
     call.options.recipe = recipe;
     EXPECT_FALSE(gemm(context(), call).ok()) << recipe;
   }
@@ -324,7 +336,8 @@ TEST(Gemm, ManyThreadsCallAtOnceAndAgree) {
 
 TEST(Gemm, AnInstanceCompiledNowMatchesTheReferenceAndIsThereNextTime) {
   if (!host_compiler().available().ok()) GTEST_SKIP() << host_compiler().available().to_string();
-  const std::filesystem::path root = std::filesystem::temp_directory_path() / fmt::format("tilewright_jit_{}", getpid());
+  const std::filesystem::path root =
+      std::filesystem::temp_directory_path() / fmt::format("tilewright_jit_{}", getpid());
   const Operator& op = gemm_operator();
   const auto problem = *op.parse_problem("m=21:n=100:k=130:a=f32:packed=1:bias=f32:act=gelu");
   for (const uint64_t compiles : {1, 0}) {
@@ -375,7 +388,8 @@ TEST(Gemm, OffsetsBeyondTwoToThe31ElementsAndBytesAreRight) {
     constexpr int64_t kN = 3, kK = 5;
     Sparse a(static_cast<size_t>((m - 1) * kFar + kK) * 2), b(static_cast<size_t>((kN - 1) * kFar + kK) * 2),
         d(static_cast<size_t>((m - 1) * kFar + kN) * 4);
-    if (a.data == nullptr || b.data == nullptr || d.data == nullptr) GTEST_SKIP() << "no address space for sparse buffers";
+    if (a.data == nullptr || b.data == nullptr || d.data == nullptr)
+      GTEST_SKIP() << "no address space for sparse buffers";
     for (int64_t i = 0; i < m; ++i) {
       for (int64_t j = 0; j < kK; ++j) store_element(DType::kBf16, a.data, i * kFar + j, double(i + j));
     }

@@ -87,10 +87,10 @@ TEST(Fields, ParseRefusesWhatPrintWouldNotSayAndNamesTheField) {
 }
 
 TEST(Fields, CppInitializerBuildsTheSameStruct) {
-  EXPECT_EQ(
-      cpp_initializer(GemvCpuConfig{DType::kI8, CpuMma::kDotI8, true, 4, 2, 0}),
-      "{.dtype=decltype(tilewright::GemvCpuConfig::dtype)(8 /* i8 */), .mma=decltype(tilewright::GemvCpuConfig::mma)(4 /* dot_i8_vnni */), "
-      ".packed=true, .rows=4, .panels=2, .prefetch=0}");
+  EXPECT_EQ(cpp_initializer(GemvCpuConfig{DType::kI8, CpuMma::kDotI8, true, 4, 2, 0}),
+            "{.dtype=decltype(tilewright::GemvCpuConfig::dtype)(8 /* i8 */), "
+            ".mma=decltype(tilewright::GemvCpuConfig::mma)(4 /* dot_i8_vnni */), "
+            ".packed=true, .rows=4, .panels=2, .prefetch=0}");
   // The text above, compiled.
   constexpr GemvCpuConfig kConfig{.dtype = decltype(tilewright::GemvCpuConfig::dtype)(8 /* i8 */),
                                   .mma = decltype(tilewright::GemvCpuConfig::mma)(4 /* dot_i8_vnni */),

@@ -139,7 +139,8 @@ TEST(GemmProblem, TextRoundTripsForRandomProblems) {
   const DType inputs[] = {DType::kF32, DType::kF16, DType::kBf16, DType::kI8};
   const DType outputs[] = {DType::kF32, DType::kF16, DType::kBf16};
   for (int i = 0; i < 2000; ++i) {
-    std::string text = "m=" + std::to_string(pick(0, 40)) + ":n=" + std::to_string(2 * pick(0, 40)) + ":k=" + std::to_string(pick(0, 40));
+    std::string text = "m=" + std::to_string(pick(0, 40)) + ":n=" + std::to_string(2 * pick(0, 40)) +
+                       ":k=" + std::to_string(pick(0, 40));
     if (pick(0, 3) == 0) text += ":batch=" + std::to_string(pick(0, 4));
     text += std::string(":a=") + dtype_name(inputs[pick(0, 3)]) + ":d=" + dtype_name(outputs[pick(0, 2)]);
     text += std::string(":layout=") + (pick(0, 1) ? 'r' : 'c') + (pick(0, 1) ? 'r' : 'c') + (pick(0, 1) ? 'r' : 'c');
@@ -161,12 +162,27 @@ TEST(GemmProblem, TextRoundTripsForRandomProblems) {
 }
 
 TEST(GemmProblem, MalformedTextIsRefusedWithTheItem) {
-  for (const char* text :
-       {"", "m=1", "m=1:n=2", "m=1:n=2:k=x", "m=-1:n=2:k=3", "m=1:n=2:k=3:a=f64", "m=1:n=2:k=3:layout=rc", "m=1:n=2:k=3:layout=abc",
-        "m=1:n=2:k=3:color=red", "m=1:n=2:k=3:m=4", "m=1:n=2:k=3:sa=1.2", "m=1:n=2:k=3:steps=add", "m=1:n=2:k=3:steps=act.swish",
-        "m=1:n=2:k=3:bias=i8", "m=1:n=3:k=3:gate=separated", "m=99999999999999999999:n=2:k=3", "m=281474976710656:n=281474976710656:k=1",
-        "m=4:n=4:k=4:sd=0.1.1", "m=1:n=2:k=3:scale_a=bf16", "m=1:n=2:k=3:packed=2",
-        "m=1:n=2:k=3:steps=act.relu+act.relu+act.relu+act.relu+act.relu+act.relu+act.relu"}) {
+  for (const char* text : {"",
+                           "m=1",
+                           "m=1:n=2",
+                           "m=1:n=2:k=x",
+                           "m=-1:n=2:k=3",
+                           "m=1:n=2:k=3:a=f64",
+                           "m=1:n=2:k=3:layout=rc",
+                           "m=1:n=2:k=3:layout=abc",
+                           "m=1:n=2:k=3:color=red",
+                           "m=1:n=2:k=3:m=4",
+                           "m=1:n=2:k=3:sa=1.2",
+                           "m=1:n=2:k=3:steps=add",
+                           "m=1:n=2:k=3:steps=act.swish",
+                           "m=1:n=2:k=3:bias=i8",
+                           "m=1:n=3:k=3:gate=separated",
+                           "m=99999999999999999999:n=2:k=3",
+                           "m=281474976710656:n=281474976710656:k=1",
+                           "m=4:n=4:k=4:sd=0.1.1",
+                           "m=1:n=2:k=3:scale_a=bf16",
+                           "m=1:n=2:k=3:packed=2",
+                           "m=1:n=2:k=3:steps=act.relu+act.relu+act.relu+act.relu+act.relu+act.relu+act.relu"}) {
     Result<GemmProblem> p = parse_gemm_problem(text);
     EXPECT_FALSE(p.ok()) << text;
     EXPECT_FALSE(p.status().message().empty()) << text;

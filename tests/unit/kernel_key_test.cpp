@@ -34,8 +34,8 @@ TEST(KernelKey, EveryConfigFieldChangesTheText) {
 }
 
 TEST(KernelKey, MalformedTextIsRefusedWithTheReason) {
-  for (const char* text : {"", "gemm", "gemm/f/t/s", "gemm/f/t/s/c/extra", "gemm//t/s/c", "gemm/f/t/s/c d", "gemm/f/t/s/c,d",
-                           "gemm/f/t/s/\"c\"", "gemm/f/t/s/c\n"}) {
+  for (const char* text : {"", "gemm", "gemm/f/t/s", "gemm/f/t/s/c/extra", "gemm//t/s/c", "gemm/f/t/s/c d",
+                           "gemm/f/t/s/c,d", "gemm/f/t/s/\"c\"", "gemm/f/t/s/c\n"}) {
     Result<KernelKey> key = parse_key(text);
     EXPECT_FALSE(key.ok()) << text;
     EXPECT_FALSE(key.status().message().empty()) << text;
@@ -44,9 +44,12 @@ TEST(KernelKey, MalformedTextIsRefusedWithTheReason) {
 
 TEST(KernelKey, ConfigTextWithMissingUnknownOrExtraFieldsIsRefused) {
   GemmCpuConfig config{};
-  for (const char* text : {"", "dtype=bf16", "dtype=bf16:mma=amx_bf16:tile_m=32:tile_n=32", "dtype=bf16:mma=nonsense:tile_m=1:tile_n=16:prefetch=0",
-                           "dtype=bf16:mma=amx_bf16:tile_m=x:tile_n=32:prefetch=0", "dtype=bf16:mma=amx_bf16:tile_m=99999999999:tile_n=32:prefetch=0",
-                           "dtype=bf16:mma=amx_bf16:tile_m=32:tile_n=32:prefetch=0:more=1", "mma=amx_bf16:dtype=bf16:tile_m=32:tile_n=32:prefetch=0"}) {
+  for (const char* text : {"", "dtype=bf16", "dtype=bf16:mma=amx_bf16:tile_m=32:tile_n=32",
+                           "dtype=bf16:mma=nonsense:tile_m=1:tile_n=16:prefetch=0",
+                           "dtype=bf16:mma=amx_bf16:tile_m=x:tile_n=32:prefetch=0",
+                           "dtype=bf16:mma=amx_bf16:tile_m=99999999999:tile_n=32:prefetch=0",
+                           "dtype=bf16:mma=amx_bf16:tile_m=32:tile_n=32:prefetch=0:more=1",
+                           "mma=amx_bf16:dtype=bf16:tile_m=32:tile_n=32:prefetch=0"}) {
     EXPECT_FALSE(parse_fields(text, config).ok()) << text;
   }
 }

@@ -6,7 +6,8 @@
 namespace tilewright {
 namespace {
 
-RegistryEntry entry(const char* config, Priority priority = Priority::kNormal, Verification verification = Verification::kNone) {
+RegistryEntry entry(const char* config, Priority priority = Priority::kNormal,
+                    Verification verification = Verification::kNone) {
   return {.key = make_key("op", "family", "x86-64", "s", config), .priority = priority, .verification = verification};
 }
 std::string text(const char* config) { return entry(config).key.text; }
@@ -90,10 +91,12 @@ TEST(Registry, JsonRoundTripKeepsPrioritiesAndVerification) {
 
 TEST(Registry, MalformedJsonChangesNothing) {
   Registry registry;
-  for (const char* json : {"", "{", "[]", "{\"tilewright_registry\": 2, \"entries\": []}", "{\"tilewright_registry\": 1}",
-                           "{\"tilewright_registry\": 1, \"entries\": [1]}",
-                           "{\"tilewright_registry\": 1, \"entries\": [{\"key\": \"o/f/t/s/c\", \"priority\": \"high\", \"verification\": \"none\"}, {\"key\": \"bad\"}]}",
-                           "{\"tilewright_registry\": 1, \"entries\": [{\"key\": \"o/f/t/s/c\", \"priority\": \"urgent\", \"verification\": \"none\"}]}"}) {
+  for (const char* json : {"", "{", "[]", "{\"tilewright_registry\": 2, \"entries\": []}",
+                           "{\"tilewright_registry\": 1}", "{\"tilewright_registry\": 1, \"entries\": [1]}",
+                           "{\"tilewright_registry\": 1, \"entries\": [{\"key\": \"o/f/t/s/c\", \"priority\": "
+                           "\"high\", \"verification\": \"none\"}, {\"key\": \"bad\"}]}",
+                           "{\"tilewright_registry\": 1, \"entries\": [{\"key\": \"o/f/t/s/c\", \"priority\": "
+                           "\"urgent\", \"verification\": \"none\"}]}"}) {
     const Status status = registry.from_json(json);
     EXPECT_FALSE(status.ok()) << json;
     EXPECT_EQ(registry.size(), 0u) << json;

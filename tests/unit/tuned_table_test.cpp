@@ -43,7 +43,8 @@ TEST(TunedTable, ExactRowIsFoundAndAnyOtherKeyPartMisses) {
 TEST(TunedTable, BucketServesOtherSizesAndAnyEpilogue) {
   TunedTable table;
   table.add_layer({row()});
-  EXPECT_NE(table.find_bucket("gemm", "x86-64-v3", "zen3", 2, signature("d=f32:act=gelu", "m=9:n=64:k=32:batch=1")), nullptr);
+  EXPECT_NE(table.find_bucket("gemm", "x86-64-v3", "zen3", 2, signature("d=f32:act=gelu", "m=9:n=64:k=32:batch=1")),
+            nullptr);
   ProblemSignature other = signature();
   other.bucket = "m<=32:n=64:k=32:batch=1";
   EXPECT_EQ(table.find_bucket("gemm", "x86-64-v3", "zen3", 2, other), nullptr);
@@ -52,7 +53,8 @@ TEST(TunedTable, BucketServesOtherSizesAndAnyEpilogue) {
 TEST(TunedTable, LaterLayersWinAndInsideAFileTheLaterRow) {
   TunedTable table;
   std::vector<std::string> problems;
-  table.add_layer(parse_tuned_csv(csv({row("m=16:n=64:k=32:batch=1", "first"), row("m=16:n=64:k=32:batch=1", "second")}), "file", problems));
+  table.add_layer(parse_tuned_csv(
+      csv({row("m=16:n=64:k=32:batch=1", "first"), row("m=16:n=64:k=32:batch=1", "second")}), "file", problems));
   EXPECT_EQ(table.size(), 1u);
   EXPECT_EQ(table.find_exact("gemm", "x86-64-v3", "zen3", 2, signature())->recipe, "second");
   table.add_layer({row("m=16:n=64:k=32:batch=1", "third")});
@@ -68,8 +70,9 @@ TEST(TunedTable, CsvRoundTripIsExact) {
 
 TEST(TunedTable, ABadRowIsAMissThatNamesItsLineAndLeavesTheOthers) {
   std::string text = csv({row("m=1:n=64:k=32:batch=1"), row()});
-  for (const std::string& bad : std::vector<std::string>{"short,line", *print_tuned_row(row()) + ",more", "gemm,t,p,x,c,e,s,b,r,1,0,0,0,0,1,l,c,d,d",
-                                "gemm,t,p,1,c,e,s,b,r,0,0,0,0,0,1,l,c,d,d", ",,,,,,,,,,,,,,,,,,"}) {
+  for (const std::string& bad : std::vector<std::string>{
+           "short,line", *print_tuned_row(row()) + ",more", "gemm,t,p,x,c,e,s,b,r,1,0,0,0,0,1,l,c,d,d",
+           "gemm,t,p,1,c,e,s,b,r,0,0,0,0,0,1,l,c,d,d", ",,,,,,,,,,,,,,,,,,"}) {
     std::vector<std::string> problems;
     const std::vector<TunedRow> rows = parse_tuned_csv(text + bad + "\n", "file.csv", problems);
     EXPECT_EQ(rows.size(), 2u) << bad;
@@ -111,7 +114,8 @@ TEST(TunedTable, NamedFilesLayerOverEachOtherAndMissingOnesAreIgnored) {
   std::filesystem::create_directories(folder / "x86-64-v3");
   std::ofstream(folder / "x86-64-v3" / "gemm.csv") << csv({row("m=16:n=64:k=32:batch=1", "from_folder")});
   std::ofstream(folder / "late.csv") << csv({row("m=16:n=64:k=32:batch=1", "late")});
-  const TunedTable table = load_tuned_tables(false, {folder / "x86-64-v3", folder / "missing.csv", folder / "late.csv"});
+  const TunedTable table =
+      load_tuned_tables(false, {folder / "x86-64-v3", folder / "missing.csv", folder / "late.csv"});
   const TunedRow* found = table.find_exact("gemm", "x86-64-v3", "zen3", 2, signature());
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(found->recipe, "late");

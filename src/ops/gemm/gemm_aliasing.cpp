@@ -14,8 +14,8 @@ Status refuse(std::string message) { return Status(StatusCode::kInvalidArgument,
 
 Status check_gemm_self_overlap(const GemmProblem& p) {
   if (may_overlap_itself({{p.batch, p.stride_d_batch}, {p.m, p.stride_d_m}, {p.out_n(), p.stride_d_n}})) {
-    return refuse(fmt::format("argument 'd' overlaps itself: strides [{}, {}, {}] for sizes [{}, {}, {}]", p.stride_d_batch,
-                              p.stride_d_m, p.stride_d_n, p.batch, p.m, p.out_n()));
+    return refuse(fmt::format("argument 'd' overlaps itself: strides [{}, {}, {}] for sizes [{}, {}, {}]",
+                              p.stride_d_batch, p.stride_d_m, p.stride_d_n, p.batch, p.m, p.out_n()));
   }
   return {};
 }
@@ -28,7 +28,8 @@ Status check_gemm_addresses(const GemmProblem& p, const GemmBindings& b) {
   const void* d = b.pointers[kSlotD];
   const ByteRange rd =
       touched_bytes(p.d_dtype, {{p.batch, p.stride_d_batch}, {p.m, p.stride_d_m}, {p.out_n(), p.stride_d_n}});
-  const ByteRange ra = touched_bytes(p.a_dtype, {{p.batch, p.stride_a_batch}, {p.m, p.stride_a_m}, {p.k, p.stride_a_k}});
+  const ByteRange ra =
+      touched_bytes(p.a_dtype, {{p.batch, p.stride_a_batch}, {p.m, p.stride_a_m}, {p.k, p.stride_a_k}});
   if (p.k != 0 && ranges_overlap(d, rd, b.pointers[kSlotA], ra)) return refuse("argument 'd' overlaps 'a'");
   ByteRange rb = touched_bytes(p.b_dtype, {{p.batch, p.stride_b_batch}, {p.k, p.stride_b_k}, {p.n, p.stride_b_n}});
   if (p.b_packed) rb = {0, (p.batch - 1) * p.stride_b_batch + packed_batch_bytes(p.b_dtype, p.n, p.k)};
@@ -38,8 +39,8 @@ Status check_gemm_addresses(const GemmProblem& p, const GemmBindings& b) {
   auto check = [&](const char* name, const OperandProblem& o, const void* data, int64_t columns, bool may_be_d) {
     if (!o.present()) return Status();
     const bool same = may_be_d && data == d && o.dtype == p.d_dtype && columns == p.out_n() &&
-                      (o.stride_batch == p.stride_d_batch || p.batch == 1) && (o.stride_m == p.stride_d_m || p.m == 1) &&
-                      (o.stride_n == p.stride_d_n || columns == 1);
+                      (o.stride_batch == p.stride_d_batch || p.batch == 1) &&
+                      (o.stride_m == p.stride_d_m || p.m == 1) && (o.stride_n == p.stride_d_n || columns == 1);
     const ByteRange ro = touched_bytes(o.dtype, {{p.batch, o.stride_batch}, {p.m, o.stride_m}, {columns, o.stride_n}});
     if (!same && ranges_overlap(d, rd, data, ro)) {
       return refuse(fmt::format("argument 'd' overlaps '{}'{}", name,

@@ -14,11 +14,11 @@ namespace {
 constexpr double kClockGhz = 3.0;
 constexpr double kReadGbpsUnit = 12.0;
 constexpr double kReadGbpsAll = 200.0;
-constexpr double kCopyGbpsUnit = 6.0;      // packing: read, transpose, write
+constexpr double kCopyGbpsUnit = 6.0;  // packing: read, transpose, write
 constexpr double kL2GbpsUnit = 90.0;
 constexpr double kL3GbpsUnit = 15.0;
-constexpr double kLaunchSeconds = 3e-6;    // wake the units and join them
-constexpr double kScalarGflops = 1.0;      // the generic kernel
+constexpr double kLaunchSeconds = 3e-6;  // wake the units and join them
+constexpr double kScalarGflops = 1.0;    // the generic kernel
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
@@ -97,9 +97,11 @@ double gemm_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemmC
   const double n = static_cast<double>(p.n), k = static_cast<double>(p.k);
   const double units = static_cast<double>(blocks.units_batch * blocks.units_m * blocks.units_n);
   const double batch = std::ceil(static_cast<double>(p.batch) / static_cast<double>(blocks.units_batch));
-  const double element = dtype_bits(p.a_dtype) / 8.0, ratio = n / static_cast<double>(std::max<int64_t>(1, blocks.out_n));
+  const double element = dtype_bits(p.a_dtype) / 8.0,
+               ratio = n / static_cast<double>(std::max<int64_t>(1, blocks.out_n));
   const double unit_m = ceil_div(static_cast<double>(blocks.m_tiles), static_cast<double>(blocks.units_m)) * c.tile_m;
-  const double unit_n = ceil_div(static_cast<double>(blocks.n_tiles), static_cast<double>(blocks.units_n)) * c.tile_n * ratio;
+  const double unit_n =
+      ceil_div(static_cast<double>(blocks.n_tiles), static_cast<double>(blocks.units_n)) * c.tile_n * ratio;
 
   // Compute: the busiest unit's tiles, padded to their size.
   const double compute = 2 * batch * unit_m * unit_n * k / (peak_gflops(device, c.mma) * 1e9 * tile_efficiency(c));
@@ -122,10 +124,12 @@ double gemm_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemmC
 
   // Memory: B once a block of rows that finds it gone, A and D once; packing on top.
   const double b_bytes = unit_n * k * element * batch;
-  const double b_passes = b_bytes <= 0.5 * l2 || (!p.b_packed && blocks.b_resident) ? 1 : static_cast<double>(blocks.blocks_m);
+  const double b_passes =
+      b_bytes <= 0.5 * l2 || (!p.b_packed && blocks.b_resident) ? 1 : static_cast<double>(blocks.blocks_m);
   const double unit_gbps = read_gbps(static_cast<int>(units)) / units;
-  const double memory = (b_bytes * b_passes + unit_m * k * element * batch + unit_m * unit_n * dtype_bits(p.d_dtype) / 8.0 * batch) /
-                        (unit_gbps * 1e9);
+  const double memory =
+      (b_bytes * b_passes + unit_m * k * element * batch + unit_m * unit_n * dtype_bits(p.d_dtype) / 8.0 * batch) /
+      (unit_gbps * 1e9);
   const double pack = (unit_m * k * element * batch * (blocks.a_resident ? 1 : static_cast<double>(blocks.blocks_n)) +
                        (p.b_packed ? 0 : b_bytes * (blocks.b_resident ? 1 : static_cast<double>(blocks.blocks_m)))) /
                       (kCopyGbpsUnit * 1e9);

@@ -109,7 +109,8 @@ class GemmCpuFamily final : public KernelFamily {
         }
       }
     }
-    std::stable_sort(found.begin(), found.end(), [](const Candidate& x, const Candidate& y) { return x.cost < y.cost; });
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Candidate& x, const Candidate& y) { return x.cost < y.cost; });
     return found;
   }
 
@@ -156,10 +157,12 @@ class GemmCpuFamily final : public KernelFamily {
     if (Status s = parse_config(key, config); !s) return s;
     CompileRequest request;
     request.target = key.target;
-    request.name = fmt::format("gemm_cpu-{}-{}x{}", fields_detail::print_value(config.mma), config.tile_m, config.tile_n);
+    request.name =
+        fmt::format("gemm_cpu-{}-{}x{}", fields_detail::print_value(config.mma), config.tile_m, config.tile_n);
     request.entry = "tw_gemm_cpu_" + key.digest.hex();
-    request.source = cpu_instance_source("gemm/gemm_cpu.hpp", request.entry,
-                                         "gemm_cpu<tilewright::GemmCpuConfig" + cpp_initializer(config) + ">", "GemmArgs");
+    request.source =
+        cpu_instance_source("gemm/gemm_cpu.hpp", request.entry,
+                            "gemm_cpu<tilewright::GemmCpuConfig" + cpp_initializer(config) + ">", "GemmArgs");
     return request;
   }
 
@@ -174,7 +177,8 @@ class GemmCpuFamily final : public KernelFamily {
         }
         if (legal.empty()) continue;
         keys.push_back(key_of({dtype, mma, legal.front().m, legal.front().n, 0}, target));
-        if (mma == CpuMma::kAmxBf16 || mma == CpuMma::kAmxI8) keys.push_back(key_of({dtype, mma, legal[1].m, legal[1].n, 0}, target));
+        if (mma == CpuMma::kAmxBf16 || mma == CpuMma::kAmxI8)
+          keys.push_back(key_of({dtype, mma, legal[1].m, legal[1].n, 0}, target));
       }
     }
     return keys;
@@ -193,13 +197,16 @@ class GemmCpuFamily final : public KernelFamily {
 
   static Status parse_config(const KernelKey& key, GemmCpuConfig& config) {
     if (Status s = parse_fields(key.config(), config); !s) return refuse(fmt::format("{}: {}", key.text, s.message()));
-    if (key.signature() != fmt::format("dtype={}", dtype_name(config.dtype))) return refuse(key.text + ": signature and config name different dtypes");
+    if (key.signature() != fmt::format("dtype={}", dtype_name(config.dtype)))
+      return refuse(key.text + ": signature and config name different dtypes");
     if (!cpu_mma_takes(config.mma, config.dtype)) {
-      return refuse(fmt::format("{}: {} does not take {}", key.text, fields_detail::print_value(config.mma), dtype_name(config.dtype)));
+      return refuse(fmt::format("{}: {} does not take {}", key.text, fields_detail::print_value(config.mma),
+                                dtype_name(config.dtype)));
     }
     const ArchSpec* arch = find_arch(key.target);
     if (arch == nullptr || find_mma(*arch, fields_detail::print_value(config.mma)) == nullptr) {
-      return refuse(fmt::format("{}: target {} has no {}", key.text, key.target, fields_detail::print_value(config.mma)));
+      return refuse(
+          fmt::format("{}: target {} has no {}", key.text, key.target, fields_detail::print_value(config.mma)));
     }
     if (const char* reason = gemm_cpu_refusal(config)) return refuse(fmt::format("{}: {}", key.text, reason));
     return {};

@@ -27,7 +27,8 @@ class GemmGenericFamily final : public KernelFamily {
     // Its order of summation is not the one that batch_invariant promises, unless no other family serves the device.
     const auto& p = problem_cast<GemmProblem>(ref);
     if (p.batch_invariant && p.k != 0 && !cpu_mma_choices(device, p.a_dtype).empty()) {
-      return Status(StatusCode::kUnsupported, "gemm_generic: batch_invariant: this device's order of summation is gemm_cpu's");
+      return Status(StatusCode::kUnsupported,
+                    "gemm_generic: batch_invariant: this device's order of summation is gemm_cpu's");
     }
     return {};
   }
@@ -35,7 +36,8 @@ class GemmGenericFamily final : public KernelFamily {
     return {{{generic_key(), {}}, gemm_generic_cost(problem_cast<GemmProblem>(ref), device)}};
   }
   Status check(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
-    if (!(step.key == generic_key())) return Status(StatusCode::kNotFound, "gemm_generic: no such kernel: " + step.key.text);
+    if (!(step.key == generic_key()))
+      return Status(StatusCode::kNotFound, "gemm_generic: no such kernel: " + step.key.text);
     return supports(ref, device);
   }
   double cost(ProblemRef ref, const DeviceSpec& device, const RecipeStep&) const override {

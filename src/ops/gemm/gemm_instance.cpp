@@ -58,7 +58,8 @@ class GemmInstance final : public ProblemInstance {
   void fill(uint64_t seed, InputData data) override {
     fill_random(p_.a_dtype, a_.begin(), a_.bytes() * 8 / dtype_bits(p_.a_dtype), data, seed * 16 + 1);
     fill_b(seed * 16 + 2, data);
-    for (size_t i = 1; i < b_.size(); ++i) std::memcpy(b_[i].begin(), b_[0].begin(), static_cast<size_t>(b_[0].bytes()));
+    for (size_t i = 1; i < b_.size(); ++i)
+      std::memcpy(b_[i].begin(), b_[0].begin(), static_cast<size_t>(b_[0].bytes()));
     const OperandProblem* operands[] = {&p_.scale_a, &p_.scale_b, &p_.c, &p_.bias};
     for (size_t i = 0; i < operands_.size(); ++i) {
       if (!operands_[i].allocated()) continue;
@@ -69,7 +70,8 @@ class GemmInstance final : public ProblemInstance {
     scalars_.fill(0);
     scalars_[kScalarAlpha] = p_.has_alpha ? 0.75f : 1.0f;
     scalars_[kScalarBeta] = p_.c.present() ? -1.25f : 0.0f;
-    for (int i = kScalarLow; i < kGemmScalarSlots; i += 2) scalars_[static_cast<size_t>(i)] = -0.5f, scalars_[static_cast<size_t>(i + 1)] = 0.75f;
+    for (int i = kScalarLow; i < kGemmScalarSlots; i += 2)
+      scalars_[static_cast<size_t>(i)] = -0.5f, scalars_[static_cast<size_t>(i + 1)] = 0.75f;
     sums_.clear();
     for (const GuardedBuffer* buffer : inputs()) sums_.push_back(buffer->checksum());
   }
@@ -138,7 +140,8 @@ void GemmInstance::fill_b(uint64_t seed, InputData data) {
     auto* sums = reinterpret_cast<int32_t*>(base + panels * packed_panel_bytes(p_.b_dtype, p_.k));
     for (int64_t n = 0; n < panels * kPanelColumns; ++n) {
       int32_t sum = 0;
-      for (int64_t k = 0; k < lines * kp; ++k) sum += static_cast<int8_t>(*element(n / kPanelColumns, k, n % kPanelColumns));
+      for (int64_t k = 0; k < lines * kp; ++k)
+        sum += static_cast<int8_t>(*element(n / kPanelColumns, k, n % kPanelColumns));
       sums[n] = sum;
     }
   }
@@ -198,7 +201,8 @@ bool GemmInstance::check_written(VerifyReport& report) {
 void GemmInstance::compare(VerifyReport& report) {
   // Rows x columns whose reference stays within the budget: all of them, or tails plus a sample.
   const double sources = p_.gate == GateMode::kNone ? 1 : 2;
-  const double budget = static_cast<double>(options_.compare_limit) / (std::max<double>(1, static_cast<double>(p_.k)) * sources);
+  const double budget =
+      static_cast<double>(options_.compare_limit) / (std::max<double>(1, static_cast<double>(p_.k)) * sources);
   int64_t rows_limit = p_.m, columns_limit = p_.out_n(), batches_limit = p_.batch;
   if (static_cast<double>(p_.m) * static_cast<double>(p_.out_n()) * static_cast<double>(p_.batch) > budget) {
     batches_limit = std::min<int64_t>(p_.batch, 3);
@@ -211,15 +215,16 @@ void GemmInstance::compare(VerifyReport& report) {
   std::copy(call.pointers.begin(), call.pointers.end(), bindings.pointers.begin());
   std::copy(call.scalars.begin(), call.scalars.end(), bindings.scalars.begin());
 
-  const std::vector<int64_t> columns = sample_indices(p_.out_n(), columns_limit, 11), rows = sample_indices(p_.m, rows_limit, 7);
+  const std::vector<int64_t> columns = sample_indices(p_.out_n(), columns_limit, 11),
+                             rows = sample_indices(p_.m, rows_limit, 7);
   Comparison comparison(p_.d_dtype, report);
   std::vector<ReferenceElement> block;
   for (int64_t batch : sample_indices(p_.batch, batches_limit, 3)) {
     gemm_reference_block(p_, bindings, batch, rows, columns, block);
     for (size_t i = 0; i < block.size(); ++i) {
       const int64_t row = rows[i / columns.size()], column = columns[i % columns.size()];
-      const double got = load_element(
-          p_.d_dtype, d_.data(), batch * p_.stride_d_batch + row * p_.stride_d_m + column * p_.stride_d_n);
+      const double got =
+          load_element(p_.d_dtype, d_.data(), batch * p_.stride_d_batch + row * p_.stride_d_m + column * p_.stride_d_n);
       comparison.add(got, block[i], {batch, row, column});
     }
   }

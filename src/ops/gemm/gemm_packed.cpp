@@ -77,8 +77,8 @@ Status gemm_pack_weights(Context& context, const TensorView& b, void* out, int64
   args.packed = static_cast<char*>(out) + sizeof(header);
   args.packed_batch_bytes = header.batch_bytes;
   ContextImpl& impl = context.impl();
-  Result<std::shared_ptr<const LoadedKernel>> kernel = impl.dispatcher().load(
-      gemm_pack_family(), gemm_pack_key(impl.device().spec()), /*allow_compile=*/true);
+  Result<std::shared_ptr<const LoadedKernel>> kernel =
+      impl.dispatcher().load(gemm_pack_family(), gemm_pack_key(impl.device().spec()), /*allow_compile=*/true);
   if (!kernel) return kernel.status();
   return impl.device().launch(**kernel, std::as_bytes(std::span(&args, 1)),
                               {static_cast<uint32_t>(impl.device().spec().units)}, {});
@@ -90,19 +90,21 @@ Result<TensorView> gemm_packed_view(void* data, int64_t bytes) {
     return refuse(fmt::format("gemm_packed_view: {} bytes hold no packed weight", bytes));
   }
   std::memcpy(&header, data, sizeof(header));
-  auto corrupt = [](std::string message) { return Status(StatusCode::kCorrupt, "gemm_packed_view: " + std::move(message)); };
+  auto corrupt = [](std::string message) {
+    return Status(StatusCode::kCorrupt, "gemm_packed_view: " + std::move(message));
+  };
   if (header.magic != kPackedMagic) return corrupt("not a packed weight (magic differs)");
   if (header.version != kPackedVersion) {
-    return corrupt(fmt::format("packed with layout version {}, this library reads {}; pack the weight again", header.version,
-                               kPackedVersion));
+    return corrupt(fmt::format("packed with layout version {}, this library reads {}; pack the weight again",
+                               header.version, kPackedVersion));
   }
   if (Status s = check_packable(header.dtype, header.n, header.k, header.batch, "gemm_packed_view"); !s) return s;
   if (header.kp != packed_kp(header.dtype) ||
       header.batch_bytes != packed_batch_bytes(header.dtype, header.n, header.k) ||
       header.total_bytes != static_cast<int64_t>(sizeof(header)) + header.batch * header.batch_bytes ||
       header.total_bytes > bytes) {
-    return corrupt(fmt::format("header and size disagree: {} bytes for {} x {} x {} of {}", bytes, header.batch, header.k,
-                               header.n, dtype_name(header.dtype)));
+    return corrupt(fmt::format("header and size disagree: {} bytes for {} x {} x {} of {}", bytes, header.batch,
+                               header.k, header.n, dtype_name(header.dtype)));
   }
   TensorView view;
   view.data = static_cast<char*>(data) + sizeof(header);

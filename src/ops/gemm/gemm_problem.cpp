@@ -181,8 +181,8 @@ Status make_gemm_problem(const GemmCall& call, bool check_addresses, GemmProblem
       p.steps[i].activation = step.activation;
     } else if (step.kind == StepKind::kAdd || step.kind == StepKind::kMultiply) {
       if (!step.tensor.defined()) return refuse("argument '{}' has no tensor", name);
-      if (Status s = make_operand(name.c_str(), step.tensor, p.batch, p.m, p.out_n(), check_addresses, d,
-                                  p.steps[i].operand);
+      if (Status s =
+              make_operand(name.c_str(), step.tensor, p.batch, p.m, p.out_n(), check_addresses, d, p.steps[i].operand);
           !s)
         return s;
     } else {
@@ -212,7 +212,8 @@ Status make_gemm_problem(const GemmCall& call, bool check_addresses, GemmProblem
 Status check_gemm_extents(const GemmProblem& p) {
   for (auto [rows, columns] : {std::pair{p.m, p.k}, {p.k, p.n}, {p.m, p.n}}) {
     const __int128 count = static_cast<__int128>(rows) * columns * std::max<int64_t>(p.batch, 1);
-    if (count > kMaxReach) return refuse("sizes M = {}, N = {}, K = {}, batch = {} are too large", p.m, p.n, p.k, p.batch);
+    if (count > kMaxReach)
+      return refuse("sizes M = {}, N = {}, K = {}, batch = {} are too large", p.m, p.n, p.k, p.batch);
   }
   return {};
 }
@@ -221,16 +222,16 @@ Status validate_gemm_problem(const GemmProblem& p) {
   if (Status s = check_dtypes(p.a_dtype, p.b_dtype, p.d_dtype); !s) return s;
   if (p.gate != GateMode::kNone && p.n % 2 != 0) return refuse("argument 'gate' needs an even N, got N = {}", p.n);
   if (Status s = check_gemm_extents(p); !s) return s;
-  const bool fits =
-      reach_fits({{p.batch, p.stride_a_batch}, {p.m, p.stride_a_m}, {p.k, p.stride_a_k}}) &&
-      reach_fits({{p.batch, p.stride_b_batch}, {p.k, p.stride_b_k}, {p.n, p.stride_b_n}}) &&
-      reach_fits({{p.batch, p.stride_d_batch}, {p.m, p.stride_d_m}, {p.out_n(), p.stride_d_n}});
+  const bool fits = reach_fits({{p.batch, p.stride_a_batch}, {p.m, p.stride_a_m}, {p.k, p.stride_a_k}}) &&
+                    reach_fits({{p.batch, p.stride_b_batch}, {p.k, p.stride_b_k}, {p.n, p.stride_b_n}}) &&
+                    reach_fits({{p.batch, p.stride_d_batch}, {p.m, p.stride_d_m}, {p.out_n(), p.stride_d_n}});
   if (!fits) return refuse("strides of 'a', 'b' or 'd' reach beyond 2^56 elements");
   auto operand_fits = [&p](const OperandProblem& o) {
     return reach_fits({{p.batch, o.stride_batch}, {p.m, o.stride_m}, {p.n, o.stride_n}});
   };
   bool operands_fit = true;
-  for (const OperandProblem* o : {&p.scale_a, &p.scale_b, &p.c, &p.bias}) operands_fit = operands_fit && operand_fits(*o);
+  for (const OperandProblem* o : {&p.scale_a, &p.scale_b, &p.c, &p.bias})
+    operands_fit = operands_fit && operand_fits(*o);
   for (const StepProblem& step : p.steps) operands_fit = operands_fit && operand_fits(step.operand);
   if (!operands_fit) return refuse("strides of an epilogue operand reach beyond 2^56 elements");
   if (p.scale_a.stride_n != 0) return refuse("argument 'scale_a' varies along N, allowed: a scalar or [M, 1]");
@@ -292,7 +293,8 @@ ProblemSignature gemm_signature(const GemmProblem& p) {
        {std::pair{"scale_a", &p.scale_a}, {"scale_b", &p.scale_b}, {"c", &p.c}, {"bias", &p.bias}}) {
     if (operand->present()) s.epilogue += fmt::format(":{}={}", name, operand_text(*operand));
   }
-  if (p.activation != Activation::kNone) s.epilogue += fmt::format(":act={}", kActivationNames[static_cast<int>(p.activation)]);
+  if (p.activation != Activation::kNone)
+    s.epilogue += fmt::format(":act={}", kActivationNames[static_cast<int>(p.activation)]);
   if (p.gate != GateMode::kNone) s.epilogue += fmt::format(":gate={}", kGateModeNames[static_cast<int>(p.gate)]);
   for (int i = 0; i < p.step_count; ++i) {
     const StepProblem& step = p.steps[i];

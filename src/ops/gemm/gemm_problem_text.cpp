@@ -113,7 +113,8 @@ Status parse_steps(std::string_view text, GemmProblem& p) {
     StepProblem& step = p.steps[p.step_count++];
     std::vector<std::string_view> parts = split(item, '.');
     if (Status s = parse_name(parts[0], step.kind); !s) return s;
-    if (step.kind == StepKind::kNone || parts.size() < 2) return refuse("a step is act.NAME, add.OPERAND or mul.OPERAND");
+    if (step.kind == StepKind::kNone || parts.size() < 2)
+      return refuse("a step is act.NAME, add.OPERAND or mul.OPERAND");
     if (step.kind == StepKind::kActivation) {
       if (parts.size() != 2) return refuse("a step is act.NAME, add.OPERAND or mul.OPERAND");
       if (Status s = parse_name(parts[1], step.activation); !s) return s;
@@ -134,7 +135,8 @@ Status parse_sizes(const Items& items, GemmProblem& p) {
       return refuse(fmt::format("'{}' is missing", name));
     }
     if (Status s = parse_number(it->second, *field); !s) return s;
-    if (*field < 0 || *field > (int64_t{1} << 48)) return refuse(fmt::format("'{}' = {} is out of range", name, *field));
+    if (*field < 0 || *field > (int64_t{1} << 48))
+      return refuse(fmt::format("'{}' = {} is out of range", name, *field));
   }
   return {};
 }
@@ -182,9 +184,9 @@ Status parse_epilogue(const Items& items, GemmProblem& p) {
     OperandDefault kind;
     OperandProblem* operand;
   };
-  for (const Target& t : {Target{"scale_a", OperandDefault::kScaleA, &p.scale_a},
-                          Target{"scale_b", OperandDefault::kScaleB, &p.scale_b},
-                          Target{"c", OperandDefault::kFull, &p.c}, Target{"bias", OperandDefault::kBias, &p.bias}}) {
+  for (const Target& t :
+       {Target{"scale_a", OperandDefault::kScaleA, &p.scale_a}, Target{"scale_b", OperandDefault::kScaleB, &p.scale_b},
+        Target{"c", OperandDefault::kFull, &p.c}, Target{"bias", OperandDefault::kBias, &p.bias}}) {
     if (!items.count(t.name)) continue;
     const std::vector<std::string_view> parts = split(items.at(t.name), '.');
     if (Status s = parse_operand(p, t.kind, parts, *t.operand); !s) return s;
@@ -195,8 +197,9 @@ Status parse_epilogue(const Items& items, GemmProblem& p) {
   if (items.count("steps")) {
     if (Status s = parse_steps(items.at("steps"), p); !s) return s;
   }
-  for (auto [name, field] :
-       {std::pair{"alpha", &p.has_alpha}, {"deterministic", &p.deterministic}, {"batch_invariant", &p.batch_invariant}}) {
+  for (auto [name, field] : {std::pair{"alpha", &p.has_alpha},
+                             {"deterministic", &p.deterministic},
+                             {"batch_invariant", &p.batch_invariant}}) {
     if (!items.count(name)) continue;
     bool value = false;
     if (Status s = fields_detail::parse_value(items.at(name), value); !s) return s;
@@ -205,9 +208,9 @@ Status parse_epilogue(const Items& items, GemmProblem& p) {
   return {};
 }
 
-constexpr std::string_view kKnownNames[] = {"m",       "n",       "k",    "batch", "a",   "b",     "d",     "layout",
-                                            "packed",  "gate",    "sa",   "sb",    "sd",  "act",   "steps", "alpha",
-                                            "scale_a", "scale_b", "bias", "c",     "deterministic", "batch_invariant"};
+constexpr std::string_view kKnownNames[] = {
+    "m",  "n",  "k",   "batch", "a",     "b",       "d",       "layout", "packed", "gate",          "sa",
+    "sb", "sd", "act", "steps", "alpha", "scale_a", "scale_b", "bias",   "c",      "deterministic", "batch_invariant"};
 
 }  // namespace
 
@@ -265,7 +268,8 @@ Result<GemmProblem> parse_gemm_problem(std::string_view text) {
   for (std::string_view item : split(text, ':')) {
     const size_t equal = item.find('=');
     const std::string_view name = item.substr(0, equal);
-    if (equal == std::string_view::npos || std::find(std::begin(kKnownNames), std::end(kKnownNames), name) == std::end(kKnownNames)) {
+    if (equal == std::string_view::npos ||
+        std::find(std::begin(kKnownNames), std::end(kKnownNames), name) == std::end(kKnownNames)) {
       return refuse(fmt::format("unknown item '{}', allowed: {}", item, fmt::join(kKnownNames, ", ")));
     }
     if (!items.emplace(name, item.substr(equal + 1)).second) return refuse(fmt::format("'{}' stands twice", name));
@@ -283,7 +287,8 @@ Result<GemmProblem> parse_gemm_problem(std::string_view text) {
   }
   const std::string_view layout = items.count("layout") ? items.at("layout") : "rcr";
   if (layout.size() != 3 || layout.find_first_not_of("rc") != std::string_view::npos) {
-    return refuse(fmt::format("layout '{}', allowed: three letters r or c for A, B, D (rcr, rrr, crr, ccr ...)", layout));
+    return refuse(
+        fmt::format("layout '{}', allowed: three letters r or c for A, B, D (rcr, rrr, crr, ccr ...)", layout));
   }
   // Sizes are bounded so that contiguous strides cannot overflow.
   if (Status s = check_gemm_extents(p); !s) return s;

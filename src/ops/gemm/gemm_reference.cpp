@@ -42,7 +42,8 @@ struct Operand {
   const OperandProblem* problem;
   const void* data;
   double at(int64_t b, int64_t m, int64_t n) const {
-    return load_element(problem->dtype, data, b * problem->stride_batch + m * problem->stride_m + n * problem->stride_n);
+    return load_element(problem->dtype, data,
+                        b * problem->stride_batch + m * problem->stride_m + n * problem->stride_n);
   }
 };
 
@@ -80,8 +81,8 @@ double gemm_load_b(const GemmProblem& p, const void* b, int64_t batch, int64_t k
     return load_element(p.b_dtype, b, batch * p.stride_b_batch + k * p.stride_b_k + n * p.stride_b_n);
   }
   const int kp = packed_kp(p.b_dtype);
-  const char* panel = static_cast<const char*>(b) + batch * p.stride_b_batch +
-                      n / kPanelColumns * packed_panel_bytes(p.b_dtype, p.k);
+  const char* panel =
+      static_cast<const char*>(b) + batch * p.stride_b_batch + n / kPanelColumns * packed_panel_bytes(p.b_dtype, p.k);
   const int64_t element = (k / kp * kPanelColumns + n % kPanelColumns) * kp + k % kp;
   return load_element(p.b_dtype, panel, element);
 }
@@ -128,7 +129,8 @@ void gemm_reference_block(const GemmProblem& p, const GemmBindings& bind, int64_
       for (int step = 0; step < p.step_count; ++step) {
         const StepProblem& sp = p.steps[step];
         if (sp.kind == StepKind::kActivation) {
-          x = activate(sp.activation, x, bind.scalars[kScalarStep0 + 2 * step], bind.scalars[kScalarStep0 + 2 * step + 1]);
+          x = activate(sp.activation, x, bind.scalars[kScalarStep0 + 2 * step],
+                       bind.scalars[kScalarStep0 + 2 * step + 1]);
           continue;
         }
         const double t = Operand{&sp.operand, bind.pointers[kSlotStep0 + step]}.at(batch, rows[i], columns[j]);
@@ -138,7 +140,8 @@ void gemm_reference_block(const GemmProblem& p, const GemmBindings& bind, int64_
           x = {x.value * t, x.error * std::fabs(t) + epilogue_bound(std::fabs(x.value * t))};
         }
       }
-      out[i * columns.size() + j] = {x.value, x.error + rounding_bound(p.d_dtype, std::min(std::fabs(x.value) + x.error, largest_finite(p.d_dtype)))};
+      out[i * columns.size() + j] = {x.value, x.error + rounding_bound(p.d_dtype, std::min(std::fabs(x.value) + x.error,
+                                                                                           largest_finite(p.d_dtype)))};
     }
   }
 }
@@ -148,7 +151,8 @@ Status gemm_reference(const GemmCall& call) {
   GemmBindings bindings;
   if (Status s = make_gemm_problem(call, /*check_addresses=*/true, p, bindings); !s) return s;
   if (call.d.device.kind != DeviceKind::kCpu) {
-    return Status(StatusCode::kUnsupported, "gemm_reference: arguments are on " + to_string(call.d.device) + ", allowed: cpu");
+    return Status(StatusCode::kUnsupported,
+                  "gemm_reference: arguments are on " + to_string(call.d.device) + ", allowed: cpu");
   }
   constexpr int64_t kRows = 32;  // rows that share one widening of B; read whole before they are stored: D may be C
   std::vector<int64_t> columns(static_cast<size_t>(p.out_n())), rows;
@@ -161,8 +165,8 @@ Status gemm_reference(const GemmCall& call) {
       gemm_reference_block(p, bindings, b, rows, columns, block);
       for (size_t i = 0; i < block.size(); ++i) {
         const int64_t row = rows[i / columns.size()], column = static_cast<int64_t>(i % columns.size());
-        store_element(p.d_dtype, call.d.data,
-                      b * p.stride_d_batch + row * p.stride_d_m + column * p.stride_d_n, block[i].value);
+        store_element(p.d_dtype, call.d.data, b * p.stride_d_batch + row * p.stride_d_m + column * p.stride_d_n,
+                      block[i].value);
       }
     }
   }

@@ -7,9 +7,7 @@
 namespace tilewright {
 namespace {
 
-EpilogueOperand operand(const OperandProblem& o) {
-  return {nullptr, o.stride_batch, o.stride_m, o.stride_n, o.dtype};
-}
+EpilogueOperand operand(const OperandProblem& o) { return {nullptr, o.stride_batch, o.stride_m, o.stride_n, o.dtype}; }
 
 }  // namespace
 

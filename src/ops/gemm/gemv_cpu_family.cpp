@@ -69,7 +69,8 @@ class GemvCpuFamily final : public KernelFamily {
         }
       }
     }
-    std::stable_sort(found.begin(), found.end(), [](const Candidate& x, const Candidate& y) { return x.cost < y.cost; });
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Candidate& x, const Candidate& y) { return x.cost < y.cost; });
     return found;
   }
 
@@ -81,7 +82,8 @@ class GemvCpuFamily final : public KernelFamily {
     if (config.dtype != p.a_dtype) {
       return refuse(fmt::format("kernel takes {}, the problem is {}", dtype_name(config.dtype), dtype_name(p.a_dtype)));
     }
-    if (config.packed != (p.b_packed != 0)) return refuse(fmt::format("kernel takes {} weights", config.packed ? "packed" : "plain"));
+    if (config.packed != (p.b_packed != 0))
+      return refuse(fmt::format("kernel takes {} weights", config.packed ? "packed" : "plain"));
     if (p.batch_invariant && config.mma != cpu_mma_choices(device, p.a_dtype).front().mma) {
       return refuse("batch_invariant: this device's order of summation is another instruction's");
     }
@@ -117,8 +119,9 @@ class GemvCpuFamily final : public KernelFamily {
     request.name = fmt::format("gemv_cpu-{}-{}-{}x{}", fields_detail::print_value(config.mma),
                                config.packed ? "packed" : "plain", config.rows, config.panels);
     request.entry = "tw_gemv_cpu_" + key.digest.hex();
-    request.source = cpu_instance_source("gemm/gemv_cpu.hpp", request.entry,
-                                         "gemv_cpu<tilewright::GemvCpuConfig" + cpp_initializer(config) + ">", "GemmArgs");
+    request.source =
+        cpu_instance_source("gemm/gemv_cpu.hpp", request.entry,
+                            "gemv_cpu<tilewright::GemvCpuConfig" + cpp_initializer(config) + ">", "GemmArgs");
     return request;
   }
 
@@ -158,13 +161,16 @@ class GemvCpuFamily final : public KernelFamily {
 
   static Status parse_config(const KernelKey& key, GemvCpuConfig& config) {
     if (Status s = parse_fields(key.config(), config); !s) return refuse(fmt::format("{}: {}", key.text, s.message()));
-    if (key.signature() != fmt::format("dtype={}", dtype_name(config.dtype))) return refuse(key.text + ": signature and config name different dtypes");
+    if (key.signature() != fmt::format("dtype={}", dtype_name(config.dtype)))
+      return refuse(key.text + ": signature and config name different dtypes");
     if (!cpu_mma_takes(config.mma, config.dtype) || !is_vector_mma(config.mma)) {
-      return refuse(fmt::format("{}: {} does not take {}", key.text, fields_detail::print_value(config.mma), dtype_name(config.dtype)));
+      return refuse(fmt::format("{}: {} does not take {}", key.text, fields_detail::print_value(config.mma),
+                                dtype_name(config.dtype)));
     }
     const ArchSpec* arch = find_arch(key.target);
     if (arch == nullptr || find_mma(*arch, fields_detail::print_value(config.mma)) == nullptr) {
-      return refuse(fmt::format("{}: target {} has no {}", key.text, key.target, fields_detail::print_value(config.mma)));
+      return refuse(
+          fmt::format("{}: target {} has no {}", key.text, key.target, fields_detail::print_value(config.mma)));
     }
     if (const char* reason = gemv_cpu_refusal(config)) return refuse(fmt::format("{}: {}", key.text, reason));
     return {};
