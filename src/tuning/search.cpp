@@ -97,6 +97,7 @@ Status TaskSearch::collect() {
                                        .set("op", op_.name())
                                        .set("problem", problem_text_)
                                        .set("units", int64_t{state_.options.units})
+                                       .set("seeds", int64_t{std::max(1, state_.options.seeds)})
                                        .set("rotations", int64_t{i == 0 ? rotations : 0}));
   }
   return state_.workers[0]->ensure([this] { tick(); });
@@ -242,10 +243,7 @@ void TaskSearch::evaluate(Candidate& candidate) {
 bool TaskSearch::verify(Candidate& candidate, const char* extent) {
   WorkerProcess& worker = *state_.workers[0];
   Record answer;
-  const Record request = Record("verify")
-                             .set("recipe", candidate.result.recipe)
-                             .set("extent", extent)
-                             .set("seeds", int64_t{std::max(1, state_.options.seeds)});
+  const Record request = Record("verify").set("recipe", candidate.result.recipe).set("extent", extent);
   const WorkerReply reply = worker.call(request, limits_of(candidate), [this] { tick(); });
   if (!accept(candidate, reply, /*compiling=*/false, answer)) return false;
   candidate.result.rel_error = std::max(candidate.result.rel_error, answer.number("rel_error"));

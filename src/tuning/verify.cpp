@@ -29,30 +29,36 @@ VerifyReport nothing_failed_yet() {
 }  // namespace
 
 Result<std::unique_ptr<Verifier>> Verifier::create(ContextImpl& context, const Operator& op, ProblemRef problem,
-                                                   int units, int rotations) {
+                                                   int units, int seeds, int rotations) {
   std::unique_ptr<Verifier> verifier(new Verifier(context, op, units));
-  if (Status s = verifier->add_part({problem.begin(), problem.end()}, rotations); !s) return s;
-  for (std::vector<std::byte>& tail : op.tail_problems(problem)) {
-    if (Status s = verifier->add_part(std::move(tail), 1); !s) return s;
+  verifier->fills_ = {{1, InputData::kIntegers}};
+  for (int seed = 1; seed <= std::max(1, seeds); ++seed) {
+    verifier->fills_.push_back({static_cast<uint64_t>(seed), InputData::kNormal});
   }
-  verifier->fill(verifier->parts_[0], 1, InputData::kNormal);
+  Result<Part> timed = verifier->make_part(problem, std::max(1, rotations), {1, InputData::kNormal});
+  if (!timed) return timed.status();
+  verifier->timed_ = std::move(*timed);
+  Result<Part> refilled = verifier->make_part(problem, 1, {1, InputData::kIntegers});
+  if (!refilled) return refilled.status();
+  verifier->refilled_ = std::move(*refilled);
+  for (const std::vector<std::byte>& tail : op.tail_problems(problem)) {
+    std::vector<Part>& parts = verifier->tails_.emplace_back();
+    for (const Fill& fill : verifier->fills_) {
+      Result<Part> part = verifier->make_part(tail, 1, fill);
+      if (!part) return part.status();
+      parts.push_back(std::move(*part));
+    }
+  }
   return verifier;
 }
 
-Status Verifier::add_part(std::vector<std::byte> problem, int rotations) {
+Result<Verifier::Part> Verifier::make_part(ProblemRef problem, int rotations, const Fill& fill) {
   InstanceOptions options;
-  options.rotations = std::max(1, rotations);
+  options.rotations = rotations;
   Result<std::unique_ptr<ProblemInstance>> instance = op_.instantiate(problem, context_.device(), options);
   if (!instance) return instance.status();
-  parts_.push_back({std::move(problem), std::move(*instance), 0, InputData::kNormal});
-  return {};
-}
-
-void Verifier::fill(Part& part, uint64_t seed, InputData data) {
-  if (part.seed == seed && part.data == data) return;
-  part.instance->fill(seed, data);
-  part.seed = seed;
-  part.data = data;
+  (*instance)->fill(fill.seed, fill.data);
+  return Part{{problem.begin(), problem.end()}, std::move(*instance), fill};
 }
 
 Status Verifier::check(const Recipe& recipe, ProblemRef problem) const {
@@ -68,9 +74,9 @@ Status Verifier::check(const Recipe& recipe, ProblemRef problem) const {
 Result<std::shared_ptr<const Plan>> Verifier::plan(const Recipe& recipe) {
   const std::string text = print_recipe(op_.families(), recipe);
   if (const auto it = plans_.find(text); it != plans_.end()) return it->second;
-  if (Status s = check(recipe, parts_[0].problem); !s) return s;
+  if (Status s = check(recipe, timed_.problem); !s) return s;
   Result<std::shared_ptr<const Plan>> plan =
-      context_.dispatcher().bind(op_, parts_[0].problem, spec_, recipe, ChoiceSource::kForced, /*allow_compile=*/true);
+      context_.dispatcher().bind(op_, timed_.problem, spec_, recipe, ChoiceSource::kForced, /*allow_compile=*/true);
   if (plan) plans_.emplace(text, *plan);
   return plan;
 }
@@ -78,60 +84,59 @@ Result<std::shared_ptr<const Plan>> Verifier::plan(const Recipe& recipe) {
 Status Verifier::run(Part& part, const Plan& plan, VerifyReport& total) {
   part.instance->poison();
   if (Status s = run_plan(context_.device(), plan, part.instance->bindings(), {}); !s) return s;
-  const VerifyReport report = part.instance->verify();
-  join(report,
-       fmt::format("{}, seed {}, {}", op_.problem_text(part.problem), part.seed,
-                   part.data == InputData::kNormal ? "normal data" : "integers"),
+  join(part.instance->verify(),
+       fmt::format("{}, seed {}, {}", op_.problem_text(part.problem), part.fill.seed,
+                   part.fill.data == InputData::kNormal ? "normal data" : "integers"),
        total);
   return {};
 }
 
-Result<VerifyReport> Verifier::verify_quickly(const Recipe& recipe, int seeds) {
+Result<VerifyReport> Verifier::verify_quickly(const Recipe& recipe) {
   VerifyReport total = nothing_failed_yet();
-  for (size_t i = 1; i < parts_.size(); ++i) {
-    Part& part = parts_[i];
-    if (!check(recipe, part.problem).ok()) continue;  // a refusal is no error
-    Result<std::shared_ptr<const Plan>> bound =
-        context_.dispatcher().bind(op_, part.problem, spec_, recipe, ChoiceSource::kForced, /*allow_compile=*/true);
-    if (!bound) return bound.status();
-    for (int seed = 0; seed <= std::max(1, seeds); ++seed) {
-      fill(part, static_cast<uint64_t>(std::max(1, seed)), seed == 0 ? InputData::kIntegers : InputData::kNormal);
-      if (Status s = run(part, **bound, total); !s) return s;
+  Result<std::shared_ptr<const Plan>> bound = plan(recipe);
+  if (!bound) return bound.status();
+  for (std::vector<Part>& parts : tails_) {
+    if (!check(recipe, parts[0].problem).ok()) continue;  // a refusal is no error
+    Result<std::shared_ptr<const Plan>> tail =
+        context_.dispatcher().bind(op_, parts[0].problem, spec_, recipe, ChoiceSource::kForced, /*allow_compile=*/true);
+    if (!tail) return tail.status();
+    for (Part& part : parts) {
+      if (Status s = run(part, **tail, total); !s) return s;
       if (!total.passed) return total;
     }
   }
-  Result<std::shared_ptr<const Plan>> bound = plan(recipe);
-  if (!bound) return bound.status();
-  if (Status s = run(parts_[0], **bound, total); !s) return s;
+  if (Status s = run(timed_, **bound, total); !s) return s;
   return total;
 }
 
-Result<VerifyReport> Verifier::verify_problem(const Recipe& recipe, int seeds) {
+Result<VerifyReport> Verifier::verify_problem(const Recipe& recipe) {
   VerifyReport total = nothing_failed_yet();
   Result<std::shared_ptr<const Plan>> bound = plan(recipe);
   if (!bound) return bound.status();
-  // Integers first, seed 1 last: timing wants normal data, and the next quick verification finds its seed in place.
-  for (int seed = std::max(1, seeds) + 1; seed >= 1; --seed) {
-    const bool integers = seed == std::max(1, seeds) + 1;
-    fill(parts_[0], integers ? 1 : static_cast<uint64_t>(seed), integers ? InputData::kIntegers : InputData::kNormal);
-    if (Status s = run(parts_[0], **bound, total); !s) return s;
+  // Filling a large problem takes longer than running it: begin with what lies there.
+  std::vector<Fill> fills = fills_;
+  std::erase(fills, timed_.fill);
+  std::stable_partition(fills.begin(), fills.end(), [this](const Fill& fill) { return fill == refilled_.fill; });
+  for (const Fill& fill : fills) {
+    if (!(refilled_.fill == fill)) refilled_.instance->fill(fill.seed, fill.data);
+    refilled_.fill = fill;
+    if (Status s = run(refilled_, **bound, total); !s) return s;
     if (!total.passed) break;
   }
-  fill(parts_[0], 1, InputData::kNormal);
   return total;
 }
 
 Result<VerifyReport> verify_recipe(ContextImpl& context, const Operator& op, ProblemRef problem, const Recipe& recipe,
                                    int units, int seeds) {
-  Result<std::unique_ptr<Verifier>> verifier = Verifier::create(context, op, problem, units, 1);
+  Result<std::unique_ptr<Verifier>> verifier = Verifier::create(context, op, problem, units, seeds, 1);
   if (!verifier) return verifier.status();
-  Result<VerifyReport> tails = (*verifier)->verify_quickly(recipe, seeds);
-  if (!tails || !tails->passed) return tails;
-  Result<VerifyReport> report = (*verifier)->verify_problem(recipe, seeds);
+  Result<VerifyReport> quick = (*verifier)->verify_quickly(recipe);
+  if (!quick || !quick->passed) return quick;
+  Result<VerifyReport> report = (*verifier)->verify_problem(recipe);
   if (report) {
-    report->worst_ratio = std::max(report->worst_ratio, tails->worst_ratio);
-    report->rel_error = std::max(report->rel_error, tails->rel_error);
-    report->compared += tails->compared;
+    report->worst_ratio = std::max(report->worst_ratio, quick->worst_ratio);
+    report->rel_error = std::max(report->rel_error, quick->rel_error);
+    report->compared += quick->compared;
   }
   return report;
 }

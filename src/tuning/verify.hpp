@@ -16,41 +16,48 @@ namespace tilewright {
 
 class Verifier {
  public:
-  // Allocates and fills the buffers of the problem (with `rotations` copies) and of its tail problems.
+  // Allocates and fills all buffers: `rotations` copies of the problem's for timing, and one set each for the other fills.
+  // `seeds` normal fills, 1 .. seeds, and one of integers.
   static Result<std::unique_ptr<Verifier>> create(ContextImpl& context, const Operator& op, ProblemRef problem,
-                                                  int units, int rotations);
+                                                  int units, int seeds, int rotations);
 
   // Compiles or loads, and binds: kept for the life of the verifier.
   Result<std::shared_ptr<const Plan>> plan(const Recipe& recipe);
 
-  // All tails with all seeds, then the problem with the data that lies in its buffers: cheap, before timing.
-  Result<VerifyReport> verify_quickly(const Recipe& recipe, int seeds);
-  // The problem with integers and with every seed: before a row is stored. Leaves seed 1 in the buffers.
-  Result<VerifyReport> verify_problem(const Recipe& recipe, int seeds);
+  // All tails with all fills, then the problem with seed 1: cheap, before timing.
+  Result<VerifyReport> verify_quickly(const Recipe& recipe);
+  // The problem with all other fills: before a row is stored.
+  Result<VerifyReport> verify_problem(const Recipe& recipe);
 
-  ProblemInstance& instance() { return *parts_[0].instance; }
+  // The problem's buffers, with seed 1 in them.
+  ProblemInstance& instance() { return *timed_.instance; }
   const DeviceSpec& spec() const { return spec_; }
 
  private:
+  struct Fill {
+    uint64_t seed = 0;  // 0 = nothing yet
+    InputData data = InputData::kNormal;
+    bool operator==(const Fill&) const = default;
+  };
   struct Part {
     std::vector<std::byte> problem;
     std::unique_ptr<ProblemInstance> instance;
-    uint64_t seed = 0;  // what lies in the buffers
-    InputData data = InputData::kNormal;
+    Fill fill;  // what lies in the buffers
   };
 
   Verifier(ContextImpl& context, const Operator& op, int units)
       : context_(context), op_(op), spec_(context.spec(units)) {}
-  Status add_part(std::vector<std::byte> problem, int rotations);
+  Result<Part> make_part(ProblemRef problem, int rotations, const Fill& fill);
   Status check(const Recipe& recipe, ProblemRef problem) const;
-  void fill(Part& part, uint64_t seed, InputData data);
-  // Runs the plan on one filled part; the verdict joins `total`.
+  // Runs the plan on one part; the verdict joins `total`.
   Status run(Part& part, const Plan& plan, VerifyReport& total);
 
   ContextImpl& context_;
   const Operator& op_;
   const DeviceSpec spec_;
-  std::vector<Part> parts_;  // the problem, then its tails
+  std::vector<Fill> fills_;  // integers, then the seeds
+  Part timed_, refilled_;
+  std::vector<std::vector<Part>> tails_;  // a part for each tail and fill
   std::unordered_map<std::string, std::shared_ptr<const Plan>> plans_;
 };
 

@@ -264,8 +264,8 @@ TEST_F(TunerToy, VerifyRecipeReportsTheWorstAndWhere) {
   Result<VerifyReport> report = verify_recipe(*context_, test::toy_operator(), toy_problem(1000), *good, 0, 3);
   ASSERT_TRUE(report.ok()) << report.status().to_string();
   EXPECT_TRUE(report->passed) << report->failure;
-  // Four fills (integers and three seeds) of 1 + 17 + 63 tail elements; the problem once more before its own four.
-  EXPECT_EQ(report->compared, 4 * (1 + 17 + 63) + 5 * 1000);
+  // Four fills (integers and three seeds) of the problem and of each tail.
+  EXPECT_EQ(report->compared, 4 * (1 + 17 + 63 + 1000));
   report = verify_recipe(*context_, test::toy_operator(), toy_problem(1000), *bad, 0, 3);
   ASSERT_TRUE(report.ok());
   EXPECT_FALSE(report->passed);

@@ -17,12 +17,11 @@ class WorkerProcessTest : public testing::Test {
                             .set("op", "toy")
                             .set("problem", "n=100")
                             .set("units", int64_t{1})
+                            .set("seeds", int64_t{2})
                             .set("rotations", int64_t{2}));
   }
   WorkerReply verify(const std::string& kernel, WorkerLimits limits = {}) {
-    return worker_.call(
-        Record("verify").set("recipe", test::toy_recipe(kernel)).set("extent", "quick").set("seeds", int64_t{2}),
-        limits, {});
+    return worker_.call(Record("verify").set("recipe", test::toy_recipe(kernel)).set("extent", "quick"), limits, {});
   }
   WorkerProcess worker_;
 };
@@ -93,8 +92,12 @@ TEST_F(WorkerProcessTest, RefusalsCarryTheWorkersWords) {
 
 TEST_F(WorkerProcessTest, SeveralWorkersRunAtOnce) {
   WorkerProcess other({test::toy_worker(), {}, 60});
-  other.set_problem(
-      Record("problem").set("op", "toy").set("problem", "n=100").set("units", int64_t{1}).set("rotations", int64_t{0}));
+  other.set_problem(Record("problem")
+                        .set("op", "toy")
+                        .set("problem", "n=100")
+                        .set("units", int64_t{1})
+                        .set("seeds", int64_t{2})
+                        .set("rotations", int64_t{0}));
   const Record compile = Record("compile").set("recipe", test::toy_recipe("plain"));
   worker_.begin(compile, {}, {});
   other.begin(compile, {}, {});

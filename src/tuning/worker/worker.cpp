@@ -2,9 +2,9 @@
 // The child's side of a worker: compiles, verifies and times recipes on request, one line in, one line out.
 //
 //   hello                                                  -> hello   version pid
-//   problem  op problem units rotations                    -> problem        (rotations = 0: for compiling only)
+//   problem  op problem units seeds rotations              -> problem        (rotations = 0: for compiling only)
 //   compile  recipe                                        -> compile
-//   verify   recipe seeds extent=quick|full                -> verify  passed worst_ratio rel_error compared failure
+//   verify   recipe extent=quick|full                      -> verify  passed worst_ratio rel_error compared failure
 //   time     recipes seconds min_samples max_samples       -> time    samples<i> for each recipe, in microseconds
 //
 // Anything that fails answers: error code message.
@@ -62,7 +62,8 @@ class WorkerSession {
     units_ = static_cast<int>(request.integer("units"));
     const int rotations = static_cast<int>(request.integer("rotations"));
     if (rotations > 0) {
-      Result<std::unique_ptr<Verifier>> verifier = Verifier::create(context_, *op_, problem_, units_, rotations);
+      Result<std::unique_ptr<Verifier>> verifier =
+          Verifier::create(context_, *op_, problem_, units_, static_cast<int>(request.integer("seeds")), rotations);
       if (!verifier) return verifier.status();
       verifier_ = std::move(*verifier);
     }
@@ -86,9 +87,8 @@ class WorkerSession {
   Result<Record> verify(const Record& request) {
     Result<Recipe> parsed = recipe(request.get("recipe"));
     if (!parsed) return parsed.status();
-    const int seeds = static_cast<int>(request.integer("seeds"));
-    Result<VerifyReport> report = request.get("extent") == "full" ? verifier_->verify_problem(*parsed, seeds)
-                                                                  : verifier_->verify_quickly(*parsed, seeds);
+    Result<VerifyReport> report =
+        request.get("extent") == "full" ? verifier_->verify_problem(*parsed) : verifier_->verify_quickly(*parsed);
     if (!report) return report.status();
     return Record("verify")
         .set("passed", int64_t{report->passed})
