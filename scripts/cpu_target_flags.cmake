@@ -2,8 +2,14 @@
 # Reads the CPU targets and their compiler flags from arch_specs.json:
 #   TILEWRIGHT_CPU_TARGETS         every x86 target that this compiler builds for, in the file's order
 #   TILEWRIGHT_FLAGS_<target>      its flags, a list
+#   TILEWRIGHT_KERNEL_FLAGS        the flags of CPU kernels for every target, from src/jit/host_flags.inc
 # A target whose flags the compiler rejects is left out of the always-built kernels, with one line that says so.
 include(CheckCXXSourceCompiles)
+
+set(_host_flags ${PROJECT_SOURCE_DIR}/src/jit/host_flags.inc)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${_host_flags})
+file(STRINGS ${_host_flags} TILEWRIGHT_KERNEL_FLAGS REGEX "^\"")
+list(TRANSFORM TILEWRIGHT_KERNEL_FLAGS REPLACE "^\"(.*)\",$" "\\1")
 
 set(_arch_specs ${PROJECT_SOURCE_DIR}/src/arch/arch_specs.json)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${_arch_specs})
