@@ -50,6 +50,8 @@ Result<TorchPython> find_torch() {
   return Status(StatusCode::kNotFound, fmt::format("PyTorch is not installed for {}", join(candidates)));
 }
 
+std::string torch_name(const std::string& version) { return "PyTorch " + version.substr(0, version.find('+')); }
+
 Status TorchPeer::start(const TorchPython& python) {
   Result<std::string> script = find_resource("scripts/peer_torch.py");
   if (!script) return script.status();
@@ -61,11 +63,8 @@ Status TorchPeer::start(const TorchPython& python) {
     child_.stop();
     return Status(StatusCode::kNotFound, "PyTorch did not start: " + *hello);
   }
-  version_ = hello->substr(hello->find(' ') + 1);
   return {};
 }
-
-std::string TorchPeer::name() const { return "PyTorch " + version_.substr(0, version_.find('+')); }
 
 Result<double> TorchPeer::burst(const Request& r) {
   constexpr double kBurstSeconds = 120;
@@ -134,7 +133,11 @@ Result<PeerTimes> measure_pairs(Device& device, const Plan& plan, ProblemInstanc
     our_timing.sample_us.push_back(*ours);
     peer_timing.sample_us.push_back(*peer_us);
   }
-  return PeerTimes{median(our_timing.sample_us), median(peer_timing.sample_us), paired_ratio(peer_timing, our_timing)};
+  std::vector<double> sorted = our_timing.sample_us;
+  std::sort(sorted.begin(), sorted.end());
+  const double us = quantile(sorted, 0.5);
+  const double spread = us > 0 ? (quantile(sorted, 0.75) - quantile(sorted, 0.25)) / us : 0;
+  return PeerTimes{us, spread, median(peer_timing.sample_us), paired_ratio(peer_timing, our_timing)};
 }
 
 }  // namespace tilewright::cli
