@@ -47,13 +47,15 @@ int usage_error(const CLI::App& program, const CLI::ParseError& error) {
   std::string name = "tilewright";
   const CLI::App* command = chosen(&program, name);
   std::string line = error.what();
-  if (const auto extras = command->remaining(true); dynamic_cast<const CLI::ExtrasError*>(&error) && !extras.empty()) {
-    line = fmt::format("argument '{}' is unknown", extras.front());
-    const bool has_commands = !command->get_subcommands([](const CLI::App*) { return true; }).empty();
-    line += has_commands && !extras.front().starts_with("-") ? "; commands: " + command_names(*command)
-                                                             : "; options: " + option_names(*command);
-  } else if (command_names(*command).size() > 0 && dynamic_cast<const CLI::RequiredError*>(&error)) {
-    line = fmt::format("a command is missing; commands: {}", command_names(*command));
+  const std::string commands = command_names(*command);
+  const std::vector<std::string> extras = command->remaining(true);
+  const bool missing_command = !commands.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  if (!extras.empty() && (missing_command || dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr)) {
+    const bool is_command = !commands.empty() && !extras.front().starts_with("-");
+    line = fmt::format("{} '{}' is unknown; allowed: {}", is_command ? "command" : "argument", extras.front(),
+                       is_command ? commands : option_names(*command));
+  } else if (missing_command) {
+    line = fmt::format("a command is missing; allowed: {}", commands);
   }
   fmt::print(stderr, "{}: {}\n{} --help shows its arguments\n", name, line, name);
   return exit_code(ExitCode::kUsage);

@@ -52,7 +52,7 @@ Table mma_table(const ArchSpec& arch) {
   for (const MmaSpec& mma : arch.mma) {
     table.add({text_cell(std::string(mma.name)), text_cell(dtype_name(mma.input)),
                text_cell(dtype_name(mma.accumulator)), text_cell(shape(mma)),
-               mma.ops_per_cycle > 0 ? number_cell(mma.ops_per_cycle, print_significant(mma.ops_per_cycle, 4))
+               mma.ops_per_cycle > 0 ? number_cell(mma.ops_per_cycle, fmt::format("{:g}", mma.ops_per_cycle))
                                      : absent()});
   }
   return table;

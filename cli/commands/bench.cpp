@@ -6,7 +6,7 @@
 #include <map>
 
 #include "command.hpp"
-#include "jit/files.hpp"
+#include "jit/system/files.hpp"
 #include "output/numbers.hpp"
 #include "output/progress_bar.hpp"
 #include "peer/peer_choice.hpp"

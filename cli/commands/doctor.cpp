@@ -9,7 +9,7 @@
 #include "arch/cpuid.hpp"
 #include "command.hpp"
 #include "core/environment.hpp"
-#include "jit/files.hpp"
+#include "jit/system/files.hpp"
 #include "output/numbers.hpp"
 #include "peer/torch_peer.hpp"
 
@@ -51,7 +51,7 @@ Finding check_compiler() {
                                                *folder);
   if (!built) return {Verdict::kFail, "compiler", built.status().message(), kRemedy};
   const std::string& identity = compiler.identity();
-  return {Verdict::kOk, "compiler", identity.substr(0, identity.find('\n')), ""};
+  return {Verdict::kOk, "compiler", identity.substr(0, identity.find_first_of(";\n")), ""};
 }
 
 Finding check_cache(CodeCache& cache) {

@@ -43,7 +43,8 @@ Result<ExitCode> run_report(const ReportOptions& options) {
 
   Document document("report");
   document.add(result_table(**context, records));
-  document.fact("geomean", nullptr, print_summary(summarise(records)));
+  const Summary summary = summarise(records);
+  document.fact("geomean", summary_json(summary), print_summary(summary));
   std::error_code error;
   const std::string path = std::filesystem::absolute(options.out, error).string();
   document.fact("report", path, "report: " + path);

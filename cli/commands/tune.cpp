@@ -73,6 +73,8 @@ class Session {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   Status tune_all() {
     std::vector<TuneTask> tasks;
     for (const NamedProblem& problem : problems_) tasks.push_back({problem.op, problem.bytes, label_of(problem)});
@@ -81,21 +83,19 @@ class Session {
     options.budget_seconds = std::max(arguments_.budget / 2, arguments_.budget - kept);
     options.units = arguments_.threads;
     options.retune = arguments_.retune;
-    const double tuned_share = options.budget_seconds / std::max(arguments_.budget, options.budget_seconds);
     Result<std::vector<TuneResult>> results = tune(context_, tasks, options, [&](const TuneProgress& p) {
-      const double time = p.elapsed_seconds + p.left_seconds;
-      const double within = p.candidates > 0 ? static_cast<double>(p.candidate) / static_cast<double>(p.candidates) : 0;
-      const double counted = p.tasks > 0 ? (static_cast<double>(p.task) + within) / static_cast<double>(p.tasks) : 0;
-      Progress progress{time > 0 ? p.elapsed_seconds / time : counted, p.label, "", p.left_seconds};
-      progress.fraction *= tuned_share;
-      progress.left_seconds += kept;
-      if (p.best_us > 0) progress.detail = fmt::format("best {} us, {} GFLOP/s", print_significant(p.best_us, 4),
-                                                       print_significant(p.best_gflops));
-      bar_.update(progress);
+      std::string best;
+      if (p.best_us > 0) best = fmt::format("best {} us, {} GFLOP/s", print_significant(p.best_us, 4), print_significant(p.best_gflops));
+      show(p.label, best, p.left_seconds + kept);
     });
     if (!results) return results.status();
     results_ = std::move(*results);
     return {};
+  }
+
+  void show(const std::string& label, const std::string& detail, double left) {
+    const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
+    bar_.update({elapsed / std::max(1e-3, elapsed + left), label, detail, left});
   }
 
   // Results become records; what an earlier run measured of the same row is taken over.
@@ -125,7 +125,7 @@ class Session {
       LayerRecord& record = records_[stale_peers_[done]];
       const NamedProblem& problem = problems_[record_problems_[stale_peers_[done]]];
       const double left = kPeerSeconds * static_cast<double>(stale_peers_.size() - done);
-      bar_.update({1 - left / std::max(arguments_.budget, left + 1), label_of(problem), "against " + peer_.name(), left});
+      show(label_of(problem), "against " + peer_.name(), left);
       if (Status s = measure_peer(problem, record); !s) {
         bar_.finish();
         note(fmt::format("{}: {}", label_of(problem), s.message()));
@@ -135,7 +135,7 @@ class Session {
   }
 
   void measure_limits() {
-    bar_.update({0.9, "limits of the device", "", kLimitSeconds});
+    show("limits of the device", "", kLimitSeconds + kPeerSeconds * static_cast<double>(stale_peers_.size()));
     Result<DeviceLimits> limits = context_.device().measure_limits(kLimitSeconds);
     if (!limits) {
       bar_.finish();
@@ -180,9 +180,7 @@ class Session {
     Document document("tune");
     document.add(result_table(context_, records_));
     const Summary summary = summarise(records_);
-    document.fact("geomean",
-                  {{"untuned_gain", summary.untuned_gain}, {"ratio", summary.peer_ratio}, {"limit_frac", summary.limit_fraction}},
-                  print_summary(summary));
+    document.fact("geomean", summary_json(summary), print_summary(summary));
     bool failed = false;
     for (size_t i = 0; i < results_.size(); ++i) {
       if (results_[i].status.ok()) continue;
@@ -222,6 +220,7 @@ class Session {
   const DeviceSpec spec_;
   RecordStore store_;
   ProgressBar bar_;
+  const Clock::time_point start_ = Clock::now();
   std::vector<TuneResult> results_;
   std::vector<LayerRecord> records_;
   std::vector<size_t> record_problems_;              // record -> problem

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "jit/files.hpp"
+#include "jit/system/files.hpp"
 #include "tilewright/status.hpp"
 
 namespace tilewright::cli {

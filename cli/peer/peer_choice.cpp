@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "peer/peer_choice.hpp"
 
+#include <fmt/format.h>
+
 #include "command.hpp"
 
 namespace tilewright::cli {

@@ -12,7 +12,6 @@
 #include "command.hpp"
 #include "core/environment.hpp"
 #include "core/fields.hpp"
-#include "jit/process.hpp"
 #include "ops/gemm/gemm_problem.hpp"
 #include "resources.hpp"
 

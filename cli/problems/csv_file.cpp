@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "jit/files.hpp"
+#include "jit/system/files.hpp"
 
 namespace tilewright::cli {
 namespace {

@@ -68,7 +68,7 @@ Result<std::vector<LayerRow>> read_layers(const std::string& path) {
   return layers;
 }
 
-// A model's rows: the file of its name, else every table's rows of that model.
+// A model's rows in every table; a file's name stands for all of its rows.
 Result<std::vector<LayerRow>> find_model(const std::string& model) {
   std::set<std::string> known;
   std::vector<LayerRow> found;
@@ -76,10 +76,9 @@ Result<std::vector<LayerRow>> find_model(const std::string& model) {
     Result<std::vector<LayerRow>> layers = read_layers(path);
     if (!layers) return layers.status();
     const bool own_file = lower(std::filesystem::path(path).stem().string()) == lower(model);
-    if (own_file) return layers;
     for (LayerRow& layer : *layers) {
       known.insert(lower(layer.model));
-      if (lower(layer.model) == lower(model)) found.push_back(std::move(layer));
+      if (own_file || lower(layer.model) == lower(model)) found.push_back(std::move(layer));
     }
   }
   if (!found.empty()) return found;
@@ -152,13 +151,14 @@ Result<std::vector<NamedProblem>> model_problems(const ModelArguments& arguments
     rows.insert(rows.end(), layers->begin(), layers->end());
   }
 
-  std::set<std::string> names, degrees;
+  std::set<std::string> names;
+  std::set<int> degrees;
   std::set<std::string> seen;
   std::vector<NamedProblem> problems;
   int quantised = 0;
   for (const LayerRow& row : rows) {
     names.insert(row.layer);
-    degrees.insert(std::to_string(row.tensor_parallel));
+    degrees.insert(row.tensor_parallel);
     if (row.tensor_parallel != arguments.tensor_parallel) continue;
     const auto& wanted = arguments.layers;
     const bool named = std::find(wanted.begin(), wanted.end(), row.layer) != wanted.end();
@@ -185,11 +185,14 @@ Result<std::vector<NamedProblem>> model_problems(const ModelArguments& arguments
                     fmt::format("--layer '{}' is unknown; known: {}", layer, fmt::join(names, ", ")));
     }
   }
-  if (problems.empty() && !degrees.contains(std::to_string(arguments.tensor_parallel))) {
+  if (problems.empty() && !degrees.contains(arguments.tensor_parallel)) {
     return Status(StatusCode::kNotFound, fmt::format("--tp {} has no layers; known: {}", arguments.tensor_parallel,
                                                      fmt::join(degrees, ", ")));
   }
-  if (quantised > 0) notes.push_back(fmt::format("{} rows of quantised layers are left out", quantised));
+  // Models are told by name, and a quantised row has its plain twin; a file was given for its rows.
+  if (quantised > 0 && !arguments.shapes.empty()) {
+    notes.push_back(fmt::format("{} row{} of quantised layers left out", quantised, quantised == 1 ? "" : "s"));
+  }
   if (problems.empty()) return Status(StatusCode::kNotFound, "no layer is left to run");
   return problems;
 }

@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "core/environment.hpp"
-#include "jit/files.hpp"
+#include "jit/system/files.hpp"
 
 namespace tilewright::cli {
 namespace {

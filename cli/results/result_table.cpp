@@ -107,6 +107,14 @@ std::string print_summary(const Summary& s) {
   return text == "geometric mean:" ? "" : text;
 }
 
+Json summary_json(const Summary& s) {
+  auto known = [](double value) { return value > 0 ? Json(value) : Json(nullptr); };
+  return {{"untuned_gain", known(s.untuned_gain)},
+          {"peer", s.peer.empty() ? Json(nullptr) : Json(s.peer)},
+          {"ratio", known(s.peer_ratio)},
+          {"limit_frac", known(s.limit_fraction)}};
+}
+
 void add_records(const ContextImpl& context, const std::vector<LayerRecord>& records, ReportData& report) {
   report.size_names = {"M", "N", "K"};
   report.peer_name = peer_name(records);

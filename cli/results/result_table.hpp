@@ -23,6 +23,7 @@ struct Summary {
 Summary summarise(const std::vector<LayerRecord>& records);
 // "geometric mean: 1.32x over untuned, 1.18x over PyTorch 2.9.0, 71 % of the measured limit".
 std::string print_summary(const Summary& summary);
+Json summary_json(const Summary& summary);
 
 // Geometric mean of the values above 0; 0 without any.
 double geometric_mean(const std::vector<double>& values);
