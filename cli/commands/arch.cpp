@@ -50,10 +50,10 @@ Table mma_table(const ArchSpec& arch) {
                       {"shape", "m x n x k", Align::kRight},
                       {"ops_per_cycle", "ops a cycle", Align::kRight}});
   for (const MmaSpec& mma : arch.mma) {
-    table.add({text_cell(std::string(mma.name)), text_cell(dtype_name(mma.input)),
-               text_cell(dtype_name(mma.accumulator)), text_cell(shape(mma)),
-               mma.ops_per_cycle > 0 ? number_cell(mma.ops_per_cycle, fmt::format("{:g}", mma.ops_per_cycle))
-                                     : absent()});
+    table.add(
+        {text_cell(std::string(mma.name)), text_cell(dtype_name(mma.input)), text_cell(dtype_name(mma.accumulator)),
+         text_cell(shape(mma)),
+         mma.ops_per_cycle > 0 ? number_cell(mma.ops_per_cycle, fmt::format("{:g}", mma.ops_per_cycle)) : absent()});
   }
   return table;
 }
@@ -85,11 +85,9 @@ Table wave_table(const ArchSpec& arch) {
 }
 
 Table warp_tile_table(const ArchSpec& arch) {
-  Table table("warp_tiles", {{"a", "A"},
-                             {"b", "B"},
-                             {"m", "m", Align::kRight},
-                             {"n", "n", Align::kRight},
-                             {"k", "k", Align::kRight}});
+  Table table(
+      "warp_tiles",
+      {{"a", "A"}, {"b", "B"}, {"m", "m", Align::kRight}, {"n", "n", Align::kRight}, {"k", "k", Align::kRight}});
   for (const WarpTile& tile : arch.warp_tiles) {
     table.add({text_cell(dtype_name(tile.a)), text_cell(dtype_name(tile.b)), count_cell(tile.m), count_cell(tile.n),
                count_cell(tile.k)});
@@ -98,20 +96,20 @@ Table warp_tile_table(const ArchSpec& arch) {
 }
 
 void describe(const ArchSpec& arch, Document& document) {
-  auto fact = [&](const char* name, const char* label, Json value, const std::string& text) {
+  auto fact = [&](const char* name, const char* label, Value value, const std::string& text) {
     document.fact(name, std::move(value), text.empty() ? "" : fmt::format("{:17} {}", label, text));
   };
-  fact("target", "target", arch.target, std::string(arch.target));
-  fact("base", "runs code of", arch.base, std::string(arch.base));
-  fact("family", "family", arch.family, fmt::format("{} ({})", arch.family, vendor_name(arch.vendor)));
-  fact("vector_bytes", "vector", arch.vector_bytes, fmt::format("{} bytes", arch.vector_bytes));
-  fact("registers", "registers", arch.registers, fmt::format("{}", arch.registers));
+  fact("target", "target", std::string(arch.target), std::string(arch.target));
+  fact("base", "runs code of", std::string(arch.base), std::string(arch.base));
+  fact("family", "family", std::string(arch.family), fmt::format("{} ({})", arch.family, vendor_name(arch.vendor)));
+  fact("vector_bytes", "vector", int64_t{arch.vector_bytes}, fmt::format("{} bytes", arch.vector_bytes));
+  fact("registers", "registers", int64_t{arch.registers}, fmt::format("{}", arch.registers));
   if (arch.vendor != ArchVendor::kX86) {
-    fact("wave_size", "wave", arch.wave_size, fmt::format("{} lanes", arch.wave_size));
+    fact("wave_size", "wave", int64_t{arch.wave_size}, fmt::format("{} lanes", arch.wave_size));
     fact("shared_bytes", "shared memory", arch.shared_bytes, print_bytes(arch.shared_bytes));
-    fact("max_threads", "threads at most", arch.max_threads, fmt::format("{}", arch.max_threads));
+    fact("max_threads", "threads at most", int64_t{arch.max_threads}, fmt::format("{}", arch.max_threads));
   }
-  fact("fp8", "fp8", arch.fp8, std::string(arch.fp8));
+  fact("fp8", "fp8", std::string(arch.fp8), std::string(arch.fp8));
   fact("features", "needs", words(arch.features), words(arch.features));
   fact("flags", "compiler flags", words(arch.flags), words(arch.flags));
   for (Table table : {mma_table(arch), part_table(arch), wave_table(arch), warp_tile_table(arch)}) {
@@ -136,13 +134,14 @@ Result<ExitCode> run_arch(const ArchOptions& options) {
 
 void add_arch_command(CLI::App& program, Invocation& invocation) {
   add_command<ArchOptions>(
-      program, invocation, "arch", "List targets; show what is legal on one",
-      "  tilewright arch\n"
-      "  tilewright arch x86-64-v4-amx             instructions, parts, compiler flags\n"
-      "  tilewright arch gfx942 --json",
-      [](CLI::App& command, ArchOptions& options) {
-        command.add_option("target", options.target, "the target to show; without it: the list of targets");
-        add_output_options(command, options.output);
+      program, invocation,
+      {"arch", "List targets; show what is legal on one",
+       "  tilewright arch\n"
+       "  tilewright arch x86-64-v4-amx             instructions, parts, compiler flags\n"
+       "  tilewright arch gfx942 --json"},
+      [](Arguments& arguments, ArchOptions& options) {
+        arguments.positional("target", options.target, "the target to show; without it: the list of targets");
+        add_output_arguments(arguments, options.output);
       },
       run_arch);
 }

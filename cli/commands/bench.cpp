@@ -165,18 +165,20 @@ Table Bench::table() const {
     const double tflops = problem.op->operations(problem.ref()) / row.us * 1e-6;
     const double gbps = problem.op->bytes_moved(problem.ref()) / row.us * 1e-3;
     constexpr double kNoise = 0.03;  // a run with more is void
-    auto positive = [](double value, std::string text) { return value > 0 ? number_cell(value, std::move(text)) : absent(); };
+    auto positive = [](double value, std::string text) {
+      return value > 0 ? number_cell(value, std::move(text)) : absent();
+    };
     Cell kernel{row.recipe, short_recipe(row.recipe)};
     table.add({text_cell(std::string(problem.op->name())), text_cell(problem.text()),
                text_cell(dtype_name(problem.op->multiplied_dtype(problem.ref()))),
-               text_cell(to_string(context_.device().spec().id)), count_cell(row.threads),
-               text_cell(row.item->regime), text_cell("plain"), std::move(kernel),
-               number_cell(row.us, print_significant(row.us, 4)),
+               text_cell(to_string(context_.device().spec().id)), count_cell(row.threads), text_cell(row.item->regime),
+               text_cell("plain"), std::move(kernel), number_cell(row.us, print_significant(row.us, 4)),
                number_cell(row.spread, fmt::format("{:.1f} %", 100 * row.spread),
                            row.spread > kNoise ? Tone::kWarning : Tone::kPlain),
                number_cell(tflops, print_significant(tflops)), number_cell(gbps, print_significant(gbps)),
                positive(row.limit_fraction, print_percent(row.limit_fraction)),
-               row.peer.empty() ? absent() : text_cell(row.peer), positive(row.peer_us, print_significant(row.peer_us, 4)),
+               row.peer.empty() ? absent() : text_cell(row.peer),
+               positive(row.peer_us, print_significant(row.peer_us, 4)),
                positive(row.ratio.ratio, print_ratio(row.ratio.ratio)),
                number_cell(row.rel_error, fmt::format("{:.1e}", row.rel_error))});
   }
@@ -248,23 +250,23 @@ Result<ExitCode> run_bench(const BenchOptions& options) {
 
 void add_bench_command(CLI::App& program, Invocation& invocation) {
   add_command<BenchOptions>(
-      program, invocation, "bench", "Time what the dispatcher chooses, against the limit and PyTorch",
-      "  tilewright bench --suite gemm                          writes build/bench/gemm.csv\n"
-      "  tilewright bench --gemm 2048x2048x2048:f32 --threads 1\n"
-      "  tilewright bench --problem m=16:n=4096:k=4096:a=bf16:packed=1 --peer none --csv",
-      [](CLI::App& command, BenchOptions& options) {
+      program, invocation,
+      {"bench", "Time what the dispatcher chooses, against the limit and PyTorch",
+       "  tilewright bench --suite gemm                          writes build/bench/gemm.csv\n"
+       "  tilewright bench --gemm 2048x2048x2048:f32 --threads 1\n"
+       "  tilewright bench --problem m=16:n=4096:k=4096:a=bf16:packed=1 --peer none --csv"},
+      [](Arguments& arguments, BenchOptions& options) {
         std::vector<std::string> suites = suite_names();
         suites.emplace_back("all");
-        command.add_option("--suite", options.suite, "a suite of problems")->check(one_of(std::move(suites)));
-        add_problem_options(command, options.problems);
-        command.add_option("--recipe", options.recipe, "time this recipe instead of the dispatcher's choice")
-            ->type_name("RECIPE");
-        command.add_option("--out", options.out, "write the rows to this CSV file (suites: build/bench/<suite>.csv)")
-            ->type_name("FILE");
-        command.add_option("--seconds", options.seconds, "time for each problem (1.2)")->check(number_above(0));
-        add_threads_option(command, options.threads);
-        add_peer_option(command, options.peer);
-        add_output_options(command, options.output);
+        arguments.choice("--suite", options.suite, suites, "a suite of problems");
+        add_problem_arguments(arguments, options.problems);
+        arguments.text("--recipe", options.recipe, "RECIPE", "time this recipe instead of the dispatcher's choice");
+        arguments.text("--out", options.out, "FILE",
+                       "write the rows to this CSV file (suites: build/bench/<suite>.csv)");
+        arguments.number_above(0, "--seconds", options.seconds, "time for each problem (1.2)");
+        add_threads_argument(arguments, options.threads);
+        add_peer_argument(arguments, options.peer);
+        add_output_arguments(arguments, options.output);
       },
       run_bench);
 }

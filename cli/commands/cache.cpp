@@ -18,8 +18,9 @@ Result<std::unique_ptr<ContextImpl>> open_cache() {
   Result<std::unique_ptr<ContextImpl>> context = open_context(0);
   if (context && (*context)->cache().root().empty()) {
     const Status& problem = (*context)->cache().root_problem();
-    return problem.ok() ? Status(StatusCode::kNotFound, "the code cache has no root: neither TILEWRIGHT_CACHE_DIR nor a "
-                                                        "home directory is set")
+    return problem.ok() ? Status(StatusCode::kNotFound,
+                                 "the code cache has no root: neither TILEWRIGHT_CACHE_DIR nor a "
+                                 "home directory is set")
                         : problem;
   }
   return context;
@@ -44,9 +45,9 @@ Table entry_table(const std::vector<CacheEntryInfo>& entries) {
                           {"valid", "state"},
                           {"problem", "why"}});
   for (const CacheEntryInfo& entry : entries) {
-    const Cell state{entry.valid, entry.valid ? "ok" : "damaged", entry.valid ? Tone::kGood : Tone::kBad};
+    Cell state = flag_cell(entry.valid, entry.valid ? "ok" : "damaged", entry.valid ? Tone::kGood : Tone::kBad);
     table.add({text_cell(entry.name), text_cell(entry.target), count_cell(entry.bytes, print_bytes(entry.bytes)),
-               text_cell(entry.created), text_cell(entry.compiler), text_cell(entry.digest), state,
+               text_cell(entry.created), text_cell(entry.compiler), text_cell(entry.digest), std::move(state),
                text_cell(entry.problem)});
   }
   return table;
@@ -66,10 +67,11 @@ Result<ExitCode> list_entries(const CacheOptions& options, const char* command, 
   Document document(command);
   if (!entries.empty() || options.output.csv) document.add(entry_table(entries));
   document.fact("path", (*context)->cache().root(), "");
-  document.fact("count", all, "");
+  document.fact("count", static_cast<int64_t>(all), "");
   document.fact("bytes", bytes, "");
-  document.fact("damaged", damaged,
-                fmt::format("{}: {} entries, {}, {} damaged", (*context)->cache().root(), all, print_bytes(bytes), damaged));
+  document.fact(
+      "damaged", damaged,
+      fmt::format("{}: {} entries, {}, {} damaged", (*context)->cache().root(), all, print_bytes(bytes), damaged));
   document.print(options.output);
   return damaged_only && damaged > 0 ? ExitCode::kCheckFailed : ExitCode::kOk;
 }
@@ -91,27 +93,27 @@ Result<ExitCode> run_prune(const CacheOptions& options) {
 }  // namespace
 
 void add_cache_command(CLI::App& program, Invocation& invocation) {
-  CLI::App* cache = program.add_subcommand("cache", "Show, check and prune the code cache");
-  cache->require_subcommand(1);
-  cache->footer(std::string("Examples:\n"
-                            "  tilewright cache info\n"
-                            "  tilewright cache verify               exit code 1 when an entry is damaged\n"
-                            "  tilewright cache prune --keep 256\n\n") +
-                kExitCodeHelp);
-  auto output_only = [](CLI::App& command, CacheOptions& options) { add_output_options(command, options.output); };
-  add_command<CacheOptions>(*cache, invocation, "path", "Print the folder of the cache", "  tilewright cache path",
-                            output_only, run_path);
-  add_command<CacheOptions>(*cache, invocation, "info", "List the entries", "  tilewright cache info --json",
-                            output_only, run_info);
-  add_command<CacheOptions>(*cache, invocation, "verify", "Check every entry against its digest; list damaged ones",
-                            "  tilewright cache verify", output_only, run_verify);
+  CLI::App& cache =
+      add_command_group(program, {"cache", "Show, check and prune the code cache",
+                                  "  tilewright cache info\n"
+                                  "  tilewright cache verify               exit code 1 when an entry is damaged\n"
+                                  "  tilewright cache prune --keep 256"});
+  constexpr auto kOutputOnly = [](Arguments& arguments, CacheOptions& options) {
+    add_output_arguments(arguments, options.output);
+  };
+  add_command<CacheOptions>(cache, invocation, {"path", "Print the folder of the cache", "  tilewright cache path"},
+                            kOutputOnly, run_path);
+  add_command<CacheOptions>(cache, invocation, {"info", "List the entries", "  tilewright cache info --json"},
+                            kOutputOnly, run_info);
   add_command<CacheOptions>(
-      *cache, invocation, "prune", "Remove the oldest entries", "  tilewright cache prune --keep 256    keep 256 MiB",
-      [](CLI::App& command, CacheOptions& options) {
-        command.add_option("--keep", options.keep_mb, "MiB to keep (0: remove everything)")
-            ->type_name("MIB")
-            ->check(integer_in(0, int64_t{1} << 40));
-        add_output_options(command, options.output);
+      cache, invocation,
+      {"verify", "Check every entry against its digest; list damaged ones", "  tilewright cache verify"}, kOutputOnly,
+      run_verify);
+  add_command<CacheOptions>(
+      cache, invocation, {"prune", "Remove the oldest entries", "  tilewright cache prune --keep 256    keep 256 MiB"},
+      [](Arguments& arguments, CacheOptions& options) {
+        arguments.integer("--keep", options.keep_mb, 0, int64_t{1} << 40, "MiB to keep (0: remove everything)");
+        add_output_arguments(arguments, options.output);
       },
       run_prune);
 }

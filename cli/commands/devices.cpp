@@ -70,15 +70,16 @@ Result<ExitCode> run_devices(const DevicesOptions& options) {
 
 void add_devices_command(CLI::App& program, Invocation& invocation) {
   add_command<DevicesOptions>(
-      program, invocation, "devices", "List devices; measure their limits",
-      "  tilewright devices\n"
-      "  tilewright devices --measure              peaks, bandwidths, launch cost\n"
-      "  tilewright devices --measure --threads 1 --json",
-      [](CLI::App& command, DevicesOptions& options) {
-        command.add_flag("--measure", options.measure, "measure arithmetic peaks, memory bandwidth and launch cost");
-        command.add_option("--seconds", options.seconds, "time spent on measuring (3)")->check(number_above(0));
-        add_threads_option(command, options.threads);
-        add_output_options(command, options.output);
+      program, invocation,
+      {"devices", "List devices; measure their limits",
+       "  tilewright devices\n"
+       "  tilewright devices --measure              peaks, bandwidths, launch cost\n"
+       "  tilewright devices --measure --threads 1 --json"},
+      [](Arguments& arguments, DevicesOptions& options) {
+        arguments.flag("--measure", options.measure, "measure arithmetic peaks, memory bandwidth and launch cost");
+        arguments.number_above(0, "--seconds", options.seconds, "time spent on measuring (3)");
+        add_threads_argument(arguments, options.threads);
+        add_output_arguments(arguments, options.output);
       },
       run_devices);
 }

@@ -37,18 +37,19 @@ struct Finding {
 
 Finding check_compiler() {
   Compiler& compiler = host_compiler();
-  constexpr const char* kRemedy = "install g++ or clang++, or name one in TILEWRIGHT_CXX; always-built kernels serve "
-                                  "until then";
+  constexpr const char* kRemedy =
+      "install g++ or clang++, or name one in TILEWRIGHT_CXX; always-built kernels serve "
+      "until then";
   if (Status s = compiler.available(); !s) return {Verdict::kWarn, "compiler", s.message(), kRemedy};
   // A compiler that prints its version may still not link.
   std::error_code error;
   Result<std::string> folder = make_unique_folder(fs::temp_directory_path(error).string(), "tilewright-doctor-");
-  if (!folder) return {Verdict::kWarn, "compiler", folder.status().message(), "make the folder for temporary files writable"};
+  if (!folder)
+    return {Verdict::kWarn, "compiler", folder.status().message(), "make the folder for temporary files writable"};
   const ScopedFolder scoped(*folder);
   const std::string target(cpu_info().target.empty() ? "x86-64" : cpu_info().target);
-  Result<std::string> built = compiler.compile({"doctor", "extern \"C\" int tilewright_doctor() { return 0; }\n",
-                                                "tilewright_doctor", target, {}},
-                                               *folder);
+  Result<std::string> built = compiler.compile(
+      {"doctor", "extern \"C\" int tilewright_doctor() { return 0; }\n", "tilewright_doctor", target, {}}, *folder);
   if (!built) return {Verdict::kFail, "compiler", built.status().message(), kRemedy};
   const std::string& identity = compiler.identity();
   return {Verdict::kOk, "compiler", identity.substr(0, identity.find_first_of(";\n")), ""};
@@ -75,7 +76,8 @@ Finding check_cpu() {
   const CpuInfo& cpu = cpu_info();
   const std::string detail = fmt::format("{}, target {}, part {}", cpu.brand, cpu.target, cpu.part);
   if (cpu.target.empty() || cpu.target == "x86-64") {
-    return {Verdict::kWarn, "CPU", detail, "only the generic kernel runs here; AVX2 and FMA are the least the others need"};
+    return {Verdict::kWarn, "CPU", detail,
+            "only the generic kernel runs here; AVX2 and FMA are the least the others need"};
   }
   if (auto lowered = environment("TILEWRIGHT_CPU_TARGET")) {
     return {Verdict::kWarn, "CPU", fmt::format("{}; TILEWRIGHT_CPU_TARGET={}", detail, *lowered),
@@ -88,7 +90,8 @@ Finding check_cores() {
   const int cores = cpu_info().cores;
   const long online = sysconf(_SC_NPROCESSORS_ONLN);
   if (cores < online) {
-    return {Verdict::kWarn, "cores", fmt::format("{} of {} cores: affinity or a cgroup quota holds the rest back", cores, online),
+    return {Verdict::kWarn, "cores",
+            fmt::format("{} of {} cores: affinity or a cgroup quota holds the rest back", cores, online),
             "times are those of the cores that may be used"};
   }
   double load = 0;
@@ -135,7 +138,8 @@ Finding check_tables(ContextImpl& context) {
             "tune again with --retune"};
   }
   if (here == 0) {
-    return {Verdict::kWarn, "tuned tables", detail, "tilewright tune --model llama-3.1-8b; the cost model chooses until then"};
+    return {Verdict::kWarn, "tuned tables", detail,
+            "tilewright tune --model llama-3.1-8b; the cost model chooses until then"};
   }
   return {Verdict::kOk, "tuned tables", detail, ""};
 }
@@ -143,7 +147,8 @@ Finding check_tables(ContextImpl& context) {
 Finding check_data_folder() {
   const std::string folder = user_data_dir();
   if (folder.empty()) {
-    return {Verdict::kWarn, "data folder", "none: no home directory", "set TILEWRIGHT_DATA_DIR, where tuned rows are kept"};
+    return {Verdict::kWarn, "data folder", "none: no home directory",
+            "set TILEWRIGHT_DATA_DIR, where tuned rows are kept"};
   }
   // The nearest folder that exists decides.
   fs::path nearest = folder;
@@ -184,13 +189,11 @@ Finding check_environment() {
 Result<ExitCode> run_doctor(const DoctorOptions& options) {
   Result<std::unique_ptr<ContextImpl>> context = open_context(0);
   if (!context) return context.status();
-  const Finding findings[] = {check_cpu(),         check_cores(),
-                              check_amx(),         check_huge_pages(),
-                              check_compiler(),    check_cache((*context)->cache()),
-                              check_data_folder(), check_tables(**context),
-                              check_torch(),       check_environment()};
-  Table table("findings",
-              {{"verdict", "state"}, {"what", "what"}, {"detail", "found"}, {"remedy", "remedy"}});
+  const Finding findings[] = {check_cpu(),         check_cores(),           check_amx(),
+                              check_huge_pages(),  check_compiler(),        check_cache((*context)->cache()),
+                              check_data_folder(), check_tables(**context), check_torch(),
+                              check_environment()};
+  Table table("findings", {{"verdict", "state"}, {"what", "what"}, {"detail", "found"}, {"remedy", "remedy"}});
   bool failed = false;
   for (const Finding& f : findings) {
     const int verdict = static_cast<int>(f.verdict);
@@ -219,10 +222,12 @@ Result<ExitCode> run_doctor(const DoctorOptions& options) {
 
 void add_doctor_command(CLI::App& program, Invocation& invocation) {
   add_command<DoctorOptions>(
-      program, invocation, "doctor", "Check compiler, cache, CPU, tables and PyTorch; name remedies",
-      "  tilewright doctor\n"
-      "  tilewright doctor --json                  exit code 1 when something fails",
-      [](CLI::App& command, DoctorOptions& options) { add_output_options(command, options.output); }, run_doctor);
+      program, invocation,
+      {"doctor", "Check compiler, cache, CPU, tables and PyTorch; name remedies",
+       "  tilewright doctor\n"
+       "  tilewright doctor --json                  exit code 1 when something fails"},
+      [](Arguments& arguments, DoctorOptions& options) { add_output_arguments(arguments, options.output); },
+      run_doctor);
 }
 
 }  // namespace tilewright::cli

@@ -17,24 +17,29 @@ struct ExplainOptions {
   OutputOptions output;
 };
 
-Result<Table> choice_table(ContextImpl& context, const NamedProblem& problem, const std::string& recipe,
-                           std::vector<std::string>& refusals) {
-  Result<std::vector<Choice>> choices = context.dispatcher().choices(
-      *problem.op, problem.ref(), context.spec(0), *context.tables(), recipe, &refusals);
-  if (!choices) return choices.status();
-  Table table("choices", {{"source", "source"},
-                          {"predicted_us", "predicted us", Align::kRight},
-                          {"built", "built"},
-                          {"recipe", "recipe"}});
-  for (const Choice& choice : *choices) {
-    const bool built = choice.built || context.dispatcher().built(*problem.op, choice.recipe);
+// The candidates of one problem and the refusals, as rows of their tables.
+Status add_rows(ContextImpl& context, const NamedProblem& problem, const std::string& recipe, Table& choices,
+                Table& refusals) {
+  std::vector<std::string> refused;
+  Result<std::vector<Choice>> found =
+      context.dispatcher().choices(*problem.op, problem.ref(), context.spec(0), *context.tables(), recipe, &refused);
+  if (!found) return found.status();
+  const Cell op = text_cell(std::string(problem.op->name())), text = text_cell(problem.text());
+  for (const Choice& choice : *found) {
     const double us = choice.cost * 1e6;
-    table.add({text_cell(fields_detail::print_value(choice.source)),
-               us > 0 ? number_cell(us, print_significant(us, 4)) : absent(),
-               {built, built ? "built" : "not built"},
-               text_cell(print_recipe(problem.op->families(), choice.recipe))});
+    const bool built = context.dispatcher().built(*problem.op, choice.recipe);
+    choices.add({op, text, text_cell(fields_detail::print_value(choice.source)),
+                 us > 0 ? number_cell(us, print_significant(us, 4)) : absent(),
+                 flag_cell(built, built ? "built" : "not built"),
+                 text_cell(print_recipe(problem.op->families(), choice.recipe))});
   }
-  return table;
+  // "family: reason".
+  for (const std::string& line : refused) {
+    const size_t colon = line.find(": ");
+    refusals.add({op, text, text_cell(line.substr(0, colon)),
+                  text_cell(colon == std::string::npos ? "" : line.substr(colon + 2))});
+  }
+  return {};
 }
 
 Result<ExitCode> run_explain(const ExplainOptions& options) {
@@ -52,16 +57,19 @@ Result<ExitCode> run_explain(const ExplainOptions& options) {
     }
     return ExitCode::kOk;
   }
-  Document document("explain");
+  Table choices("choices", {{"op", ""},
+                            {"problem", "problem"},
+                            {"source", "source"},
+                            {"predicted_us", "predicted us", Align::kRight},
+                            {"built", "built"},
+                            {"recipe", "recipe"}});
+  Table refusals("refusals", {{"op", ""}, {"problem", "problem"}, {"family", "family"}, {"reason", "reason"}});
   for (const NamedProblem& problem : *problems) {
-    std::vector<std::string> refusals;
-    Result<Table> table = choice_table(**context, problem, options.recipe, refusals);
-    if (!table) return table.status();
-    Json facts = {{"op", problem.op->name()}, {"problem", problem.text()}, {"choices", table->to_json()},
-                  {"refusals", refusals}};
-    if (options.output.csv) document.add(std::move(*table));
-    document.append("problems", std::move(facts));
+    if (Status s = add_rows(**context, problem, options.recipe, choices, refusals); !s) return s;
   }
+  Document document("explain");
+  document.add(std::move(choices));
+  document.add(std::move(refusals));
   document.print(options.output);
   return ExitCode::kOk;
 }
@@ -70,15 +78,16 @@ Result<ExitCode> run_explain(const ExplainOptions& options) {
 
 void add_explain_command(CLI::App& program, Invocation& invocation) {
   add_command<ExplainOptions>(
-      program, invocation, "explain", "Tell what would run for a problem, and why",
-      "  tilewright explain --gemm 16x4096x4096:bf16:packed\n"
-      "  tilewright explain --problem m=16:n=4096:k=4096:a=bf16:bias=bf16:act=gelu\n"
-      "  tilewright explain --gemm 16x4096x4096:bf16 --json",
-      [](CLI::App& command, ExplainOptions& options) {
-        add_problem_options(command, options.problems);
-        command.add_option("--recipe", options.recipe, "ask about this recipe (text form)")->type_name("RECIPE");
-        add_threads_option(command, options.threads);
-        add_output_options(command, options.output);
+      program, invocation,
+      {"explain", "Tell what would run for a problem, and why",
+       "  tilewright explain --gemm 16x4096x4096:bf16:packed\n"
+       "  tilewright explain --problem m=16:n=4096:k=4096:a=bf16:bias=bf16:act=gelu\n"
+       "  tilewright explain --gemm 16x4096x4096:bf16 --json"},
+      [](Arguments& arguments, ExplainOptions& options) {
+        add_problem_arguments(arguments, options.problems);
+        arguments.text("--recipe", options.recipe, "RECIPE", "ask about this recipe (text form)");
+        add_threads_argument(arguments, options.threads);
+        add_output_arguments(arguments, options.output);
       },
       run_explain);
 }

@@ -2,6 +2,8 @@
 // tilewright kernels: the registry, with priority and verification level.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "command.hpp"
 #include "core/fields.hpp"
 #include "ops/op_list.hpp"
@@ -77,12 +79,12 @@ Result<ExitCode> run_kernels(const KernelsOptions& options) {
                           {"verification", "verified"},
                           {"note", "note"}});
   for (const RegistryEntry& entry : entries) {
-    table.add({text_cell(entry.key.text), {entry.builtin != nullptr, entry.builtin != nullptr ? "yes" : "no"},
+    table.add({text_cell(entry.key.text), flag_cell(entry.builtin != nullptr, entry.builtin != nullptr ? "yes" : "no"),
                priority_cell(entry.priority), verification_cell(entry.verification), text_cell(entry.note)});
   }
   Document document("kernels");
   document.add(std::move(table));
-  document.fact("count", entries.size(), fmt::format("{} kernels", entries.size()));
+  document.fact("count", static_cast<int64_t>(entries.size()), fmt::format("{} kernels", entries.size()));
   document.print(options.output);
   return ExitCode::kOk;
 }
@@ -91,16 +93,17 @@ Result<ExitCode> run_kernels(const KernelsOptions& options) {
 
 void add_kernels_command(CLI::App& program, Invocation& invocation) {
   add_command<KernelsOptions>(
-      program, invocation, "kernels", "List the known kernels with priority and verification level",
-      "  tilewright kernels\n"
-      "  tilewright kernels --family gemm_cpu --target x86-64-v4-amx\n"
-      "  tilewright kernels --filter amx_bf16 --json    the registry's JSON form",
-      [](CLI::App& command, KernelsOptions& options) {
-        command.add_option("--op", options.op, "only this operator")->type_name("NAME");
-        command.add_option("--family", options.family, "only this kernel family")->type_name("NAME");
-        command.add_option("--target", options.target, "only this target")->type_name("NAME");
-        command.add_option("--filter", options.filter, "only keys that contain this text")->type_name("TEXT");
-        add_output_options(command, options.output);
+      program, invocation,
+      {"kernels", "List the known kernels with priority and verification level",
+       "  tilewright kernels\n"
+       "  tilewright kernels --family gemm_cpu --target x86-64-v4-amx\n"
+       "  tilewright kernels --filter amx_bf16 --json    the registry's JSON form"},
+      [](Arguments& arguments, KernelsOptions& options) {
+        arguments.text("--op", options.op, "NAME", "only this operator");
+        arguments.text("--family", options.family, "NAME", "only this kernel family");
+        arguments.text("--target", options.target, "NAME", "only this target");
+        arguments.text("--filter", options.filter, "TEXT", "only keys that contain this text");
+        add_output_arguments(arguments, options.output);
       },
       run_kernels);
 }

@@ -39,8 +39,8 @@ class Prebuild {
 
   // The first `candidates` choices for the problem; every choice when it is 0.
   Status add_problem(const NamedProblem& problem, int candidates) {
-    Result<std::vector<Choice>> choices = context_.dispatcher().choices(*problem.op, problem.ref(), context_.spec(0),
-                                                                        *context_.tables(), "", nullptr);
+    Result<std::vector<Choice>> choices =
+        context_.dispatcher().choices(*problem.op, problem.ref(), context_.spec(0), *context_.tables(), "", nullptr);
     if (!choices) return choices.status();
     for (size_t i = 0; i < choices->size() && (candidates == 0 || i < static_cast<size_t>(candidates)); ++i) {
       add_recipe(*problem.op, (*choices)[i].recipe);
@@ -69,7 +69,9 @@ class Prebuild {
     size_t done = 0;
     ProgressBar bar;
     const auto start = std::chrono::steady_clock::now();
-    auto seconds = [](auto since) { return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count(); };
+    auto seconds = [](auto since) {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
+    };
     auto work = [&] {
       for (size_t i = next++; i < todo.size(); i = next++) {
         Job& job = *todo[i];
@@ -84,7 +86,8 @@ class Prebuild {
     };
     const int cores = context_.spec(0).units;
     std::vector<std::thread> threads;
-    for (int i = 1; i < std::min<int>(jobs > 0 ? jobs : cores, static_cast<int>(todo.size())); ++i) threads.emplace_back(work);
+    for (int i = 1; i < std::min<int>(jobs > 0 ? jobs : cores, static_cast<int>(todo.size())); ++i)
+      threads.emplace_back(work);
     work();
     for (std::thread& thread : threads) thread.join();
   }
@@ -128,7 +131,8 @@ Result<ExitCode> run_prebuild(const PrebuildOptions& options) {
   if (options.tuned) prebuild.add_tuned_rows();
   prebuild.build(options.jobs);
 
-  Table table("kernels", {{"key", "kernel"}, {"state", "state"}, {"seconds", "seconds", Align::kRight}, {"error", "why"}});
+  Table table("kernels",
+              {{"key", "kernel"}, {"state", "state"}, {"seconds", "seconds", Align::kRight}, {"error", "why"}});
   int compiled = 0, failed = 0, there = 0;
   Status first_failure;
   for (const auto& [text, job] : prebuild.jobs()) {
@@ -136,15 +140,18 @@ Result<ExitCode> run_prebuild(const PrebuildOptions& options) {
     (job.built ? there : ok ? compiled : failed) += 1;
     if (!ok && first_failure.ok()) first_failure = job.status;
     table.add({text_cell(text),
-               job.built ? text_cell("was built") : ok ? text_cell("compiled", Tone::kGood) : text_cell("failed", Tone::kBad),
+               job.built ? text_cell("was built")
+               : ok      ? text_cell("compiled", Tone::kGood)
+                         : text_cell("failed", Tone::kBad),
                job.built ? absent() : number_cell(job.seconds, fmt::format("{:.2f}", job.seconds)),
                text_cell(ok ? "" : job.status.message().substr(0, job.status.message().find('\n')))});
   }
   Document document("prebuild");
   document.add(std::move(table));
-  document.fact("compiled", compiled, fmt::format("{} compiled, {} were built, {} failed", compiled, there, failed));
-  document.fact("was_built", there, "");
-  document.fact("failed", failed, "");
+  document.fact("compiled", int64_t{compiled},
+                fmt::format("{} compiled, {} were built, {} failed", compiled, there, failed));
+  document.fact("was_built", int64_t{there}, "");
+  document.fact("failed", int64_t{failed}, "");
   document.print(options.output);
   if (failed > 0) return first_failure;
   return ExitCode::kOk;
@@ -154,18 +161,19 @@ Result<ExitCode> run_prebuild(const PrebuildOptions& options) {
 
 void add_prebuild_command(CLI::App& program, Invocation& invocation) {
   add_command<PrebuildOptions>(
-      program, invocation, "prebuild", "Compile the kernels of a model into the code cache",
-      "  tilewright prebuild --model llama-3.1-8b --tokens 1,16,128\n"
-      "  tilewright prebuild --tuned                            every tuned row of this device\n"
-      "  tilewright prebuild --gemm 16x4096x4096:bf16 --candidates 0    every candidate",
-      [](CLI::App& command, PrebuildOptions& options) {
-        add_model_options(command, options.models);
-        add_problem_options(command, options.problems);
-        command.add_flag("--tuned", options.tuned, "what tuned rows of this device name");
-        command.add_option("--candidates", options.candidates, "the best so many choices of each problem (1); 0 = all")
-            ->check(integer_in(0, 100000));
-        command.add_option("--jobs", options.jobs, "compilers at a time; 0 = one a core")->check(integer_in(0, 1024));
-        add_output_options(command, options.output);
+      program, invocation,
+      {"prebuild", "Compile the kernels of a model into the code cache",
+       "  tilewright prebuild --model llama-3.1-8b --tokens 1,16,128\n"
+       "  tilewright prebuild --tuned                            every tuned row of this device\n"
+       "  tilewright prebuild --gemm 16x4096x4096:bf16 --candidates 0    every candidate"},
+      [](Arguments& arguments, PrebuildOptions& options) {
+        add_model_arguments(arguments, options.models);
+        add_problem_arguments(arguments, options.problems);
+        arguments.flag("--tuned", options.tuned, "what tuned rows of this device name");
+        arguments.integer("--candidates", options.candidates, 0, 100000,
+                          "the best so many choices of each problem (1); 0 = all");
+        arguments.integer("--jobs", options.jobs, 0, 1024, "compilers at a time; 0 = one a core");
+        add_output_arguments(arguments, options.output);
       },
       run_prebuild);
 }

@@ -32,9 +32,10 @@ Result<ExitCode> run_report(const ReportOptions& options) {
     if (wanted && record.part == spec.part && record.units == spec.units) records.push_back(record);
   }
   if (records.empty()) {
-    return Status(StatusCode::kNotFound,
-                  fmt::format("nothing has been tuned for {} cores of part {} yet: tilewright tune --model llama-3.1-8b",
-                              spec.units, spec.part));
+    return Status(
+        StatusCode::kNotFound,
+        fmt::format("nothing has been tuned for {} cores of part {} yet: tilewright tune --model llama-3.1-8b",
+                    spec.units, spec.part));
   }
   ReportData report = report_data(**context, {}, store.limits(spec.part, spec.units), spec.units);
   report.title = options.title;
@@ -43,8 +44,7 @@ Result<ExitCode> run_report(const ReportOptions& options) {
 
   Document document("report");
   document.add(result_table(**context, records));
-  const Summary summary = summarise(records);
-  document.fact("geomean", summary_json(summary), print_summary(summary));
+  add_summary(summarise(records), document);
   std::error_code error;
   const std::string path = std::filesystem::absolute(options.out, error).string();
   document.fact("report", path, "report: " + path);
@@ -56,18 +56,16 @@ Result<ExitCode> run_report(const ReportOptions& options) {
 
 void add_report_command(CLI::App& program, Invocation& invocation) {
   add_command<ReportOptions>(
-      program, invocation, "report", "Show again what has been tuned; write the HTML report",
-      "  tilewright report --out report.html\n"
-      "  tilewright report --layer attn_o,mlp_down --csv",
-      [](CLI::App& command, ReportOptions& options) {
-        command.add_option("--out", options.out, "the HTML file (tilewright-report.html)")->type_name("FILE");
-        command.add_option("--title", options.title, "its title")->type_name("TEXT");
-        command.add_option("--layer", options.layers, "only these layers")
-            ->type_name("NAME")
-            ->delimiter(',')
-            ->allow_extra_args(false);
-        add_threads_option(command, options.threads);
-        add_output_options(command, options.output);
+      program, invocation,
+      {"report", "Show again what has been tuned; write the HTML report",
+       "  tilewright report --out report.html\n"
+       "  tilewright report --layer attn_o,mlp_down --csv"},
+      [](Arguments& arguments, ReportOptions& options) {
+        arguments.text("--out", options.out, "FILE", "the HTML file (tilewright-report.html)");
+        arguments.text("--title", options.title, "TEXT", "its title");
+        arguments.texts("--layer", options.layers, "NAME", "only these layers", /*commas=*/true);
+        add_threads_argument(arguments, options.threads);
+        add_output_arguments(arguments, options.output);
       },
       run_report);
 }

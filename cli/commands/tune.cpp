@@ -85,7 +85,8 @@ class Session {
     options.retune = arguments_.retune;
     Result<std::vector<TuneResult>> results = tune(context_, tasks, options, [&](const TuneProgress& p) {
       std::string best;
-      if (p.best_us > 0) best = fmt::format("best {} us, {} GFLOP/s", print_significant(p.best_us, 4), print_significant(p.best_gflops));
+      if (p.best_us > 0)
+        best = fmt::format("best {} us, {} GFLOP/s", print_significant(p.best_us, 4), print_significant(p.best_gflops));
       show(p.label, best, p.left_seconds + kept);
     });
     if (!results) return results.status();
@@ -179,16 +180,15 @@ class Session {
   Result<ExitCode> finish() {
     Document document("tune");
     document.add(result_table(context_, records_));
-    const Summary summary = summarise(records_);
-    document.fact("geomean", summary_json(summary), print_summary(summary));
-    bool failed = false;
+    add_summary(summarise(records_), document);
+    Table failures("failures", {{"layer", "no row for"}, {"problem", ""}, {"reason", "because"}});
     for (size_t i = 0; i < results_.size(); ++i) {
-      if (results_[i].status.ok()) continue;
-      failed = true;
-      const std::string line = fmt::format("{}: no row: {}", label_of(problems_[i]), results_[i].status.message());
-      document.append("failures", {{"problem", problems_[i].text()}, {"reason", results_[i].status.message()}});
-      document.fact("failed", true, line);
+      const Status& status = results_[i].status;
+      if (status.ok()) continue;
+      failures.add({text_cell(label_of(problems_[i])), text_cell(problems_[i].text()), text_cell(status.message())});
     }
+    const bool failed = failures.size() > 0;
+    if (failed) document.add(std::move(failures));
     std::vector<std::string> tables;
     for (const NamedProblem& problem : problems_) {
       std::string path = user_tuned_path(spec_.arch->target, problem.op->name());
@@ -223,7 +223,7 @@ class Session {
   const Clock::time_point start_ = Clock::now();
   std::vector<TuneResult> results_;
   std::vector<LayerRecord> records_;
-  std::vector<size_t> record_problems_;              // record -> problem
+  std::vector<size_t> record_problems_;             // record -> problem
   std::vector<size_t> stale_limits_, stale_peers_;  // records that lack them
   DeviceLimits limits_;
 };
@@ -253,20 +253,21 @@ Result<ExitCode> run_tune(const TuneArguments& arguments) {
 
 void add_tune_command(CLI::App& program, Invocation& invocation) {
   add_command<TuneArguments>(
-      program, invocation, "tune", "Find and store the fastest kernel for each problem",
-      "  tilewright tune --model llama-3.1-8b --tokens 1,16,128 --budget 120 --report report.html\n"
-      "  tilewright tune --model llama-3.1-8b --layer attn_o,mlp_down --tokens 1 --threads 1\n"
-      "  tilewright tune --shapes my_layers.csv --dtype i8 --peer none\n"
-      "  tilewright tune --gemm 16x4096x4096:bf16:packed --retune",
-      [](CLI::App& command, TuneArguments& a) {
-        add_model_options(command, a.models);
-        add_problem_options(command, a.problems);
-        command.add_option("--budget", a.budget, "seconds for everything (120)")->check(number_above(0));
-        add_threads_option(command, a.threads);
-        command.add_option("--report", a.report, "write an HTML report to this file")->type_name("FILE");
-        command.add_flag("--retune", a.retune, "measure again what is known already");
-        add_peer_option(command, a.peer);
-        add_output_options(command, a.output);
+      program, invocation,
+      {"tune", "Find and store the fastest kernel for each problem",
+       "  tilewright tune --model llama-3.1-8b --tokens 1,16,128 --budget 120 --report report.html\n"
+       "  tilewright tune --model llama-3.1-8b --layer attn_o,mlp_down --tokens 1 --threads 1\n"
+       "  tilewright tune --shapes my_layers.csv --dtype i8 --peer none\n"
+       "  tilewright tune --gemm 16x4096x4096:bf16:packed --retune"},
+      [](Arguments& arguments, TuneArguments& a) {
+        add_model_arguments(arguments, a.models);
+        add_problem_arguments(arguments, a.problems);
+        arguments.number_above(0, "--budget", a.budget, "seconds for everything (120)");
+        add_threads_argument(arguments, a.threads);
+        arguments.text("--report", a.report, "FILE", "write an HTML report to this file");
+        arguments.flag("--retune", a.retune, "measure again what is known already");
+        add_peer_argument(arguments, a.peer);
+        add_output_arguments(arguments, a.output);
       },
       run_tune);
 }

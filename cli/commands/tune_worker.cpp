@@ -27,10 +27,11 @@ Result<ExitCode> run_worker(const WorkerOptions& options) {
 }  // namespace
 
 void add_tune_worker_command(CLI::App& program, Invocation& invocation) {
-  CLI::App* command = add_command<WorkerOptions>(
-      program, invocation, "tune-worker", "Run candidates for `tilewright tune`", "  (started by tilewright tune)",
-      [](CLI::App& app, WorkerOptions& options) { add_threads_option(app, options.threads); }, run_worker);
-  command->group("");  // hidden
+  add_command<WorkerOptions>(
+      program, invocation,
+      {"tune-worker", "Run candidates for `tilewright tune`", "  (started by tilewright tune)", /*hidden=*/true},
+      [](Arguments& arguments, WorkerOptions& options) { add_threads_argument(arguments, options.threads); },
+      run_worker);
 }
 
 }  // namespace tilewright::cli

@@ -36,8 +36,8 @@ std::string keys_of(const Recipe& recipe) {
 
 // One case a kernel (its cheapest knobs), or one a candidate.
 Result<std::vector<Case>> cases_of(ContextImpl& context, const NamedProblem& problem, const VerifyOptions& options) {
-  Result<std::vector<Choice>> choices = context.dispatcher().choices(
-      *problem.op, problem.ref(), context.spec(0), *context.tables(), options.recipe, nullptr);
+  Result<std::vector<Choice>> choices = context.dispatcher().choices(*problem.op, problem.ref(), context.spec(0),
+                                                                     *context.tables(), options.recipe, nullptr);
   if (!choices) return choices.status();
   std::vector<Case> cases;
   std::set<std::string> seen;
@@ -87,7 +87,7 @@ Result<ExitCode> run_verify(const VerifyOptions& options) {
     failed += report.passed ? 0 : 1;
     const bool known = report.compared > 0;
     table.add({text_cell(problem.text()),
-               {report.passed, report.passed ? "pass" : "FAIL", report.passed ? Tone::kGood : Tone::kBad},
+               flag_cell(report.passed, report.passed ? "pass" : "FAIL", report.passed ? Tone::kGood : Tone::kBad),
                known ? number_cell(report.worst_ratio, fmt::format("{:.3f}", report.worst_ratio)) : absent(),
                known ? number_cell(report.rel_error, fmt::format("{:.1e}", report.rel_error)) : absent(),
                count_cell(report.compared), text_cell(recipe), text_cell(short_recipe(recipe)),
@@ -97,9 +97,11 @@ Result<ExitCode> run_verify(const VerifyOptions& options) {
   Document document("verify");
   const size_t checked = table.size();
   document.add(std::move(table));
-  document.fact("checked", checked, "");
-  document.fact("unbuilt", unbuilt, unbuilt > 0 ? fmt::format("{} kernels are not built, and compiling is off", unbuilt) : "");
-  document.fact("failed", failed, fmt::format("{} of {} passed", checked - static_cast<size_t>(failed), checked));
+  document.fact("checked", static_cast<int64_t>(checked), "");
+  document.fact("unbuilt", int64_t{unbuilt},
+                unbuilt > 0 ? fmt::format("{} kernels are not built, and compiling is off", unbuilt) : "");
+  document.fact("failed", int64_t{failed},
+                fmt::format("{} of {} passed", checked - static_cast<size_t>(failed), checked));
   document.print(options.output);
   return failed > 0 ? ExitCode::kCheckFailed : ExitCode::kOk;
 }
@@ -108,18 +110,19 @@ Result<ExitCode> run_verify(const VerifyOptions& options) {
 
 void add_verify_command(CLI::App& program, Invocation& invocation) {
   add_command<VerifyOptions>(
-      program, invocation, "verify", "Check kernels against the float64 reference",
-      "  tilewright verify --gemm 16x4096x4096:bf16:packed      every kernel that serves the problem\n"
-      "  tilewright verify --all                                a standard set of problems\n"
-      "  tilewright verify --gemm 33x97x259:f32 --recipe RECIPE --seeds 10",
-      [](CLI::App& command, VerifyOptions& options) {
-        add_problem_options(command, options.problems);
-        command.add_flag("--all", options.all, "a set of problems that covers dtypes, layouts and epilogues");
-        command.add_option("--recipe", options.recipe, "only this recipe (text form)")->type_name("RECIPE");
-        command.add_flag("--every-knob", options.every_knob, "every candidate, not one a kernel");
-        command.add_option("--seeds", options.seeds, "random seeds (3)")->check(integer_in(1, 1000));
-        add_threads_option(command, options.threads);
-        add_output_options(command, options.output);
+      program, invocation,
+      {"verify", "Check kernels against the float64 reference",
+       "  tilewright verify --gemm 16x4096x4096:bf16:packed      every kernel that serves the problem\n"
+       "  tilewright verify --all                                a standard set of problems\n"
+       "  tilewright verify --gemm 33x97x259:f32 --recipe RECIPE --seeds 10"},
+      [](Arguments& arguments, VerifyOptions& options) {
+        add_problem_arguments(arguments, options.problems);
+        arguments.flag("--all", options.all, "a set of problems that covers dtypes, layouts and epilogues");
+        arguments.text("--recipe", options.recipe, "RECIPE", "only this recipe (text form)");
+        arguments.flag("--every-knob", options.every_knob, "every candidate, not one a kernel");
+        arguments.integer("--seeds", options.seeds, 1, 1000, "random seeds (3)");
+        add_threads_argument(arguments, options.threads);
+        add_output_arguments(arguments, options.output);
       },
       run_verify);
 }

@@ -1,38 +1,69 @@
 // SPDX-License-Identifier: MIT
 #include "output/document.hpp"
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "arguments.hpp"
 
 namespace tilewright::cli {
 namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(const Value& value) {
+  return std::visit(
+      [](const auto& held) {
+        if constexpr (std::is_same_v<std::remove_cvref_t<decltype(held)>, std::monostate>) {
+          return Json(nullptr);
+        } else {
+          return Json(held);
+        }
+      },
+      value);
+}
+
+Json json_of(const Table& table) {
+  Json rows = Json::array();
+  for (const std::vector<Cell>& row : table.rows()) {
+    Json object = Json::object();
+    for (size_t c = 0; c < row.size(); ++c) object[table.columns()[c].name] = json_of(row[c].value);
+    rows.push_back(std::move(object));
+  }
+  return rows;
+}
 
 void write(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 }  // namespace
 
-void add_output_options(CLI::App& command, OutputOptions& options) {
-  CLI::Option* json = command.add_flag("--json", options.json, "print JSON")->group("Output");
-  command.add_flag("--csv", options.csv, "print CSV")->group("Output")->excludes(json);
+void add_output_arguments(Arguments& arguments, OutputOptions& options) {
+  arguments.group("Output");
+  arguments.flag("--json", options.json, "print JSON");
+  arguments.flag("--csv", options.csv, "print CSV");
+  arguments.exclude("--json", "--csv");
 }
 
-void Document::fact(std::string name, Json value, std::string line) {
+void Document::fact(std::string name, Value value, std::string line) {
   parts_.emplace_back(Fact{std::move(name), std::move(value), std::move(line)});
+}
+
+std::string Document::to_json() const {
+  Json json = {{"command", command_}};
+  for (const auto& part : parts_) {
+    if (const auto* table = std::get_if<Table>(&part)) {
+      json[table->name()] = json_of(*table);
+    } else {
+      json[std::get<Fact>(part).name] = json_of(std::get<Fact>(part).value);
+    }
+  }
+  // Bytes that are no UTF-8 (a brand string, a path) are replaced rather than fatal.
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 void Document::print(const OutputOptions& options) const {
   if (options.form() == Form::kJson) {
-    Json json = {{"command", command_}};
-    for (const auto& part : parts_) {
-      if (const auto* table = std::get_if<Table>(&part)) {
-        json[table->name()] = table->to_json();
-      } else {
-        json[std::get<Fact>(part).name] = std::get<Fact>(part).value;
-      }
-    }
-    json.update(arrays_);
-    // Bytes that are no UTF-8 (a brand string, a path) are replaced rather than fatal.
-    write(json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+    write(to_json());
     return;
   }
   const bool colours = colours_wanted(stdout);

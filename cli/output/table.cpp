@@ -16,9 +16,20 @@ std::string pad(const std::string& text, size_t width, Align align) {
   return align == Align::kLeft ? text + space : space + text;
 }
 
+struct CsvText {
+  std::string operator()(std::monostate) const { return ""; }
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(int64_t value) const { return fmt::format("{}", value); }
+  std::string operator()(double value) const { return fmt::format("{:.6g}", value); }
+  std::string operator()(const std::string& value) const { return value; }
+  std::string operator()(const std::vector<std::string>& value) const {
+    return fmt::format("{}", fmt::join(value, " "));
+  }
+};
+
 }  // namespace
 
-Cell absent() { return {nullptr, "-", Tone::kFaint}; }
+Cell absent() { return {{}, "-", Tone::kFaint}; }
 
 Cell text_cell(std::string text, Tone tone) { return {text, text, tone}; }
 
@@ -30,6 +41,8 @@ Cell number_cell(double value, std::string text, Tone tone) {
 Cell count_cell(int64_t value) { return {value, fmt::format("{}", value)}; }
 
 Cell count_cell(int64_t value, std::string text) { return {value, std::move(text)}; }
+
+Cell flag_cell(bool value, std::string text, Tone tone) { return {value, std::move(text), tone}; }
 
 Table::Table(std::string name, std::vector<Column> columns) : name_(std::move(name)), columns_(std::move(columns)) {}
 
@@ -86,28 +99,11 @@ std::string Table::to_csv() const {
   for (const auto& row : rows_) {
     for (size_t c = 0; c < row.size(); ++c) {
       if (c > 0) text += ",";
-      const Json& value = row[c].value;
-      if (value.is_string()) {
-        text += csv_cell(value.get<std::string>());
-      } else if (value.is_number_float()) {
-        text += fmt::format("{:.6g}", value.get<double>());
-      } else if (!value.is_null()) {
-        text += csv_cell(value.dump());
-      }
+      text += csv_cell(std::visit(CsvText(), row[c].value));
     }
     text += "\n";
   }
   return text;
-}
-
-Json Table::to_json() const {
-  Json rows = Json::array();
-  for (const auto& row : rows_) {
-    Json object = Json::object();
-    for (size_t c = 0; c < row.size(); ++c) object[columns_[c].name] = row[c].value;
-    rows.push_back(std::move(object));
-  }
-  return rows;
 }
 
 }  // namespace tilewright::cli

@@ -2,15 +2,17 @@
 // A table that prints three ways: aligned for people, CSV, JSON.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "output/terminal.hpp"
 
 namespace tilewright::cli {
 
-using Json = nlohmann::ordered_json;
+// What programs read; monostate = not known.
+using Value = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<std::string>>;
 
 enum class Align { kLeft, kRight };
 
@@ -20,9 +22,9 @@ struct Column {
   Align align = Align::kLeft;
 };
 
-// A value and how people see it. A null value stands for "not known": "-", an empty CSV cell, null.
+// A value and how people see it. What is not known is "-", an empty CSV cell, null in JSON.
 struct Cell {
-  Json value;
+  Value value;
   std::string text;
   Tone tone = Tone::kPlain;
 };
@@ -33,6 +35,7 @@ Cell text_cell(std::string text, Tone tone = Tone::kPlain);
 Cell number_cell(double value, std::string text, Tone tone = Tone::kPlain);
 Cell count_cell(int64_t value);
 Cell count_cell(int64_t value, std::string text);
+Cell flag_cell(bool value, std::string text, Tone tone = Tone::kPlain);
 
 class Table {
  public:
@@ -44,7 +47,8 @@ class Table {
 
   std::string to_text(bool colours) const;
   std::string to_csv() const;
-  Json to_json() const;
+  const std::vector<Column>& columns() const { return columns_; }
+  const std::vector<std::vector<Cell>>& rows() const { return rows_; }
 
  private:
   std::string name_;

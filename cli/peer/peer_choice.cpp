@@ -7,9 +7,9 @@
 
 namespace tilewright::cli {
 
-void add_peer_option(CLI::App& command, std::string& choice) {
-  command.add_option("--peer", choice, "compare with PyTorch: torch, none, or auto (when it is installed)")
-      ->check(one_of({"torch", "none", "auto"}));
+void add_peer_argument(Arguments& arguments, std::string& choice) {
+  arguments.choice("--peer", choice, {"torch", "none", "auto"},
+                   "compare with PyTorch: torch, none, or auto (when it is installed)");
 }
 
 Result<PeerChoice> PeerChoice::make(const std::string& choice) {

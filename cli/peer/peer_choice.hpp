@@ -2,15 +2,16 @@
 // --peer torch|none|auto: whom to compare with, started when first needed.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "arguments.hpp"
 #include "peer/torch_peer.hpp"
 
 namespace tilewright::cli {
 
-void add_peer_option(CLI::App& command, std::string& choice);
+void add_peer_argument(Arguments& arguments, std::string& choice);
 
 class PeerChoice {
  public:

@@ -44,7 +44,8 @@ Result<TorchPython> find_torch() {
     // A fresh interpreter, asked through the same pipe that the peer uses.
     constexpr const char* kProbe = "import importlib.metadata as m; input(); print(m.version('torch'), flush=True)";
     if (!child.start({python, "-c", kProbe})) continue;
-    if (Result<std::string> version = child.ask("", 30); version && !version->empty()) return TorchPython{python, *version};
+    if (Result<std::string> version = child.ask("", 30); version && !version->empty())
+      return TorchPython{python, *version};
   }
   return Status(StatusCode::kNotFound, fmt::format("PyTorch is not installed for {}", join(candidates)));
 }
@@ -67,10 +68,9 @@ Status TorchPeer::start(const TorchPython& python) {
 
 Result<double> TorchPeer::burst(const Request& r) {
   constexpr double kBurstSeconds = 120;
-  Result<std::string> answer =
-      child_.ask(fmt::format("{} {} {} {} {} {} {}", r.m, r.n, r.k, dtype_name(r.dtype), r.threads, r.repetitions,
-                             r.rotations),
-                 kBurstSeconds);
+  Result<std::string> answer = child_.ask(
+      fmt::format("{} {} {} {} {} {} {}", r.m, r.n, r.k, dtype_name(r.dtype), r.threads, r.repetitions, r.rotations),
+      kBurstSeconds);
   if (!answer) return Status(answer.status().code(), "PyTorch: " + answer.status().message());
   double us = 0;
   if (!answer->starts_with("us ") || !fields_detail::parse_float(std::string_view(*answer).substr(3), us)) {

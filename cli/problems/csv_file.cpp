@@ -60,8 +60,8 @@ Result<CsvFile> read_csv(const std::string& path) {
     if (file.columns.empty()) {
       file.columns = std::move(cells);
     } else if (cells.size() != file.columns.size()) {
-      return Status(StatusCode::kInvalidArgument, fmt::format("{}:{}: {} cells, the header names {} columns", path, first,
-                                                              cells.size(), file.columns.size()));
+      return Status(StatusCode::kInvalidArgument, fmt::format("{}:{}: {} cells, the header names {} columns", path,
+                                                              first, cells.size(), file.columns.size()));
     } else {
       file.rows.push_back({first, std::move(cells)});
     }

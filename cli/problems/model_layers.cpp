@@ -112,28 +112,18 @@ Result<std::vector<int64_t>> parse_tokens(const std::string& text) {
   return tokens;
 }
 
-void add_model_options(CLI::App& command, ModelArguments& a) {
-  command.add_option("--model", a.models, "a model of models/*.csv, e.g. llama-3.1-8b")
-      ->type_name("NAME")
-      ->allow_extra_args(false)
-      ->group("Problems");
-  command.add_option("--shapes", a.shapes, "a CSV file with the columns of models/*.csv")
-      ->type_name("FILE")
-      ->allow_extra_args(false)
-      ->group("Problems");
-  command.add_option("--layer", a.layers, "only these layers (repeat, or divide by commas)")
-      ->type_name("NAME")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->group("Problems");
-  command.add_option("--tokens", a.tokens, "token counts (1,16,128)")->type_name("LIST")->group("Problems");
-  command.add_option("--dtype", a.dtype, "run the layers with this dtype instead of their own")
-      ->check(one_of({"f32", "f16", "bf16", "i8"}))
-      ->group("Problems");
-  command.add_option("--tp", a.tensor_parallel, "tensor-parallel degree (1)")->check(integer_in(1, 1024))->group("Problems");
-  command.add_flag("--plain,!--packed", a.plain, "weights as stored [N, K] (--plain), or packed once (--packed, the default)")
-      ->group("Problems");
-  command.add_flag("--with-lm-head", a.with_lm_head, "include lm_head")->group("Problems");
+void add_model_arguments(Arguments& arguments, ModelArguments& a) {
+  arguments.group("Problems");
+  arguments.texts("--model", a.models, "NAME", "a model of models/*.csv, e.g. llama-3.1-8b");
+  arguments.texts("--shapes", a.shapes, "FILE", "a CSV file with the columns of models/*.csv");
+  arguments.texts("--layer", a.layers, "NAME", "only these layers (repeat, or divide by commas)", /*commas=*/true);
+  arguments.text("--tokens", a.tokens, "LIST", "token counts (1,16,128)");
+  arguments.choice("--dtype", a.dtype, {"f32", "f16", "bf16", "i8"},
+                   "run the layers with this dtype instead of their own");
+  arguments.integer("--tp", a.tensor_parallel, 1, 1024, "tensor-parallel degree (1)");
+  arguments.flag("--plain,!--packed", a.plain, "weights as stored [N, K]; --packed (the default): packed once");
+  arguments.flag("--with-lm-head", a.with_lm_head, "include lm_head");
+  arguments.group("");
 }
 
 Result<std::vector<NamedProblem>> model_problems(const ModelArguments& arguments, std::vector<std::string>& notes) {
@@ -169,7 +159,8 @@ Result<std::vector<NamedProblem>> model_problems(const ModelArguments& arguments
       continue;
     }
     for (const int64_t m : *tokens) {
-      const std::string text = layer_text(row, m, arguments.dtype.empty() ? row.dtype : arguments.dtype, !arguments.plain);
+      const std::string text =
+          layer_text(row, m, arguments.dtype.empty() ? row.dtype : arguments.dtype, !arguments.plain);
       if (!seen.insert(row.layer + " " + text).second) continue;
       Result<NamedProblem> problem = parse_problem_text(text);
       if (!problem) {
@@ -186,8 +177,8 @@ Result<std::vector<NamedProblem>> model_problems(const ModelArguments& arguments
     }
   }
   if (problems.empty() && !degrees.contains(arguments.tensor_parallel)) {
-    return Status(StatusCode::kNotFound, fmt::format("--tp {} has no layers; known: {}", arguments.tensor_parallel,
-                                                     fmt::join(degrees, ", ")));
+    return Status(StatusCode::kNotFound,
+                  fmt::format("--tp {} has no layers; known: {}", arguments.tensor_parallel, fmt::join(degrees, ", ")));
   }
   // Models are told by name, and a quantised row has its plain twin; a file was given for its rows.
   if (quantised > 0 && !arguments.shapes.empty()) {

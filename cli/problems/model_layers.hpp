@@ -2,7 +2,6 @@
 // The linear layers of real models, from models/*.csv or a file of the same columns, as problems.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
@@ -21,7 +20,7 @@ struct ModelArguments {
   bool with_lm_head = false;  // its one product is far larger than the others and runs once a token
   bool empty() const { return models.empty() && shapes.empty(); }
 };
-void add_model_options(CLI::App& command, ModelArguments& arguments);
+void add_model_arguments(Arguments& arguments, ModelArguments& models);
 
 // One problem a layer and token count, layers first. Rows that gemm cannot take (quantised schemes) are left out, and
 // `notes` says so in a line.

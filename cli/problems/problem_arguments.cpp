@@ -34,21 +34,18 @@ int64_t NamedProblem::size(std::string_view name) const {
   return 0;
 }
 
-void add_problem_options(CLI::App& command, ProblemArguments& arguments) {
-  command.add_option("--problem", arguments.texts, "a problem's text, e.g. m=16:n=4096:k=4096:a=bf16:bias=bf16")
-      ->type_name("TEXT")
-      ->allow_extra_args(false)
-      ->group("Problems");
-  command.add_option("--gemm", arguments.gemms, "a gemm in short, e.g. 16x4096x4096:bf16:packed")
-      ->type_name("MxNxK[:dtype][:packed]")
-      ->allow_extra_args(false)
-      ->group("Problems");
+void add_problem_arguments(Arguments& arguments, ProblemArguments& problems) {
+  arguments.group("Problems");
+  arguments.texts("--problem", problems.texts, "TEXT", "a problem's text, e.g. m=16:n=4096:k=4096:a=bf16:bias=bf16");
+  arguments.texts("--gemm", problems.gemms, "MxNxK[:dtype][:packed]", "a gemm in short, e.g. 16x4096x4096:bf16:packed");
+  arguments.group("");
 }
 
 Result<std::string> expand_gemm_shorthand(const std::string& shorthand) {
   const std::vector<std::string> parts = split_words(shorthand, ':');
   const std::vector<std::string> sizes = split_words(parts.empty() ? "" : parts[0], 'x');
-  if (sizes.size() != 3) return refuse("allowed: MxNxK[:dtype][:packed][:name=value ...], e.g. 16x4096x4096:bf16:packed");
+  if (sizes.size() != 3)
+    return refuse("allowed: MxNxK[:dtype][:packed][:name=value ...], e.g. 16x4096x4096:bf16:packed");
   std::string text = fmt::format("m={}:n={}:k={}", sizes[0], sizes[1], sizes[2]);
   for (size_t i = 1; i < parts.size(); ++i) {
     if (parts[i] == "packed") {
@@ -71,7 +68,8 @@ Result<NamedProblem> parse_problem_text(const std::string& text) {
   for (const Operator* op : all_operators()) {
     known.emplace_back(op->name());
     if (op->name() != name) continue;
-    Result<std::vector<std::byte>> bytes = op->parse_problem(space == std::string::npos ? text : text.substr(space + 1));
+    Result<std::vector<std::byte>> bytes =
+        op->parse_problem(space == std::string::npos ? text : text.substr(space + 1));
     if (!bytes) return bytes.status();
     NamedProblem problem{op, std::move(*bytes), {}};
     problem.layer = problem.text();

@@ -2,11 +2,10 @@
 // Problems on the command line: --problem TEXT, or the shorthand --gemm MxNxK[:dtype][:packed].
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <map>
 #include <string>
 #include <vector>
 
+#include "arguments.hpp"
 #include "dispatch/operator.hpp"
 
 namespace tilewright::cli {
@@ -23,11 +22,11 @@ struct NamedProblem {
 };
 
 struct ProblemArguments {
-  std::vector<std::string> texts;   // "[op ]m=16:n=4096:..."
-  std::vector<std::string> gemms;   // "16x4096x4096:bf16:packed"
+  std::vector<std::string> texts;  // "[op ]m=16:n=4096:..."
+  std::vector<std::string> gemms;  // "16x4096x4096:bf16:packed"
   bool empty() const { return texts.empty() && gemms.empty(); }
 };
-void add_problem_options(CLI::App& command, ProblemArguments& arguments);
+void add_problem_arguments(Arguments& arguments, ProblemArguments& problems);
 
 // "16x4096x4096:i8:packed:act=gelu" -> the full text. What is neither a dtype nor "packed" passes as it is.
 Result<std::string> expand_gemm_shorthand(const std::string& shorthand);

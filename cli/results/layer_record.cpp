@@ -7,12 +7,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "core/environment.hpp"
 #include "jit/system/files.hpp"
 
 namespace tilewright::cli {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
 
@@ -45,8 +48,6 @@ Json record_json(const LayerRecord& record) {
   return json;
 }
 
-}  // namespace
-
 Json limits_json(const DeviceLimits& limits) {
   Json peaks = Json::array();
   for (const DeviceLimits::Peak& peak : limits.peaks) {
@@ -70,10 +71,13 @@ DeviceLimits limits_from_json(const Json& json) {
   if (peaks == json.end() || !peaks->is_array()) return limits;
   for (const Json& peak : *peaks) {
     if (!peak.is_object() || !peak.contains("mma") || !peak["mma"].is_string()) continue;
-    limits.peaks.push_back({peak["mma"].get<std::string>(), number_of(peak, "gflops_unit"), number_of(peak, "gflops_all")});
+    limits.peaks.push_back(
+        {peak["mma"].get<std::string>(), number_of(peak, "gflops_unit"), number_of(peak, "gflops_all")});
   }
   return limits;
 }
+
+}  // namespace
 
 RecordStore::RecordStore(std::string_view target) {
   const std::string folder = user_data_dir();

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "device/device.hpp"
-#include "output/table.hpp"
 #include "tile/common/fields.hpp"
 
 namespace tilewright::cli {
@@ -75,8 +74,5 @@ class RecordStore {
   std::vector<LayerRecord> records_;
   std::map<std::string, DeviceLimits> limits_;  // "part/units"
 };
-
-Json limits_json(const DeviceLimits& limits);
-DeviceLimits limits_from_json(const Json& json);
 
 }  // namespace tilewright::cli

@@ -17,9 +17,7 @@ Cell positive(double value, const std::string& text, Tone tone = Tone::kPlain) {
 }
 
 // Differences under 5 % are noise.
-Tone ratio_tone(double low, double high) {
-  return low >= 1 ? Tone::kGood : high < 0.95 ? Tone::kBad : Tone::kPlain;
-}
+Tone ratio_tone(double low, double high) { return low >= 1 ? Tone::kGood : high < 0.95 ? Tone::kBad : Tone::kPlain; }
 
 std::string peer_name(const std::vector<LayerRecord>& records) {
   for (const LayerRecord& record : records) {
@@ -93,26 +91,17 @@ Summary summarise(const std::vector<LayerRecord>& records) {
   return {geometric_mean(gains), geometric_mean(ratios), peer_name(records), geometric_mean(fractions)};
 }
 
-std::string print_summary(const Summary& s) {
-  std::string text = "geometric mean:";
-  const char* between = " ";
-  auto add = [&](double value, const std::string& words) {
-    if (value <= 0) return;
-    text += between + words;
-    between = ", ";
+void add_summary(const Summary& s, Document& document) {
+  std::vector<std::string> words;
+  auto add = [&](const char* name, double value, const std::string& text) {
+    document.fact(name, value > 0 ? Value(value) : Value(), "");
+    if (value > 0) words.push_back(text);
   };
-  add(s.untuned_gain, print_ratio(s.untuned_gain) + " over untuned");
-  add(s.peer_ratio, print_ratio(s.peer_ratio) + " over " + s.peer);
-  add(s.limit_fraction, print_percent(s.limit_fraction) + " of the measured limit");
-  return text == "geometric mean:" ? "" : text;
-}
-
-Json summary_json(const Summary& s) {
-  auto known = [](double value) { return value > 0 ? Json(value) : Json(nullptr); };
-  return {{"untuned_gain", known(s.untuned_gain)},
-          {"peer", s.peer.empty() ? Json(nullptr) : Json(s.peer)},
-          {"ratio", known(s.peer_ratio)},
-          {"limit_frac", known(s.limit_fraction)}};
+  add("geomean_untuned_gain", s.untuned_gain, print_ratio(s.untuned_gain) + " over untuned");
+  add("geomean_ratio", s.peer_ratio, print_ratio(s.peer_ratio) + " over " + s.peer);
+  add("geomean_limit_frac", s.limit_fraction, print_percent(s.limit_fraction) + " of the measured limit");
+  document.fact("peer", s.peer.empty() ? Value() : Value(s.peer),
+                words.empty() ? "" : fmt::format("geometric mean: {}", fmt::join(words, ", ")));
 }
 
 void add_records(const ContextImpl& context, const std::vector<LayerRecord>& records, ReportData& report) {

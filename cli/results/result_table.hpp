@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "dispatch/context_impl.hpp"
-#include "output/table.hpp"
+#include "output/document.hpp"
 #include "results/layer_record.hpp"
 #include "tuning/report.hpp"
 
@@ -21,9 +21,8 @@ struct Summary {
   double limit_fraction = 0;
 };
 Summary summarise(const std::vector<LayerRecord>& records);
-// "geometric mean: 1.32x over untuned, 1.18x over PyTorch 2.9.0, 71 % of the measured limit".
-std::string print_summary(const Summary& summary);
-Json summary_json(const Summary& summary);
+// "geometric mean: 1.32x over untuned, 1.18x over PyTorch 2.9.0, 71 % of the measured limit", and its numbers.
+void add_summary(const Summary& summary, Document& document);
 
 // Geometric mean of the values above 0; 0 without any.
 double geometric_mean(const std::vector<double>& values);

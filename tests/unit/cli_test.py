@@ -202,7 +202,7 @@ class Forms(Program):
         (["kernels"], "entries"),
         (["cache", "info"], None),
         (["cache", "verify"], None),
-        (["explain", "--gemm", "16x64x64:bf16"], "problems"),
+        (["explain", "--gemm", "16x64x64:bf16"], "choices"),
     ]
 
     def test_json_is_one_object_on_a_clean_stdout(self):
@@ -238,7 +238,7 @@ class Forms(Program):
 
     def test_the_shorthand_means_the_text_form(self):
         def problem(*arguments):
-            return json.loads(self.check(OK, "explain", *arguments, "--json"))["problems"][0]["problem"]
+            return json.loads(self.check(OK, "explain", *arguments, "--json"))["choices"][0]["problem"]
 
         text = problem("--problem", "m=16:n=64:k=128:a=bf16:packed=1:act=gelu")
         self.assertEqual(problem("--gemm", "16x64x128:bf16:packed:act=gelu"), text)
