@@ -15,6 +15,7 @@ install(DIRECTORY kernels/ DESTINATION ${TILEWRIGHT_SHARED_HEADERS_DIR} COMPONEN
         REGEX "/tile/common/[^/]+\\.hpp$" REGEX "_args\\.hpp$")
 if(TARGET tilewright_program)
   install(TARGETS tilewright_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tilewright)
+  install(PROGRAMS scripts/peer_torch.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tilewright COMPONENT tilewright)
 endif()
 foreach(folder IN ITEMS models tuned)
   if(EXISTS ${PROJECT_SOURCE_DIR}/${folder})

@@ -30,6 +30,8 @@ constexpr EnvironmentVariable kVariables[] = {
      "the best that the CPU runs",
      "Lowers the CPU target; a target that the CPU does not run is ignored and logged as a warning."},
     {"TILEWRIGHT_NUM_THREADS", "positive integer", "the cores that the process may use", "Threads of the CPU device."},
+    {"TILEWRIGHT_PYTHON", "program", "build/venv/bin/python of the source tree, else python3 on $PATH",
+     "The Python whose PyTorch `tilewright tune` and `tilewright bench` compare with."},
 };
 
 constexpr EnvironmentVariable kBorrowed[] = {
@@ -37,6 +39,8 @@ constexpr EnvironmentVariable kBorrowed[] = {
     {"XDG_CACHE_HOME", "folder", "~/.cache", "Parent of the code cache."},
     {"XDG_DATA_HOME", "folder", "~/.local/share", "Parent of the user's data."},
     {"CXX", "program", "none", "The host compiler of the JIT when TILEWRIGHT_CXX is unset."},
+    {"NO_COLOR", "anything", "none", "The program prints no colours."},
+    {"TERM", "terminal type", "none", "The program prints no colours on a terminal of type dumb, or of none."},
     {"PATH", "folders, separated by colons", "none", "Where the host compiler is looked for."},
 };
 

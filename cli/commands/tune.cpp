@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT
+// tilewright tune: finds the fastest verified kernel for each problem, stores it, and compares it with PyTorch.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include "command.hpp"
+#include "output/numbers.hpp"
+#include "output/progress_bar.hpp"
+#include "peer/peer_choice.hpp"
+#include "problems/model_layers.hpp"
+#include "results/layer_record.hpp"
+#include "results/result_table.hpp"
+#include "tuning/report.hpp"
+#include "tuning/roofline.hpp"
+#include "tuning/tuner.hpp"
+
+namespace tilewright::cli {
+namespace {
+
+struct TuneArguments {
+  ModelArguments models;
+  ProblemArguments problems;
+  double budget = 120;
+  int threads = 0;
+  std::string report;
+  std::string peer = "auto";
+  bool retune = false;
+  OutputOptions output;
+};
+
+// What is kept back from the budget for limits and peers.
+constexpr double kLimitSeconds = 2.5, kPeerStartSeconds = 4, kPeerSeconds = 1.2;
+
+std::string label_of(const NamedProblem& problem) {
+  const int64_t tokens = problem.size("m");
+  if (problem.layer == problem.text()) return problem.layer;
+  return fmt::format("{}, {} token{}", problem.layer, tokens, tokens == 1 ? "" : "s");
+}
+
+LayerRecord record_of(const NamedProblem& problem, const DeviceSpec& spec, const TuneResult& result) {
+  LayerRecord record;
+  record.op = problem.op->name(), record.problem = problem.text(), record.layer = problem.layer;
+  record.part = spec.part, record.units = spec.units;
+  record.recipe = result.row.recipe, record.untuned_recipe = result.untuned_recipe;
+  record.us = result.row.us, record.spread = result.row.spread;
+  record.untuned_us = result.untuned_us > 0 ? result.untuned_us : result.row.untuned_us;
+  record.gflops = result.row.gflops, record.rel_error = result.row.rel_error;
+  record.samples = result.row.samples, record.date = result.row.date;
+  return record;
+}
+
+// A session of `tilewright tune`, step by step.
+class Session {
+ public:
+  Session(const TuneArguments& arguments, ContextImpl& context, PeerChoice peer, std::vector<NamedProblem> problems)
+      : arguments_(arguments),
+        context_(context),
+        peer_(std::move(peer)),
+        problems_(std::move(problems)),
+        spec_(context.spec(arguments.threads)),
+        store_(spec_.arch->target) {}
+
+  Result<ExitCode> run() {
+    if (Status s = tune_all(); !s) return s;
+    collect();
+    compare();
+    for (const LayerRecord& record : records_) store_.put(record);
+    if (Status s = store_.save(); !s) note(s.message());
+    return finish();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Status tune_all() {
+    std::vector<TuneTask> tasks;
+    for (const NamedProblem& problem : problems_) tasks.push_back({problem.op, problem.bytes, label_of(problem)});
+    TuneOptions options;
+    const double kept = kLimitSeconds + (peer_.wanted() ? kPeerStartSeconds + kPeerSeconds * problems_.size() : 0);
+    options.budget_seconds = std::max(arguments_.budget / 2, arguments_.budget - kept);
+    options.units = arguments_.threads;
+    options.retune = arguments_.retune;
+    Result<std::vector<TuneResult>> results = tune(context_, tasks, options, [&](const TuneProgress& p) {
+      std::string best;
+      if (p.best_us > 0)
+        best = fmt::format("best {} us, {} GFLOP/s", print_significant(p.best_us, 4), print_significant(p.best_gflops));
+      show(p.label, best, p.left_seconds + kept);
+    });
+    if (!results) return results.status();
+    results_ = std::move(*results);
+    return {};
+  }
+
+  void show(const std::string& label, const std::string& detail, double left) {
+    const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
+    bar_.update({elapsed / std::max(1e-3, elapsed + left), label, detail, left});
+  }
+
+  // Results become records; what an earlier run measured of the same row is taken over.
+  void collect() {
+    for (size_t i = 0; i < results_.size(); ++i) {
+      if (!results_[i].status.ok()) continue;
+      LayerRecord record = record_of(problems_[i], spec_, results_[i]);
+      const LayerRecord* old = store_.find(record.op, record.problem, record.part, record.units);
+      const bool same = old != nullptr && results_[i].resumed && old->recipe == record.recipe;
+      if (same) {
+        record.limit_fraction = old->limit_fraction;
+        record.peer = old->peer, record.peer_us = old->peer_us;
+        record.ratio = old->ratio, record.ratio_low = old->ratio_low, record.ratio_high = old->ratio_high;
+      }
+      // A peer of another version says nothing about this one; without one the old comparison stands.
+      if (peer_.wanted() && record.peer != peer_.name()) stale_peers_.push_back(records_.size());
+      if (record.limit_fraction <= 0) stale_limits_.push_back(records_.size());
+      record_problems_.push_back(i);
+      records_.push_back(std::move(record));
+    }
+  }
+
+  void compare() {
+    limits_ = store_.limits(spec_.part, spec_.units);
+    if (!stale_limits_.empty()) measure_limits();
+    for (size_t done = 0; done < stale_peers_.size() && peer_.wanted(); ++done) {
+      LayerRecord& record = records_[stale_peers_[done]];
+      const NamedProblem& problem = problems_[record_problems_[stale_peers_[done]]];
+      const double left = kPeerSeconds * static_cast<double>(stale_peers_.size() - done);
+      show(label_of(problem), "against " + peer_.name(), left);
+      if (Status s = measure_peer(problem, record); !s) {
+        bar_.finish();
+        note(fmt::format("{}: {}", label_of(problem), s.message()));
+      }
+    }
+    bar_.finish();
+  }
+
+  void measure_limits() {
+    show("limits of the device", "", kLimitSeconds + kPeerSeconds * static_cast<double>(stale_peers_.size()));
+    Result<DeviceLimits> limits = context_.device().measure_limits(kLimitSeconds);
+    if (!limits) {
+      bar_.finish();
+      note(limits.status().message());
+      return;
+    }
+    limits_ = std::move(*limits);
+    store_.put_limits(spec_.part, spec_.units, limits_);
+    for (const size_t i : stale_limits_) {
+      LayerRecord& record = records_[i];
+      const NamedProblem& problem = problems_[record_problems_[i]];
+      const Roof roof = roof_of(context_.device().spec(), limits_, *problem.op, problem.ref(), spec_.units);
+      record.limit_fraction =
+          roof.fraction(problem.op->operations(problem.ref()), problem.op->bytes_moved(problem.ref()), record.us);
+    }
+  }
+
+  Status measure_peer(const NamedProblem& problem, LayerRecord& record) {
+    TorchPeer::Request request;
+    if (!torch_request(*problem.op, problem.ref(), request)) return {};  // another function: "-"
+    TorchPeer* peer = peer_.get();
+    if (peer == nullptr) return {};
+    request.threads = spec_.units;
+    request.rotations = rotations_for(*problem.op, problem.ref(), spec_);
+    Result<Recipe> recipe = parse_recipe(problem.op->families(), record.recipe);
+    if (!recipe) return recipe.status();
+    Result<std::shared_ptr<const Plan>> plan =
+        context_.dispatcher().bind(*problem.op, problem.ref(), spec_, *recipe, ChoiceSource::kTuned, true);
+    if (!plan) return plan.status();
+    Result<std::unique_ptr<ProblemInstance>> instance =
+        problem.op->instantiate(problem.ref(), context_.device(), {.rotations = request.rotations});
+    if (!instance) return instance.status();
+    (*instance)->fill(1, InputData::kNormal);
+    Result<PeerTimes> times = measure_pairs(context_.device(), **plan, **instance, *peer, request, kPeerSeconds);
+    if (!times) return times.status();
+    record.peer = peer_.name(), record.peer_us = times->peer_us;
+    record.ratio = times->ratio.ratio, record.ratio_low = times->ratio.low, record.ratio_high = times->ratio.high;
+    return {};
+  }
+
+  Result<ExitCode> finish() {
+    Document document("tune");
+    document.add(result_table(context_, records_));
+    add_summary(summarise(records_), document);
+    Table failures("failures", {{"layer", "no row for"}, {"problem", ""}, {"reason", "because"}});
+    for (size_t i = 0; i < results_.size(); ++i) {
+      const Status& status = results_[i].status;
+      if (status.ok()) continue;
+      failures.add({text_cell(label_of(problems_[i])), text_cell(problems_[i].text()), text_cell(status.message())});
+    }
+    const bool failed = failures.size() > 0;
+    if (failed) document.add(std::move(failures));
+    std::vector<std::string> tables;
+    for (const NamedProblem& problem : problems_) {
+      std::string path = user_tuned_path(spec_.arch->target, problem.op->name());
+      if (std::find(tables.begin(), tables.end(), path) == tables.end()) tables.push_back(std::move(path));
+    }
+    document.fact("tables", tables, "rows stored in " + join(tables));
+    if (!arguments_.report.empty()) {
+      if (Status s = write_html(); !s) return s;
+      std::error_code error;
+      const std::string path = std::filesystem::absolute(arguments_.report, error).string();
+      document.fact("report", path, "report: " + path);
+    }
+    document.print(arguments_.output);
+    return failed ? ExitCode::kCheckFailed : ExitCode::kOk;
+  }
+
+  Status write_html() {
+    ReportData report = report_data(context_, results_, limits_, spec_.units);
+    report.title = arguments_.models.models.empty() ? "Tuning report" : join(arguments_.models.models);
+    report.rows.clear();
+    add_records(context_, records_, report);
+    return write_report(report, arguments_.report);
+  }
+
+  const TuneArguments& arguments_;
+  ContextImpl& context_;
+  PeerChoice peer_;
+  std::vector<NamedProblem> problems_;
+  const DeviceSpec spec_;
+  RecordStore store_;
+  ProgressBar bar_;
+  const Clock::time_point start_ = Clock::now();
+  std::vector<TuneResult> results_;
+  std::vector<LayerRecord> records_;
+  std::vector<size_t> record_problems_;             // record -> problem
+  std::vector<size_t> stale_limits_, stale_peers_;  // records that lack them
+  DeviceLimits limits_;
+};
+
+Result<ExitCode> run_tune(const TuneArguments& arguments) {
+  Result<std::vector<NamedProblem>> problems = parse_problems(arguments.problems);
+  if (!problems) return problems.status();
+  std::vector<std::string> notes;
+  if (!arguments.models.empty()) {
+    Result<std::vector<NamedProblem>> layers = model_problems(arguments.models, notes);
+    if (!layers) return layers.status();
+    problems->insert(problems->begin(), layers->begin(), layers->end());
+  }
+  if (problems->empty()) {
+    return Status(StatusCode::kInvalidArgument,
+                  "nothing to tune: give --model NAME, --shapes FILE, --problem TEXT or --gemm MxNxK");
+  }
+  for (const std::string& line : notes) note(line);
+  Result<PeerChoice> peer = PeerChoice::make(arguments.peer);
+  if (!peer) return peer.status();
+  Result<std::unique_ptr<ContextImpl>> context = open_context(0);
+  if (!context) return context.status();
+  return Session(arguments, **context, std::move(*peer), std::move(*problems)).run();
+}
+
+}  // namespace
+
+void add_tune_command(CLI::App& program, Invocation& invocation) {
+  add_command<TuneArguments>(
+      program, invocation,
+      {"tune", "Find and store the fastest kernel for each problem",
+       "  tilewright tune --model llama-3.1-8b --tokens 1,16,128 --budget 120 --report report.html\n"
+       "  tilewright tune --model llama-3.1-8b --layer attn_o,mlp_down --tokens 1 --threads 1\n"
+       "  tilewright tune --shapes my_layers.csv --dtype i8 --peer none\n"
+       "  tilewright tune --gemm 16x4096x4096:bf16:packed --retune"},
+      [](Arguments& arguments, TuneArguments& a) {
+        add_model_arguments(arguments, a.models);
+        add_problem_arguments(arguments, a.problems);
+        arguments.number_above(0, "--budget", a.budget, "seconds for everything (120)");
+        add_threads_argument(arguments, a.threads);
+        arguments.text("--report", a.report, "FILE", "write an HTML report to this file");
+        arguments.flag("--retune", a.retune, "measure again what is known already");
+        add_peer_argument(arguments, a.peer);
+        add_output_arguments(arguments, a.output);
+      },
+      run_tune);
+}
+
+}  // namespace tilewright::cli

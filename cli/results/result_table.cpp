@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+#include "results/result_table.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "output/numbers.hpp"
+#include "problems/problem_arguments.hpp"
+#include "results/recipe_text.hpp"
+
+namespace tilewright::cli {
+namespace {
+
+Cell positive(double value, const std::string& text, Tone tone = Tone::kPlain) {
+  return value > 0 ? number_cell(value, text, tone) : absent();
+}
+
+// Differences under 5 % are noise.
+Tone ratio_tone(double low, double high) { return low >= 1 ? Tone::kGood : high < 0.95 ? Tone::kBad : Tone::kPlain; }
+
+std::string peer_name(const std::vector<LayerRecord>& records) {
+  for (const LayerRecord& record : records) {
+    if (!record.peer.empty()) return record.peer;
+  }
+  return "";
+}
+
+}  // namespace
+
+Table result_table(const ContextImpl& context, const std::vector<LayerRecord>& records) {
+  const std::string peer = peer_name(records);
+  Table table("rows", {{"layer", "layer"},
+                       {"problem", ""},
+                       {"tokens", "tokens", Align::kRight},
+                       {"n", "N", Align::kRight},
+                       {"k", "K", Align::kRight},
+                       {"us", "us", Align::kRight},
+                       {"spread", ""},
+                       {"gflops", "GFLOP/s", Align::kRight},
+                       {"limit_frac", "of limit", Align::kRight},
+                       {"untuned_us", ""},
+                       {"untuned_gain", "untuned", Align::kRight},
+                       {"peer", ""},
+                       {"peer_us", ""},
+                       {"ratio", peer.empty() ? "PyTorch" : peer, Align::kRight},
+                       {"ratio_low", ""},
+                       {"ratio_high", ""},
+                       {"rel_err", "error", Align::kRight},
+                       {"recipe", ""},
+                       {"short_recipe", "recipe"}});
+  for (const LayerRecord& r : records) {
+    int64_t tokens = 0, n = 0, k = 0;
+    if (const Operator* op = context.find_op(r.op)) {
+      if (Result<std::vector<std::byte>> bytes = op->parse_problem(r.problem)) {
+        const NamedProblem problem{op, std::move(*bytes), r.layer};
+        tokens = problem.size("m"), n = problem.size("n"), k = problem.size("k");
+      }
+    }
+    const double gain = r.us > 0 ? r.untuned_us / r.us : 0;
+    table.add({text_cell(r.layer), text_cell(r.problem), count_cell(tokens), count_cell(n), count_cell(k),
+               number_cell(r.us, print_significant(r.us, 4)), number_cell(r.spread, print_percent(r.spread)),
+               number_cell(r.gflops, print_significant(r.gflops, 4)),
+               positive(r.limit_fraction, print_percent(r.limit_fraction)),
+               positive(r.untuned_us, print_significant(r.untuned_us, 4)), positive(gain, print_ratio(gain)),
+               r.peer.empty() ? absent() : text_cell(r.peer), positive(r.peer_us, print_significant(r.peer_us, 4)),
+               positive(r.ratio, print_ratio(r.ratio), ratio_tone(r.ratio_low, r.ratio_high)),
+               positive(r.ratio_low, print_ratio(r.ratio_low)), positive(r.ratio_high, print_ratio(r.ratio_high)),
+               number_cell(r.rel_error, fmt::format("{:.1e}", r.rel_error)), text_cell(r.recipe),
+               text_cell(short_recipe(r.recipe))});
+  }
+  return table;
+}
+
+double geometric_mean(const std::vector<double>& values) {
+  double sum = 0;
+  int count = 0;
+  for (const double value : values) {
+    if (value > 0) sum += std::log(value), ++count;
+  }
+  return count > 0 ? std::exp(sum / count) : 0;
+}
+
+Summary summarise(const std::vector<LayerRecord>& records) {
+  std::vector<double> gains, ratios, fractions;
+  for (const LayerRecord& r : records) {
+    if (r.us > 0) gains.push_back(r.untuned_us / r.us);
+    ratios.push_back(r.ratio);
+    fractions.push_back(r.limit_fraction);
+  }
+  return {geometric_mean(gains), geometric_mean(ratios), peer_name(records), geometric_mean(fractions)};
+}
+
+void add_summary(const Summary& s, Document& document) {
+  std::vector<std::string> words;
+  auto add = [&](const char* name, double value, const std::string& text) {
+    document.fact(name, value > 0 ? Value(value) : Value(), "");
+    if (value > 0) words.push_back(text);
+  };
+  add("geomean_untuned_gain", s.untuned_gain, print_ratio(s.untuned_gain) + " over untuned");
+  add("geomean_ratio", s.peer_ratio, print_ratio(s.peer_ratio) + " over " + s.peer);
+  add("geomean_limit_frac", s.limit_fraction, print_percent(s.limit_fraction) + " of the measured limit");
+  document.fact("peer", s.peer.empty() ? Value() : Value(s.peer),
+                words.empty() ? "" : fmt::format("geometric mean: {}", fmt::join(words, ", ")));
+}
+
+void add_records(const ContextImpl& context, const std::vector<LayerRecord>& records, ReportData& report) {
+  report.size_names = {"M", "N", "K"};
+  report.peer_name = peer_name(records);
+  for (const LayerRecord& r : records) {
+    const Operator* op = context.find_op(r.op);
+    if (op == nullptr) continue;
+    Result<std::vector<std::byte>> bytes = op->parse_problem(r.problem);
+    if (!bytes) continue;
+    const NamedProblem problem{op, std::move(*bytes), r.layer};
+    ReportRow row;
+    row.label = r.layer;
+    row.sizes = {problem.size("m"), problem.size("n"), problem.size("k")};
+    row.us = r.us, row.spread = r.spread, row.untuned_us = r.untuned_us, row.peer_us = r.ratio > 0 ? r.us * r.ratio : 0;
+    row.operations = op->operations(problem.ref()), row.bytes = op->bytes_moved(problem.ref());
+    row.limit_fraction = r.limit_fraction, row.rel_error = r.rel_error, row.samples = r.samples;
+    row.recipe = r.recipe, row.untuned_recipe = r.untuned_recipe;
+    report.rows.push_back(std::move(row));
+  }
+}
+
+}  // namespace tilewright::cli
