@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks the documentation against the project: links, files and folders it names, make targets, environment variables.
+"""Checks the documentation against the project: links, files, tests, make targets, variables, commands and flags that it
+names, the tables that follow from the source, and words that say nothing.
 
 check_docs.py [root]     prints each fault as file:line: message; exit code 1 if there is one
 """
@@ -9,6 +10,7 @@ import pathlib
 import re
 import sys
 
+import docs_tables
 from check_tree import files_of
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -18,6 +20,14 @@ VARIABLE = re.compile(r"\bTILEWRIGHT_[A-Z][A-Z0-9_]*\b")
 # A path of the project: known first folder, no wildcard or placeholder.
 PATH = re.compile(r"^(?:src|include|kernels|scripts|tests|cli|python|docs|models|tuned|cmake|examples|bench)/[\w./-]+$")
 FENCE = re.compile(r"^\s*```")
+TEST = re.compile(r"^[A-Z]\w+\.[A-Z]\w+$")
+# Words of advertisements, and sentences chained by dashes.
+FORBIDDEN = re.compile(
+    r"\b(blazing|lightning[- ]fast|cutting[- ]edge|state[- ]of[- ]the[- ]art|world[- ]class|best[- ]in[- ]class"
+    r"|seamless(?:ly)?|effortless(?:ly)?|game[- ]chang\w+|revolution\w+|supercharg\w+|next[- ]gen\w*|unparalleled"
+    r"|unleash\w*|turbo\w*)\b|\u2014.*\u2014",
+    re.IGNORECASE,
+)
 
 
 def anchors(text):
@@ -57,7 +67,7 @@ def check_link(root, page, target):
     return None
 
 
-def check_page(root, page, variables, targets):
+def check_page(root, page, variables, targets, tests, program):
     fenced = False
     # A guide to adding something shows files that do not exist yet.
     makes_files = page.name.startswith("add-")
@@ -73,6 +83,19 @@ def check_page(root, page, variables, targets):
             for code in CODE.findall(line):
                 if not makes_files and PATH.match(code) and not (root / code.rstrip("/")).exists():
                     yield number, f"`{code}` does not exist"
+                if TEST.match(code) and tests and code not in tests:
+                    yield number, f"`{code}` is no test"
+        commands = [line] if fenced else CODE.findall(line)
+        for command in commands:
+            fault = program.fault(command)
+            if fault:
+                yield number, fault
+            script = docs_tables.missing_script(root, command) if fenced else None
+            if script:
+                yield number, f"{script} does not exist"
+        word = FORBIDDEN.search(line)
+        if word:
+            yield number, f"'{word.group(0)}' says nothing; say what it does"
         for target in MAKE.findall(line) if fenced else [t for c in CODE.findall(line) for t in MAKE.findall(c)]:
             if targets and target not in targets:
                 yield number, f"make {target}: no such target"
@@ -85,11 +108,15 @@ def check(root):
     """Every fault below `root` as (file, line, message)."""
     root = pathlib.Path(root).resolve()
     variables, targets = known_variables(root), make_targets(root)
+    tests, program = docs_tables.test_names(root), docs_tables.Program(root)
     pages = [path for path in files_of(root) if path.suffix == ".md"]
     faults = []
     for page in pages:
         relative = page.relative_to(root)
-        faults.extend((relative, line, message) for line, message in check_page(root, page, variables, targets))
+        found = check_page(root, page, variables, targets, tests, program)
+        faults.extend((relative, line, message) for line, message in found)
+    for table in (docs_tables.check_environment, docs_tables.check_support_matrix):
+        faults.extend(docs_tables.relative(root, table(root)))
     return faults
 
 
