@@ -164,10 +164,13 @@ void make_result(const char* op, Purpose purpose, const GemmArguments& arguments
   if (parsed.framework == Framework::kJax) {
     parsed.result = nb::cast(Buffer(dtype, shape));
   } else {
-    nb::list sizes;
-    for (int64_t size : shape) sizes.append(size);
-    parsed.result = nb::module_::import_("tilewright._frameworks")
-                        .attr("empty")(arguments.a, nb::tuple(sizes), dtype_name(dtype), op);
+    static const nb::handle kEmpty =
+        nb::object(nb::module_::import_("tilewright._frameworks").attr("empty")).release();  // never freed
+    nb::object sizes = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
+    for (size_t i = 0; i < shape.size(); ++i) {
+      PyTuple_SetItem(sizes.ptr(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(shape[i]));
+    }
+    parsed.result = kEmpty(static_cast<int>(parsed.framework), arguments.a, sizes, dtype_name(dtype), op);
   }
   call.d = import_tensor(op, "out", parsed.result, Access::kWrite, parsed.keepers).view;
 }

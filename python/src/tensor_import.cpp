@@ -84,32 +84,34 @@ TensorView view_of(const char* op, const char* name, const TwDLTensor& tensor, A
   return *view;
 }
 
+// What object.__dlpack__() gives, or nothing with the Python exception set. Asked without max_version every exporter
+// answers, and NumPy fastest.
 nb::object call_dlpack(nb::handle object, bool versioned) {
   static const nb::handle kDlpack = intern("__dlpack__");
-  const nb::object method = object.attr(kDlpack);
-  if (!versioned) return method();
-  return method(nb::arg("max_version") = nb::make_tuple(kDlpackVersion.major, kDlpackVersion.minor));
+  if (!versioned) return nb::steal(PyObject_CallMethodObjArgs(object.ptr(), kDlpack.ptr(), nullptr));
+  const nb::object method = nb::steal(PyObject_GetAttr(object.ptr(), kDlpack.ptr()));
+  if (!method.is_valid()) return {};
+  nb::dict options;
+  options["max_version"] = nb::make_tuple(kDlpackVersion.major, kDlpackVersion.minor);
+  return nb::steal(PyObject_Call(method.ptr(), nb::tuple().ptr(), options.ptr()));
 }
 
-// Inputs ask for the old capsule first, which every exporter knows and answers fastest; read-only ones come versioned.
-// Outputs ask for the versioned one, which says whether it may be written.
+// Inputs take the old capsule where they can get it; read-only ones come versioned only. Outputs ask for the versioned
+// one, which says whether it may be written.
 nb::object capsule_of(const char* op, const char* name, nb::handle object, Access access) {
   const bool versioned_first = access == Access::kWrite;
-  try {
-    return call_dlpack(object, versioned_first);
-  } catch (nb::python_error& first) {
-    try {
-      return call_dlpack(object, !versioned_first);
-    } catch (nb::python_error&) {
-      refuse_from(first, op, name, object);
-    }
-  }
+  nb::object capsule = call_dlpack(object, versioned_first);
+  if (capsule.is_valid()) return capsule;
+  nb::python_error first;  // takes the exception
+  capsule = call_dlpack(object, !versioned_first);
+  if (capsule.is_valid()) return capsule;
+  PyErr_Clear();
+  refuse_from(first, op, name, object);
 }
 
 // The capsule is left unconsumed: it frees itself when the call drops it.
-TensorView import_capsule(const char* op, const char* name, nb::handle object, Access access, int type_override,
-                          Keepers& keepers) {
-  const nb::object capsule = capsule_of(op, name, object, access);
+TensorView read_capsule(const char* op, const char* name, nb::object capsule, Access access, int type_override,
+                        Keepers& keepers) {
   TwDLTensor tensor{};
   uint64_t flags = 0;
   if (PyCapsule_IsValid(capsule.ptr(), kVersionedCapsule)) {
@@ -131,8 +133,12 @@ TensorView import_capsule(const char* op, const char* name, nb::handle object, A
   }
   if (type_override >= 0) tensor.dtype.code = static_cast<uint8_t>(type_override);
   const TensorView view = view_of(op, name, tensor, access);
-  keepers.push_back(capsule);
+  keepers.push_back(std::move(capsule));
   return view;
+}
+
+TensorView import_capsule(const char* op, const char* name, nb::handle object, Access access, Keepers& keepers) {
+  return read_capsule(op, name, capsule_of(op, name, object, access), access, -1, keepers);
 }
 
 TensorView import_torch(const char* op, const char* name, nb::handle object, const TypeTraits& traits, Access access,
@@ -141,7 +147,7 @@ TensorView import_torch(const char* op, const char* name, nb::handle object, con
   if (traits.exchange == nullptr) {
     // __dlpack__ refuses what requires grad even where nothing is recorded.
     const nb::object detached = object.attr("detach")();
-    const TensorView view = import_capsule(op, name, detached, access, -1, keepers);
+    const TensorView view = import_capsule(op, name, detached, access, keepers);
     check_torch_negation(op, name, object, view);
     return view;
   }
@@ -158,20 +164,30 @@ TensorView import_torch(const char* op, const char* name, nb::handle object, con
   return view;
 }
 
-// NumPy has no bfloat16 and exports none of ml_dtypes' types: the same memory goes as uint16, under its own name.
+// NumPy refuses to export what is read-only without a version, and ml_dtypes' types always. It has no bfloat16: the same
+// memory goes as uint16, under its own name.
 TensorView import_numpy(const char* op, const char* name, nb::handle array, Access access, Keepers& keepers) {
+  nb::object capsule = call_dlpack(array, /*versioned=*/false);
+  if (capsule.is_valid()) return read_capsule(op, name, std::move(capsule), access, -1, keepers);
+  nb::python_error error;  // takes the exception
   if (access == Access::kWrite && !nb::cast<bool>(array.attr("flags").attr("writeable"))) {
     refuse("{}: argument '{}' is read-only", op, name);
   }
-  static const nb::handle kDtype = intern("dtype"), kKind = intern("kind");
-  const nb::object dtype = array.attr(kDtype);
-  if (nb::cast<std::string_view>(nb::object(dtype.attr(kKind))) != "V")
-    return import_capsule(op, name, array, access, -1, keepers);
-  if (nb::cast<std::string>(nb::str(dtype)) != "bfloat16") {
-    refuse("{}: argument '{}' has NumPy dtype {}, allowed: float32, float16, int8, and bfloat16 of ml_dtypes", op, name,
-           nb::cast<std::string>(nb::str(dtype)));
+  const nb::object dtype = array.attr("dtype");
+  const bool bfloat16 = nb::cast<std::string>(nb::str(dtype)) == "bfloat16";
+  const nb::object exported = bfloat16 ? nb::object(array.attr("view")("uint16")) : nb::borrow(array);
+  capsule = call_dlpack(exported, /*versioned=*/access != Access::kWrite);
+  // Before 2.1 NumPy knows no versions.
+  if (!capsule.is_valid() && bfloat16) {
+    PyErr_Clear();
+    capsule = call_dlpack(exported, /*versioned=*/false);
   }
-  return import_capsule(op, name, array.attr("view")("uint16"), access, TW_DL_BFLOAT, keepers);
+  if (capsule.is_valid()) {
+    return read_capsule(op, name, std::move(capsule), access, bfloat16 ? int{TW_DL_BFLOAT} : -1, keepers);
+  }
+  PyErr_Clear();
+  refuse("{}: argument '{}' has NumPy dtype {}, allowed: float32, float16, int8, and bfloat16 of ml_dtypes ({})", op,
+         name, nb::cast<std::string>(nb::str(dtype)), nb::cast<std::string>(nb::str(error.value())));
 }
 
 TensorView import_jax(const char* op, const char* name, nb::handle array, Access access, Keepers& keepers) {
@@ -185,7 +201,7 @@ TensorView import_jax(const char* op, const char* name, nb::handle array, Access
            op, name, op);
   }
   if (access == Access::kRead) wait();
-  return import_capsule(op, name, array, access, -1, keepers);
+  return import_capsule(op, name, array, access, keepers);
 }
 
 }  // namespace
@@ -202,7 +218,7 @@ ImportedTensor import_tensor(const char* op, const char* name, nb::handle object
     case Framework::kJax: return {import_jax(op, name, object, access, keepers), traits.framework};
     case Framework::kOther: break;
   }
-  return {import_capsule(op, name, object, access, -1, keepers), traits.framework};
+  return {import_capsule(op, name, object, access, keepers), traits.framework};
 }
 
 }  // namespace tilewright::python

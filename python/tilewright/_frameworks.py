@@ -57,12 +57,21 @@ def _numpy_bfloat16(like: Any, op: str) -> Any:
     return ml_dtypes.bfloat16
 
 
-def empty(like: Any, shape: tuple[int, ...], dtype: str, op: str) -> Any:
+# torch.dtype by tilewright's name; filled at the first tensor of torch.
+_torch_dtypes: dict[str, Any] = {}
+
+
+def _torch_empty(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    torch = sys.modules["torch"]
+    if not _torch_dtypes:
+        _torch_dtypes.update({short: getattr(torch, full) for short, full in _FULL_NAMES.items()})
+    return torch.empty(shape, dtype=_torch_dtypes[dtype], device=like.device)
+
+
+def empty(framework: int, like: Any, shape: tuple[int, ...], dtype: str, op: str) -> Any:
     """A new tensor of the framework, and on the device, of `like`."""
-    framework = classify(type(like))[0]
     if framework == TORCH:
-        torch = sys.modules["torch"]
-        return torch.empty(shape, dtype=getattr(torch, _FULL_NAMES[dtype]), device=like.device)
+        return _torch_empty(like, shape, dtype)
     if framework == NUMPY:
         numpy = sys.modules["numpy"]
         return numpy.empty(shape, _numpy_bfloat16(like, op) if dtype == "bf16" else _FULL_NAMES[dtype])
