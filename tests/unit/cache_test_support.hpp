@@ -18,6 +18,7 @@
 #include <string>
 #include <thread>
 
+#include "jit/code_cache.hpp"
 #include "jit/compiler.hpp"
 #include "jit/system/files.hpp"
 
@@ -129,5 +130,31 @@ inline CompileRequest make_request(const std::string& source, const std::string&
   request.target = "x86-64";
   return request;
 }
+
+// A cache in a scratch folder, a compiler that costs nothing, one request.
+class CodeCacheFixture : public testing::Test {
+ protected:
+  CodeCacheOptions options(JitMode mode = JitMode::kOn) const {
+    CodeCacheOptions made;
+    made.root = scratch / "root";
+    made.mode = mode;
+    return made;
+  }
+  CodeCache open(JitMode mode = JitMode::kOn) { return CodeCache(options(mode), counters); }
+
+  // The artifact's bytes; "" with a failure when there is none.
+  std::string bytes(const Result<Artifact>& artifact) {
+    EXPECT_TRUE(artifact.ok()) << artifact.status().message();
+    if (!artifact.ok()) return "";
+    Result<std::string> text = read_file(artifact->path);
+    EXPECT_TRUE(text.ok()) << text.status().message();
+    return text.ok() ? *text : "";
+  }
+
+  ScratchFolder scratch;
+  Counters counters;
+  FakeCompiler compiler{scratch / "calls"};
+  CompileRequest request = make_request("int x;\n", "gemm/my key");
+};
 
 }  // namespace tilewright::test
