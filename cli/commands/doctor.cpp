@@ -48,8 +48,13 @@ Finding check_compiler() {
     return {Verdict::kWarn, "compiler", folder.status().message(), "make the folder for temporary files writable"};
   const ScopedFolder scoped(*folder);
   const std::string target(cpu_info().target.empty() ? "x86-64" : cpu_info().target);
-  Result<std::string> built = compiler.compile(
-      {"doctor", "extern \"C\" int tilewright_doctor() { return 0; }\n", "tilewright_doctor", target, {}}, *folder);
+  Result<std::string> built =
+      compiler.compile({"doctor",
+                        "extern \"C\" void tilewright_doctor(const void*, unsigned, unsigned) {}\n",
+                        "tilewright_doctor",
+                        target,
+                        {}},
+                       *folder);
   if (!built) return {Verdict::kFail, "compiler", built.status().message(), kRemedy};
   const std::string& identity = compiler.identity();
   return {Verdict::kOk, "compiler", identity.substr(0, identity.find_first_of(";\n")), ""};
