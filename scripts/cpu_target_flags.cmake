@@ -8,8 +8,13 @@ include(CheckCXXSourceCompiles)
 
 set(_host_flags ${PROJECT_SOURCE_DIR}/src/jit/host_flags.inc)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${_host_flags})
-file(STRINGS ${_host_flags} TILEWRIGHT_KERNEL_FLAGS REGEX "^\"")
-list(TRANSFORM TILEWRIGHT_KERNEL_FLAGS REPLACE "^\"(.*)\",$" "\\1")
+# Every quoted word outside the comment lines.
+file(STRINGS ${_host_flags} _flag_lines REGEX "^ *\"")
+string(REGEX MATCHALL "\"[^\"]+\"" TILEWRIGHT_KERNEL_FLAGS "${_flag_lines}")
+list(TRANSFORM TILEWRIGHT_KERNEL_FLAGS REPLACE "\"" "")
+if(NOT TILEWRIGHT_KERNEL_FLAGS)
+  message(FATAL_ERROR "${_host_flags} names no flag")
+endif()
 
 set(_arch_specs ${PROJECT_SOURCE_DIR}/src/arch/arch_specs.json)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${_arch_specs})
