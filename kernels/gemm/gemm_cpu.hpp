@@ -2,12 +2,13 @@
 // gemm_cpu: cache-blocked GEMM. One call computes one unit's share of D; units need no barrier between them.
 //
 //   for each batch entry of the unit
-//     for each block of columns                  B: packed weights in place, or packed here, once
-//       for each block of rows                   A: packed here, once where the workspace holds it
-//         for each block of k                    accumulators of the block stay in the workspace
-//           for each tile_n columns              tile_n x block_k of B in the first level of cache
-//             for each tile_m rows               micro-kernel
-//         epilogue of the block
+//     for each block of rows, for each block of columns (or the reverse: gemm_cpu_blocking.hpp)
+//       for each block of k                      packs the block of A where that is not done yet
+//         for each tile_n columns of the block   packs or widens these columns of B
+//           for each tile_m rows                 micro-kernel
+//                                                after the last block of k: epilogue of the tile
+//
+// Accumulators pass from one block of k to the next through the workspace.
 #pragma once
 
 #include "gemm/gemm_cpu_blocking.hpp"
@@ -46,82 +47,6 @@ TILEWRIGHT_INLINE void with_rows(int64 rows, Body&& body) {
   }
 }
 
-// Everything about one block's operands that the loops over tiles need.
-struct GemmBlock {
-  const char* a;             // packed A
-  int64 a_panels, a_stride;  // micro-panels and bytes from one to the next
-  const char* b;             // first panel
-  int64 b_panels, b_stride;
-  const int* sums;  // of the first panel, or null
-  int64 k;          // k in the block
-  float* acc;
-  int64 acc_stride;
-  bool first;  // the accumulators start at zero
-  char* wide;  // widened B
-};
-
-// The panels of tile `column`; past the last panel the last one is read again, its results fall into padding.
-template <int kPanels>
-TILEWRIGHT_INLINE PanelLines<kPanels> panels_of_tile(const GemmBlock& block, int64 column, int64 line_bytes) {
-  PanelLines<kPanels> lines;
-  lines.stride = line_bytes;
-  unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-    const int64 panel = blocking::smaller(column * kPanels + p, block.b_panels - 1);
-    lines.base[p] = block.b + panel * block.b_stride;
-    lines.sums[p] = block.sums == nullptr ? nullptr : block.sums + panel * kPanelColumns;
-  });
-  return lines;
-}
-
-template <GemmCpuConfig kConfig, int kRows>
-__attribute__((noinline)) void multiply_block_vector(const GemmBlock& block) {
-  constexpr DType kType = kConfig.dtype;
-  constexpr CpuMma kMma = kConfig.mma;
-  constexpr int kPanels = kConfig.tile_n / kPanelColumns;
-  constexpr bool kWide = widens_b(kType, kMma);
-  const int64 steps = blocking::ceil_div(block.k, unit_k(kMma));
-  const int64 tiles = blocking::ceil_div(block.b_panels, kPanels);
-  for (int64 column = 0; column < tiles; ++column) {
-    PanelLines<kPanels> lines = panels_of_tile<kPanels>(block, column, packed_line_bytes(kType));
-    if constexpr (kWide) {
-      // Widen the tile's columns once for all rows: [line][panel].
-      constexpr int kUnits = kLinesOfUnits<kType, kMma>;
-      const int64 packed = blocking::ceil_div(block.k, packed_kp(kType));
-      for (int64 l = 0; l < packed; ++l) {
-        unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-          I32x16 units[kUnits];
-          expand_line<kType, kMma>(lines.base[p] + l * lines.stride, units);
-          unroll<kUnits>([&](auto u) __attribute__((always_inline)) {
-            units[u].store(block.wide + ((l * kUnits + u) * kPanels + p) * 64);
-          });
-        });
-      }
-      unroll<kPanels>([&](auto p) __attribute__((always_inline)) { lines.base[p] = block.wide + p * 64; });
-      lines.stride = kPanels * 64;
-    }
-    for (int64 row = 0; row < block.a_panels; ++row) {
-      float* c = block.acc + row * kRows * block.acc_stride + column * kConfig.tile_n;
-      micro_vector<kType, kMma, kRows, kPanels, false, kWide ? 0 : kConfig.prefetch>(
-          block.a + row * block.a_stride, steps, lines, c, block.acc_stride, block.first);
-    }
-  }
-}
-
-template <GemmCpuConfig kConfig, int kRows>
-__attribute__((noinline)) void multiply_block_amx(AmxTiles& amx, const GemmBlock& block) {
-  constexpr int kPanels = kConfig.tile_n / kPanelColumns, kTiles = kRows / kTileRows;
-  const int64 ktiles = blocking::ceil_div(block.k, kTileRows * unit_k(kConfig.mma));
-  const int64 tiles = blocking::ceil_div(block.b_panels, kPanels);
-  for (int64 column = 0; column < tiles; ++column) {
-    const PanelLines<kPanels> lines = panels_of_tile<kPanels>(block, column, kTileRowBytes);
-    for (int64 row = 0; row < block.a_panels; ++row) {
-      float* c = block.acc + row * kRows * block.acc_stride + column * kConfig.tile_n;
-      micro_amx<kConfig.mma, kTiles, kPanels, kConfig.prefetch>(amx, block.a + row * block.a_stride, ktiles, lines, c,
-                                                                block.acc_stride, block.first);
-    }
-  }
-}
-
 // AMX kernels hold the tiles, the others nothing.
 template <bool kAmx>
 struct TilesOf {
@@ -141,126 +66,266 @@ class GemmCpuUnit {
     workspace_ = static_cast<char*>(args.workspace) + unit * blocking_.unit_bytes;
   }
 
-  TILEWRIGHT_INLINE void run() {
+  void run() {
     const GemmCpuBlocking& s = blocking_;
-    if (args_.m <= 0 || args_.n <= 0 || args_.batch <= 0) return;
+    if (args_.m <= 0 || s.out_n <= 0 || args_.batch <= 0) return;
     if (unit_ >= s.units_batch * s.units_m * s.units_n) return;
     // This unit's rectangle of D.
     const int64 in = unit_ % s.units_n, im = unit_ / s.units_n % s.units_m, ib = unit_ / (s.units_n * s.units_m);
     m_begin_ = blocking::share_begin(s.m_tiles, s.units_m, im) * kConfig.tile_m;
     m_end_ = blocking::smaller(args_.m, blocking::share_begin(s.m_tiles, s.units_m, im + 1) * kConfig.tile_m);
-    n_begin_ = blocking::share_begin(s.n_tiles, s.units_n, in) * kConfig.tile_n;
-    n_end_ = blocking::smaller(s.out_n, blocking::share_begin(s.n_tiles, s.units_n, in + 1) * kConfig.tile_n);
+    n_begin_ = blocking::share_begin(s.n_tiles, s.units_n, in) * s.out_tile;
+    n_end_ = blocking::smaller(s.out_n, blocking::share_begin(s.n_tiles, s.units_n, in + 1) * s.out_tile);
     const int64 batch_end = blocking::share_begin(args_.batch, s.units_batch, ib + 1);
-    for (int64 b = blocking::share_begin(args_.batch, s.units_batch, ib); b < batch_end; ++b) run_batch(b);
+    for (batch_ = blocking::share_begin(args_.batch, s.units_batch, ib); batch_ < batch_end; ++batch_) run_batch();
   }
 
  private:
   static constexpr DType kType = kConfig.dtype;
   static constexpr CpuMma kMma = kConfig.mma;
+  static constexpr int kPanels = kConfig.tile_n / kPanelColumns;
+  static constexpr int64 kLine = packed_line_bytes(kType);
 
-  void run_batch(int64 batch) {
+  // A block of D, one block of k of it, and where its operands are.
+  struct Block {
+    int64 m, rows, n, columns;  // of D
+    int64 im, in;               // indices
+    bool first_m, first_n;
+    int64 ik, k_begin, k;
+    bool last;  // block of k
+    const char* a;
+    int64 a_panels, a_stride;  // micro-panels of A and bytes from one to the next
+  };
+
+  // A tile of D whose sums wait for the epilogue.
+  struct Pending {
+    int64 m, rows, n, columns;
+    float* sums;
+  };
+
+  void run_batch() {
     a_ = static_cast<const char*>(args_.a);
     b_ = static_cast<const char*>(args_.b);
-    if (batch != 0) a_ += batch * args_.stride_a_batch * kBytes<kType>;
-    if (batch != 0) b_ += batch * args_.stride_b_batch * (args_.b_packed ? 1 : kBytes<kType>);
-    for (int64 n = n_begin_; n < n_end_; n += blocking_.block_out) {
-      const int64 columns = blocking::smaller(blocking_.block_out, n_end_ - n);
-      segment_count_ = column_segments(args_.epilogue.gate, args_.n, n, n + columns, segments_);
-      for (int64 m = m_begin_; m < m_end_; m += blocking_.block_m) {
-        const int64 rows = blocking::smaller(blocking_.block_m, m_end_ - m);
-        const bool first_rows = m == m_begin_, first_columns = n == n_begin_;
-        for (int64 ik = 0; ik < blocking_.blocks_k; ++ik) {
-          multiply(m, rows, ik, first_rows || !blocking_.b_resident, first_columns || !blocking_.a_resident);
+    if (batch_ != 0) a_ += batch_ * args_.stride_a_batch * kBytes<kType>;
+    if (batch_ != 0) b_ += batch_ * args_.stride_b_batch * (args_.b_packed ? 1 : kBytes<kType>);
+    const int64 blocks_m = blocking::ceil_div(m_end_ - m_begin_, blocking_.block_m);
+    const int64 blocks_n = blocking::ceil_div(n_end_ - n_begin_, blocking_.block_out);
+    for (int64 i = 0; i < blocks_m * blocks_n; ++i) {
+      if (blocking_.rows_outer) {
+        run_block(i / blocks_n, i % blocks_n);
+      } else {
+        run_block(i % blocks_m, i / blocks_m);
+      }
+    }
+  }
+
+  void run_block(int64 im, int64 in) {
+    Block block;
+    block.im = im, block.in = in;
+    block.first_m = im == 0, block.first_n = in == 0;
+    block.m = m_begin_ + im * blocking_.block_m;
+    block.n = n_begin_ + in * blocking_.block_out;
+    block.rows = blocking::smaller(blocking_.block_m, m_end_ - block.m);
+    block.columns = blocking::smaller(blocking_.block_out, n_end_ - block.n);
+    segment_count_ = column_segments(args_.epilogue.gate, args_.n, block.n, block.n + block.columns, segments_);
+    const int64 each = panel_rows<kConfig>(block.rows);
+    block.a_panels = blocking::ceil_div(block.rows, each);
+    for (block.ik = 0; block.ik < blocking_.blocks_k; ++block.ik) {
+      block.k_begin = block.ik * blocking_.block_k;
+      block.k = blocking::larger(0, blocking::smaller(blocking_.block_k, args_.k - block.k_begin));
+      block.last = block.ik == blocking_.blocks_k - 1;
+      place_a(block, each);
+      with_rows<kConfig>(each, [&](auto rows) { multiply<rows.value>(block); });
+    }
+    if (blocking_.aligned) return;
+    gemm_epilogue<is_integer(kMma)>(args_.epilogue, args_.n, batch_, block.m, block.rows, block.n, block.columns,
+                                    acc(0), acc(1) + segments_[1].skip, blocking_.acc_stride);
+  }
+
+  // Adds a block of k to the accumulators of a block; after the last one, runs the epilogue tile by tile.
+  template <int kRows>
+  __attribute__((noinline)) void multiply(const Block& block) {
+    const bool finish = block.last && blocking_.aligned, first = block.ik == 0;
+    const int64 tiles = blocking::ceil_div(segments_[0].panels, kPanels);
+    const int64 last_tiles = blocking::ceil_div(segments_[segment_count_ - 1].panels, kPanels);
+    for (int64 tile = 0; tile < blocking::larger(tiles, last_tiles); ++tile) {
+      PanelLines<kPanels> lines[2];
+      PanelPrefetch<kPanels> next[2];
+      for (int s = 0; s < segment_count_; ++s) {
+        place_b(block, s, tile, lines[s]);
+        next[s] = next_tile(block, s, tile);
+      }
+      const int64 column = tile * blocking_.out_tile;
+      for (int64 row = 0; row < block.a_panels; ++row) {
+        float* sums = scratch() + buffer_ * kConfig.tile_m * blocking_.scratch_stride;
+        for (int s = 0; s < segment_count_; ++s) {
+          float* acc = this->acc(s) + row * kRows * blocking_.acc_stride + tile * kConfig.tile_n;
+          MicroC c = {first ? nullptr : acc, blocking_.acc_stride, acc, blocking_.acc_stride};
+          if (finish) c.out = sums + s * kConfig.tile_n, c.out_stride = blocking_.scratch_stride;
+          run_micro<kRows>(block, block.a + row * block.a_stride, lines[s], c, next[s]);
         }
-        float* up = acc() + blocking_.segment_columns + (segment_count_ == 2 ? segments_[1].skip : 0);
-        gemm_epilogue<is_integer(kMma)>(args_.epilogue, args_.n, batch, m, rows, n, columns, acc(), up,
-                                        blocking_.acc_stride);
+        if (!finish) continue;
+        finish_tile();
+        pending_ = {block.m + row * kRows, blocking::smaller(kRows, block.rows - row * kRows), block.n + column,
+                    blocking::smaller(blocking_.out_tile, block.columns - column), sums};
+        if constexpr (is_amx(kMma)) {
+          buffer_ ^= 1;  // the epilogue runs inside the next micro-kernel
+        } else {
+          finish_tile();
+        }
       }
+    }
+    if (block.last) finish_tile();
+  }
+
+  // The epilogue of the next `rows` rows of the tile that waits for it.
+  __attribute__((noinline)) void finish_rows(int64 rows) {
+    Pending& p = pending_;
+    rows = blocking::smaller(rows, p.rows);
+    gemm_epilogue<is_integer(kMma)>(args_.epilogue, args_.n, batch_, p.m, rows, p.n, p.columns, p.sums,
+                                    p.sums + kConfig.tile_n, blocking_.scratch_stride);
+    p.m += rows;
+    p.rows -= rows;
+    p.sums += rows * blocking_.scratch_stride;
+  }
+  TILEWRIGHT_INLINE void finish_tile() {
+    if (pending_.rows > 0) finish_rows(pending_.rows);
+  }
+
+  template <int kRows>
+  TILEWRIGHT_INLINE void run_micro(const Block& block, const char* a, const PanelLines<kPanels>& lines, const MicroC& c,
+                                   PanelPrefetch<kPanels>& next) {
+    if constexpr (is_amx(kMma)) {
+      const int64 ktiles = blocking::ceil_div(block.k, kTileRows * unit_k(kMma));
+      const int64 resident = block.a_panels > 1 ? kResidentBytesB / (kPanels * kTileBytes) : 0;
+      micro_amx<kMma, kRows / kTileRows, kPanels>(amx_, a, ktiles, lines, c, idle(), resident, next, [&] {
+        if (pending_.rows > 0) finish_rows(kConfig.tile_m / kSideCalls);
+      });
+      for (int p = 0; p < kPanels; ++p) next.base[p] += next.lines * ktiles * 64;
+    } else {
+      constexpr int kPrefetch = widens_b(kType, kMma) ? 0 : kConfig.prefetch;
+      micro_vector<kType, kMma, kRows, kPanels, false, kPrefetch>(a, blocking::ceil_div(block.k, unit_k(kMma)), lines,
+                                                                  c);
     }
   }
 
-  // Adds block `ik` of k to the accumulators of rows [m, m + rows) and the current columns.
-  void multiply(int64 m, int64 rows, int64 ik, bool pack_b, bool pack_a) {
-    const int64 k_begin = ik * blocking_.block_k;
-    const int64 k = blocking::larger(0, blocking::smaller(blocking_.block_k, args_.k - k_begin));
-    const int64 each = panel_rows<kConfig>(rows);
-
-    GemmBlock block;
-    block.k = k;
-    block.a_panels = blocking::ceil_div(rows, each);
-    block.a_stride =
-        each * 4 * (is_amx(kMma) ? 16 * blocking::ceil_div(k, 16 * unit_k(kMma)) : blocking::ceil_div(k, unit_k(kMma)));
-    const int64 a_index = blocking_.a_resident ? (m - m_begin_) / blocking_.block_m * blocking_.blocks_k + ik : 0;
-    char* a = workspace_ + blocking_.a_offset + a_index * blocking_.a_block_bytes;
-    if (pack_a && k > 0) pack_rows(m, rows, each, k_begin, k, block, a);
-    block.a = a;
-    block.acc_stride = blocking_.acc_stride;
-    block.first = ik == 0;
-    block.wide = workspace_ + blocking_.wide_offset;
-
-    for (int i = 0; i < segment_count_; ++i) {
-      place_b(i, ik, k_begin, k, pack_b, block);
-      block.acc = acc() + i * blocking_.segment_columns;
+  // Points the block at its packed A, packing it where that is not done yet.
+  void place_a(Block& block, int64 each) {
+    const int64 steps =
+        is_amx(kMma) ? 16 * blocking::ceil_div(block.k, 16 * unit_k(kMma)) : blocking::ceil_div(block.k, unit_k(kMma));
+    block.a_stride = each * 4 * steps;
+    int64 index = 0;
+    if (blocking_.packed_a != PackedA::kBlock) index = block.ik;
+    if (blocking_.packed_a == PackedA::kAll) index += block.im * blocking_.blocks_k;
+    char* out = workspace_ + blocking_.a_offset + index * blocking_.a_block_bytes;
+    block.a = out;
+    if (block.k <= 0 || (blocking_.packed_a != PackedA::kBlock && !block.first_n)) return;
+    for (int64 p = 0; p < block.a_panels; ++p, out += block.a_stride) {
+      const int64 row = p * each, valid = blocking::smaller(each, block.rows - row);
+      const char* from = a_ + ((block.m + row) * args_.stride_a_m + block.k_begin * args_.stride_a_k) * kBytes<kType>;
       if constexpr (is_amx(kMma)) {
-        with_rows<kConfig>(each, [&](auto count) { multiply_block_amx<kConfig, count.value>(amx_, block); });
+        pack_a_tiles<kType>(from, args_.stride_a_m, args_.stride_a_k, each, valid, block.k, out);
       } else {
-        with_rows<kConfig>(each, [&](auto count) { multiply_block_vector<kConfig, count.value>(block); });
+        pack_a_units<kType, kMma>(from, args_.stride_a_m, args_.stride_a_k, each, valid, block.k, out);
       }
     }
   }
 
-  void pack_rows(int64 m, int64 rows, int64 each, int64 k_begin, int64 k, const GemmBlock& block, char* out) {
-    for (int64 p = 0; p < block.a_panels; ++p) {
-      const int64 row = p * each, valid = blocking::smaller(each, rows - row);
-      const char* from = a_ + ((m + row) * args_.stride_a_m + k_begin * args_.stride_a_k) * kBytes<kType>;
-      if constexpr (is_amx(kMma)) {
-        pack_a_tiles<kType>(from, args_.stride_a_m, args_.stride_a_k, each, valid, k, out + p * block.a_stride);
-      } else {
-        pack_a_units<kType, kMma>(from, args_.stride_a_m, args_.stride_a_k, each, valid, k, out + p * block.a_stride);
-      }
-    }
-  }
-
-  // Points the block at the panels of segment `i`, packing them first when B is plain.
-  void place_b(int i, int64 ik, int64 k_begin, int64 k, bool pack, GemmBlock& block) {
-    const ColumnSegment& segment = segments_[i];
-    block.b_panels = segment.panels;
-    block.sums = nullptr;
+  // Points at the lines of B of one tile of columns, packing and widening them where that is needed.
+  void place_b(const Block& block, int s, int64 tile, PanelLines<kPanels>& lines) {
+    const ColumnSegment& segment = segments_[s];
+    const int64 first = blocking::smaller(tile * kPanels, segment.panels - 1);
+    const int64 count = blocking::smaller(kPanels, segment.panels - first);
+    const char* base;
+    const char* sums = nullptr;  // column sums of the first panel
+    int64 stride, sums_stride = kPanelColumns * 4;
     if (args_.b_packed) {
-      const int64 panel_bytes = packed_panel_bytes(kType, args_.k);
-      block.b_stride = panel_bytes;
-      block.b = b_ + segment.panel * panel_bytes + k_begin / packed_kp(kType) * packed_line_bytes(kType);
-      if (needs_column_sums(kMma) && ik == 0) {
-        block.sums =
-            reinterpret_cast<const int*>(b_ + packed_panels(args_.n) * panel_bytes) + segment.panel * kPanelColumns;
-      }
-      return;
+      stride = packed_panel_bytes(kType, args_.k);
+      base = b_ + (segment.panel + first) * stride + block.k_begin / packed_kp(kType) * kLine;
+      if (block.ik == 0) sums = b_ + packed_panels(args_.n) * stride + (segment.panel + first) * sums_stride;
+    } else {
+      const int64 lines_count = blocking::larger(16, packed_lines(kType, block.k));
+      stride = sums_stride = lines_count * kLine + kPanelColumns * 4;
+      base = pack_tile(block, s, first, count, lines_count, stride);
+      sums = base + lines_count * kLine;
     }
-    // [panels of the block][lines], and behind them the column sums of this block of k.
-    const int64 lines = blocking::larger(16, packed_lines(kType, k));
-    const int64 half = blocking_.b_block_bytes / blocking_.segments / 64 * 64;
-    char* out = workspace_ + blocking_.b_offset + (blocking_.b_resident ? ik : 0) * blocking_.b_block_bytes + i * half;
-    block.b_stride = lines * packed_line_bytes(kType);
-    block.b = out;
-    int* sums = reinterpret_cast<int*>(out + segment.panels * block.b_stride);
-    if (needs_column_sums(kMma)) block.sums = sums;
-    if (!pack) return;
-    pack_panels<kType>(b_, args_.stride_b_k, args_.stride_b_n, args_.n, k_begin, k, lines, segment.panel,
-                       segment.panels, out, needs_column_sums(kMma) ? sums : nullptr);
+    // Past the last panel the last one is read again; its results fall into padding.
+    lines.stride = kLine;
+    for (int p = 0; p < kPanels; ++p) {
+      const int64 panel = blocking::smaller(p, count - 1);
+      lines.base[p] = base + panel * stride;
+      lines.sums[p] = sums == nullptr || !needs_column_sums(kMma)
+                          ? nullptr
+                          : reinterpret_cast<const int*>(sums + panel * sums_stride);
+    }
+    if constexpr (widens_b(kType, kMma)) widen_tile(block, s, lines);
   }
 
-  float* acc() const { return reinterpret_cast<float*>(workspace_); }
+  // The lines of packed B that the tile after this one reads, shared among the rows of this one.
+  PanelPrefetch<kPanels> next_tile(const Block& block, int s, int64 tile) const {
+    PanelPrefetch<kPanels> next = {{}, 0};
+    const int64 first = (tile + 1) * kPanels;
+    if (!is_amx(kMma) || !args_.b_packed || kConfig.prefetch == 0 || first >= segments_[s].panels) return next;
+    const int64 stride = packed_panel_bytes(kType, args_.k);
+    for (int p = 0; p < kPanels; ++p) {
+      const int64 panel = blocking::smaller(first + p, segments_[s].panels - 1);
+      next.base[p] = b_ + (segments_[s].panel + panel) * stride + block.k_begin / packed_kp(kType) * kLine;
+    }
+    next.lines = static_cast<int>(blocking::ceil_div(kTileRows, block.a_panels));
+    return next;
+  }
+
+  // Plain B: `count` panels from `first` on, packed now or by an earlier block of rows. A panel's column sums follow it.
+  const char* pack_tile(const Block& block, int s, int64 first, int64 count, int64 lines, int64 stride) {
+    const bool tile_only = blocking_.packed_b == PackedB::kTile;
+    int64 index = tile_only ? 0 : block.ik, panel = s * kPanels;
+    if (blocking_.packed_b == PackedB::kAll) index += block.in * blocking_.blocks_k;
+    if (!tile_only) panel = s * blocking_.segment_panels + first;
+    char* out = workspace_ + blocking_.b_offset + index * blocking_.b_block_bytes + panel * stride;
+    if (!tile_only && !block.first_m) return out;
+    for (int64 p = 0; p < count; ++p) {
+      int* sums = needs_column_sums(kMma) ? reinterpret_cast<int*>(out + p * stride + lines * kLine) : nullptr;
+      pack_panels<kType>(b_, args_.stride_b_k, args_.stride_b_n, args_.n, block.k_begin, block.k, lines,
+                         segments_[s].panel + first + p, 1, out + p * stride, sums);
+    }
+    return out;
+  }
+
+  // Replaces packed lines by lines of units: [line][panel].
+  void widen_tile(const Block& block, int s, PanelLines<kPanels>& lines) {
+    constexpr int kUnits = kLinesOfUnits<kType, kMma>;
+    char* wide = workspace_ + blocking_.wide_offset + s * (blocking_.block_k / unit_k(kMma)) * kConfig.tile_n * 4;
+    const int64 packed = blocking::ceil_div(block.k, packed_kp(kType));
+    for (int64 l = 0; l < packed; ++l) {
+      unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
+        I32x16 units[kUnits];
+        expand_line<kType, kMma>(lines.base[p] + l * kLine, units);
+        unroll<kUnits>([&](auto u) __attribute__((always_inline)) {
+          units[u].store(wide + ((l * kUnits + u) * kPanels + p) * 64);
+        });
+      });
+    }
+    unroll<kPanels>([&](auto p) __attribute__((always_inline)) { lines.base[p] = wide + p * 64; });
+    lines.stride = kPanels * 64;
+  }
+
+  float* scratch() const { return reinterpret_cast<float*>(workspace_); }
+  char* idle() const { return workspace_ + blocking_.acc_offset - 1024; }
+  float* acc(int segment) const {
+    return reinterpret_cast<float*>(workspace_ + blocking_.acc_offset) + segment * blocking_.segment_columns;
+  }
 
   const GemmArgs& args_;
   const GemmCpuBlocking blocking_;
   const int64 unit_;
   char* workspace_;
-  int64 m_begin_ = 0, m_end_ = 0, n_begin_ = 0, n_end_ = 0;
+  int64 m_begin_ = 0, m_end_ = 0, n_begin_ = 0, n_end_ = 0, batch_ = 0;
   const char* a_ = nullptr;  // of the current batch entry
   const char* b_ = nullptr;
   ColumnSegment segments_[2] = {};
   int segment_count_ = 0;
+  Pending pending_ = {};
+  int buffer_ = 0;                                                  // of scratch(), for the next tile
   [[no_unique_address]] typename TilesOf<is_amx(kMma)>::Type amx_;  // configured from here to the end of the run
 };
 

@@ -92,95 +92,145 @@ constexpr int64 share_begin(int64 tiles, int64 parts, int64 index) {
 }
 }  // namespace blocking
 
+// Where the packed panels of plain B are kept.
+enum class PackedB : unsigned char {
+  kInPlace,  // B comes packed
+  kTile,     // one tile of columns, packed right before its use (again for every block of rows, if there are several)
+  kColumns,  // a block of columns, over all of k: blocks of columns are the outer loop
+  kAll,      // all columns of the unit, over all of k: blocks of rows are the outer loop
+};
+
+// Where packed A is kept.
+enum class PackedA : unsigned char {
+  kBlock,  // one block, packed at each use
+  kRows,   // a block of rows, over all of k
+  kAll,    // all rows of the unit
+};
+
 // What every unit does. Columns are columns of D ("out"): one is one column of B, or a gate and an up column.
 struct GemmCpuBlocking {
   int64 out_n;                          // columns of D
   int64 units_batch, units_m, units_n;  // grid of units; units past their product have nothing to do
-  int64 m_tiles, n_tiles;               // of tile_m rows and tile_n columns of D, shared among units_m, units_n
+  int64 m_tiles, n_tiles;               // of tile_m rows and out_tile columns of D, shared among units_m, units_n
+  int64 out_tile;                       // columns of D behind tile_n columns of a segment
+  int64 segments;                       // column ranges of B behind columns of D: 2 with a separated gate
+  bool aligned;                         // every segment begins with a panel: the epilogue can follow each tile
   int64 block_m;                        // rows of a block, a multiple of tile_m
-  int64 block_out;                      // columns of D of a block, a multiple of tile_n
+  int64 block_out;                      // columns of D of a block, a multiple of out_tile
   int64 block_k;                        // k of a block, a multiple of 64
   int64 blocks_m, blocks_n, blocks_k;   // most blocks that a unit has
-  bool a_resident;                      // all of a unit's packed A stays in the workspace
-  bool b_resident;                      // plain B: a column block's packed panels stay, for every block of rows
-  int64 segments;                       // column ranges of B in a block: 2 with a separated gate
-  int64 segment_columns;                // columns of B that one segment's accumulators take, a multiple of tile_n
-  int64 segment_panels;                 // panels of B that one segment packs at most
-  // The workspace of a unit, in bytes: [accumulators][packed A][packed B][widened B]
-  int64 acc_stride;                    // of a row of accumulators, in elements
-  int64 a_block_bytes, b_block_bytes;  // one block
-  int64 a_offset, b_offset, wide_offset, unit_bytes;
+  bool rows_outer;                      // loop order: blocks of rows around blocks of columns, or the reverse
+  PackedA packed_a;
+  PackedB packed_b;
+  int64 segment_panels;   // panels of B of one segment of a block, at most
+  int64 segment_columns;  // columns of B that one segment's accumulators take, a multiple of tile_n
+  // The workspace of a unit, in bytes: [sums of tiles][accumulators][packed A][packed B][widened B]
+  int64 acc_stride, scratch_stride;    // of a row, in elements
+  int64 a_block_bytes, b_block_bytes;  // one block (PackedB::kTile: one tile)
+  int64 acc_offset, a_offset, b_offset, wide_offset, unit_bytes;
 };
 
 // Packed operands up to this size stay in the workspace over a unit's whole run.
 inline constexpr int64 kResidentBytes = 64ll << 20;
+// What a block of A may take of the second level of cache.
+inline constexpr int64 kBlockBytesA = 1ll << 20;
 
-constexpr GemmCpuBlocking gemm_cpu_blocking(const GemmCpuConfig& c, const GemmCpuSizes& s, int64 units) {
-  using namespace blocking;
-  GemmCpuBlocking b{};
-  const bool gated = s.gate != GateMode::kNone;
-  b.out_n = gated ? s.n / 2 : s.n;
-  b.segments = s.gate == GateMode::kSeparated ? 2 : 1;
-  const int64 b_columns = s.gate == GateMode::kInterleaved ? 2 : 1;  // of B in a segment, for a column of D
-  b.m_tiles = larger(1, ceil_div(s.m, c.tile_m));
-  b.n_tiles = larger(1, ceil_div(b.out_n, c.tile_n));
+namespace blocking {
 
-  // Units: the grid with the least work for the busiest unit; a unit's reading counts a little, B (once a row of units)
-  // more than A. Only powers of two over m keep the search short.
+// The grid of units with the least work for the busiest one. Reading counts a little, B more than A.
+constexpr void share_units(const GemmCpuConfig& c, const GemmCpuSizes& s, int64 units, GemmCpuBlocking& b) {
   double best = -1;
-  for (int64 ub = smaller(larger(1, s.batch), larger(1, units));; ub = ub / 2) {
-    if (ub < 1) break;
-    for (int64 um = 1; um * ub <= larger(1, units) && um <= b.m_tiles; um *= 2) {
-      const int64 un = smaller(larger(1, units) / (ub * um), b.n_tiles);
+  units = larger(1, units);
+  for (int64 ub = smaller(larger(1, s.batch), units); ub >= 1; ub /= 2) {
+    for (int64 um = 1; um * ub <= units && um <= b.m_tiles; um = um < 4 ? um + 1 : um * 2) {
+      const int64 un = smaller(units / (ub * um), b.n_tiles);
       const double batches = static_cast<double>(ceil_div(larger(1, s.batch), ub));
       const double rows = static_cast<double>(ceil_div(b.m_tiles, um) * c.tile_m);
       const double columns = static_cast<double>(ceil_div(b.n_tiles, un) * c.tile_n);
       const double cost = batches * (rows * columns + 8 * rows + 16 * columns);
-      if (best < 0 || cost < best) {
-        best = cost;
-        b.units_batch = ub, b.units_m = um, b.units_n = un;
-      }
+      if (best >= 0 && cost >= best) continue;
+      best = cost;
+      b.units_batch = ub, b.units_m = um, b.units_n = un;
     }
-    if (ub == 1) break;
   }
+}
 
-  // Blocks: equal parts of a unit's share, so that the last one is not a sliver.
-  const int64 unit_m = ceil_div(b.m_tiles, b.units_m) * c.tile_m;
-  const int64 unit_out = ceil_div(b.n_tiles, b.units_n) * c.tile_n;
-  const int64 kp = packed_kp(c.dtype), line = packed_line_bytes(c.dtype);
-  const int64 default_k = is_amx(c.mma) ? 1024 : 256 * unit_k(c.mma);
-  const int64 want_m = s.block_m > 0 ? s.block_m : (is_amx(c.mma) ? 512 : 480);
-  const int64 want_out = larger(1, (s.block_n > 0 ? s.block_n : 512) / (b.segments * b_columns));
-  const int64 want_k = s.block_k > 0 ? s.block_k : default_k;
-  b.blocks_m = ceil_div(unit_m, smaller(round_up(want_m, c.tile_m), unit_m));
-  b.block_m = round_up(ceil_div(unit_m, b.blocks_m), c.tile_m);
-  b.blocks_n = ceil_div(unit_out, smaller(round_up(want_out, c.tile_n), unit_out));
-  b.block_out = round_up(ceil_div(unit_out, b.blocks_n), c.tile_n);
-  const int64 k64 = larger(64, round_up(s.k, 64));
-  b.blocks_k = ceil_div(k64, smaller(round_up(want_k, 64), k64));
-  b.block_k = round_up(ceil_div(k64, b.blocks_k), 64);
-  b.blocks_m = ceil_div(unit_m, b.block_m);
-  b.blocks_n = ceil_div(unit_out, b.block_out);
-  b.blocks_k = ceil_div(k64, b.block_k);
+// Equal parts of `size`, each a multiple of `grain` and about `want`.
+constexpr void cut(int64 size, int64 want, int64 grain, int64& block, int64& blocks) {
+  const int64 whole = larger(grain, round_up(size, grain));
+  blocks = ceil_div(whole, smaller(larger(grain, want / grain * grain), whole));
+  block = round_up(ceil_div(whole, blocks), grain);
+  blocks = ceil_div(whole, block);
+}
 
-  // A segment of B: block_out columns, doubled when gate and up interleave; the up half of a separated gate may begin
-  // inside a panel.
-  b.segment_panels = b.block_out * b_columns / 16 + (b.segments == 2 ? 1 : 0);
-  b.segment_columns = round_up(b.segment_panels * 16, c.tile_n);
-  // An odd number of cache lines a row, so that rows do not fall into the same cache sets; one vector may read past.
+}  // namespace blocking
+
+constexpr GemmCpuBlocking gemm_cpu_blocking(const GemmCpuConfig& c, const GemmCpuSizes& s, int64 units) {
+  using namespace blocking;
+  GemmCpuBlocking b{};
+  b.out_n = s.gate == GateMode::kNone ? s.n : s.n / 2;
+  b.segments = s.gate == GateMode::kSeparated ? 2 : 1;
+  const int64 pairs = s.gate == GateMode::kInterleaved ? 2 : 1;  // columns of B in a segment for a column of D
+  b.aligned = b.segments == 1 || b.out_n % kPanelColumns == 0;
+  b.out_tile = c.tile_n / pairs;
+  b.m_tiles = larger(1, ceil_div(s.m, c.tile_m));
+  b.n_tiles = larger(1, ceil_div(b.out_n, b.out_tile));
+  share_units(c, s, units, b);
+
+  // k: the vector kernels keep tile_n columns of B in the first level of cache. AMX streams both operands from the
+  // second and asks for long stretches, because storing a tile stalls the multiplier.
+  const int64 unit = unit_k(c.mma), kp = packed_kp(c.dtype), line = packed_line_bytes(c.dtype);
+  const int64 want_k = s.block_k > 0 ? s.block_k : (is_amx(c.mma) ? 1280 : 8192 / c.tile_n) * unit;
+  cut(s.k, want_k, 64, b.block_k, b.blocks_k);
+  // m: a block of A fits the second level.
+  const int64 unit_m = ceil_div(b.m_tiles, b.units_m) * c.tile_m,
+              unit_out = ceil_div(b.n_tiles, b.units_n) * b.out_tile;
+  const int64 row_bytes = b.block_k / unit * 4;
+  const int64 want_m = s.block_m > 0 ? s.block_m : larger(2 * c.tile_m, smaller(1024, kBlockBytesA / row_bytes));
+  cut(unit_m, want_m, c.tile_m, b.block_m, b.blocks_m);
+  // n: what accumulates over blocks of k stays in the second level; without that there is no reason to cut n.
+  const bool one_pass = b.blocks_k == 1 && b.aligned && (s.b_packed || b.blocks_m == 1);
+  const int64 want_n = s.block_n > 0 ? s.block_n : one_pass ? unit_out * b.segments * pairs : 512;
+  const int64 want_out = larger(1, want_n / (b.segments * pairs));
+  cut(unit_out, want_out, b.out_tile, b.block_out, b.blocks_n);
+
+  // A segment's panels: block_out columns of D; the up half of a separated gate may begin inside a panel.
+  b.segment_panels = b.block_out * pairs / kPanelColumns + (b.aligned ? 0 : 1);
+  b.segment_columns = round_up(b.segment_panels * kPanelColumns, c.tile_n);
+  const int64 panel_bytes = b.block_k / kp * line + kPanelColumns * 4;  // with its column sums
+  const int64 tile_bytes = round_up(b.segments * (c.tile_n / kPanelColumns) * panel_bytes, 64);
+  const int64 block_bytes = round_up(b.segments * b.segment_panels * panel_bytes, 64);
+  b.a_block_bytes = round_up(b.block_m * row_bytes + 64, 64);
+  const int64 all_a = b.blocks_m * b.blocks_k * b.a_block_bytes, all_b = b.blocks_n * b.blocks_k * block_bytes;
+  b.packed_b = s.b_packed                                   ? PackedB::kInPlace
+               : b.blocks_m == 1                            ? PackedB::kTile
+               : all_b <= kResidentBytes                    ? PackedB::kAll
+               : b.blocks_k * block_bytes <= kResidentBytes ? PackedB::kColumns
+                                                            : PackedB::kTile;
+  b.rows_outer = b.packed_b != PackedB::kColumns;
+  b.packed_a = !b.rows_outer && all_a <= kResidentBytes                         ? PackedA::kAll
+               : b.rows_outer && b.blocks_k * b.a_block_bytes <= kResidentBytes ? PackedA::kRows
+                                                                                : PackedA::kBlock;
+  b.b_block_bytes = b.packed_b == PackedB::kTile ? tile_bytes : block_bytes;
+
+  // Rows an odd number of cache lines apart do not fall into the same cache sets.
+  b.scratch_stride = b.segments * c.tile_n;
   b.acc_stride = b.segments * b.segment_columns + 16;
   if (b.acc_stride / 16 % 2 == 0) b.acc_stride += 16;
-
-  const int64 a_units = b.block_k / unit_k(c.mma);
-  b.a_block_bytes = round_up(b.block_m * a_units * 4 + 64, 64);
-  b.b_block_bytes = s.b_packed ? 0 : round_up(b.segments * b.segment_panels * (b.block_k / kp * line + 64), 64);
-  b.a_resident = b.blocks_n > 1 && b.blocks_m * b.blocks_k * b.a_block_bytes <= kResidentBytes;
-  b.b_resident = b.blocks_m > 1 && b.blocks_k * b.b_block_bytes <= kResidentBytes;
-  const int64 wide = widens_b(c.dtype, c.mma) ? a_units * c.tile_n * 4 : 0;
-
-  b.a_offset = round_up(b.block_m * b.acc_stride * 4 + 64, 64);
-  b.b_offset = b.a_offset + b.a_block_bytes * (b.a_resident ? b.blocks_m * b.blocks_k : 1);
-  b.wide_offset = b.b_offset + b.b_block_bytes * (b.b_resident ? b.blocks_k : 1);
+  const bool accumulates = b.blocks_k > 1 || !b.aligned;
+  // AMX: two tiles, of which one waits for its epilogue, and 1 KiB to scribble on.
+  b.acc_offset = round_up((is_amx(c.mma) ? 2 : 1) * c.tile_m * b.scratch_stride * 4 + 128, 64) + 1024;
+  b.a_offset = round_up(b.acc_offset + (accumulates ? b.block_m * b.acc_stride * 4 + 128 : 0), 4096);
+  const int64 a_blocks = b.packed_a == PackedA::kBlock  ? 1
+                         : b.packed_a == PackedA::kRows ? b.blocks_k
+                                                        : b.blocks_m * b.blocks_k;
+  b.b_offset = b.a_offset + b.a_block_bytes * a_blocks;
+  const int64 b_blocks = b.packed_b == PackedB::kInPlace   ? 0
+                         : b.packed_b == PackedB::kTile    ? 1
+                         : b.packed_b == PackedB::kColumns ? b.blocks_k
+                                                           : b.blocks_n * b.blocks_k;
+  b.wide_offset = b.b_offset + b.b_block_bytes * b_blocks;
+  const int64 wide = widens_b(c.dtype, c.mma) ? b.segments * b.block_k / unit * c.tile_n * 4 : 0;
   b.unit_bytes = round_up(b.wide_offset + wide, 4096) + 64;  // neighbours' buffers at different cache sets
   return b;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The run-time epilogue. It takes a block of accumulators that lies in the first or second level of cache and works on
-// it row by row, in place: each operation that is present is one pass over the row, vectorised over n.
+// The run-time epilogue. It takes a tile of accumulators that lies in the first level of cache and works on it in place:
+// each operation that is present is one pass over the tile, vectorised over n; what is absent costs one branch a tile.
 //
-// Rows of the block must be readable and writable up to a multiple of 16 columns.
+// Rows of the tile must be readable and writable up to a multiple of 16 columns.
 #pragma once
 
 #include "gemm/gemm_activation_cpu.hpp"
@@ -23,153 +23,153 @@ TILEWRIGHT_INLINE void with_float_type(DType dtype, Body&& body) {
   }
 }
 
-// x[i] = op(x[i], operand[batch, m, n0 + i]) for i in [0, count).
+// The tile that the passes work on: rows [m, m + rows) of batch entry `batch`.
+struct EpilogueTile {
+  int64 batch, m, rows;
+  int64 stride;  // elements from row to row
+};
+
+// x[r][i] = op(x[r][i], operand[batch, m + r, n + i]) for i in [0, count).
 template <class Op>
-TILEWRIGHT_INLINE void combine_row(float* x, int64 count, const EpilogueOperand& operand, int64 batch, int64 m,
-                                   int64 n0, Op op) {
+TILEWRIGHT_INLINE void combine(const EpilogueTile& t, float* x, int64 count, const EpilogueOperand& operand, int64 n,
+                               Op op) {
   with_float_type(operand.dtype, [&](auto type) __attribute__((always_inline)) {
     constexpr DType kType = decltype(type)::value;
     constexpr int kSize = kBytes<kType>;
     const char* data = static_cast<const char*>(operand.data) +
-                       (batch * operand.stride_batch + m * operand.stride_m + n0 * operand.stride_n) * kSize;
-    if (operand.stride_n == 0) {
-      const F32x16 y = F32x16::splat(load_one<kType>(data));
-      for (int64 i = 0; i < count; i += kVec) op(F32x16::load(x + i), y).store(x + i);
-      return;
-    }
-    if (operand.stride_n == 1) {
-      int64 i = 0;
-      for (; i + kVec <= count; i += kVec) op(F32x16::load(x + i), load_vec<kType>(data + i * kSize)).store(x + i);
-      if (i < count) {
-        op(F32x16::load(x + i), load_tail<kType>(data + i * kSize, static_cast<int>(count - i))).store(x + i);
+                       (t.batch * operand.stride_batch + t.m * operand.stride_m + n * operand.stride_n) * kSize;
+    const int64 stride_m = operand.stride_m * kSize, stride_n = operand.stride_n * kSize;
+    for (int64 r = 0; r < t.rows; ++r, x += t.stride, data += stride_m) {
+      if (operand.stride_n == 0) {
+        const F32x16 y = F32x16::splat(load_one<kType>(data));
+        for (int64 i = 0; i < count; i += kVec) op(F32x16::load(x + i), y).store(x + i);
+        continue;
       }
-      return;
-    }
-    for (int64 i = 0; i < count; i += kVec) {
-      alignas(64) float y[kVec] = {};
-      for (int64 j = i; j < count && j < i + kVec; ++j) y[j - i] = load_one<kType>(data + j * operand.stride_n * kSize);
-      op(F32x16::load(x + i), F32x16::load(y)).store(x + i);
+      if (operand.stride_n == 1) {
+        int64 i = 0;
+        for (; i + kVec <= count; i += kVec) op(F32x16::load(x + i), load_vec<kType>(data + i * kSize)).store(x + i);
+        if (i < count) {
+          op(F32x16::load(x + i), load_tail<kType>(data + i * kSize, static_cast<int>(count - i))).store(x + i);
+        }
+        continue;
+      }
+      for (int64 i = 0; i < count; i += kVec) {
+        alignas(64) float y[kVec] = {};
+        for (int64 j = i; j < count && j < i + kVec; ++j) y[j - i] = load_one<kType>(data + j * stride_n);
+        op(F32x16::load(x + i), F32x16::load(y)).store(x + i);
+      }
     }
   });
 }
 
 template <class Op>
-TILEWRIGHT_INLINE void map_row(float* x, int64 count, Op op) {
-  for (int64 i = 0; i < count; i += kVec) op(F32x16::load(x + i)).store(x + i);
+TILEWRIGHT_INLINE void map(const EpilogueTile& t, float* x, int64 count, Op op) {
+  for (int64 r = 0; r < t.rows; ++r, x += t.stride) {
+    for (int64 i = 0; i < count; i += kVec) op(F32x16::load(x + i)).store(x + i);
+  }
 }
 
-// Columns [n0, n0 + count) of the linear part. i32 sums become f32 here.
+inline void multiply_by(const EpilogueTile& t, float* x, int64 count, const EpilogueOperand& operand, int64 n) {
+  combine(t, x, count, operand, n, [](F32x16 a, F32x16 b) __attribute__((always_inline)) { return a * b; });
+}
+inline void add_to(const EpilogueTile& t, float* x, int64 count, const EpilogueOperand& operand, float factor,
+                   int64 n) {
+  const F32x16 f = F32x16::splat(factor);
+  combine(t, x, count, operand, n, [=](F32x16 a, F32x16 b) __attribute__((always_inline)) { return fma(f, b, a); });
+}
+
+// Columns [n, n + count) of the linear part. i32 sums become f32 here.
 template <bool kInteger>
-inline void linear_row(const GemmEpilogueArgs& e, float* x, int64 count, int64 batch, int64 m, int64 n0) {
+TILEWRIGHT_INLINE void linear(const GemmEpilogueArgs& e, const EpilogueTile& t, float* x, int64 count, int64 n) {
   if constexpr (kInteger) {
-    for (int64 i = 0; i < count; i += kVec) to_float(I32x16::load(x + i)).store(x + i);
+    map(t, x, count, [](F32x16 v) __attribute__((always_inline)) { return to_float(as_int(v)); });
   }
-  const auto multiply = [](F32x16 a, F32x16 b) __attribute__((always_inline)) { return a * b; };
-  const auto add = [](F32x16 a, F32x16 b) __attribute__((always_inline)) { return a + b; };
   if (e.alpha != 1.0f) {
     const F32x16 alpha = F32x16::splat(e.alpha);
-    map_row(x, count, [=](F32x16 v) { return v * alpha; });
+    map(t, x, count, [=](F32x16 v) __attribute__((always_inline)) { return v * alpha; });
   }
-  if (e.scale_a.data != nullptr) combine_row(x, count, e.scale_a, batch, m, n0, multiply);
-  if (e.scale_b.data != nullptr) combine_row(x, count, e.scale_b, batch, m, n0, multiply);
-  if (e.c.data != nullptr && e.beta != 0.0f) {
-    const F32x16 beta = F32x16::splat(e.beta);
-    combine_row(x, count, e.c, batch, m, n0, [=](F32x16 a, F32x16 b) { return fma(beta, b, a); });
-  }
-  if (e.bias.data != nullptr) combine_row(x, count, e.bias, batch, m, n0, add);
+  if (e.scale_a.data != nullptr) multiply_by(t, x, count, e.scale_a, n);
+  if (e.scale_b.data != nullptr) multiply_by(t, x, count, e.scale_b, n);
+  if (e.c.data != nullptr && e.beta != 0.0f) add_to(t, x, count, e.c, e.beta, n);
+  if (e.bias.data != nullptr) add_to(t, x, count, e.bias, 1.0f, n);
 }
 
-inline void activate_row(float* x, int64 count, Activation activation, float low, float high) {
-  if (activation == Activation::kNone) return;
-  with_activation(activation, low, high, [&](auto activate) { map_row(x, count, activate); });
+inline void activate(const EpilogueTile& t, float* x, int64 count, Activation activation, float low, float high) {
+  with_activation(activation, low, high, [&](auto function) { map(t, x, count, function); });
 }
 
 // x = activation(x) * up
-inline void gate_row(float* x, const float* up, int64 count, Activation activation, float low, float high) {
-  with_activation(activation, low, high, [&](auto activate) {
-    for (int64 i = 0; i < count; i += kVec) (activate(F32x16::load(x + i)) * F32x16::load(up + i)).store(x + i);
+inline void gate(const EpilogueTile& t, float* x, const float* up, int64 count, const GemmEpilogueArgs& e) {
+  with_activation(e.activation, e.low, e.high, [&](auto function) {
+    for (int64 r = 0; r < t.rows; ++r, x += t.stride, up += t.stride) {
+      for (int64 i = 0; i < count; i += kVec) (function(F32x16::load(x + i)) * F32x16::load(up + i)).store(x + i);
+    }
   });
 }
 
-// `even` may be `pairs` itself or lie before it: reading runs ahead of writing.
-inline void split_pairs(const float* pairs, float* even, float* odd, int64 count) {
-  for (int64 i = 0; i < count; i += kVec) {
-    alignas(64) float both[2 * kVec];
-    F32x16::load(pairs + 2 * i).store(both);
-    F32x16::load(pairs + 2 * i + kVec).store(both + kVec);
-    for (int j = 0; j < kVec; ++j) {
-      even[i + j] = both[2 * j];
-      odd[i + j] = both[2 * j + 1];
+// x[i] = activation(x[2 i]) * x[2 i + 1]: reading runs ahead of writing.
+inline void gate_pairs(const EpilogueTile& t, float* x, int64 count, const GemmEpilogueArgs& e) {
+  with_activation(e.activation, e.low, e.high, [&](auto function) {
+    for (int64 r = 0; r < t.rows; ++r, x += t.stride) {
+      for (int64 i = 0; i < count; i += kVec) {
+        alignas(64) float even[kVec], odd[kVec];
+        for (int j = 0; j < kVec; ++j) even[j] = x[2 * (i + j)], odd[j] = x[2 * (i + j) + 1];
+        (function(F32x16::load(even)) * F32x16::load(odd)).store(x + i);
+      }
     }
+  });
+}
+
+inline void run_step(const EpilogueTile& t, float* x, int64 count, const EpilogueStep& step, int64 n) {
+  switch (step.kind) {
+    case StepKind::kNone: return;
+    case StepKind::kActivation: return activate(t, x, count, step.activation, step.low, step.high);
+    case StepKind::kAdd: return add_to(t, x, count, step.operand, 1.0f, n);
+    case StepKind::kMultiply: return multiply_by(t, x, count, step.operand, n);
   }
 }
 
-inline void steps_row(const GemmEpilogueArgs& e, float* x, int64 count, int64 batch, int64 m, int64 n0) {
-  for (int s = 0; s < e.step_count; ++s) {
-    const EpilogueStep& step = e.steps[s];
-    switch (step.kind) {
-      case StepKind::kNone: break;
-      case StepKind::kActivation: activate_row(x, count, step.activation, step.low, step.high); break;
-      case StepKind::kAdd:
-        combine_row(x, count, step.operand, batch, m, n0, [](F32x16 a, F32x16 b) { return a + b; });
-        break;
-      case StepKind::kMultiply:
-        combine_row(x, count, step.operand, batch, m, n0, [](F32x16 a, F32x16 b) { return a * b; });
-        break;
-    }
-  }
-}
-
-inline void store_row(const GemmEpilogueArgs& e, const float* x, int64 count, int64 batch, int64 m, int64 n0) {
+inline void store_tile(const GemmEpilogueArgs& e, const EpilogueTile& t, const float* x, int64 count, int64 n) {
   with_float_type(e.d_dtype, [&](auto type) __attribute__((always_inline)) {
     constexpr DType kType = decltype(type)::value;
     constexpr int kSize = kBytes<kType>;
-    char* d = static_cast<char*>(e.d) + (batch * e.stride_d_batch + m * e.stride_d_m + n0 * e.stride_d_n) * kSize;
-    if (e.stride_d_n == 1) {
-      int64 i = 0;
-      for (; i + kVec <= count; i += kVec) store_vec<kType>(d + i * kSize, F32x16::load(x + i));
-      if (i < count) store_tail<kType>(d + i * kSize, F32x16::load(x + i), static_cast<int>(count - i));
-      return;
+    char* d = static_cast<char*>(e.d) + (t.batch * e.stride_d_batch + t.m * e.stride_d_m + n * e.stride_d_n) * kSize;
+    for (int64 r = 0; r < t.rows; ++r, x += t.stride, d += e.stride_d_m * kSize) {
+      if (e.stride_d_n == 1) {
+        int64 i = 0;
+        for (; i + kVec <= count; i += kVec) store_vec<kType>(d + i * kSize, F32x16::load(x + i));
+        if (i < count) store_tail<kType>(d + i * kSize, F32x16::load(x + i), static_cast<int>(count - i));
+        continue;
+      }
+      for (int64 i = 0; i < count; ++i) store_one<kType>(d + i * e.stride_d_n * kSize, x[i]);
     }
-    for (int64 i = 0; i < count; ++i) store_one<kType>(d + i * e.stride_d_n * kSize, x[i]);
   });
 }
 
-// A block of rows [m0, m0 + rows) and columns [n0, n0 + columns) of D. `acc`: the sums of these columns of B, `stride`
-// elements from row to row; with a separated gate those of the gate half, `up` those of the up half; with an
-// interleaved gate 2 * columns of them.
+// Rows [m, m + rows) and columns [n, n + columns) of D. `acc`: the sums of these columns of B, `stride` elements from row
+// to row; with a separated gate those of the gate half, `up` those of the up half; with an interleaved gate 2 * columns
+// of them. `all_n`: columns of B.
 template <bool kInteger>
-void gemm_epilogue(const GemmEpilogueArgs& e, int64 n, int64 batch, int64 m0, int64 rows, int64 n0, int64 columns,
+void gemm_epilogue(const GemmEpilogueArgs& e, int64 all_n, int64 batch, int64 m, int64 rows, int64 n, int64 columns,
                    float* acc, float* up, int64 stride) {
-  for (int64 r = 0; r < rows; ++r) {
-    float* x = acc + r * stride;
-    const int64 m = m0 + r;
-    switch (e.gate) {
-      case GateMode::kNone:
-        linear_row<kInteger>(e, x, columns, batch, m, n0);
-        activate_row(x, columns, e.activation, e.low, e.high);
-        break;
-      case GateMode::kSeparated: {
-        float* y = up + r * stride;
-        linear_row<kInteger>(e, x, columns, batch, m, n0);
-        linear_row<kInteger>(e, y, columns, batch, m, n / 2 + n0);
-        gate_row(x, y, columns, e.activation, e.low, e.high);
-        break;
-      }
-      case GateMode::kInterleaved:
-        linear_row<kInteger>(e, x, 2 * columns, batch, m, 2 * n0);
-        // Pieces, so that the odd columns fit the stack.
-        for (int64 i = 0; i < columns; i += 64) {
-          alignas(64) float odd[64];
-          const int64 count = columns - i < 64 ? columns - i : 64;
-          split_pairs(x + 2 * i, x + i, odd, count);
-          gate_row(x + i, odd, count, e.activation, e.low, e.high);
-        }
-        break;
-    }
-    steps_row(e, x, columns, batch, m, n0);
-    store_row(e, x, columns, batch, m, n0);
+  const EpilogueTile tile = {batch, m, rows, stride};
+  switch (e.gate) {
+    case GateMode::kNone:
+      linear<kInteger>(e, tile, acc, columns, n);
+      if (e.activation != Activation::kNone) activate(tile, acc, columns, e.activation, e.low, e.high);
+      break;
+    case GateMode::kSeparated:
+      linear<kInteger>(e, tile, acc, columns, n);
+      linear<kInteger>(e, tile, up, columns, all_n / 2 + n);
+      gate(tile, acc, up, columns, e);
+      break;
+    case GateMode::kInterleaved:
+      linear<kInteger>(e, tile, acc, 2 * columns, 2 * n);
+      gate_pairs(tile, acc, columns, e);
+      break;
   }
+  for (int s = 0; s < e.step_count; ++s) run_step(tile, acc, columns, e.steps[s], n);
+  store_tile(e, tile, acc, columns, n);
 }
 
 }  // namespace TILEWRIGHT_ISA

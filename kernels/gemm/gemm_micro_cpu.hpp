@@ -93,18 +93,25 @@ struct PanelLines {
   int64 stride;              // bytes
 };
 
-// c[rows][16 panels] (=, or += unless `first`) A B. a: units [steps][kRows]. With kExpand, the lines of B are packed and
+// Accumulators come from `c_in` (null: they start at zero) and go to `c_out`.
+struct MicroC {
+  const float* in;
+  int64 in_stride;  // elements
+  float* out;
+  int64 out_stride;
+};
+
+// c[rows][16 panels] += A B. a: units [steps][kRows]. With kExpand, the lines of B are packed and
 // `lines` counts those; else they are lines of units.
 template <DType kType, CpuMma kMma, int kRows, int kPanels, bool kExpand, int kPrefetch>
-TILEWRIGHT_INLINE void micro_vector(const char* a, int64 lines, const PanelLines<kPanels>& b, float* c, int64 stride,
-                                    bool first) {
+TILEWRIGHT_INLINE void micro_vector(const char* a, int64 lines, const PanelLines<kPanels>& b, const MicroC& c) {
   using Mma = VectorMma<kMma>;
   using Acc = typename Mma::Acc;
   constexpr int kUnits = kExpand ? kLinesOfUnits<kType, kMma> : 1;
   Acc acc[kRows][kPanels];
   unroll<kRows>([&](auto i) __attribute__((always_inline)) {
     unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-      acc[i][p] = first ? Mma::zero() : Acc::load(c + i * stride + p * 16);
+      acc[i][p] = c.in == nullptr ? Mma::zero() : Acc::load(c.in + i * c.in_stride + p * 16);
     });
   });
   if constexpr (needs_column_sums(kMma)) {
@@ -148,35 +155,71 @@ TILEWRIGHT_INLINE void micro_vector(const char* a, int64 lines, const PanelLines
   }
 
   unroll<kRows>([&](auto i) __attribute__((always_inline)) {
-    unroll<kPanels>([&](auto p) __attribute__((always_inline)) { acc[i][p].store(c + i * stride + p * 16); });
+    unroll<kPanels>([&](auto p) __attribute__((always_inline)) { acc[i][p].store(c.out + i * c.out_stride + p * 16); });
   });
 }
 
 // ---- AMX --------------------------------------------------------------------------------------------------------------
 
-// c[16 kRows][16 kPanels] (=, or += unless `first`) A B over `ktiles` tiles of k. a: tiles [ktiles][kRows], b: panels of
-// tiles. Tiles: accumulators first, then those of A, then one of B.
-template <CpuMma kMma, int kRows, int kPanels, int kPrefetch>
-TILEWRIGHT_INLINE void micro_amx(AmxTiles& tiles, const char* a, int64 ktiles, const PanelLines<kPanels>& b, float* c,
-                                 int64 stride, bool first) {
+inline constexpr int kIdleStore = 16;  // tiles of k
+inline constexpr int kSideCalls = 8;
+inline constexpr int kResidentBytesB = 36864;  // of B's columns, what stays in the first level of cache
+
+// c[16 kRows][16 kPanels] += A B over `ktiles` tiles of k. a: tiles [ktiles][kRows], b: panels of tiles. Tiles:
+// accumulators first, then those of A, then one of B.
+//
+// NOTE(streaming): two tiles of A and two of B in 64 cycles are 64 bytes a cycle; from the second level of cache
+// tileloaddt1 delivers 55 and evicts nothing from the first, tileloadd 47. So A streams, and B behind its first
+// `resident` tiles, which the rows of a block share in the first level.
+// NOTE(prefetch): the next tile of columns is fetched to the second level meanwhile, `lines` cache lines of each panel a
+// tile of k.
+// NOTE(side): side() is called eight times, spread over k: vector work that hides behind the multiplier.
+// NOTE(idle store): a tilestored that comes more than 2000 cycles after the last one waits another 850. A store of some
+// tile to `idle` (1 KiB that nobody reads) every 16 tiles of k keeps the path awake, for 16 cycles each.
+template <int kPanels>
+struct PanelPrefetch {
+  const char* base[kPanels];
+  int lines;
+};
+template <CpuMma kMma, int kRows, int kPanels, class Side>
+TILEWRIGHT_INLINE void micro_amx(AmxTiles& tiles, const char* a, int64 ktiles, const PanelLines<kPanels>& b,
+                                 const MicroC& c, char* idle, int64 resident, PanelPrefetch<kPanels> next,
+                                 Side&& side) {
   constexpr int kA = kRows * kPanels, kB = kA + kRows;
   static_assert(kB < 8);
   unroll<kRows>([&](auto i) __attribute__((always_inline)) {
     unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
       constexpr int kAcc = i.value * kPanels + p.value;
-      if (first) {
+      if (c.in == nullptr) {
         tiles.template zero<kAcc>();
       } else {
-        tiles.template load<kAcc>(c + i * 16 * stride + p * 16, stride * 4);
+        tiles.template stream<kAcc>(c.in + i * 16 * c.in_stride + p * 16, c.in_stride * 4);
       }
     });
   });
+  const int64 side_every = blocking::ceil_div(ktiles, kSideCalls);
+  int64 side_at = side_every / 2;
   for (int64 t = 0; t < ktiles; ++t) {
+    if (t == side_at) {
+      side();
+      side_at += side_every;
+    }
+    if (t % kIdleStore == kIdleStore - 1) tiles.template store<kB>(idle, kTileRowBytes);
+    for (int line = 0; line < next.lines; ++line) {
+      unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
+        __builtin_prefetch(next.base[p], 0, 2);
+        next.base[p] += 64;
+      });
+    }
     unroll<kRows>([&](auto i) __attribute__((always_inline)) {
-      tiles.template load<kA + i.value>(a + (t * kRows + i) * kTileBytes, kTileRowBytes);
+      tiles.template stream<kA + i.value>(a + (t * kRows + i) * kTileBytes, kTileRowBytes);
     });
     unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-      tiles.template load<kB>(b.base[p] + t * kTileBytes, kTileRowBytes);
+      if (t < resident) {
+        tiles.template load<kB>(b.base[p] + t * kTileBytes, kTileRowBytes);
+      } else {
+        tiles.template stream<kB>(b.base[p] + t * kTileBytes, kTileRowBytes);
+      }
       unroll<kRows>([&](auto i) __attribute__((always_inline)) {
         constexpr int kAcc = i.value * kPanels + p.value;
         if constexpr (kMma == CpuMma::kAmxBf16) tiles.template dot_bf16<kAcc, kA + i.value, kB>();
@@ -186,7 +229,7 @@ TILEWRIGHT_INLINE void micro_amx(AmxTiles& tiles, const char* a, int64 ktiles, c
   }
   unroll<kRows>([&](auto i) __attribute__((always_inline)) {
     unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-      tiles.template store<i.value * kPanels + p.value>(c + i * 16 * stride + p * 16, stride * 4);
+      tiles.template store<i.value * kPanels + p.value>(c.out + i * 16 * c.out_stride + p * 16, c.out_stride * 4);
     });
   });
 }

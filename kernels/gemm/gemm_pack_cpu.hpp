@@ -200,23 +200,26 @@ void pack_a_units(const char* a, int64 stride_m, int64 stride_k, int64 rows, int
 // Tiles [ktiles][rows / 16][16][64 bytes] for AMX; rows is a multiple of 16.
 template <DType kType>
 void pack_a_tiles(const char* a, int64 stride_m, int64 stride_k, int64 rows, int64 valid, int64 k_count, char* out) {
-  constexpr int kSize = kBytes<kType>, kElements = 64 / kSize;
-  const int64 tiles = blocking::ceil_div(k_count, kElements);
-  for (int64 t = 0; t < tiles; ++t) {
-    const int64 count = blocking::smaller(kElements, k_count - t * kElements);
+  constexpr int kSize = kBytes<kType>, kElements = 64 / kSize, kStep = 4;
+  const int64 tiles = blocking::ceil_div(k_count, kElements), whole = stride_k == 1 ? k_count / kElements : 0;
+  int64 t = 0;
+  // A few cache lines of each row at a time: neighbouring lines are fetched together.
+  for (; t + kStep <= whole; t += kStep) {
+    for (int64 r = 0; r < rows; ++r) {
+      const char* from = a + r * stride_m * kSize + t * 64;
+      char* to = out + (t * rows + r) * 64;
+      unroll<kStep>([&](auto i) __attribute__((always_inline)) {
+        (r < valid ? I32x16::load(from + i * 64) : I32x16::splat(0)).store(to + i * rows * 64);
+      });
+    }
+  }
+  for (; t < tiles; ++t) {
     for (int64 r = 0; r < rows; ++r) {
       char* to = out + (t * rows + r) * 64;
-      if (r >= valid) {
-        I32x16::splat(0).store(to);
-        continue;
-      }
-      const char* from = a + (r * stride_m + t * kElements * stride_k) * kSize;
-      if (stride_k == 1 && count == kElements) {
-        I32x16::load(from).store(to);
-      } else {
-        I32x16::splat(0).store(to);
-        gather<kSize>(from, stride_k, count, to);
-      }
+      I32x16::splat(0).store(to);
+      if (r >= valid) continue;
+      const int64 k = t * kElements;
+      gather<kSize>(a + (r * stride_m + k * stride_k) * kSize, stride_k, blocking::smaller(kElements, k_count - k), to);
     }
   }
 }

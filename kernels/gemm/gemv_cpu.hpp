@@ -179,9 +179,9 @@ class GemvCpuUnit {
         panels.sums[p] = needs_column_sums(kMma) ? sums + panel * kPanelColumns : nullptr;
       }
       for (int64 g = 0; g < blocking_.row_groups; ++g) {
+        float* c = acc + g * kRows * blocking_.acc_stride + tile * kPanelColumns;
         micro_vector<kType, kMma, kRows, kPanels, true, kConfig.prefetch>(
-            packed_a_ + g * blocking_.a_group_bytes, lines, panels,
-            acc + g * kRows * blocking_.acc_stride + tile * kPanelColumns, blocking_.acc_stride, true);
+            packed_a_ + g * blocking_.a_group_bytes, lines, panels, {nullptr, 0, c, blocking_.acc_stride});
       }
     }
   }

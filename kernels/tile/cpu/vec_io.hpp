@@ -42,7 +42,17 @@ template <DType kType>
 TILEWRIGHT_INLINE void store_vec(void* p, F32x16 x) {
   if constexpr (kType == DType::kF32) x.store(p);
   if constexpr (kType == DType::kF16) x.store_f16(p);
-  if constexpr (kType == DType::kBf16) narrow_bf16(x).narrow_16(p);
+  if constexpr (kType == DType::kBf16) {
+#if TILEWRIGHT_AVX512_BF16
+    // The instruction takes subnormals for zero; they are rare enough for a branch.
+    constexpr int kSubnormal = 0x20;
+    if (__builtin_expect(_mm512_fpclass_ps_mask(x.v, kSubnormal) == 0, 1)) {
+      _mm256_storeu_si256(static_cast<__m256i*>(p), (__m256i)_mm512_cvtneps_pbh(x.v));
+      return;
+    }
+#endif
+    narrow_bf16(x).narrow_16(p);
+  }
 }
 
 // The first `count` < 16 elements, zero behind them. Nothing past them is touched.

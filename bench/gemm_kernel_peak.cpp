@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT
+// What share of one core's limit each gemm kernel reaches: of the measured peak of its instruction (gemm_cpu), of the
+// measured read bandwidth (gemv_cpu). The limit is probed between the kernel's runs, so that a clock or a neighbour that
+// changes hits both. Best of several short bursts; the spread is median over best.
+//
+//   gemm_kernel_peak [--filter=TEXT] [--shape=M,N,K] [--blocks=M,N,K] [--threads=N] [--seconds=S]
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "arch/arch_spec.hpp"
+#include "core/fields.hpp"
+#include "device/cpu/limits/memory_probes.hpp"
+#include "device/cpu/limits/peak_probes.hpp"
+#include "gemm/gemv_cpu_blocking.hpp"
+#include "gemm_kernel_peak_rows.hpp"
+
+namespace tilewright {
+namespace {
+
+struct Options {
+  std::string filter;
+  int64_t m = 0, n = 0, k = 0, block_m = 0, block_n = 0, block_k = 0;
+  int threads = 1;
+  double seconds = 2;  // a row
+};
+
+double wall() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// One thread: its own processor time, so that a neighbour who takes the core away does not count. More: wall time.
+bool use_wall = false;
+double now() {
+  if (use_wall) return wall();
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+struct Free {
+  void operator()(char* p) const { std::free(p); }
+};
+using Memory = std::unique_ptr<char, Free>;
+Memory allocate(int64_t bytes) {
+  const size_t size = static_cast<size_t>((bytes + 4095) / 4096 * 4096);
+  Memory memory(static_cast<char*>(std::aligned_alloc(4096, size)));
+  if (memory == nullptr) std::exit(1);
+  std::memset(memory.get(), 0, size);
+  return memory;
+}
+
+// Small values that never overflow, in any dtype.
+void fill(DType dtype, char* data, int64_t count) {
+  unsigned state = 12345;
+  for (int64_t i = 0; i < count; ++i) {
+    state = state * 1664525u + 1013904223u;
+    const int v = static_cast<int>(state >> 24) - 128;
+    switch (dtype) {
+      case DType::kI8: data[i] = static_cast<char>(v); break;
+      case DType::kF32: {
+        const float x = static_cast<float>(v) / 128;
+        std::memcpy(data + i * 4, &x, 4);
+        break;
+      }
+      default: {
+        const unsigned short code =
+            dtype == DType::kBf16 ? 0x3C00 | (state >> 16 & 0x80FF) : 0x2C00 | (state >> 16 & 0x83FF);
+        std::memcpy(data + i * 2, &code, 2);
+      }
+    }
+  }
+}
+
+// `threads` pinned threads that run a body together.
+class Team {
+ public:
+  explicit Team(int threads) : threads_(threads) {
+    cpu_set_t set;
+    sched_getaffinity(0, sizeof(set), &set);
+    for (int i = 0; i < CPU_SETSIZE; ++i) {
+      if (CPU_ISSET(i, &set)) cpus_.push_back(i);
+    }
+    std::reverse(cpus_.begin(), cpus_.end());
+    for (int i = 1; i < threads_; ++i) workers_.emplace_back([this, i] { work(i); });
+    pin(0);
+  }
+  ~Team() {
+    stop_ = true;
+    ++round_;
+    for (std::thread& t : workers_) t.join();
+  }
+  template <class Body>
+  void run(Body body) {
+    body_ = body;
+    done_ = 1;
+    ++round_;
+    body(0);
+    while (done_.load() < threads_) __builtin_ia32_pause();
+  }
+
+ private:
+  void pin(int i) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpus_[static_cast<size_t>(i) % cpus_.size()], &set);
+    pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+  }
+  void work(int i) {
+    pin(i);
+    for (int seen = 0;;) {
+      while (round_.load() == seen) __builtin_ia32_pause();
+      ++seen;
+      if (stop_) return;
+      body_(i);
+      ++done_;
+    }
+  }
+  int threads_;
+  std::vector<int> cpus_;
+  std::vector<std::thread> workers_;
+  std::function<void(int)> body_;
+  std::atomic<int> round_{0}, done_{0};
+  std::atomic<bool> stop_{false};
+};
+
+struct Shape {
+  int64_t m, n, k;
+};
+
+class Case {
+ public:
+  Case(const PeakTable& table, const PeakRow& row, bool packed, Shape shape, const Options& options)
+      : row_(row), threads_(options.threads) {
+    const DType dtype = row.gemv ? row.vector.dtype : row.gemm.dtype;
+    const int64_t size = dtype_bits(dtype) / 8;
+    a_ = allocate(shape.m * shape.k * size);
+    d_ = allocate(shape.m * shape.n * 4);
+    fill(dtype, a_.get(), shape.m * shape.k);
+    const int64_t packed_bytes = packed_batch_bytes(dtype, shape.n, shape.k);
+    // Bandwidth is measured on weights that no cache holds.
+    copies_ = row.gemv || shape.m <= 128 ? static_cast<int>(std::clamp<int64_t>((1ll << 30) / packed_bytes, 1, 64)) : 1;
+    Memory plain = allocate(shape.n * shape.k * size);
+    fill(dtype, plain.get(), shape.n * shape.k);
+    for (int i = 0; i < copies_; ++i) {
+      if (packed) {
+        b_.push_back(allocate(packed_bytes));
+        const GemmPackArgs pack = {shape.n,         shape.k,      1,    plain.get(), 0, 1, shape.k,
+                                   b_.back().get(), packed_bytes, dtype};
+        table.pack(&pack, 0, 1);
+      } else {
+        b_.push_back(allocate(shape.n * shape.k * size));
+        std::memcpy(b_.back().get(), plain.get(), static_cast<size_t>(shape.n * shape.k * size));
+      }
+    }
+    args_.m = shape.m, args_.n = shape.n, args_.k = shape.k, args_.batch = 1;
+    args_.a = a_.get(), args_.stride_a_m = shape.k, args_.stride_a_k = 1;
+    args_.stride_b_k = 1, args_.stride_b_n = shape.k;
+    args_.a_dtype = args_.b_dtype = dtype;
+    args_.b_packed = packed;
+    args_.block_m = options.block_m, args_.block_n = options.block_n, args_.block_k = options.block_k;
+    args_.split_k = 1;
+    args_.epilogue.alpha = 1;
+    args_.epilogue.d = d_.get();
+    args_.epilogue.stride_d_m = shape.n, args_.epilogue.stride_d_n = 1;
+    args_.epilogue.d_dtype = dtype == DType::kI8 ? DType::kBf16 : dtype;
+    const GemmCpuSizes sizes = gemm_cpu_sizes(args_);
+    workspace_ = allocate(64 + (row.gemv ? gemv_cpu_workspace_bytes(row.vector, sizes, threads_)
+                                         : gemm_cpu_workspace_bytes(row.gemm, sizes, threads_)));
+    args_.workspace = workspace_.get();
+    bytes_ = static_cast<double>(packed ? packed_bytes : shape.n * shape.k * size);
+    flops_ = 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
+  }
+  double run(Team& team) {
+    args_.b = b_[static_cast<size_t>(next_++ % copies_)].get();
+    const double start = now();
+    team.run([this](int unit) { row_.entry(&args_, static_cast<unsigned>(unit), static_cast<unsigned>(threads_)); });
+    return now() - start;
+  }
+  double flops() const { return flops_; }
+  double bytes() const { return bytes_; }
+
+ private:
+  const PeakRow& row_;
+  int threads_, copies_ = 1, next_ = 0;
+  Memory a_, d_, workspace_;
+  std::vector<Memory> b_;
+  GemmArgs args_{};
+  double flops_ = 0, bytes_ = 0;
+};
+
+struct Best {
+  std::vector<double> times;
+  double best() const { return *std::min_element(times.begin(), times.end()); }
+  double spread() const {
+    std::vector<double> sorted = times;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[sorted.size() / 2] / sorted.front() - 1;
+  }
+};
+
+// Seconds for one round of the limit probe, spread over the team.
+class Limit {
+ public:
+  Limit(const std::string& mma, bool bandwidth, Team& team, int threads) : team_(team), threads_(threads) {
+    if (bandwidth) {
+      DeviceSpec spec;
+      spec.arch = find_arch(cpu_info().target);
+      for (const ArchSpec* arch = spec.arch; arch != nullptr; arch = find_arch(arch->base))
+        spec.targets.push_back(arch);
+      memory_ = &memory_probe(spec);
+      buffer_ = allocate(kReadBytes);
+      return;
+    }
+    for (const PeakProbe& probe : peak_probes()) {
+      if (probe.mma == mma) probe_ = &probe;
+    }
+  }
+  // Operations or bytes a second.
+  double measure() {
+    const double start = now();
+    if (memory_ != nullptr) {
+      const int64_t part = 64 << 20;
+      const int64_t at = offset_;
+      offset_ = (offset_ + part * threads_) % kReadBytes;
+      team_.run([&](int i) { memory_->read(buffer_.get() + (at + i * part) % kReadBytes, part); });
+      return static_cast<double>(part) * threads_ / (now() - start);
+    }
+    constexpr int64_t kRounds = 20000;
+    team_.run([&](int) { probe_->run(kRounds); });
+    return static_cast<double>(kRounds * probe_->ops_per_round) * threads_ / (now() - start);
+  }
+
+ private:
+  static constexpr int64_t kReadBytes = 1ll << 30;
+  Team& team_;
+  int threads_;
+  const PeakProbe* probe_ = nullptr;
+  const MemoryProbe* memory_ = nullptr;
+  Memory buffer_;
+  int64_t offset_ = 0;
+};
+
+void measure(const PeakTable& table, const PeakRow& row, bool packed, Shape shape, const Options& options, Team& team) {
+  const std::string config = row.gemv ? print_fields(row.vector) : print_fields(row.gemm);
+  const std::string mma = kCpuMmaNames[static_cast<int>(row.gemv ? row.vector.mma : row.gemm.mma)];
+  const std::string name = (row.gemv ? "gemv " : "gemm ") + config + (packed ? " packed" : " plain");
+  if (!options.filter.empty() && name.find(options.filter) == std::string::npos) return;
+  Case c(table, row, packed, shape, options);
+  Limit limit(mma, row.gemv, team, options.threads);
+  Best best;
+  double peak = 0;
+  c.run(team);
+  const double end = wall() + options.seconds;
+  do {
+    peak = std::max(peak, limit.measure());
+    best.times.push_back(c.run(team));
+  } while (wall() < end || best.times.size() < 5);
+  const double rate = (row.gemv ? c.bytes() : c.flops()) / best.best();
+  std::printf("%-82s %5lld %6lld %6lld %9.1f %9.1f %6.3f %5.1f%% %6zu\n", name.c_str(), static_cast<long long>(shape.m),
+              static_cast<long long>(shape.n), static_cast<long long>(shape.k), rate * 1e-9, peak * 1e-9, rate / peak,
+              100 * best.spread(), best.times.size());
+  std::fflush(stdout);
+}
+
+int run(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string arg = argv[i], value = arg.substr(arg.find('=') + 1);
+    long long a = 0, b = 0, c = 0;
+    const int three = std::sscanf(value.c_str(), "%lld,%lld,%lld", &a, &b, &c);
+    if (arg.rfind("--filter=", 0) == 0)
+      options.filter = value;
+    else if (arg.rfind("--shape=", 0) == 0 && three == 3)
+      options.m = a, options.n = b, options.k = c;
+    else if (arg.rfind("--blocks=", 0) == 0 && three == 3)
+      options.block_m = a, options.block_n = b, options.block_k = c;
+    else if (arg.rfind("--threads=", 0) == 0)
+      options.threads = std::max(1, std::atoi(value.c_str()));
+    else if (arg.rfind("--seconds=", 0) == 0)
+      options.seconds = std::atof(value.c_str());
+    else {
+      std::fprintf(stderr, "gemm_kernel_peak: unknown argument '%s'\n", argv[i]);
+      return 2;
+    }
+  }
+  use_wall = options.threads > 1;
+  Team team(options.threads);
+  std::printf("%-82s %5s %6s %6s %9s %9s %6s %6s %6s\n", "kernel (gemm: GFLOP/s, gemv: GB/s of weights)", "m", "n", "k",
+              "rate", "limit", "share", "spread", "runs");
+  for (const PeakTable* table : {&peak_rows_v3(), &peak_rows_v4(), &peak_rows_dot(), &peak_rows_amx()}) {
+    if (cpu_info().target.empty() || !runs_on(table->target, cpu_info().target)) continue;
+    for (int i = 0; i < table->count; ++i) {
+      const PeakRow& row = table->rows[i];
+      std::vector<Shape> shapes = {{2048, 2048, 2048}};
+      if (row.gemv) shapes = {{1, 4096, 14336}, {1, 28672, 4096}};
+      if (options.m > 0) shapes = {{options.m, options.n, options.k}};
+      for (const Shape& shape : shapes) {
+        if (!row.gemv || row.vector.packed) measure(*table, row, true, shape, options, team);
+        if (!row.gemv || !row.vector.packed) measure(*table, row, false, shape, options, team);
+      }
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace tilewright
+
+int main(int argc, char** argv) { return tilewright::run(argc, argv); }
