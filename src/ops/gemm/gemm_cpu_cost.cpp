@@ -100,8 +100,8 @@ double gemm_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemmC
   const double element = dtype_bits(p.a_dtype) / 8.0,
                ratio = n / static_cast<double>(std::max<int64_t>(1, blocks.out_n));
   const double unit_m = ceil_div(static_cast<double>(blocks.m_tiles), static_cast<double>(blocks.units_m)) * c.tile_m;
-  const double unit_n =
-      ceil_div(static_cast<double>(blocks.n_tiles), static_cast<double>(blocks.units_n)) * c.tile_n * ratio;
+  const double unit_n = ceil_div(static_cast<double>(blocks.n_tiles), static_cast<double>(blocks.units_n)) *
+                        static_cast<double>(blocks.out_tile) * ratio;
 
   // Compute: the busiest unit's tiles, padded to their size.
   const double compute = 2 * batch * unit_m * unit_n * k / (peak_gflops(device, c.mma) * 1e9 * tile_efficiency(c));
@@ -124,14 +124,14 @@ double gemm_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemmC
 
   // Memory: B once a block of rows that finds it gone, A and D once; packing on top.
   const double b_bytes = unit_n * k * element * batch;
-  const double b_passes =
-      b_bytes <= 0.5 * l2 || (!p.b_packed && blocks.b_resident) ? 1 : static_cast<double>(blocks.blocks_m);
+  const bool a_once = blocks.packed_a != PackedA::kBlock, b_once = blocks.packed_b != PackedB::kTile;
+  const double b_passes = b_bytes <= 0.5 * l2 || (!p.b_packed && b_once) ? 1 : static_cast<double>(blocks.blocks_m);
   const double unit_gbps = read_gbps(static_cast<int>(units)) / units;
   const double memory =
       (b_bytes * b_passes + unit_m * k * element * batch + unit_m * unit_n * dtype_bits(p.d_dtype) / 8.0 * batch) /
       (unit_gbps * 1e9);
-  const double pack = (unit_m * k * element * batch * (blocks.a_resident ? 1 : static_cast<double>(blocks.blocks_n)) +
-                       (p.b_packed ? 0 : b_bytes * (blocks.b_resident ? 1 : static_cast<double>(blocks.blocks_m)))) /
+  const double pack = (unit_m * k * element * batch * (a_once ? 1 : static_cast<double>(blocks.blocks_n)) +
+                       (p.b_packed ? 0 : b_bytes * (b_once ? 1 : static_cast<double>(blocks.blocks_m)))) /
                       (kCopyGbpsUnit * 1e9);
   const double loops = batch * static_cast<double>(blocks.blocks_m * blocks.blocks_n * blocks.blocks_k) * 1e-6;
   const double busy = std::max(compute, 0.8 * (a_time + b_time)) + 0.2 * std::min(compute, a_time + b_time);
