@@ -154,10 +154,11 @@ TEST(CAbi, TheLastErrorBelongsToItsThread) {
 
 TEST(CAbi, NumbersOutsideTheEnumsAreRefused) {
   SmallGemm small;
-  auto refused = [&small](const char* what) {
+  const tilewright_gemm_call right = small.call;
+  auto refused = [&small, &right](const char* what) {
     EXPECT_EQ(tilewright_gemm(nullptr, &small.call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
     EXPECT_THAT(tilewright_last_error(), HasSubstr(what));
-    small.call = SmallGemm().call;
+    small.call = right;
   };
   small.call.activation = 9;
   refused("activation");
@@ -177,7 +178,7 @@ TEST(CAbi, NumbersOutsideTheEnumsAreRefused) {
   refused("kind 0");
   tilewright_exec exec = tilewright_exec_defaults();
   exec.units = -1;
-  small.call = SmallGemm().call;
+  small.call = right;
   EXPECT_EQ(tilewright_gemm(nullptr, &small.call, &exec), TILEWRIGHT_INVALID_ARGUMENT);
 }
 
