@@ -48,14 +48,16 @@ Finding check_compiler() {
     return {Verdict::kWarn, "compiler", folder.status().message(), "make the folder for temporary files writable"};
   const ScopedFolder scoped(*folder);
   const std::string target(cpu_info().target.empty() ? "x86-64" : cpu_info().target);
-  Result<std::string> built =
-      compiler.compile({"doctor",
-                        "extern \"C\" void tilewright_doctor(const void*, unsigned, unsigned) {}\n",
-                        "tilewright_doctor",
-                        target,
-                        {}},
-                       *folder);
-  if (!built) return {Verdict::kFail, "compiler", built.status().message(), kRemedy};
+  const CompileRequest request{"doctor",
+                               "extern \"C\" void tilewright_doctor(const void*, unsigned, unsigned) {}\n",
+                               "tilewright_doctor",
+                               target,
+                               {}};
+  Result<std::string> built = compiler.compile(request, *folder);
+  if (!built) {
+    std::string words = built.status().message();
+    return {Verdict::kFail, "compiler", words.substr(0, words.find('\n', words.find("error:"))), kRemedy};
+  }
   const std::string& identity = compiler.identity();
   return {Verdict::kOk, "compiler", identity.substr(0, identity.find_first_of(";\n")), ""};
 }
