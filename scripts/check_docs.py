@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks the documentation against the project: links, files, tests, make targets, variables, commands and flags that it
-names, the tables that follow from the source, and words that say nothing.
+"""Checks the documentation against the project: links, files, tests, make targets, variables, commands and flags that
+it names, the tables that follow from the source, and words that say nothing.
 
 check_docs.py [root]     prints each fault as file:line: message; exit code 1 if there is one
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs one test file under pytest. A file that skipped itself as a whole ends with 77, which ctest reports as skipped."""
+"""Runs one test file under pytest. A file that skipped itself as a whole ends with 77: skipped."""
 
 import sys
 

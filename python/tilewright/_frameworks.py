@@ -36,7 +36,7 @@ def classify(kind: type) -> tuple[int, bool, bool]:
 
 
 def dtype_name(dtype: Any) -> str:
-    """"bf16" or "bfloat16", of a text, a torch.dtype, a numpy.dtype or a scalar type such as jax.numpy.bfloat16."""
+    """ "bf16" or "bfloat16", of a text, a torch.dtype, a numpy.dtype or a scalar type such as jax.numpy.bfloat16."""
     if isinstance(dtype, str):
         return dtype
     name = getattr(dtype, "name", None) or getattr(getattr(dtype, "dtype", None), "name", None)

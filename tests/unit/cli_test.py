@@ -29,7 +29,9 @@ class Program(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.environment = {
-            name: value for name, value in os.environ.items() if not name.startswith("TILEWRIGHT_") and name != "NO_COLOR"
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("TILEWRIGHT_") and name != "NO_COLOR"
         }
         self.environment["TILEWRIGHT_CACHE_DIR"] = str(self.folder / "cache")
         self.environment["TILEWRIGHT_DATA_DIR"] = str(self.folder / "data")

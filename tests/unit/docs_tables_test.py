@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""scripts/check_docs.py finds a documentation that no longer follows the source: tables, tests, commands, flags, words."""
+"""scripts/check_docs.py finds documentation that no longer follows the source: tables, tests, flags, words."""
 
 import os
 import pathlib
