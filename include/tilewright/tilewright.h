@@ -37,6 +37,8 @@
 extern "C" {
 #endif
 
+/* C names: NOLINTBEGIN(readability-identifier-naming) */
+
 /* ---- Status ------------------------------------------------------------------------------------------------------ */
 
 /* Numbers are those of tilewright::StatusCode and never change; later versions may add some. */
@@ -304,6 +306,8 @@ static inline tilewright_packed_info tilewright_packed_info_defaults(void) {
   info.struct_size = sizeof(info);
   return info;
 }
+
+/* NOLINTEND(readability-identifier-naming) */
 
 #ifdef __cplusplus
 }

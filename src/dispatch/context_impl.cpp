@@ -77,7 +77,7 @@ Result<std::unique_ptr<ContextImpl>> ContextImpl::create(const ContextOptions& o
     if (!mode) return mode.status();
     cache.mode = *mode;
   }
-  impl->cache_ = std::make_unique<CodeCache>(std::move(cache), impl->counters_);
+  impl->cache_ = std::make_unique<CodeCache>(cache, impl->counters_);
   impl->device_ = make_cpu_device(options.cpu_units);
   impl->dispatcher_ = std::make_unique<Dispatcher>(*impl->device_, impl->registry_, *impl->cache_, impl->counters_);
 

@@ -23,7 +23,7 @@ bool Registry::add_locked(const RegistryEntry& entry) {
   return wins || gains_builtin;
 }
 
-void Registry::add(RegistryEntry entry) {
+void Registry::add(const RegistryEntry& entry) {
   std::unique_lock lock(mutex_);
   add_locked(entry);
 }

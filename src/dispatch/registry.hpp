@@ -37,7 +37,7 @@ class Registry {
  public:
   // A new key is added. For a known one the stronger entry wins: higher priority, then higher verification, then the one
   // that was there; kDisabled counts as strongest, so that a quarantine survives every merge. A builtin address is kept.
-  void add(RegistryEntry entry);
+  void add(const RegistryEntry& entry);
   // Replaces what is known of the key, whatever it was: the way to lift a quarantine.
   void set(RegistryEntry entry);
   // add() for every entry of the other one; returns how many entries changed or are new.

@@ -52,7 +52,7 @@ Status Registry::from_json(std::string_view text) {
     }
     incoming.push_back(std::move(entry));
   }
-  for (RegistryEntry& entry : incoming) add(std::move(entry));
+  for (const RegistryEntry& entry : incoming) add(entry);
   return {};
 }
 

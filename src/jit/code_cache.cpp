@@ -200,7 +200,8 @@ void CodeCache::Impl::work_in_background(Memory& own) {
   }
 }
 
-CodeCache::CodeCache(CodeCacheOptions options, Counters& counters) : impl_(std::make_unique<Impl>(options, counters)) {}
+CodeCache::CodeCache(const CodeCacheOptions& options, Counters& counters)
+    : impl_(std::make_unique<Impl>(options, counters)) {}
 CodeCache::~CodeCache() = default;
 
 Result<Digest> CodeCache::digest(const CompileRequest& request, const Compiler& compiler) {

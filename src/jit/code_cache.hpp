@@ -38,7 +38,7 @@ struct CacheEntryInfo {
 
 class CodeCache {
  public:
-  CodeCache(CodeCacheOptions options, Counters& counters);
+  CodeCache(const CodeCacheOptions& options, Counters& counters);
   ~CodeCache();
   CodeCache(const CodeCache&) = delete;
   CodeCache& operator=(const CodeCache&) = delete;
