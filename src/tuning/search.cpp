@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 
 #include "core/log.hpp"
 
@@ -126,37 +127,53 @@ Status TaskSearch::find_untuned() {
                 fmt::format("{}: no candidate runs right on {}{}", op_.name(), problem_text_, reasons));
 }
 
+// The cost model's predictions, scaled by what was measured: of the candidate's own kernels where some were, else of the
+// kernel that it flattered least.
+void TaskSearch::predict() {
+  std::map<std::string_view, double> scales;
+  double hopeful = 0;
+  for (const Candidate& c : candidates_) {
+    if (c.result.us <= 0 || c.result.predicted_us <= 0) continue;
+    const double scale = c.result.us / c.result.predicted_us;
+    const auto [known, added] = scales.emplace(c.recipe.steps[0].key.text, scale);
+    if (!added) known->second = std::min(known->second, scale);
+    hopeful = hopeful == 0 ? scale : std::min(hopeful, scale);
+  }
+  for (Candidate& c : candidates_) {
+    const auto known = scales.find(c.recipe.steps[0].key.text);
+    c.expected_us = c.result.predicted_us * (known == scales.end() ? hopeful : known->second);
+  }
+}
+
 void TaskSearch::search(double until) {
-  size_t next = 0;
-  while (elapsed() < until && worker_problem_.ok()) {
-    // The scale of the cost model's predictions, from what was measured: the most hopeful one for those to come.
-    double scale = 0;
-    for (const Candidate& c : candidates_) {
-      if (c.result.us <= 0 || c.result.predicted_us <= 0) continue;
-      const double measured = c.result.us / c.result.predicted_us;
-      scale = scale == 0 ? measured : std::min(scale, measured);
+  std::vector<Candidate*> open;
+  for (Candidate& candidate : candidates_) {
+    if (candidate.done) continue;
+    if (candidate.generic) {
+      finish(candidate, CandidateOutcome::kSkipped, "the generic kernel only serves where nothing else does");
+    } else if (!candidate.compiled && !may_compile()) {
+      finish(candidate, CandidateOutcome::kSkipped, "not built, and compiling is off");
+    } else {
+      open.push_back(&candidate);
     }
-    std::vector<Candidate*> wave;
-    for (; next < candidates_.size() && wave.size() < kWave; ++next) {
-      Candidate& candidate = candidates_[next];
-      if (candidate.done) continue;
-      const double expected = candidate.result.predicted_us * scale;
-      if (candidate.generic) {
-        finish(candidate, CandidateOutcome::kSkipped, "the generic kernel only serves where nothing else does");
-      } else if (!candidate.compiled && !may_compile()) {
-        finish(candidate, CandidateOutcome::kSkipped, "not built, and compiling is off");
-      } else if (expected > kHopeless * best_us_) {
-        finish(candidate, CandidateOutcome::kSkipped,
-               fmt::format("predicted {:.3g} times slower than the best", expected / best_us_));
-      } else {
-        wave.push_back(&candidate);
-      }
-    }
-    if (wave.empty()) return;
+  }
+  while (elapsed() < until && worker_problem_.ok() && !open.empty()) {
+    // The most promising ones next; equal promises stay in the cost model's order.
+    predict();
+    std::stable_sort(open.begin(), open.end(),
+                     [](const Candidate* x, const Candidate* y) { return x->expected_us < y->expected_us; });
+    std::vector<Candidate*> wave(open.begin(), open.begin() + static_cast<ptrdiff_t>(std::min(kWave, open.size())));
+    if (wave.front()->expected_us > kHopeless * best_us_) break;
     compile(wave);
     for (Candidate* candidate : wave) {
       if (!candidate->done && elapsed() < until && worker_problem_.ok()) evaluate(*candidate);
     }
+    std::erase_if(open, [](const Candidate* c) { return c->done; });
+  }
+  for (Candidate* candidate : open) {
+    if (candidate->expected_us <= kHopeless * best_us_) continue;
+    finish(*candidate, CandidateOutcome::kSkipped,
+           fmt::format("predicted {:.3g} times slower than the best", candidate->expected_us / best_us_));
   }
 }
 

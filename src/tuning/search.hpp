@@ -40,9 +40,10 @@ class TaskSearch {
     Recipe recipe;
     bool generic = false;
     bool compiled = false;
-    bool done = false;   // has its outcome
-    double seconds = 0;  // of its limit, used up
-    double ratio = 0;    // untuned time / its time, from the short timing
+    bool done = false;       // has its outcome
+    double seconds = 0;      // of its limit, used up
+    double expected_us = 0;  // predicted, scaled by what was measured
+    double ratio = 0;        // untuned time / its time, from the short timing
     CandidateResult result;
   };
 
@@ -57,6 +58,7 @@ class TaskSearch {
   Result<std::vector<Timing>> time(const std::vector<Candidate*>& group, double seconds, int min_samples,
                                    int max_samples);
   Status find_untuned();
+  void predict();
   void search(double until);
   std::vector<Candidate*> finalists(double seconds);
   void confirm(const std::vector<Candidate*>& finalists, double seconds, TuneResult& result);
