@@ -20,14 +20,17 @@ class Problem:
 
     def __init__(self, torch, m, n, k, dtype, rotations):
         self.turn = 0
+        rows = min(n, 256)  # random rows, repeated: drawing a whole weight takes longer than timing it
+        copies = -(-n // rows)
         if dtype == "i8":
             self.x = torch.randint(-128, 128, (m, k), dtype=torch.int8)
-            self.weights = [torch.randint(-128, 128, (n, k), dtype=torch.int8).t() for _ in range(rotations)]
+            first = torch.randint(-128, 128, (rows, k), dtype=torch.int8).repeat(copies, 1)[:n]
+            self.weights = [weight.t() for weight in [first] + [first.clone() for _ in range(rotations - 1)]]
             self.function = torch._int_mm
         else:
             kind = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[dtype]
             self.x = torch.randn(m, k).to(kind)
-            first = torch.randn(n, k).to(kind)
+            first = torch.randn(rows, k).to(kind).repeat(copies, 1)[:n]
             self.weights = [first] + [first.clone() for _ in range(rotations - 1)]
             self.function = torch.nn.functional.linear
 

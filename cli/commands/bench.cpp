@@ -12,6 +12,7 @@
 #include "peer/peer_choice.hpp"
 #include "problems/standard_problems.hpp"
 #include "resources.hpp"
+#include "results/limit_probe.hpp"
 #include "results/recipe_text.hpp"
 #include "results/result_table.hpp"
 #include "tuning/measure.hpp"
@@ -41,16 +42,23 @@ struct BenchRow {
 class Bench {
  public:
   Bench(const BenchOptions& options, ContextImpl& context, PeerChoice peer)
-      : options_(options), context_(context), peer_(std::move(peer)) {}
+      : options_(options), context_(context), peer_(std::move(peer)), limits_(context.device()) {}
 
   Status run(const std::vector<SuiteProblem>& problems) {
     for (size_t i = 0; i < problems.size(); ++i) {
-      // Limits are measured anew for each group of rows, so that both saw the same machine.
+      // Limits are probed before each group of rows and after the last, so that they saw the machine that the rows saw.
       const bool fresh = i == 0 || problems[i].regime != problems[i - 1].regime;
       const double fraction = static_cast<double>(i) / static_cast<double>(problems.size());
       if (fresh) measure_limits(fraction);
       bar_.update({fraction, problems[i].problem.text(), ""});
       if (Status s = time(problems[i]); !s) return s;
+    }
+    measure_limits(1);
+    for (BenchRow& row : rows_) {
+      const NamedProblem& problem = row.item->problem;
+      const Roof roof = roof_of(context_.device().spec(), limits_.limits(), *problem.op, problem.ref(), row.threads);
+      row.limit_fraction =
+          roof.fraction(problem.op->operations(problem.ref()), problem.op->bytes_moved(problem.ref()), row.us);
     }
     bar_.finish();
     return {};
@@ -61,15 +69,9 @@ class Bench {
 
  private:
   void measure_limits(double fraction) {
-    constexpr double kSeconds = 2;
+    constexpr double kSeconds = 1.5;
     bar_.update({fraction, "limits of the device", ""});
-    Result<DeviceLimits> limits = context_.device().measure_limits(kSeconds);
-    if (limits) {
-      limits_ = std::move(*limits);
-    } else {
-      bar_.finish();
-      note(limits.status().message());
-    }
+    limits_.measure(kSeconds);
   }
 
   Status time(const SuiteProblem& item) {
@@ -102,9 +104,6 @@ class Bench {
       if (!timings) return timings.status();
       row.us = timings->front().us, row.spread = timings->front().spread;
     }
-    const Roof roof = roof_of(context_.device().spec(), limits_, *problem.op, problem.ref(), spec.units);
-    row.limit_fraction =
-        roof.fraction(problem.op->operations(problem.ref()), problem.op->bytes_moved(problem.ref()), row.us);
     rows_.push_back(std::move(row));
     return {};
   }
@@ -137,7 +136,7 @@ class Bench {
   ContextImpl& context_;
   PeerChoice peer_;
   ProgressBar bar_;
-  DeviceLimits limits_;
+  LimitProbe limits_;
   std::vector<BenchRow> rows_;
 };
 

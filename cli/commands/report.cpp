@@ -9,6 +9,7 @@
 #include "results/layer_record.hpp"
 #include "results/result_table.hpp"
 #include "tuning/report.hpp"
+#include "tuning/store/journal.hpp"
 
 namespace tilewright::cli {
 namespace {
@@ -29,7 +30,10 @@ Result<ExitCode> run_report(const ReportOptions& options) {
   for (const LayerRecord& record : store.records()) {
     const bool wanted = options.layers.empty() ||
                         std::find(options.layers.begin(), options.layers.end(), record.layer) != options.layers.end();
-    if (wanted && record.part == spec.part && record.units == spec.units) records.push_back(record);
+    // A record of an operator or of a text form that this version does not know is passed over.
+    if (wanted && record.part == spec.part && record.units == spec.units && result_of(**context, record).status.ok()) {
+      records.push_back(record);
+    }
   }
   if (records.empty()) {
     return Status(
@@ -37,9 +41,18 @@ Result<ExitCode> run_report(const ReportOptions& options) {
         fmt::format("nothing has been tuned for {} cores of part {} yet: tilewright tune --model llama-3.1-8b",
                     spec.units, spec.part));
   }
-  ReportData report = report_data(**context, {}, store.limits(spec.part, spec.units), spec.units);
+  // Candidates, and why some were rejected, stand in the tuner's journal.
+  const Journal journal(tuning_journal_path(spec.arch->target), tuning_environment(**context, spec.units), false);
+  std::vector<TuneResult> results;
+  for (const LayerRecord& record : records) {
+    TuneResult result = result_of(**context, record);
+    const JournalTask* task = journal.find(record.op, record.problem);
+    if (task != nullptr && task->finished) result.candidates = task->result.candidates;
+    results.push_back(std::move(result));
+  }
+  ReportData report = report_data(**context, results, store.limits(spec.part, spec.units), spec.units);
   report.title = options.title;
-  add_records(**context, records, report);
+  add_records(records, report);
   if (Status s = write_report(report, options.out); !s) return s;
 
   Document document("report");

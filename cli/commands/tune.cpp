@@ -12,6 +12,7 @@
 #include "peer/peer_choice.hpp"
 #include "problems/model_layers.hpp"
 #include "results/layer_record.hpp"
+#include "results/limit_probe.hpp"
 #include "results/result_table.hpp"
 #include "tuning/report.hpp"
 #include "tuning/roofline.hpp"
@@ -31,14 +32,21 @@ struct TuneArguments {
   OutputOptions output;
 };
 
-// What is kept back from the budget for limits and peers.
-constexpr double kLimitSeconds = 2.5, kPeerStartSeconds = 4, kPeerSeconds = 1.2;
+// How a budget is shared: what limits and peers take, the tuner does not get.
+struct Shares {
+  static constexpr int kLimitProbes = 3;
+  double limit_seconds;  // each probe
+  double peer_start_seconds = 0, peer_seconds = 0;
 
-std::string label_of(const NamedProblem& problem) {
-  const int64_t tokens = problem.size("m");
-  if (problem.layer == problem.text()) return problem.layer;
-  return fmt::format("{}, {} token{}", problem.layer, tokens, tokens == 1 ? "" : "s");
-}
+  Shares(double budget, size_t problems, bool peer) : limit_seconds(std::clamp(budget / 80, 0.1, 2.0)) {
+    if (!peer) return;
+    peer_start_seconds = 4;
+    peer_seconds = std::clamp(0.15 * budget / static_cast<double>(problems), 0.1, 1.2);
+  }
+  double kept(size_t problems) const {
+    return kLimitProbes * limit_seconds + peer_start_seconds + peer_seconds * static_cast<double>(problems);
+  }
+};
 
 LayerRecord record_of(const NamedProblem& problem, const DeviceSpec& spec, const TuneResult& result) {
   LayerRecord record;
@@ -48,7 +56,8 @@ LayerRecord record_of(const NamedProblem& problem, const DeviceSpec& spec, const
   record.us = result.row.us, record.spread = result.row.spread;
   record.untuned_us = result.untuned_us > 0 ? result.untuned_us : result.row.untuned_us;
   record.gflops = result.row.gflops, record.rel_error = result.row.rel_error;
-  record.samples = result.row.samples, record.date = result.row.date;
+  record.samples = result.row.samples;
+  record.library = result.row.library, record.compiler = result.row.compiler, record.date = result.row.date;
   return record;
 }
 
@@ -61,7 +70,9 @@ class Session {
         peer_(std::move(peer)),
         problems_(std::move(problems)),
         spec_(context.spec(arguments.threads)),
-        store_(spec_.arch->target) {}
+        store_(spec_.arch->target),
+        shares_(arguments.budget, problems_.size(), peer_.wanted()),
+        limits_(context.device()) {}
 
   Result<ExitCode> run() {
     if (Status s = tune_all(); !s) return s;
@@ -77,12 +88,13 @@ class Session {
 
   Status tune_all() {
     std::vector<TuneTask> tasks;
-    for (const NamedProblem& problem : problems_) tasks.push_back({problem.op, problem.bytes, label_of(problem)});
+    for (const NamedProblem& problem : problems_) tasks.push_back({problem.op, problem.bytes, problem.label()});
     TuneOptions options;
-    const double kept = kLimitSeconds + (peer_.wanted() ? kPeerStartSeconds + kPeerSeconds * problems_.size() : 0);
+    const double kept = shares_.kept(problems_.size());
     options.budget_seconds = std::max(arguments_.budget / 2, arguments_.budget - kept);
     options.units = arguments_.threads;
     options.retune = arguments_.retune;
+    if (nothing_known()) probe("limits of the device", options.budget_seconds + kept);
     Result<std::vector<TuneResult>> results = tune(context_, tasks, options, [&](const TuneProgress& p) {
       std::string best;
       if (p.best_us > 0)
@@ -105,7 +117,7 @@ class Session {
       if (!results_[i].status.ok()) continue;
       LayerRecord record = record_of(problems_[i], spec_, results_[i]);
       const LayerRecord* old = store_.find(record.op, record.problem, record.part, record.units);
-      const bool same = old != nullptr && results_[i].resumed && old->recipe == record.recipe;
+      const bool same = old != nullptr && results_[i].resumed && old->recipe == record.recipe && old->date == record.date;
       if (same) {
         record.limit_fraction = old->limit_fraction;
         record.peer = old->peer, record.peer_us = old->peer_us;
@@ -119,39 +131,46 @@ class Session {
     }
   }
 
+  // Peers, and the limits around them: probed before, between and after, so that they saw the machine that the rows saw.
   void compare() {
-    limits_ = store_.limits(spec_.part, spec_.units);
-    if (!stale_limits_.empty()) measure_limits();
+    if (!stale_limits_.empty())
+      probe("limits of the device", shares_.peer_seconds * static_cast<double>(stale_peers_.size()));
     for (size_t done = 0; done < stale_peers_.size() && peer_.wanted(); ++done) {
       LayerRecord& record = records_[stale_peers_[done]];
       const NamedProblem& problem = problems_[record_problems_[stale_peers_[done]]];
-      const double left = kPeerSeconds * static_cast<double>(stale_peers_.size() - done);
-      show(label_of(problem), "against " + peer_.name(), left);
+      show(problem.label(), "against " + peer_.name(),
+           shares_.limit_seconds + shares_.peer_seconds * static_cast<double>(stale_peers_.size() - done));
       if (Status s = measure_peer(problem, record); !s) {
         bar_.finish();
-        note(fmt::format("{}: {}", label_of(problem), s.message()));
+        note(fmt::format("{}: {}", problem.label(), s.message()));
       }
+    }
+    if (!stale_limits_.empty()) {
+      probe("limits of the device", 0);
+      store_.put_limits(spec_.part, spec_.units, limits_.limits());
+    }
+    for (const size_t i : stale_limits_) {
+      LayerRecord& record = records_[i];
+      const NamedProblem& problem = problems_[record_problems_[i]];
+      const Roof roof = roof_of(context_.device().spec(), limits_.limits(), *problem.op, problem.ref(), spec_.units);
+      record.limit_fraction =
+          roof.fraction(problem.op->operations(problem.ref()), problem.op->bytes_moved(problem.ref()), record.us);
     }
     bar_.finish();
   }
 
-  void measure_limits() {
-    show("limits of the device", "", kLimitSeconds + kPeerSeconds * static_cast<double>(stale_peers_.size()));
-    Result<DeviceLimits> limits = context_.device().measure_limits(kLimitSeconds);
-    if (!limits) {
-      bar_.finish();
-      note(limits.status().message());
-      return;
-    }
-    limits_ = std::move(*limits);
-    store_.put_limits(spec_.part, spec_.units, limits_);
-    for (const size_t i : stale_limits_) {
-      LayerRecord& record = records_[i];
-      const NamedProblem& problem = problems_[record_problems_[i]];
-      const Roof roof = roof_of(context_.device().spec(), limits_, *problem.op, problem.ref(), spec_.units);
-      record.limit_fraction =
-          roof.fraction(problem.op->operations(problem.ref()), problem.op->bytes_moved(problem.ref()), record.us);
-    }
+  void probe(const char* label, double left_after) {
+    show(label, "", shares_.limit_seconds + left_after);
+    limits_.measure(shares_.limit_seconds);
+  }
+
+  // A run that resumes every row measures nothing.
+  bool nothing_known() const {
+    return arguments_.retune || std::any_of(problems_.begin(), problems_.end(), [this](const NamedProblem& problem) {
+             const LayerRecord* record =
+                 store_.find(std::string(problem.op->name()), problem.text(), spec_.part, spec_.units);
+             return record == nullptr || record->limit_fraction <= 0;
+           });
   }
 
   Status measure_peer(const NamedProblem& problem, LayerRecord& record) {
@@ -170,7 +189,8 @@ class Session {
         problem.op->instantiate(problem.ref(), context_.device(), {.rotations = request.rotations});
     if (!instance) return instance.status();
     (*instance)->fill(1, InputData::kNormal);
-    Result<PeerTimes> times = measure_pairs(context_.device(), **plan, **instance, *peer, request, kPeerSeconds);
+    Result<PeerTimes> times =
+        measure_pairs(context_.device(), **plan, **instance, *peer, request, shares_.peer_seconds);
     if (!times) return times.status();
     record.peer = peer_.name(), record.peer_us = times->peer_us;
     record.ratio = times->ratio.ratio, record.ratio_low = times->ratio.low, record.ratio_high = times->ratio.high;
@@ -185,7 +205,7 @@ class Session {
     for (size_t i = 0; i < results_.size(); ++i) {
       const Status& status = results_[i].status;
       if (status.ok()) continue;
-      failures.add({text_cell(label_of(problems_[i])), text_cell(problems_[i].text()), text_cell(status.message())});
+      failures.add({text_cell(problems_[i].label()), text_cell(problems_[i].text()), text_cell(status.message())});
     }
     const bool failed = failures.size() > 0;
     if (failed) document.add(std::move(failures));
@@ -206,10 +226,11 @@ class Session {
   }
 
   Status write_html() {
-    ReportData report = report_data(context_, results_, limits_, spec_.units);
+    // A resumed run draws the roofs that its rows were measured under.
+    const DeviceLimits& limits = stale_limits_.empty() ? store_.limits(spec_.part, spec_.units) : limits_.limits();
+    ReportData report = report_data(context_, results_, limits, spec_.units);
     report.title = arguments_.models.models.empty() ? "Tuning report" : join(arguments_.models.models);
-    report.rows.clear();
-    add_records(context_, records_, report);
+    add_records(records_, report);
     return write_report(report, arguments_.report);
   }
 
@@ -219,13 +240,14 @@ class Session {
   std::vector<NamedProblem> problems_;
   const DeviceSpec spec_;
   RecordStore store_;
+  const Shares shares_;
   ProgressBar bar_;
   const Clock::time_point start_ = Clock::now();
   std::vector<TuneResult> results_;
   std::vector<LayerRecord> records_;
   std::vector<size_t> record_problems_;             // record -> problem
   std::vector<size_t> stale_limits_, stale_peers_;  // records that lack them
-  DeviceLimits limits_;
+  LimitProbe limits_;
 };
 
 Result<ExitCode> run_tune(const TuneArguments& arguments) {

@@ -22,6 +22,12 @@ Result<NamedProblem> named_error(Result<NamedProblem> problem, const char* argum
 
 }  // namespace
 
+std::string NamedProblem::label() const {
+  if (layer == text()) return layer;
+  const int64_t tokens = size("m");
+  return fmt::format("{}, {} token{}", layer, tokens, tokens == 1 ? "" : "s");
+}
+
 int64_t NamedProblem::size(std::string_view name) const {
   const std::string sizes = op->signature(bytes).sizes;
   for (const std::string& item : split_words(sizes, ':')) {

@@ -17,6 +17,8 @@ struct NamedProblem {
   std::string layer;  // of a model, or the problem's own text
   ProblemRef ref() const { return bytes; }
   std::string text() const { return op->problem_text(bytes); }
+  // "attn_qkv, 16 tokens", or the text when it has no other name.
+  std::string label() const;
   // By its size name in the operator's signature ("m", "n", "k"); 0 where there is none.
   int64_t size(std::string_view name) const;
 };

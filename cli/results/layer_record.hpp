@@ -23,7 +23,7 @@ struct LayerRecord {
   double limit_fraction = 0;  // 0 = limits not measured
   std::string peer;           // "PyTorch 2.9.0"; "" = not compared
   double peer_us = 0, ratio = 0, ratio_low = 0, ratio_high = 0;
-  std::string date;
+  std::string library, compiler, date;
 
   template <class Self, class Visit>
   static constexpr void fields(Self& self, Visit&& visit) {
@@ -46,6 +46,8 @@ struct LayerRecord {
     visit("ratio", self.ratio);
     visit("ratio_low", self.ratio_low);
     visit("ratio_high", self.ratio_high);
+    visit("library", self.library);
+    visit("compiler", self.compiler);
     visit("date", self.date);
   }
 };

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "output/numbers.hpp"
@@ -104,23 +105,32 @@ void add_summary(const Summary& s, Document& document) {
                 words.empty() ? "" : fmt::format("geometric mean: {}", fmt::join(words, ", ")));
 }
 
-void add_records(const ContextImpl& context, const std::vector<LayerRecord>& records, ReportData& report) {
-  report.size_names = {"M", "N", "K"};
+TuneResult result_of(const ContextImpl& context, const LayerRecord& r) {
+  TuneResult result;
+  result.resumed = true;
+  const Operator* op = context.find_op(r.op);
+  Result<std::vector<std::byte>> bytes = op != nullptr
+                                             ? op->parse_problem(r.problem)
+                                             : Result<std::vector<std::byte>>(Status(StatusCode::kNotFound, r.op));
+  if (!bytes) {
+    result.status = bytes.status();
+    return result;
+  }
+  const NamedProblem problem{op, *bytes, r.layer};
+  result.task = {op, std::move(*bytes), problem.label()};
+  result.untuned_us = r.untuned_us, result.untuned_recipe = r.untuned_recipe;
+  result.row.recipe = r.recipe, result.row.us = r.us, result.row.spread = r.spread, result.row.gflops = r.gflops;
+  result.row.untuned_us = r.untuned_us, result.row.rel_error = r.rel_error, result.row.samples = r.samples;
+  result.row.library = r.library, result.row.compiler = r.compiler, result.row.date = r.date;
+  return result;
+}
+
+void add_records(const std::vector<LayerRecord>& records, ReportData& report) {
   report.peer_name = peer_name(records);
-  for (const LayerRecord& r : records) {
-    const Operator* op = context.find_op(r.op);
-    if (op == nullptr) continue;
-    Result<std::vector<std::byte>> bytes = op->parse_problem(r.problem);
-    if (!bytes) continue;
-    const NamedProblem problem{op, std::move(*bytes), r.layer};
-    ReportRow row;
-    row.label = r.layer;
-    row.sizes = {problem.size("m"), problem.size("n"), problem.size("k")};
-    row.us = r.us, row.spread = r.spread, row.untuned_us = r.untuned_us, row.peer_us = r.ratio > 0 ? r.us * r.ratio : 0;
-    row.operations = op->operations(problem.ref()), row.bytes = op->bytes_moved(problem.ref());
-    row.limit_fraction = r.limit_fraction, row.rel_error = r.rel_error, row.samples = r.samples;
-    row.recipe = r.recipe, row.untuned_recipe = r.untuned_recipe;
-    report.rows.push_back(std::move(row));
+  for (size_t i = 0; i < std::min(records.size(), report.rows.size()); ++i) {
+    // Both sides of the pairs came from one run; the row's own time from another.
+    report.rows[i].peer_us = records[i].us * records[i].ratio;
+    report.rows[i].limit_fraction = records[i].limit_fraction;
   }
 }
 

@@ -27,7 +27,9 @@ void add_summary(const Summary& summary, Document& document);
 // Geometric mean of the values above 0; 0 without any.
 double geometric_mean(const std::vector<double>& values);
 
-// What the report adds to the tuner's own data: sizes, peers, shares of the limit.
-void add_records(const ContextImpl& context, const std::vector<LayerRecord>& records, ReportData& report);
+// A record as the tuner's result, without its candidates; the task is empty when the problem is not understood any more.
+TuneResult result_of(const ContextImpl& context, const LayerRecord& record);
+// What the report shows beyond the tuner's own data: peers, shares of the limit. Rows and records are in the same order.
+void add_records(const std::vector<LayerRecord>& records, ReportData& report);
 
 }  // namespace tilewright::cli

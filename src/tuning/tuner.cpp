@@ -8,7 +8,6 @@
 #include <ctime>
 #include <map>
 
-#include "core/environment.hpp"
 #include "core/log.hpp"
 #include "tuning/search.hpp"
 #include "tuning/store/journal.hpp"
@@ -145,10 +144,9 @@ Result<std::vector<TuneResult>> TuneRun::run() {
   }
   results_.resize(tasks_.size());
 
-  std::string path = options_.journal;
-  if (const std::string data = user_data_dir(); path.empty() && !data.empty()) {
-    path = fmt::format("{}/tuning/{}.journal", data, spec.arch != nullptr ? spec.arch->target : "none");
-  }
+  const std::string path = options_.journal.empty()
+                               ? tuning_journal_path(spec.arch != nullptr ? spec.arch->target : "none")
+                               : options_.journal;
   Journal journal(path, tuning_environment(context_, options_.units), options_.retune);
   if (!journal.problem().ok())
     log(LogLevel::kWarn, "tuner", "no journal, this run cannot be resumed: {}", journal.problem().message());

@@ -286,6 +286,6 @@ class Terminal(Program):
 
 if __name__ == "__main__":
     if not PROGRAM.exists():
-        print(f"skipped: {PROGRAM} is not built (CLI11 or nlohmann/json not found)")
+        print(f"skipped: {PROGRAM} is not built (CLI11 not found)")
         sys.exit(77)
     unittest.main()

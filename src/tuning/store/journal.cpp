@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "core/digest.hpp"
+#include "core/environment.hpp"
 #include "core/fields.hpp"
 #include "core/log.hpp"
 #include "jit/compiler.hpp"
@@ -93,6 +94,11 @@ void quarantine(ContextImpl& context, const Operator& op, const Recipe& recipe, 
     context.registry().add(
         {.key = step.key, .priority = Priority::kDisabled, .note = fmt::format("tuner: {}", reason)});
   }
+}
+
+std::string tuning_journal_path(std::string_view target) {
+  const std::string data = user_data_dir();
+  return data.empty() ? "" : fmt::format("{}/tuning/{}.journal", data, target);
 }
 
 Journal::Journal(std::string path, const TuningEnvironment& environment, bool fresh)

@@ -50,6 +50,9 @@ struct JournalTask {
   TuneResult result;  // row, untuned choice, candidates
 };
 
+// <user data>/tuning/<target>.journal; "" without a home directory.
+std::string tuning_journal_path(std::string_view target);
+
 class Journal {
  public:
   // Reads what is there unless `fresh`. A journal that cannot be written still works for this run; problem() says why.

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+#include "results/limit_probe.hpp"
+
+#include <algorithm>
+
+#include "command.hpp"
+
+namespace tilewright::cli {
+
+void LimitProbe::measure(double seconds) {
+  if (refused_) return;
+  Result<DeviceLimits> limits = device_.measure_limits(seconds);
+  if (limits) {
+    merge_limits(*limits, limits_);
+  } else {
+    refused_ = true;
+    note(limits.status().message());
+  }
+}
+
+void merge_limits(const DeviceLimits& from, DeviceLimits& into) {
+  into.read_gbps_unit = std::max(into.read_gbps_unit, from.read_gbps_unit);
+  into.read_gbps_all = std::max(into.read_gbps_all, from.read_gbps_all);
+  into.copy_gbps_all = std::max(into.copy_gbps_all, from.copy_gbps_all);
+  into.launch_us = into.launch_us > 0 ? std::min(into.launch_us, from.launch_us) : from.launch_us;
+  for (const DeviceLimits::Peak& peak : from.peaks) {
+    const auto known = std::find_if(into.peaks.begin(), into.peaks.end(),
+                                    [&peak](const DeviceLimits::Peak& p) { return p.mma == peak.mma; });
+    if (known == into.peaks.end()) {
+      into.peaks.push_back(peak);
+    } else {
+      known->gflops_unit = std::max(known->gflops_unit, peak.gflops_unit);
+      known->gflops_all = std::max(known->gflops_all, peak.gflops_all);
+    }
+  }
+}
+
+}  // namespace tilewright::cli
