@@ -33,7 +33,6 @@ const PeakTable& TILEWRIGHT_PEAK_ROWS() {
   static const PeakRow rows[] = {
 #if TILEWRIGHT_AMX
       gemm_row<GemmCpuConfig{kBf16, kAmxBf16, 32, 32, 0}>(),
-      gemm_row<GemmCpuConfig{kBf16, kAmxBf16, 32, 32, 1}>(),
       gemm_row<GemmCpuConfig{kI8, kAmxI8, 32, 32, 0}>(),
 #elif TILEWRIGHT_AVX512_BF16
       gemm_row<GemmCpuConfig{kBf16, kDotBf16, 14, 32, 0}>(),

@@ -162,6 +162,7 @@ class GemmCpuUnit {
           float* acc = this->acc(s) + row * kRows * blocking_.acc_stride + tile * kConfig.tile_n;
           MicroC c = {first ? nullptr : acc, blocking_.acc_stride, acc, blocking_.acc_stride};
           if (finish) c.out = sums + s * kConfig.tile_n, c.out_stride = blocking_.scratch_stride;
+          if (!is_amx(kMma) && !first) fetch_sums<kRows>(acc + kRows * blocking_.acc_stride);
           run_micro<kRows>(block, block.a + row * block.a_stride, lines[s], c, next[s]);
         }
         if (!finish) continue;
@@ -176,6 +177,14 @@ class GemmCpuUnit {
       }
     }
     if (block.last) finish_tile();
+  }
+
+  // The accumulators that the next micro-kernel begins with.
+  template <int kRows>
+  TILEWRIGHT_INLINE void fetch_sums(const float* acc) const {
+    for (int row = 0; row < kRows; ++row, acc += blocking_.acc_stride) {
+      for (int p = 0; p < kPanels; ++p) __builtin_prefetch(acc + p * 16, 1, 3);
+    }
   }
 
   // The epilogue of the next `rows` rows of the tile that waits for it.
@@ -201,8 +210,8 @@ class GemmCpuUnit {
       micro_amx<kMma, kRows / kTileRows, kPanels>(amx_, a, ktiles, lines, c, idle(), resident, next, [&] {
         if (pending_.rows > 0) finish_rows(kConfig.tile_m / kSideCalls);
       });
-      for (int p = 0; p < kPanels; ++p) next.base[p] += next.lines * ktiles * 64;
     } else {
+      fetch(next, next.lines);
       constexpr int kPrefetch = widens_b(kType, kMma) ? 0 : kConfig.prefetch;
       micro_vector<kType, kMma, kRows, kPanels, false, kPrefetch>(a, blocking::ceil_div(block.k, unit_k(kMma)), lines,
                                                                   c);
@@ -265,13 +274,15 @@ class GemmCpuUnit {
   PanelPrefetch<kPanels> next_tile(const Block& block, int s, int64 tile) const {
     PanelPrefetch<kPanels> next = {{}, 0};
     const int64 first = (tile + 1) * kPanels;
-    if (!is_amx(kMma) || !args_.b_packed || kConfig.prefetch == 0 || first >= segments_[s].panels) return next;
+    if (!args_.b_packed || first >= segments_[s].panels) return next;
     const int64 stride = packed_panel_bytes(kType, args_.k);
     for (int p = 0; p < kPanels; ++p) {
       const int64 panel = blocking::smaller(first + p, segments_[s].panels - 1);
       next.base[p] = b_ + (segments_[s].panel + panel) * stride + block.k_begin / packed_kp(kType) * kLine;
     }
-    next.lines = static_cast<int>(blocking::ceil_div(kTileRows, block.a_panels));
+    // AMX asks after each tile of k, the others once a micro-kernel.
+    const int64 lines = is_amx(kMma) ? kTileRows : blocking::ceil_div(block.k, packed_kp(kType)) * kLine / 64;
+    next.lines = static_cast<int>(blocking::ceil_div(lines, block.a_panels));
     return next;
   }
 

@@ -54,6 +54,7 @@ constexpr const char* gemm_cpu_refusal(const GemmCpuConfig& c) {
   if (c.prefetch < 0 || c.prefetch > 64) return "prefetch must be in 0..64";
   const int panels = c.tile_n / 16;
   if (is_amx(c.mma)) {
+    if (c.prefetch != 0) return "amx fetches the next columns by itself: prefetch must be 0";
     if (c.tile_m % 16 != 0) return "tile_m must be a multiple of 16 for amx";
     // Accumulators, the tiles of A, one tile of B.
     const int rows = c.tile_m / 16;
@@ -132,8 +133,8 @@ struct GemmCpuBlocking {
 
 // Packed operands up to this size stay in the workspace over a unit's whole run.
 inline constexpr int64 kResidentBytes = 64ll << 20;
-// What a block of A may take of the second level of cache.
-inline constexpr int64 kBlockBytesA = 1ll << 20;
+// What a block of A may take of the second level of cache; AMX has no accumulators there.
+constexpr int64 block_bytes_a(CpuMma mma) { return is_amx(mma) ? 832ll << 10 : 384ll << 10; }
 
 namespace blocking {
 
@@ -180,17 +181,17 @@ constexpr GemmCpuBlocking gemm_cpu_blocking(const GemmCpuConfig& c, const GemmCp
   // k: the vector kernels keep tile_n columns of B in the first level of cache. AMX streams both operands from the
   // second and asks for long stretches, because storing a tile stalls the multiplier.
   const int64 unit = unit_k(c.mma), kp = packed_kp(c.dtype), line = packed_line_bytes(c.dtype);
-  const int64 want_k = s.block_k > 0 ? s.block_k : (is_amx(c.mma) ? 1280 : 8192 / c.tile_n) * unit;
+  const int64 want_k = s.block_k > 0 ? s.block_k : (is_amx(c.mma) ? 1280 : 6144 / c.tile_n) * unit;
   cut(s.k, want_k, 64, b.block_k, b.blocks_k);
   // m: a block of A fits the second level.
   const int64 unit_m = ceil_div(b.m_tiles, b.units_m) * c.tile_m,
               unit_out = ceil_div(b.n_tiles, b.units_n) * b.out_tile;
   const int64 row_bytes = b.block_k / unit * 4;
-  const int64 want_m = s.block_m > 0 ? s.block_m : larger(2 * c.tile_m, smaller(1024, kBlockBytesA / row_bytes));
+  const int64 want_m = s.block_m > 0 ? s.block_m : larger(2 * c.tile_m, smaller(1024, block_bytes_a(c.mma) / row_bytes));
   cut(unit_m, want_m, c.tile_m, b.block_m, b.blocks_m);
   // n: what accumulates over blocks of k stays in the second level; without that there is no reason to cut n.
   const bool one_pass = b.blocks_k == 1 && b.aligned && (s.b_packed || b.blocks_m == 1);
-  const int64 want_n = s.block_n > 0 ? s.block_n : one_pass ? unit_out * b.segments * pairs : 512;
+  const int64 want_n = s.block_n > 0 ? s.block_n : one_pass ? unit_out * b.segments * pairs : is_amx(c.mma) ? 512 : 256;
   const int64 want_out = larger(1, want_n / (b.segments * pairs));
   cut(unit_out, want_out, b.out_tile, b.block_out, b.blocks_n);
 

@@ -93,6 +93,22 @@ struct PanelLines {
   int64 stride;              // bytes
 };
 
+// What to fetch to the second level of cache meanwhile: `lines` cache lines of each panel, at a time that the user says.
+template <int kPanels>
+struct PanelPrefetch {
+  const char* base[kPanels];
+  int lines;
+};
+template <int kPanels>
+TILEWRIGHT_INLINE void fetch(PanelPrefetch<kPanels>& next, int64 lines) {
+  for (int64 line = 0; line < lines; ++line) {
+    unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
+      __builtin_prefetch(next.base[p], 0, 2);
+      next.base[p] += 64;
+    });
+  }
+}
+
 // Accumulators come from `c_in` (null: they start at zero) and go to `c_out`.
 struct MicroC {
   const float* in;
@@ -171,19 +187,13 @@ inline constexpr int kResidentBytesB = 36864;  // of B's columns, what stays in 
 // NOTE(streaming): two tiles of A and two of B in 64 cycles are 64 bytes a cycle; from the second level of cache
 // tileloaddt1 delivers 55 and evicts nothing from the first, tileloadd 47. So A streams, and B behind its first
 // `resident` tiles, which the rows of a block share in the first level.
-// NOTE(prefetch): the next tile of columns is fetched to the second level meanwhile, `lines` cache lines of each panel a
-// tile of k.
+// NOTE(prefetch): `next` is fetched, next.lines cache lines a tile of k.
 // NOTE(side): side() is called eight times, spread over k: vector work that hides behind the multiplier.
 // NOTE(idle store): a tilestored that comes more than 2000 cycles after the last one waits another 850. A store of some
 // tile to `idle` (1 KiB that nobody reads) every 16 tiles of k keeps the path awake, for 16 cycles each.
-template <int kPanels>
-struct PanelPrefetch {
-  const char* base[kPanels];
-  int lines;
-};
 template <CpuMma kMma, int kRows, int kPanels, class Side>
 TILEWRIGHT_INLINE void micro_amx(AmxTiles& tiles, const char* a, int64 ktiles, const PanelLines<kPanels>& b,
-                                 const MicroC& c, char* idle, int64 resident, PanelPrefetch<kPanels> next,
+                                 const MicroC& c, char* idle, int64 resident, PanelPrefetch<kPanels>& next,
                                  Side&& side) {
   constexpr int kA = kRows * kPanels, kB = kA + kRows;
   static_assert(kB < 8);
@@ -205,12 +215,7 @@ TILEWRIGHT_INLINE void micro_amx(AmxTiles& tiles, const char* a, int64 ktiles, c
       side_at += side_every;
     }
     if (t % kIdleStore == kIdleStore - 1) tiles.template store<kB>(idle, kTileRowBytes);
-    for (int line = 0; line < next.lines; ++line) {
-      unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-        __builtin_prefetch(next.base[p], 0, 2);
-        next.base[p] += 64;
-      });
-    }
+    fetch(next, next.lines);
     unroll<kRows>([&](auto i) __attribute__((always_inline)) {
       tiles.template stream<kA + i.value>(a + (t * kRows + i) * kTileBytes, kTileRowBytes);
     });

@@ -18,7 +18,7 @@ TEST(GemmKernelConfig, IllegalConfigsAreRefusedWithTheRule) {
                                  {kBf16, kDotBf16, 6, 64, 0},
                                  {kBf16, kAmxBf16, 32, 32, 0},
                                  {kI8, kAmxI8, 16, 96, 0},
-                                 {kBf16, kAmxBf16, 48, 16, 64}}) {
+                                 {kBf16, kAmxBf16, 48, 16, 0}}) {
     EXPECT_EQ(gemm_cpu_refusal(c), nullptr) << gemm_cpu_refusal(c);
   }
   for (const GemmCpuConfig& c : {GemmCpuConfig{kI8, kFmaAvx512, 14, 32, 0},
@@ -35,7 +35,8 @@ TEST(GemmKernelConfig, IllegalConfigsAreRefusedWithTheRule) {
                                  {kBf16, kAmxBf16, 24, 32, 0},
                                  {kBf16, kAmxBf16, 32, 48, 0},
                                  {kBf16, kAmxBf16, 16, 112, 0},
-                                 {kF8E4M3, kFmaAvx512, 8, 32, 0}}) {
+                                 {kF8E4M3, kFmaAvx512, 8, 32, 0},
+        {kBf16, kAmxBf16, 32, 32, 8}}) {
     EXPECT_NE(gemm_cpu_refusal(c), nullptr) << c.tile_m << "x" << c.tile_n;
   }
   EXPECT_EQ(gemv_cpu_refusal({kBf16, kFmaAvx512, true, 4, 4, 0}), nullptr);
