@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "device/cpu/limits/memory_probes.hpp"
@@ -31,7 +32,7 @@ double seconds_of(const std::function<void()>& body) {
 }
 
 // A limit is what the machine can do, so disturbed bursts must not pull it down, and one lucky burst must not set it: the
-// lower quartile of the times (of seven, the second best).
+// lower quartile of the times (of fifteen, the fourth best).
 double lower_quartile(std::vector<double> seconds) {
   const auto chosen = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 4);
   std::nth_element(seconds.begin(), chosen, seconds.end());
@@ -49,26 +50,45 @@ double undisturbed_seconds(double budget, int most, const std::function<void()>&
   return lower_quartile(std::move(seconds));
 }
 
-DeviceLimits::Peak measure_peak(const PeakProbe& probe, ThreadPool& pool, double budget) {
-  constexpr int kBursts = 7;
-  const double burst = std::clamp(budget / (2 * kBursts + 2), 2e-4, 1e-2);
-  // Doubling also gives the clock time to settle for this instruction.
+// How many rounds of the probe take about `burst` seconds. Doubling also gives the clock time to settle.
+int64_t rounds_for(const PeakProbe& probe, double burst) {
   int64_t rounds = 64;
   double seconds = 0;
   while ((seconds = seconds_of([&] { probe.run(rounds); })) < burst / 2) rounds *= 2;
-  rounds = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(rounds) * burst / seconds));
+  return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(rounds) * burst / seconds));
+}
 
-  const double operations = static_cast<double>(probe.ops_per_round) * static_cast<double>(rounds);
-  DeviceLimits::Peak peak;
-  peak.mma = probe.mma;
-  peak.gflops_unit = operations / undisturbed_seconds(budget / 2, kBursts, [&] { probe.run(rounds); }) / 1e9;
-  peak.gflops_all = peak.gflops_unit;
-  if (pool.threads() > 1) {
-    const auto all = [&] { pool.parallel_for(pool.threads(), [&](uint32_t) { probe.run(rounds); }); };
-    all();  // wakes the threads
-    peak.gflops_all = operations * pool.threads() / undisturbed_seconds(budget / 2, kBursts, all) / 1e9;
+// Bursts of all probes take turns over the whole time, so that a disturbance does not hit one instruction alone.
+void measure_peaks(DeviceLimits& limits, std::span<const PeakProbe* const> probes, ThreadPool& pool, double budget) {
+  constexpr int kTurns = 15;
+  struct Series {
+    const PeakProbe* probe;
+    int64_t rounds;
+    std::vector<double> unit, all;
+  };
+  std::vector<Series> series;
+  const uint32_t threads = pool.threads();
+  const double burst =
+      std::clamp(budget / (2 * kTurns + 4) / static_cast<double>(std::max<size_t>(1, probes.size())), 1e-4, 5e-3);
+  for (const PeakProbe* probe : probes) series.push_back({probe, rounds_for(*probe, burst), {}, {}});
+
+  const auto begin = Clock::now();
+  for (int turn = 0; turn < kTurns; ++turn) {
+    if (turn != 0 && std::chrono::duration<double>(Clock::now() - begin).count() > budget) break;
+    for (Series& one : series) {
+      const auto run = [&](uint32_t) { one.probe->run(one.rounds); };
+      one.unit.push_back(seconds_of([&] { run(0); }));
+      if (threads > 1) one.all.push_back(seconds_of([&] { pool.parallel_for(threads, run); }));
+    }
   }
-  return peak;
+  for (Series& one : series) {
+    const double gigaops = static_cast<double>(one.probe->ops_per_round) * static_cast<double>(one.rounds) / 1e9;
+    DeviceLimits::Peak peak;
+    peak.mma = one.probe->mma;
+    peak.gflops_unit = gigaops / lower_quartile(std::move(one.unit));
+    peak.gflops_all = threads > 1 ? gigaops * threads / lower_quartile(std::move(one.all)) : peak.gflops_unit;
+    limits.peaks.push_back(std::move(peak));
+  }
 }
 
 void measure_launch(DeviceLimits& limits, ThreadPool& pool, double budget) {
@@ -134,9 +154,7 @@ Result<DeviceLimits> measure_cpu_limits(const DeviceSpec& spec, ThreadPool& pool
   for (const PeakProbe& probe : peak_probes()) {
     if (spec.arch != nullptr && find_mma(*spec.arch, probe.mma) != nullptr) probes.push_back(&probe);
   }
-  for (const PeakProbe* probe : probes) {
-    limits.peaks.push_back(measure_peak(*probe, pool, kPeakShare * budget / static_cast<double>(probes.size())));
-  }
+  measure_peaks(limits, probes, pool, kPeakShare * budget);
   measure_launch(limits, pool, kLaunchShare * budget);
   if (Status status = measure_memory(limits, spec, pool, budget); !status) return status;
   return limits;
