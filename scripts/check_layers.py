@@ -33,7 +33,7 @@ TOP_FOLDERS = {"cli", "python", "bench", "examples", "tests", "scripts", "docs"}
 SUFFIXES = {".cpp", ".hpp", ".h", ".c", ".cuh", ".cu"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 ASSEMBLY = re.compile(r"\b(asm|__asm__|__asm)\b\s*(volatile|__volatile__|goto)?\s*\(")
-INCLUDE_ROOTS = ("src", "include", "kernels", "tests", "cli", "bench")
+INCLUDE_ROOTS = ("src", "include", "kernels", "tests", "cli", "bench", "python/src")
 
 
 def layer_of(root, relative):

@@ -16,7 +16,7 @@
 #include "results/recipe_text.hpp"
 #include "results/result_table.hpp"
 #include "tuning/measure.hpp"
-#include "tuning/roofline.hpp"
+#include "tuning/report/roofline.hpp"
 
 namespace tilewright::cli {
 namespace {

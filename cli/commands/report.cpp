@@ -8,7 +8,7 @@
 #include "command.hpp"
 #include "results/layer_record.hpp"
 #include "results/result_table.hpp"
-#include "tuning/report.hpp"
+#include "tuning/report/report.hpp"
 #include "tuning/store/journal.hpp"
 
 namespace tilewright::cli {

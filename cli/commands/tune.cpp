@@ -14,8 +14,8 @@
 #include "results/layer_record.hpp"
 #include "results/limit_probe.hpp"
 #include "results/result_table.hpp"
-#include "tuning/report.hpp"
-#include "tuning/roofline.hpp"
+#include "tuning/report/report.hpp"
+#include "tuning/report/roofline.hpp"
 #include "tuning/tuner.hpp"
 
 namespace tilewright::cli {
@@ -117,7 +117,8 @@ class Session {
       if (!results_[i].status.ok()) continue;
       LayerRecord record = record_of(problems_[i], spec_, results_[i]);
       const LayerRecord* old = store_.find(record.op, record.problem, record.part, record.units);
-      const bool same = old != nullptr && results_[i].resumed && old->recipe == record.recipe && old->date == record.date;
+      const bool same =
+          old != nullptr && results_[i].resumed && old->recipe == record.recipe && old->date == record.date;
       if (same) {
         record.limit_fraction = old->limit_fraction;
         record.peer = old->peer, record.peer_us = old->peer_us;

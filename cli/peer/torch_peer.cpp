@@ -12,7 +12,7 @@
 #include "command.hpp"
 #include "core/environment.hpp"
 #include "core/fields.hpp"
-#include "ops/gemm/gemm_problem.hpp"
+#include "ops/gemm/problem/gemm_problem.hpp"
 #include "resources.hpp"
 
 namespace tilewright::cli {

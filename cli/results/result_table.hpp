@@ -8,7 +8,7 @@
 #include "dispatch/context_impl.hpp"
 #include "output/document.hpp"
 #include "results/layer_record.hpp"
-#include "tuning/report.hpp"
+#include "tuning/report/report.hpp"
 
 namespace tilewright::cli {
 

@@ -187,7 +187,8 @@ constexpr GemmCpuBlocking gemm_cpu_blocking(const GemmCpuConfig& c, const GemmCp
   const int64 unit_m = ceil_div(b.m_tiles, b.units_m) * c.tile_m,
               unit_out = ceil_div(b.n_tiles, b.units_n) * b.out_tile;
   const int64 row_bytes = b.block_k / unit * 4;
-  const int64 want_m = s.block_m > 0 ? s.block_m : larger(2 * c.tile_m, smaller(1024, block_bytes_a(c.mma) / row_bytes));
+  const int64 want_m =
+      s.block_m > 0 ? s.block_m : larger(2 * c.tile_m, smaller(1024, block_bytes_a(c.mma) / row_bytes));
   cut(unit_m, want_m, c.tile_m, b.block_m, b.blocks_m);
   // n: what accumulates over blocks of k stays in the second level; without that there is no reason to cut n.
   const bool one_pass = b.blocks_k == 1 && b.aligned && (s.b_packed || b.blocks_m == 1);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "gemm_call.hpp"
 
-#include "broadcast.hpp"
-#include "buffer.hpp"
 #include "packed_weights.hpp"
+#include "tensor/broadcast.hpp"
+#include "tensor/buffer.hpp"
 
 namespace tilewright::python {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "errors.hpp"
-#include "tensor_import.hpp"
+#include "tensor/tensor_import.hpp"
 #include "tilewright/gemm.hpp"
 
 namespace tilewright::python {

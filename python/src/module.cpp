@@ -2,10 +2,10 @@
 // The extension module: what tilewright/__init__.py re-exports. Types of everything here stand in tilewright/_core.pyi.
 #include <nanobind/nanobind.h>
 
-#include "buffer.hpp"
 #include "dispatch/context_impl.hpp"
 #include "gemm_call.hpp"
 #include "packed_weights.hpp"
+#include "tensor/buffer.hpp"
 
 namespace tilewright::python {
 namespace {

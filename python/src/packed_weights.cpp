@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "buffer.hpp"
-#include "tensor_import.hpp"
+#include "tensor/buffer.hpp"
+#include "tensor/tensor_import.hpp"
 #include "tilewright/gemm.hpp"
 
 namespace tilewright::python {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "core/counters.hpp"
-#include "dispatch/dispatcher.hpp"
+#include "dispatch/choice/dispatcher.hpp"
+#include "dispatch/choice/tuned_table.hpp"
 #include "dispatch/plan_map.hpp"
-#include "dispatch/registry.hpp"
-#include "dispatch/tuned_table.hpp"
+#include "dispatch/registry/registry.hpp"
 #include "jit/code_cache.hpp"
 #include "tilewright/context.hpp"
 

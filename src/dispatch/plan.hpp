@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "device/device.hpp"
-#include "dispatch/kernel_key.hpp"
+#include "dispatch/registry/kernel_key.hpp"
 
 namespace tilewright {
 

@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "arch/arch_spec.hpp"
-#include "dispatch/family.hpp"
+#include "dispatch/registry/family.hpp"
 #include "ops/op_list.hpp"
 
 namespace tilewright {
@@ -82,7 +82,7 @@ int run(const std::string& folder) {
     if (!write_if_changed(fmt::format("{}/instances_{}.cpp", folder, target), text)) return 1;
   }
   const std::string table = fmt::format(
-      "// Generated: the table of always-built instances.\n#include \"dispatch/family.hpp\"\n\n{}\nnamespace "
+      "// Generated: the table of always-built instances.\n#include \"dispatch/registry/family.hpp\"\n\n{}\nnamespace "
       "tilewright {{\n\n"
       "std::span<const BuiltinInstance> builtin_instances() {{\n  static const BuiltinInstance kInstances[] = {{\n{}"
       "    {{nullptr, nullptr}}}};\n"

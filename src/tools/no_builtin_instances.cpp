@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The instance table of the generator itself: empty.
-#include "dispatch/family.hpp"
+#include "dispatch/registry/family.hpp"
 
 namespace tilewright {
 

@@ -9,9 +9,9 @@
 #include <memory>
 #include <random>
 
-#include "core/tolerance.hpp"
-#include "ops/gemm/gemm_problem.hpp"
-#include "ops/gemm/gemm_reference.hpp"
+#include "core/tensor/tolerance.hpp"
+#include "ops/gemm/instance/gemm_reference.hpp"
+#include "ops/gemm/problem/gemm_problem.hpp"
 #include "tilewright/gemm.hpp"
 
 namespace tilewright {

@@ -14,7 +14,7 @@
 
 #include "dispatch/context_impl.hpp"
 #include "dispatch/problem_instance.hpp"
-#include "ops/gemm/gemm_problem.hpp"
+#include "ops/gemm/problem/gemm_problem.hpp"
 #include "ops/op_list.hpp"
 
 namespace tilewright {

@@ -9,13 +9,13 @@
 #include <limits>
 
 #include "gemm/gemm_generic.hpp"
-#include "ops/gemm/gemm_families.hpp"
-#include "ops/gemm/gemm_problem.hpp"
-#include "ops/gemm/gemm_stage.hpp"
+#include "ops/gemm/families/gemm_families.hpp"
+#include "ops/gemm/families/gemm_stage.hpp"
+#include "ops/gemm/problem/gemm_problem.hpp"
 #include "ops/op_list.hpp"
 #include "support/child_program.hpp"
 #include "tuning/tuner.hpp"
-#include "unit/cache_test_support.hpp"
+#include "unit/jit/cache_test_support.hpp"
 
 namespace tilewright {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // exp, erf, tanh and the activations on 16 lanes. Polynomials are our own minimax fits; the largest errors against the
 // exact functions, over all f32 arguments with fused multiply-add (in ulps of the result), stand at each function and
-// are checked by tests/op/gemm_kernel_vec_test.cpp. NaN stays NaN.
+// are checked by tests/op/kernels/gemm_kernel_vec_test.cpp. NaN stays NaN.
 #pragma once
 
 #include "tile/cpu/vec.hpp"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/tolerance.hpp"
+#include "core/tensor/tolerance.hpp"
 
 namespace tilewright {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The verdict on a kernel's output, element by element, against values with a bound each (core/tolerance.hpp).
+// The verdict on a kernel's output, element by element, against values with a bound each (core/tensor/tolerance.hpp).
 #pragma once
 
 #include <cstdint>

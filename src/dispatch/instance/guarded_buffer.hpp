@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "core/strided.hpp"
+#include "core/tensor/strided.hpp"
 #include "device/device.hpp"
 
 namespace tilewright {

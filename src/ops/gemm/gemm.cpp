@@ -3,7 +3,7 @@
 #include "tilewright/gemm.hpp"
 
 #include "dispatch/context_impl.hpp"
-#include "ops/gemm/gemm_problem.hpp"
+#include "ops/gemm/problem/gemm_problem.hpp"
 #include "ops/op_list.hpp"
 
 namespace tilewright {

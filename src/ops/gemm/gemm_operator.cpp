@@ -2,10 +2,10 @@
 // What dispatch, tools and tuner need to know of gemm.
 #include <cstring>
 
-#include "ops/gemm/gemm_families.hpp"
-#include "ops/gemm/gemm_instance.hpp"
-#include "ops/gemm/gemm_pack_family.hpp"
-#include "ops/gemm/gemm_problem.hpp"
+#include "ops/gemm/families/gemm_families.hpp"
+#include "ops/gemm/families/gemm_pack_family.hpp"
+#include "ops/gemm/instance/gemm_instance.hpp"
+#include "ops/gemm/problem/gemm_problem.hpp"
 #include "ops/op_list.hpp"
 
 namespace tilewright {

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "dispatch/context_impl.hpp"
-#include "ops/gemm/gemm_pack_family.hpp"
-#include "ops/gemm/gemm_problem.hpp"
+#include "ops/gemm/families/gemm_pack_family.hpp"
+#include "ops/gemm/problem/gemm_problem.hpp"
 #include "ops/op_list.hpp"
 
 namespace tilewright {

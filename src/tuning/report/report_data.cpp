@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "tuning/report.hpp"
-#include "tuning/roofline.hpp"
+#include "tuning/report/report.hpp"
+#include "tuning/report/roofline.hpp"
 #include "tuning/store/journal.hpp"
 
 namespace tilewright {

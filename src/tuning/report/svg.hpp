@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "tuning/report.hpp"
+#include "tuning/report/report.hpp"
 
 namespace tilewright::report {
 

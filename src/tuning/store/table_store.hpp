@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dispatch/tuned_table.hpp"
+#include "dispatch/choice/tuned_table.hpp"
 
 namespace tilewright {
 

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT
+#include "dispatch/choice/dispatcher.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/log.hpp"
+
+namespace tilewright {
+namespace {
+
+// Predicted costs closer than this are equal (differences under 5% are noise): built instances then go first.
+constexpr double kCostTie = 1.05;
+
+}  // namespace
+
+Dispatcher::Dispatcher(Device& device, Registry& registry, CodeCache& cache, Counters& counters)
+    : device_(device), registry_(registry), cache_(cache), counters_(counters) {}
+
+const KernelFamily* Dispatcher::family_of(const Operator& op, const RecipeStep& step) const {
+  for (const KernelFamily* family : op.families()) {
+    if (family->name() == step.key.family) return family;
+  }
+  return nullptr;
+}
+
+bool Dispatcher::built(const Operator& op, const Recipe& recipe) const {
+  for (const RecipeStep& step : recipe.steps) {
+    RegistryEntry entry;
+    if (registry_.find(step.key.text, entry) && entry.builtin != nullptr) continue;
+    const KernelFamily* family = family_of(op, step);
+    if (family == nullptr) return false;
+    Result<CompileRequest> request = family->source(step.key);
+    if (!request || !cache_.has(*request, host_compiler())) return false;
+  }
+  return true;
+}
+
+Result<std::vector<Choice>> Dispatcher::choices(const Operator& op, ProblemRef problem, const DeviceSpec& spec,
+                                                const TunedTable& table, std::string_view forced,
+                                                std::vector<std::string>* refusals) const {
+  // Whether this recipe may run here; the reason otherwise.
+  auto check = [&](const Recipe& recipe) -> Status {
+    for (const RecipeStep& step : recipe.steps) {
+      const KernelFamily* family = family_of(op, step);
+      if (family == nullptr) {
+        return Status(StatusCode::kNotFound, fmt::format("{}: no kernel family '{}'", op.name(), step.key.family));
+      }
+      if (!runs_on(step.key.target, spec.arch->target)) {
+        return Status(StatusCode::kUnsupported, fmt::format("{}: code for {} does not run on {}", family->name(),
+                                                            step.key.target, spec.arch->target));
+      }
+      if (registry_.priority(step.key.text) == Priority::kDisabled) {
+        return Status(StatusCode::kUnsupported,
+                      fmt::format("{}: disabled in the registry: {}", family->name(), step.key.text));
+      }
+      if (Status s = family->check(problem, spec, step); !s) return s;
+    }
+    return {};
+  };
+
+  std::vector<Choice> found;
+  if (!forced.empty()) {
+    Result<Recipe> recipe = parse_recipe(op.families(), forced);
+    if (!recipe) return recipe.status();
+    if (Status s = check(*recipe); !s) return s;
+    found.push_back({*recipe, ChoiceSource::kForced, 0, built(op, *recipe)});
+    return found;
+  }
+
+  // Tuned rows: exact, then the bucket's. A row that no longer fits is a miss.
+  const ProblemSignature signature = op.signature(problem);
+  auto add_row = [&](const TunedRow* row, ChoiceSource source) {
+    if (row == nullptr) return;
+    Result<Recipe> recipe = parse_recipe(op.families(), row->recipe);
+    const Status status = recipe ? check(*recipe) : recipe.status();
+    if (!status.ok()) {
+      if (log_first_time("tuned row: " + row->recipe + row->sizes)) {
+        log(LogLevel::kWarn, "dispatch", "tuned row ignored ({} {}): {}", row->op, row->sizes, status.message());
+      }
+      return;
+    }
+    found.push_back({*recipe, source, row->us * 1e-6, built(op, *recipe)});
+  };
+  add_row(table.find_exact(op.name(), spec.arch->target, spec.part, spec.units, signature), ChoiceSource::kTuned);
+  add_row(table.find_bucket(op.name(), spec.arch->target, spec.part, spec.units, signature), ChoiceSource::kBucket);
+
+  // The cost model's order, priorities first.
+  struct Ranked {
+    Choice choice;
+    Priority priority;
+  };
+  std::vector<Ranked> ranked;
+  Choice generic;
+  for (const KernelFamily* family : op.families()) {
+    if (Status s = family->supports(problem, spec); !s) {
+      if (refusals != nullptr) refusals->push_back(fmt::format("{}: {}", family->name(), s.message()));
+      continue;
+    }
+    for (Candidate& candidate : family->candidates(problem, spec)) {
+      const Priority priority = registry_.priority(candidate.step.key.text);
+      if (priority == Priority::kDisabled) {
+        if (refusals != nullptr)
+          refusals->push_back(fmt::format("{}: disabled: {}", family->name(), candidate.step.key.text));
+        continue;
+      }
+      Choice choice{Recipe{{std::move(candidate.step)}},
+                    family->generic() ? ChoiceSource::kGeneric : ChoiceSource::kCost, candidate.cost,
+                    family->generic()};
+      if (family->generic()) {
+        generic = std::move(choice);
+      } else {
+        ranked.push_back({std::move(choice), priority});
+      }
+    }
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& x, const Ranked& y) {
+    return x.priority != y.priority ? x.priority > y.priority : x.choice.cost < y.choice.cost;
+  });
+  // Among near-equals, what is built goes first; only the head of the list decides what runs.
+  for (Ranked& r : ranked) {
+    if (r.choice.cost > ranked.front().choice.cost * kCostTie || r.priority != ranked.front().priority) break;
+    r.choice.built = built(op, r.choice.recipe);
+  }
+  std::stable_partition(ranked.begin(),
+                        std::find_if(ranked.begin(), ranked.end(),
+                                     [&](const Ranked& r) {
+                                       return r.choice.cost > ranked.front().choice.cost * kCostTie ||
+                                              r.priority != ranked.front().priority;
+                                     }),
+                        [](const Ranked& r) { return r.choice.built; });
+  for (Ranked& r : ranked) found.push_back(std::move(r.choice));
+  if (!generic.recipe.steps.empty()) found.push_back(std::move(generic));
+  if (found.empty()) {
+    return Status(StatusCode::kUnsupported,
+                  fmt::format("{}: no kernel family supports this problem: {}", op.name(), op.problem_text(problem)));
+  }
+  return found;
+}
+
+Result<std::shared_ptr<const LoadedKernel>> Dispatcher::load(const KernelFamily& family, const KernelKey& key,
+                                                             bool allow_compile) {
+  {
+    std::shared_lock lock(mutex_);
+    if (const auto it = loaded_.find(key.text); it != loaded_.end()) return it->second;
+  }
+  Artifact artifact;
+  RegistryEntry entry;
+  if (registry_.find(key.text, entry) && entry.builtin != nullptr) {
+    artifact.kind = ArtifactKind::kBuiltin;
+    artifact.target = key.target;
+    artifact.address = entry.builtin;
+  } else {
+    Result<CompileRequest> request = family.source(key);
+    if (!request) return request.status();
+    if (!allow_compile && !cache_.has(*request, host_compiler())) {
+      return Status(StatusCode::kCompileDisabled, fmt::format("{} is not built and may not be compiled now", key.text));
+    }
+    Result<Artifact> compiled = cache_.get(*request, host_compiler());
+    if (!compiled) return compiled.status();
+    artifact = std::move(*compiled);
+    registry_.add({.key = key, .note = "compiled"});
+  }
+  Result<std::shared_ptr<const LoadedKernel>> kernel = device_.load(artifact);
+  if (!kernel) return kernel.status();
+  std::unique_lock lock(mutex_);
+  return loaded_.emplace(key.text, *kernel).first->second;
+}
+
+Result<std::shared_ptr<const Plan>> Dispatcher::bind(const Operator& op, ProblemRef problem, const DeviceSpec& spec,
+                                                     const Recipe& recipe, ChoiceSource source, bool allow_compile) {
+  auto plan = std::make_shared<Plan>();
+  plan->recipe = recipe;
+  plan->source = source;
+  for (const RecipeStep& step : recipe.steps) {
+    const KernelFamily* family = family_of(op, step);
+    if (family == nullptr) {
+      return Status(StatusCode::kNotFound, fmt::format("{}: no kernel family '{}'", op.name(), step.key.family));
+    }
+    Result<std::shared_ptr<const LoadedKernel>> kernel = load(*family, step.key, allow_compile);
+    if (!kernel) return kernel.status();
+    Result<std::vector<Stage>> stages = family->stages(problem, spec, step, *kernel);
+    if (!stages) return stages.status();
+    for (Stage& stage : *stages) {
+      if (stage.args.size() > kMaxArgBytes)
+        return Status(StatusCode::kInternal, "argument struct larger than kMaxArgBytes");
+      plan->stages.push_back(std::move(stage));
+    }
+    // Stages run one after another: each may use the whole workspace.
+    plan->workspace_bytes = std::max(plan->workspace_bytes, family->workspace_bytes(problem, spec, step));
+  }
+  return std::shared_ptr<const Plan>(std::move(plan));
+}
+
+Result<std::shared_ptr<const Plan>> Dispatcher::plan(const Operator& op, ProblemRef problem, const DeviceSpec& spec,
+                                                     const TunedTable& table, std::string_view forced,
+                                                     bool allow_compile) {
+  Result<std::vector<Choice>> found = choices(op, problem, spec, table, forced, nullptr);
+  if (!found) return found.status();
+  Status first_failure;
+  for (const Choice& choice : *found) {
+    Result<std::shared_ptr<const Plan>> plan = bind(op, problem, spec, choice.recipe, choice.source, allow_compile);
+    if (plan) {
+      if (first_failure.ok()) return plan;
+      // A better recipe exists that could not be had: say so once, and let the plan tell.
+      count(counters_.fallbacks);
+      const std::string served = print_recipe(op.families(), choice.recipe);
+      if (log_first_time("fallback: " + served + op.problem_text(problem))) {
+        log(LogLevel::kWarn, "dispatch", "{} serves {}: {}", served, op.problem_text(problem), first_failure.message());
+      }
+      auto marked = std::make_shared<Plan>(**plan);
+      marked->fallback = true;
+      return std::shared_ptr<const Plan>(std::move(marked));
+    }
+    if (choice.source == ChoiceSource::kForced) return plan.status();
+    if (first_failure.ok()) first_failure = plan.status();
+    allow_compile = false;  // one compile a miss: after a failure only built instances serve
+  }
+  return first_failure;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+#include "dispatch/choice/tuned_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "core/environment.hpp"
+#include "core/fields.hpp"
+#include "core/log.hpp"
+
+namespace tilewright {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string exact_key(std::string_view op, std::string_view target, std::string_view part, int units,
+                      const std::string& core, const std::string& epilogue, const std::string& sizes) {
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}", op, target, part, units, core, epilogue, sizes);
+}
+
+std::string bucket_key(std::string_view op, std::string_view target, std::string_view part, int units,
+                       const std::string& core, const std::string& bucket) {
+  return fmt::format("{}|{}|{}|{}|{}|{}", op, target, part, units, core, bucket);
+}
+
+Status parse_row(std::string_view line, TunedRow& row) {
+  Status status;
+  bool ended = false;
+  for_each_field(row, [&](const char* name, auto& field) {
+    if (!status.ok()) return;
+    if (ended) {
+      status = Status(StatusCode::kCorrupt, fmt::format("column '{}' is missing", name));
+      return;
+    }
+    const size_t comma = line.find(',');
+    status = fields_detail::parse_value(line.substr(0, comma), field);
+    if (!status.ok()) status = Status(StatusCode::kCorrupt, fmt::format("column '{}': {}", name, status.message()));
+    ended = comma == std::string_view::npos;
+    if (!ended) line.remove_prefix(comma + 1);
+  });
+  if (status.ok() && !ended) status = Status(StatusCode::kCorrupt, "more columns than the header names");
+  if (status.ok() && !(row.us > 0)) status = Status(StatusCode::kCorrupt, "column 'us' must be above 0");
+  if (status.ok() && row.recipe.empty()) status = Status(StatusCode::kCorrupt, "column 'recipe' is empty");
+  return status;
+}
+
+void load_file(const fs::path& path, TunedTable& table) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return;
+  std::stringstream text;
+  text << file.rdbuf();
+  std::vector<std::string> problems;
+  table.add_layer(parse_tuned_csv(text.str(), path.string(), problems));
+  for (const std::string& problem : problems) log(LogLevel::kWarn, "tuned", "row ignored: {}", problem);
+}
+
+void load_path(const fs::path& path, TunedTable& table) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    load_file(path, table);
+    return;
+  }
+  std::vector<fs::path> files;
+  for (fs::recursive_directory_iterator it(path, fs::directory_options::skip_permission_denied, error), end;
+       !error && it != end; it.increment(error)) {
+    if (it->path().extension() == ".csv") files.push_back(it->path());
+  }
+  std::sort(files.begin(), files.end());
+  for (const fs::path& file : files) load_file(file, table);
+}
+
+}  // namespace
+
+std::string tuned_csv_header() {
+  std::string text;
+  for_each_field(TunedRow(), [&text](const char* name, const auto&) {
+    if (!text.empty()) text += ',';
+    text += name;
+  });
+  return text;
+}
+
+Result<std::string> print_tuned_row(const TunedRow& row) {
+  std::string text;
+  bool first = true;
+  for_each_field(row, [&](const char*, const auto& field) {
+    if (!first) text += ',';
+    first = false;
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(field)>, double>) {
+      text += fmt::format("{:.6g}", field);
+    } else {
+      text += fields_detail::print_value(field);
+    }
+  });
+  const int columns = static_cast<int>(std::count(text.begin(), text.end(), ','));
+  const std::string header = tuned_csv_header();
+  if (columns != std::count(header.begin(), header.end(), ',') || text.find_first_of("\"\r\n") != std::string::npos) {
+    return Status(StatusCode::kInvalidArgument, "tuned row: a cell holds a comma, quote or newline: " + text);
+  }
+  return text;
+}
+
+std::vector<TunedRow> parse_tuned_csv(std::string_view text, std::string_view origin,
+                                      std::vector<std::string>& problems) {
+  std::vector<TunedRow> rows;
+  int number = 0;
+  bool header_seen = false;
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    ++number;
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    if (line.empty() || line.front() == '#') continue;
+    if (!header_seen) {
+      if (line != tuned_csv_header()) {
+        problems.push_back(
+            fmt::format("{}:{}: header differs from this version's columns; file ignored", origin, number));
+        return {};
+      }
+      header_seen = true;
+      continue;
+    }
+    TunedRow row;
+    if (Status s = parse_row(line, row); !s) {
+      problems.push_back(fmt::format("{}:{}: {}", origin, number, s.message()));
+      continue;
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+void TunedTable::add_layer(std::vector<TunedRow> rows) {
+  for (TunedRow& row : rows) {
+    std::string exact = exact_key(row.op, row.target, row.part, row.units, row.core, row.epilogue, row.sizes);
+    bucket_[bucket_key(row.op, row.target, row.part, row.units, row.core, row.bucket)] = exact;
+    exact_[std::move(exact)] = std::move(row);
+  }
+}
+
+const TunedRow* TunedTable::find_exact(std::string_view op, std::string_view target, std::string_view part, int units,
+                                       const ProblemSignature& s) const {
+  if (exact_.empty()) return nullptr;
+  const auto it = exact_.find(exact_key(op, target, part, units, s.core, s.epilogue, s.sizes));
+  return it == exact_.end() ? nullptr : &it->second;
+}
+
+const TunedRow* TunedTable::find_bucket(std::string_view op, std::string_view target, std::string_view part, int units,
+                                        const ProblemSignature& s) const {
+  if (bucket_.empty()) return nullptr;
+  const auto it = bucket_.find(bucket_key(op, target, part, units, s.core, s.bucket));
+  if (it == bucket_.end()) return nullptr;
+  const auto row = exact_.find(it->second);
+  return row == exact_.end() ? nullptr : &row->second;
+}
+
+std::vector<const TunedRow*> TunedTable::rows() const {
+  std::vector<std::pair<std::string_view, const TunedRow*>> sorted;
+  for (const auto& [key, row] : exact_) sorted.emplace_back(key, &row);
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<const TunedRow*> rows;
+  for (const auto& [key, row] : sorted) rows.push_back(row);
+  return rows;
+}
+
+Digest TunedTable::digest() const {
+  Digester digester;
+  for (const TunedRow* row : rows()) {
+    digester.update(exact_key(row->op, row->target, row->part, row->units, row->core, row->epilogue, row->sizes));
+    digester.update(row->recipe);
+  }
+  return digester.finish();
+}
+
+TunedTable load_tuned_tables(bool user_tables, const std::vector<std::string>& extra_files) {
+  TunedTable table;
+  if (user_tables) {
+    if (const std::string data = user_data_dir(); !data.empty()) load_path(fs::path(data) / "tuned", table);
+    std::stringstream named(environment("TILEWRIGHT_TUNED").value_or(""));
+    for (std::string path; std::getline(named, path, ':');) {
+      if (!path.empty()) load_path(path, table);
+    }
+  }
+  for (const std::string& path : extra_files) load_path(path, table);
+  return table;
+}
+
+std::string user_tuned_path(std::string_view target, std::string_view op) {
+  const std::string data = user_data_dir();
+  return data.empty() ? "" : fmt::format("{}/tuned/{}/{}.csv", data, target, op);
+}
+
+}  // namespace tilewright

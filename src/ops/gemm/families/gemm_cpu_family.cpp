@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT
+// gemm_cpu: cache-blocked and packed, a micro-kernel per instruction set. The epilogue is typed at run time, so that one
+// instance serves every epilogue.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/fields.hpp"
+#include "gemm/gemm_cpu_blocking.hpp"
+#include "ops/gemm/families/gemm_cpu_cost.hpp"
+#include "ops/gemm/families/gemm_families.hpp"
+#include "ops/gemm/families/gemm_stage.hpp"
+
+namespace tilewright {
+namespace {
+
+Status refuse(std::string message) { return Status(StatusCode::kUnsupported, "gemm_cpu: " + std::move(message)); }
+
+struct Tile {
+  int m, n;
+};
+
+// The kernel's own blocks were measured, the others are only predicted: they must promise this much more.
+constexpr double kUnusualBlocks = 1.15;
+
+// Register tiles worth trying for an instruction; gemm_cpu_refusal() has the last word. The first one is always built.
+std::vector<Tile> tiles(CpuMma mma) {
+  switch (mma) {
+    case CpuMma::kFmaAvx2: return {{6, 16}, {3, 32}, {4, 16}, {1, 32}};
+    case CpuMma::kDotI8Avx2: return {{4, 16}, {2, 16}, {1, 32}};
+    case CpuMma::kFmaAvx512:
+    case CpuMma::kDotBf16:
+    case CpuMma::kDotI8: return {{12, 32}, {14, 32}, {8, 48}, {6, 64}, {4, 64}, {2, 64}, {1, 64}};
+    case CpuMma::kAmxBf16:
+    case CpuMma::kAmxI8: return {{32, 32}, {16, 64}, {16, 48}, {16, 32}, {16, 16}};
+  }
+  return {};
+}
+
+KernelKey key_of(const GemmCpuConfig& config, std::string_view target) {
+  return make_key("gemm", "gemm_cpu", target, fmt::format("dtype={}", dtype_name(config.dtype)), print_fields(config));
+}
+
+// Depth, width and height of cache blocks, in order of promise: a B block in half of L2, an A block beside it.
+std::vector<GemmKnobs> blockings(const GemmProblem& p, const DeviceSpec& device, const GemmCpuConfig& c) {
+  const int64_t element = dtype_bits(p.a_dtype) / 8;
+  const int64_t l2 = device.l2_bytes > 0 ? device.l2_bytes : int64_t{1} << 20;
+  const int64_t l1 = device.l1_bytes > 0 ? device.l1_bytes : int64_t{32} << 10;
+  auto round_up = [](int64_t value, int64_t to) { return (value + to - 1) / to * to; };
+  const int64_t full_m = round_up(p.m, c.tile_m), full_n = round_up(p.n, c.tile_n);
+
+  std::vector<GemmKnobs> found;
+  auto add = [&](int64_t m, int64_t n, int64_t k) {
+    GemmKnobs knobs{std::clamp<int64_t>(round_up(m, c.tile_m), c.tile_m, full_m),
+                    std::clamp<int64_t>(round_up(n, c.tile_n), c.tile_n, full_n), std::max<int64_t>(k, 64), 1};
+    const bool known = std::any_of(found.begin(), found.end(), [&](const GemmKnobs& f) {
+      return f.block_m == knobs.block_m && f.block_n == knobs.block_n && f.block_k == knobs.block_k;
+    });
+    if (!known) found.push_back(knobs);
+  };
+  found.push_back({0, 0, 0, 1});  // the kernel's own defaults
+  // A strip of B (tile_n wide, block_k deep) in L1 decides the depth; A's block in L2 the height; the width follows from
+  // what is left, from the units, or from the accumulators.
+  const int64_t deep = std::max<int64_t>(64, l1 / 2 / (c.tile_n * element) / 64 * 64);
+  for (const int64_t k : {deep, deep * 2, deep / 2, p.k}) {
+    const int64_t block_k = round_up(std::clamp<int64_t>(k, 64, std::max<int64_t>(p.k, 64)), 64);
+    for (const int64_t share : {2, 4}) {
+      const int64_t high = std::max<int64_t>(c.tile_m, l2 / share / (block_k * element));
+      for (const int64_t wide : {512, 256, 1024}) add(high, wide, block_k);
+    }
+    add(full_m, std::max<int64_t>(c.tile_n, l2 / 2 / (full_m * 4)), block_k);
+  }
+  return found;
+}
+
+class GemmCpuFamily final : public KernelFamily {
+ public:
+  std::string_view name() const override { return "gemm_cpu"; }
+  std::string_view op() const override { return "gemm"; }
+  Backend backend() const override { return Backend::kTile; }
+
+  Status supports(ProblemRef ref, const DeviceSpec& device) const override {
+    const auto& p = problem_cast<GemmProblem>(ref);
+    if (p.k == 0) return refuse("K = 0 has nothing to multiply; the generic kernel applies the epilogue");
+    if (p.a_dtype == DType::kI8 && p.k > kMaxExactI8K) {
+      return refuse(fmt::format("K = {} for i8, allowed: at most {} (i32 sums)", p.k, kMaxExactI8K));
+    }
+    if (cpu_mma_choices(device, p.a_dtype).empty()) {
+      return refuse(fmt::format("{} has no instruction for {}", device.arch->target, dtype_name(p.a_dtype)));
+    }
+    return {};
+  }
+
+  std::vector<Candidate> candidates(ProblemRef ref, const DeviceSpec& device) const override {
+    const auto& p = problem_cast<GemmProblem>(ref);
+    std::vector<Candidate> found;
+    const std::vector<CpuMmaChoice> choices = cpu_mma_choices(device, p.a_dtype);
+    for (const CpuMmaChoice& choice : choices) {
+      // One order of summation per dtype and device: the best instruction's.
+      if (p.batch_invariant && choice.mma != choices.front().mma) break;
+      for (const Tile& tile : tiles(choice.mma)) {
+        const GemmCpuConfig config{p.a_dtype, choice.mma, tile.m, tile.n, 0};
+        if (gemm_cpu_refusal(config) != nullptr) continue;
+        const KernelKey key = key_of(config, choice.arch->target);
+        for (const GemmKnobs& knobs : blockings(p, device, config)) {
+          const bool usual = knobs.block_m == 0 && knobs.block_n == 0 && knobs.block_k == 0;
+          found.push_back(
+              {{key, erase_knobs(knobs)}, gemm_cpu_cost(p, device, config, knobs) * (usual ? 1 : kUnusualBlocks)});
+        }
+      }
+    }
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Candidate& x, const Candidate& y) { return x.cost < y.cost; });
+    return found;
+  }
+
+  Status check(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
+    const auto& p = problem_cast<GemmProblem>(ref);
+    if (Status s = supports(ref, device); !s) return s;
+    GemmCpuConfig config;
+    if (Status s = parse_config(step.key, config); !s) return s;
+    if (config.dtype != p.a_dtype) {
+      return refuse(fmt::format("kernel takes {}, the problem is {}", dtype_name(config.dtype), dtype_name(p.a_dtype)));
+    }
+    if (p.batch_invariant && config.mma != cpu_mma_choices(device, p.a_dtype).front().mma) {
+      return refuse("batch_invariant: this device's order of summation is another instruction's");
+    }
+    return {};
+  }
+
+  double cost(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
+    GemmCpuConfig config;
+    if (!parse_config(step.key, config)) return 0;
+    return gemm_cpu_cost(problem_cast<GemmProblem>(ref), device, config, typed(step.knobs));
+  }
+
+  int64_t workspace_bytes(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
+    GemmCpuConfig config;
+    if (!parse_config(step.key, config)) return 0;
+    return gemm_cpu_workspace_bytes(
+        config, gemm_cpu_sizes(gemm_args(problem_cast<GemmProblem>(ref), typed(step.knobs))), device.units);
+  }
+
+  std::string numerics_id(const RecipeStep& step) const override {
+    GemmCpuConfig config;
+    if (!parse_config(step.key, config)) return "";
+    return fmt::format("seq:{}", fields_detail::print_value(config.mma));
+  }
+
+  std::span<const std::string_view> knob_names() const override {
+    static constexpr std::string_view kNames[] = {"block_m", "block_n", "block_k"};
+    return kNames;
+  }
+
+  Result<CompileRequest> source(const KernelKey& key) const override {
+    GemmCpuConfig config;
+    if (Status s = parse_config(key, config); !s) return s;
+    CompileRequest request;
+    request.target = key.target;
+    request.name =
+        fmt::format("gemm_cpu-{}-{}x{}", fields_detail::print_value(config.mma), config.tile_m, config.tile_n);
+    request.entry = "tw_gemm_cpu_" + key.digest.hex();
+    request.source =
+        cpu_instance_source("gemm/gemm_cpu.hpp", request.entry,
+                            "gemm_cpu<tilewright::GemmCpuConfig" + cpp_initializer(config) + ">", "GemmArgs");
+    return request;
+  }
+
+  std::vector<KernelKey> builtin_keys(std::string_view target) const override {
+    std::vector<KernelKey> keys;
+    for (const DType dtype : {DType::kF32, DType::kBf16, DType::kF16, DType::kI8}) {
+      for (const CpuMma mma : cpu_mma_introduced(target, dtype)) {
+        // The best tile, and the widest flat one for few rows.
+        std::vector<Tile> legal;
+        for (const Tile& tile : tiles(mma)) {
+          if (gemm_cpu_refusal({dtype, mma, tile.m, tile.n, 0}) == nullptr) legal.push_back(tile);
+        }
+        if (legal.empty()) continue;
+        keys.push_back(key_of({dtype, mma, legal.front().m, legal.front().n, 0}, target));
+        if (mma == CpuMma::kAmxBf16 || mma == CpuMma::kAmxI8)
+          keys.push_back(key_of({dtype, mma, legal[1].m, legal[1].n, 0}, target));
+      }
+    }
+    return keys;
+  }
+
+  Result<std::vector<Stage>> stages(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step,
+                                    std::shared_ptr<const LoadedKernel> kernel) const override {
+    if (Status s = check(ref, device, step); !s) return s;
+    return std::vector<Stage>{gemm_stage(problem_cast<GemmProblem>(ref), typed(step.knobs),
+                                         static_cast<uint32_t>(device.units), std::move(kernel))};
+  }
+
+ private:
+  static GemmKnobs typed(const Knobs& knobs) { return {knobs.values[0], knobs.values[1], knobs.values[2], 1}; }
+  static Knobs erase_knobs(const GemmKnobs& knobs) { return {{knobs.block_m, knobs.block_n, knobs.block_k}}; }
+
+  static Status parse_config(const KernelKey& key, GemmCpuConfig& config) {
+    if (Status s = parse_fields(key.config(), config); !s) return refuse(fmt::format("{}: {}", key.text, s.message()));
+    if (key.signature() != fmt::format("dtype={}", dtype_name(config.dtype)))
+      return refuse(key.text + ": signature and config name different dtypes");
+    if (!cpu_mma_takes(config.mma, config.dtype)) {
+      return refuse(fmt::format("{}: {} does not take {}", key.text, fields_detail::print_value(config.mma),
+                                dtype_name(config.dtype)));
+    }
+    const ArchSpec* arch = find_arch(key.target);
+    if (arch == nullptr || find_mma(*arch, fields_detail::print_value(config.mma)) == nullptr) {
+      return refuse(
+          fmt::format("{}: target {} has no {}", key.text, key.target, fields_detail::print_value(config.mma)));
+    }
+    if (const char* reason = gemm_cpu_refusal(config)) return refuse(fmt::format("{}: {}", key.text, reason));
+    return {};
+  }
+};
+
+}  // namespace
+
+const KernelFamily& gemm_cpu_family() {
+  static const GemmCpuFamily kFamily;
+  return kFamily;
+}
+
+}  // namespace tilewright

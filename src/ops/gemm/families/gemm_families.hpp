@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// The kernel families behind gemm, one line each.
+#pragma once
+
+#include "dispatch/registry/family.hpp"
+
+namespace tilewright {
+
+const KernelFamily& gemm_cpu_family();      // cache-blocked, a micro-kernel per instruction set
+const KernelFamily& gemv_cpu_family();      // M <= 16, bandwidth-bound
+const KernelFamily& gemm_generic_family();  // typed at run time, always built, every valid problem
+
+}  // namespace tilewright

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+// A gemm problem made real: guarded buffers, seeded data, poisoned outputs, and the verdict against the reference.
+#include "ops/gemm/instance/gemm_instance.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "dispatch/instance/comparison.hpp"
+#include "dispatch/instance/guarded_buffer.hpp"
+#include "dispatch/instance/random_data.hpp"
+#include "ops/gemm/instance/gemm_reference.hpp"
+
+namespace tilewright {
+namespace {
+
+class GemmInstance final : public ProblemInstance {
+ public:
+  GemmInstance(const GemmProblem& problem, const InstanceOptions& options) : p_(problem), options_(options) {}
+
+  Status allocate(Device& device) {
+    if (Status s = a_.allocate(device, p_.a_dtype,
+                               {{p_.batch, p_.stride_a_batch}, {p_.m, p_.stride_a_m}, {p_.k, p_.stride_a_k}});
+        !s)
+      return s;
+    b_ = std::vector<GuardedBuffer>(static_cast<size_t>(std::max(1, options_.rotations)));
+    for (GuardedBuffer& b : b_) {
+      Status s;
+      if (p_.b_packed) {
+        const int64_t batches = p_.stride_b_batch == 0 ? 1 : p_.batch;
+        s = b.allocate(device, (batches - 1) * p_.stride_b_batch + packed_batch_bytes(p_.b_dtype, p_.n, p_.k));
+      } else {
+        s = b.allocate(device, p_.b_dtype,
+                       {{p_.batch, p_.stride_b_batch}, {p_.k, p_.stride_b_k}, {p_.n, p_.stride_b_n}});
+      }
+      if (!s) return s;
+    }
+    if (Status s = d_.allocate(device, p_.d_dtype,
+                               {{p_.batch, p_.stride_d_batch}, {p_.m, p_.stride_d_m}, {p_.out_n(), p_.stride_d_n}});
+        !s)
+      return s;
+    const OperandProblem* operands[] = {&p_.scale_a, &p_.scale_b, &p_.c, &p_.bias};
+    for (int i = 0; i < 4 + p_.step_count; ++i) {
+      const OperandProblem& o = i < 4 ? *operands[i] : p_.steps[i - 4].operand;
+      if (!o.present()) continue;
+      if (Status s = operands_[static_cast<size_t>(i)].allocate(
+              device, o.dtype, {{p_.batch, o.stride_batch}, {p_.m, o.stride_m}, {p_.n, o.stride_n}});
+          !s)
+        return s;
+    }
+    return {};
+  }
+
+  void fill(uint64_t seed, InputData data) override {
+    fill_random(p_.a_dtype, a_.begin(), a_.bytes() * 8 / dtype_bits(p_.a_dtype), data, seed * 16 + 1);
+    fill_b(seed * 16 + 2, data);
+    for (size_t i = 1; i < b_.size(); ++i)
+      std::memcpy(b_[i].begin(), b_[0].begin(), static_cast<size_t>(b_[0].bytes()));
+    const OperandProblem* operands[] = {&p_.scale_a, &p_.scale_b, &p_.c, &p_.bias};
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      if (!operands_[i].allocated()) continue;
+      const DType dtype = i < 4 ? operands[i]->dtype : p_.steps[i - 4].operand.dtype;
+      fill_random(dtype, operands_[i].begin(), operands_[i].bytes() * 8 / dtype_bits(dtype), data, seed * 16 + 3 + i);
+    }
+    // Scalars that are used at all differ from their neutral values.
+    scalars_.fill(0);
+    scalars_[kScalarAlpha] = p_.has_alpha ? 0.75f : 1.0f;
+    scalars_[kScalarBeta] = p_.c.present() ? -1.25f : 0.0f;
+    for (int i = kScalarLow; i < kGemmScalarSlots; i += 2)
+      scalars_[static_cast<size_t>(i)] = -0.5f, scalars_[static_cast<size_t>(i + 1)] = 0.75f;
+    sums_.clear();
+    for (const GuardedBuffer* buffer : inputs()) sums_.push_back(buffer->checksum());
+  }
+
+  void poison() override { std::memset(d_.begin(), 0xFF, static_cast<size_t>(d_.bytes())); }  // NaN in every float
+
+  CallBindings bindings(int rotation) override {
+    pointers_[kSlotA] = a_.data();
+    pointers_[kSlotB] = b_[static_cast<size_t>(rotation) % b_.size()].data();
+    pointers_[kSlotD] = d_.data();
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      pointers_[kSlotScaleA + i] = operands_[i].allocated() ? operands_[i].data() : nullptr;
+    }
+    return {pointers_, scalars_, nullptr};
+  }
+  int rotations() const override { return static_cast<int>(b_.size()); }
+
+  VerifyReport verify() override;
+
+ private:
+  void fill_b(uint64_t seed, InputData data);
+  void compare(VerifyReport& report);
+  bool check_untouched(VerifyReport& report);
+  bool check_written(VerifyReport& report);
+  std::vector<const GuardedBuffer*> inputs() const {
+    std::vector<const GuardedBuffer*> all = {&a_, &b_[0]};
+    for (const GuardedBuffer& o : operands_) {
+      if (o.allocated()) all.push_back(&o);
+    }
+    return all;
+  }
+
+  GemmProblem p_;
+  InstanceOptions options_;
+  GuardedBuffer a_, d_;
+  std::vector<GuardedBuffer> b_;
+  std::array<GuardedBuffer, 4 + kMaxSteps> operands_;  // scale_a, scale_b, c, bias, steps
+  std::array<const void*, kGemmPointerSlots> pointers_{};
+  std::array<float, kGemmScalarSlots> scalars_{};
+  std::vector<uint64_t> sums_;
+};
+
+void GemmInstance::fill_b(uint64_t seed, InputData data) {
+  const int64_t count = b_[0].bytes() * 8 / dtype_bits(p_.b_dtype);
+  fill_random(p_.b_dtype, b_[0].begin(), count, data, seed);
+  if (!p_.b_packed) return;
+  // Packed: random panels, then zero padding and, for i8, the column sums.
+  const int kp = packed_kp(p_.b_dtype);
+  const int64_t lines = packed_lines(p_.b_dtype, p_.k), panels = packed_panels(p_.n);
+  const size_t size = static_cast<size_t>(dtype_bits(p_.b_dtype) / 8);
+  const int64_t batches = p_.stride_b_batch == 0 ? 1 : p_.batch;
+  for (int64_t b = 0; b < batches; ++b) {
+    uint8_t* base = b_[0].begin() + b * p_.stride_b_batch;
+    auto element = [&](int64_t panel, int64_t k, int64_t column) {
+      return base + panel * packed_panel_bytes(p_.b_dtype, p_.k) +
+             static_cast<size_t>(((k / kp) * kPanelColumns + column) * kp + k % kp) * size;
+    };
+    for (int64_t panel = 0; panel < panels; ++panel) {
+      for (int64_t k = 0; k < lines * kp; ++k) {
+        const int64_t valid = k < p_.k ? std::min<int64_t>(kPanelColumns, p_.n - panel * kPanelColumns) : 0;
+        for (int64_t c = valid; c < kPanelColumns; ++c) std::memset(element(panel, k, c), 0, size);
+        if (k + kp <= p_.k && valid == kPanelColumns) k += kp - 1 - k % kp;  // whole line is data
+      }
+    }
+    if (p_.b_dtype != DType::kI8) continue;
+    auto* sums = reinterpret_cast<int32_t*>(base + panels * packed_panel_bytes(p_.b_dtype, p_.k));
+    for (int64_t n = 0; n < panels * kPanelColumns; ++n) {
+      int32_t sum = 0;
+      for (int64_t k = 0; k < lines * kp; ++k)
+        sum += static_cast<int8_t>(*element(n / kPanelColumns, k, n % kPanelColumns));
+      sums[n] = sum;
+    }
+  }
+}
+
+bool GemmInstance::check_untouched(VerifyReport& report) {
+  struct Named {
+    const char* name;
+    const GuardedBuffer* buffer;
+  };
+  std::vector<Named> all = {{"a", &a_}, {"b", &b_[0]}, {"d", &d_}};
+  for (const GuardedBuffer& o : operands_) {
+    if (o.allocated()) all.push_back({"an epilogue operand", &o});
+  }
+  for (const Named& n : all) {
+    report.failure = n.buffer->guard_failure(n.name);
+    if (report.failure.empty()) continue;
+    return false;
+  }
+  size_t i = 0;
+  for (const GuardedBuffer* buffer : inputs()) {
+    if (i < sums_.size() && buffer->checksum() != sums_[i]) {
+      report.failure = "changed an input";
+      return false;
+    }
+    ++i;
+  }
+  return true;
+}
+
+// Every element of D was written (no poison is left), and nothing between its rows was.
+bool GemmInstance::check_written(VerifyReport& report) {
+  const size_t size = static_cast<size_t>(dtype_bits(p_.d_dtype) / 8);
+  const uint8_t poison[4] = {0xFF, 0xFF, 0xFF, 0xFF};
+  for (int64_t b = 0; b < p_.batch; ++b) {
+    for (int64_t m = 0; m < p_.m; ++m) {
+      for (int64_t n = 0; n < p_.out_n(); ++n) {
+        const int64_t at = b * p_.stride_d_batch + m * p_.stride_d_m + n * p_.stride_d_n;
+        if (std::memcmp(static_cast<uint8_t*>(d_.data()) + at * static_cast<int64_t>(size), poison, size) == 0) {
+          report.failure = fmt::format("element [{}, {}, {}] was not written (poison is left)", b, m, n);
+          return false;
+        }
+      }
+      if (p_.stride_d_n != 1 || p_.stride_d_m <= p_.out_n() || m + 1 == p_.m) continue;
+      const auto* gap = static_cast<uint8_t*>(d_.data()) +
+                        (b * p_.stride_d_batch + m * p_.stride_d_m + p_.out_n()) * static_cast<int64_t>(size);
+      for (int64_t i = 0; i < (p_.stride_d_m - p_.out_n()) * static_cast<int64_t>(size); ++i) {
+        if (gap[i] == 0xFF) continue;
+        report.failure = fmt::format("wrote between rows {} and {} of d", m, m + 1);
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+void GemmInstance::compare(VerifyReport& report) {
+  // Rows x columns whose reference stays within the budget: all of them, or tails plus a sample.
+  const double sources = p_.gate == GateMode::kNone ? 1 : 2;
+  const double budget =
+      static_cast<double>(options_.compare_limit) / (std::max<double>(1, static_cast<double>(p_.k)) * sources);
+  int64_t rows_limit = p_.m, columns_limit = p_.out_n(), batches_limit = p_.batch;
+  if (static_cast<double>(p_.m) * static_cast<double>(p_.out_n()) * static_cast<double>(p_.batch) > budget) {
+    batches_limit = std::min<int64_t>(p_.batch, 3);
+    const double each = std::max(1.0, budget / static_cast<double>(batches_limit));
+    rows_limit = std::clamp<int64_t>(static_cast<int64_t>(std::sqrt(each)), 1, std::min<int64_t>(p_.m, 64));
+    columns_limit = std::clamp<int64_t>(static_cast<int64_t>(each) / rows_limit, 1, p_.out_n());
+  }
+  GemmBindings bindings;
+  const CallBindings call = this->bindings(0);
+  std::copy(call.pointers.begin(), call.pointers.end(), bindings.pointers.begin());
+  std::copy(call.scalars.begin(), call.scalars.end(), bindings.scalars.begin());
+
+  const std::vector<int64_t> columns = sample_indices(p_.out_n(), columns_limit, 11),
+                             rows = sample_indices(p_.m, rows_limit, 7);
+  Comparison comparison(p_.d_dtype, report);
+  std::vector<ReferenceElement> block;
+  for (int64_t batch : sample_indices(p_.batch, batches_limit, 3)) {
+    gemm_reference_block(p_, bindings, batch, rows, columns, block);
+    for (size_t i = 0; i < block.size(); ++i) {
+      const int64_t row = rows[i / columns.size()], column = columns[i % columns.size()];
+      const double got =
+          load_element(p_.d_dtype, d_.data(), batch * p_.stride_d_batch + row * p_.stride_d_m + column * p_.stride_d_n);
+      comparison.add(got, block[i], {batch, row, column});
+    }
+  }
+  comparison.finish();
+}
+
+VerifyReport GemmInstance::verify() {
+  VerifyReport report;
+  if (!check_untouched(report) || !check_written(report)) {
+    report.worst_ratio = std::numeric_limits<double>::infinity();
+    return report;
+  }
+  compare(report);
+  return report;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ProblemInstance>> make_gemm_instance(const GemmProblem& problem, Device& device,
+                                                            const InstanceOptions& options) {
+  auto instance = std::make_unique<GemmInstance>(problem, options);
+  if (Status s = instance->allocate(device); !s) return s;
+  return std::unique_ptr<ProblemInstance>(std::move(instance));
+}
+
+}  // namespace tilewright

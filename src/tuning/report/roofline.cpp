@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+#include "tuning/report/roofline.hpp"
+
+#include <algorithm>
+
+namespace tilewright {
+namespace {
+
+// Between one unit and all of them rates grow with the units, up to what all of them reach together.
+double rate_of(double one, double all, int units, int device_units) {
+  if (units >= device_units) return all;
+  if (one <= 0) return all;
+  return std::min(std::max(one, all), one * units);
+}
+
+}  // namespace
+
+bool multiplies(const MmaSpec& mma, DType dtype) {
+  return mma.input == dtype || (mma.input == DType::kF32 && (dtype == DType::kF16 || dtype == DType::kBf16));
+}
+
+double Roof::limit_us(double operations, double bytes) const {
+  const double arithmetic = peak_gflops > 0 ? operations / peak_gflops * 1e-3 : 0;
+  const double memory = read_gbps > 0 ? bytes / read_gbps * 1e-3 : 0;
+  return std::max(arithmetic, memory);
+}
+
+double Roof::fraction(double operations, double bytes, double us) const {
+  return us > 0 ? limit_us(operations, bytes) / us : 0;
+}
+
+bool Roof::compute_bound(double operations, double bytes) const {
+  return peak_gflops > 0 && operations * read_gbps > bytes * peak_gflops;
+}
+
+Roof roof_of(const DeviceSpec& spec, const DeviceLimits& limits, DType dtype, int units) {
+  if (units <= 0 || units > spec.units) units = spec.units;
+  Roof roof;
+  roof.read_gbps = rate_of(limits.read_gbps_unit, limits.read_gbps_all, units, spec.units);
+  if (spec.arch == nullptr || dtype == DType::kNone) return roof;
+  for (const MmaSpec& mma : spec.arch->mma) {
+    if (!multiplies(mma, dtype)) continue;
+    for (const DeviceLimits::Peak& peak : limits.peaks) {
+      if (peak.mma != mma.name) continue;
+      const double rate = rate_of(peak.gflops_unit, peak.gflops_all, units, spec.units);
+      if (rate > roof.peak_gflops) roof.mma = peak.mma, roof.peak_gflops = rate;
+    }
+  }
+  return roof;
+}
+
+Roof roof_of(const DeviceSpec& spec, const DeviceLimits& limits, const Operator& op, ProblemRef problem, int units) {
+  return roof_of(spec, limits, op.multiplied_dtype(problem), units);
+}
+
+}  // namespace tilewright

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// Makes the rows of a kernel table. Included by the units that are compiled with a target's flags; everything lives in the
+// target's own namespace (tile/cpu/isa.hpp).
+#pragma once
+
+#include "gemm/gemm_cpu.hpp"
+#include "gemm/gemm_generic.hpp"
+#include "gemm/gemv_cpu.hpp"
+#include "op/instances/kernel_under_test.hpp"
+
+namespace tilewright {
+inline namespace TILEWRIGHT_ISA {
+
+template <GemmCpuConfig kConfig>
+KernelUnderTest gemm_row() {
+  return {KernelKind::kGemm, kConfig, {}, [](const void* args, unsigned unit, unsigned units) {
+            gemm_cpu<kConfig>(*static_cast<const GemmArgs*>(args), unit, units);
+          }};
+}
+template <GemvCpuConfig kConfig>
+KernelUnderTest gemv_row() {
+  return {KernelKind::kGemv, {}, kConfig, [](const void* args, unsigned unit, unsigned units) {
+            gemv_cpu<kConfig>(*static_cast<const GemmArgs*>(args), unit, units);
+          }};
+}
+inline KernelUnderTest generic_row() {
+  return {KernelKind::kGeneric, {}, {}, [](const void* args, unsigned unit, unsigned units) {
+            gemm_generic(*static_cast<const GemmArgs*>(args), unit, units);
+          }};
+}
+
+inline void pack_entry(const void* args, unsigned unit, unsigned units) {
+  gemm_pack_cpu(*static_cast<const GemmPackArgs*>(args), unit, units);
+}
+
+inline void apply_vector(int function, const float* in, float* out, long count) {
+  for (long i = 0; i < count; i += kVec) {
+    F32x16 x = F32x16::load(in + i);
+    switch (function) {
+      case VectorFunction::kExp: x = exp(x); break;
+      case VectorFunction::kErf: x = erf(x); break;
+      case VectorFunction::kTanh: x = tanh(x); break;
+      case VectorFunction::kSigmoid: x = sigmoid(x); break;
+      case VectorFunction::kSilu: x = silu(x); break;
+      case VectorFunction::kGelu: x = gelu(x); break;
+      case VectorFunction::kGeluTanh: x = gelu_tanh(x); break;
+      case VectorFunction::kRoundBf16: {
+        unsigned char codes[32];
+        store_vec<DType::kBf16>(codes, x);
+        x = load_vec<DType::kBf16>(codes);
+        break;
+      }
+      case VectorFunction::kRoundF16: {
+        unsigned char codes[32];
+        store_vec<DType::kF16>(codes, x);
+        x = load_vec<DType::kF16>(codes);
+        break;
+      }
+      default: break;
+    }
+    x.store(out + i);
+  }
+}
+
+template <int kCount>
+KernelTarget make_target(const char* target, const char* label, const KernelUnderTest (&rows)[kCount]) {
+  return {target, label, rows, kCount, pack_entry, apply_vector};
+}
+
+}  // namespace TILEWRIGHT_ISA
+}  // namespace tilewright

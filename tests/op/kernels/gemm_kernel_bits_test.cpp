@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+// Numerics contracts: "seq:<mma>" results depend on nothing but the operands, and twins equal their instructions.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "core/fields.hpp"
+#include "op/instances/kernel_runner.hpp"
+
+namespace tilewright {
+namespace {
+
+// D's bytes of the kernel on `text`; the run must also be right.
+std::vector<unsigned char> bits(const KernelTarget& target, const KernelUnderTest& kernel, const std::string& text,
+                                const RunOptions& options = {}) {
+  KernelRun run(text, options);
+  EXPECT_EQ(run.run(kernel), "") << kernel_name(target, kernel) << "\n  " << text;
+  return run.output();
+}
+
+std::string text_for(const KernelUnderTest& kernel, const std::string& shape, bool packed) {
+  const DType dtype = kernel_dtype(kernel) == DType::kNone ? DType::kF32 : kernel_dtype(kernel);
+  return fmt::format("{}:a={}:d=f32{}", shape, dtype_name(dtype), packed ? ":packed=1" : "");
+}
+bool takes_packed(const KernelUnderTest& kernel) { return kernel.kind != KernelKind::kGemv || kernel.gemv.packed; }
+
+TEST(GemmKernelBits, BlockingAndUnitsChangeNoBit) {
+  for_each_kernel([](const KernelTarget& target, const KernelUnderTest& kernel) {
+    const std::string text = text_for(kernel, "m=37:n=100:k=333", takes_packed(kernel));
+    const std::vector<unsigned char> whole = bits(target, kernel, text);
+    RunOptions blocked;
+    blocked.knobs = {16, 32, 64, 1};
+    EXPECT_EQ(bits(target, kernel, text, blocked), whole) << kernel_name(target, kernel);
+    blocked.knobs = {48, 48, 128, 1};
+    blocked.units = 5;
+    EXPECT_EQ(bits(target, kernel, text, blocked), whole) << kernel_name(target, kernel);
+  });
+}
+
+TEST(GemmKernelBits, PackedAndPlainWeightsGiveTheSameBits) {
+  for_each_kernel([](const KernelTarget& target, const KernelUnderTest& kernel) {
+    if (kernel.kind == KernelKind::kGemv) return;
+    KernelRun plain(text_for(kernel, "m=20:n=50:k=141", false)), packed(text_for(kernel, "m=20:n=50:k=141", true));
+    std::vector<unsigned char> copy(static_cast<size_t>(packed_batch_bytes(plain.args().b_dtype, 50, 141)) + 64);
+    unsigned char* aligned = copy.data() + (64 - reinterpret_cast<uintptr_t>(copy.data()) % 64) % 64;
+    const GemmArgs& from = plain.args();
+    const GemmPackArgs pack = {50,
+                               141,
+                               1,
+                               from.b,
+                               0,
+                               from.stride_b_k,
+                               from.stride_b_n,
+                               aligned,
+                               packed_batch_bytes(from.b_dtype, 50, 141),
+                               from.b_dtype};
+    target.pack(&pack, 0, 1);
+    packed.mutable_args().a = from.a;
+    packed.mutable_args().b = aligned;
+    plain.run(kernel);
+    packed.run(kernel);
+    EXPECT_EQ(plain.output(), packed.output()) << kernel_name(target, kernel);
+  });
+}
+
+// A row's bits do not depend on M or on its place.
+TEST(GemmKernelBits, MChangesNoBitOfARow) {
+  for_each_kernel([](const KernelTarget& target, const KernelUnderTest& kernel) {
+    // A's rows are all the same row.
+    const bool packed = takes_packed(kernel);
+    const std::vector<unsigned char> one = bits(target, kernel, text_for(kernel, "m=1:n=40:k=100:sa=0.0.1", packed));
+    for (int m : {2, 5, 16, 33}) {
+      const std::vector<unsigned char> all =
+          bits(target, kernel, text_for(kernel, fmt::format("m={}:n=40:k=100:sa=0.0.1", m), packed));
+      for (int row = 0; row < m; ++row) {
+        EXPECT_TRUE(std::equal(one.begin(), one.end(), all.begin() + row * static_cast<long>(one.size())))
+            << kernel_name(target, kernel) << " m " << m << " row " << row;
+      }
+    }
+  });
+}
+
+// Kernels with the same mma and dtype agree across tiles, targets (twins included) and families, as their numerics id
+// says. The baseline has no fused multiply-add, so fma and the dots differ there.
+TEST(GemmKernelBits, EqualNumericsIdsGiveEqualBits) {
+  std::map<std::string, std::pair<std::string, std::vector<unsigned char>>> seen;
+  for_each_kernel([&](const KernelTarget& target, const KernelUnderTest& kernel) {
+    if (kernel.kind == KernelKind::kGeneric) return;
+    const CpuMma mma = kernel.kind == KernelKind::kGemm ? kernel.gemm.mma : kernel.gemv.mma;
+    const bool fused = std::string_view(target.target) != "";
+    if (!fused && kernel_dtype(kernel) != DType::kI8) return;
+    const bool packed = takes_packed(kernel);
+    std::string id = fmt::format("{} {}", dtype_name(kernel_dtype(kernel)), kCpuMmaNames[static_cast<int>(mma)]);
+    if (mma == CpuMma::kFmaAvx512) id = fmt::format("{} fma_avx2", dtype_name(kernel_dtype(kernel)));  // both "seq:fma"
+    if (!packed) id += " lanes16";
+    const std::vector<unsigned char> mine = bits(target, kernel, text_for(kernel, "m=11:n=50:k=777", packed));
+    const auto [it, fresh] = seen.try_emplace(id, kernel_name(target, kernel), mine);
+    EXPECT_EQ(it->second.second, mine) << id << ": " << it->second.first << " and " << kernel_name(target, kernel);
+  });
+}
+
+}  // namespace
+}  // namespace tilewright

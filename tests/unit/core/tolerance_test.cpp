@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// The tolerance accepts honest f32 sums of every sign pattern, and rejects a lost product.
+#include "core/tensor/tolerance.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "tilewright/dtype.hpp"
+
+namespace tilewright {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+struct Sum {
+  double exact = 0, norm = 0;
+  float computed = 0;
+  double allowed(int k) const {
+    return accumulation_bound(DType::kF32, k, norm, exact) + rounding_bound(DType::kF32, std::fabs(exact));
+  }
+};
+
+Sum sum_products(const std::vector<float>& a, const std::vector<float>& b) {
+  Sum sum;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double product = static_cast<double>(a[i]) * b[i];
+    sum.exact += product;
+    sum.norm += product * product;
+    sum.computed += a[i] * b[i];
+  }
+  sum.norm = std::sqrt(sum.norm);
+  return sum;
+}
+
+TEST(Tolerance, SequentialFloatSumsLieWithinForRandomAndForEqualSigns) {
+  std::mt19937 random(3);
+  for (const bool same_sign : {false, true}) {
+    for (const int k : {1, 2, 7, 64, 1000, 16384}) {
+      for (int trial = 0; trial < 100; ++trial) {
+        std::uniform_real_distribution<float> values(same_sign ? 0.0f : -1.0f, 1.0f);
+        std::vector<float> a(k), b(k);
+        for (float& x : a) x = values(random);
+        for (float& x : b) x = values(random);
+        const Sum sum = sum_products(a, b);
+        ASSERT_LE(error_ratio(sum.computed, sum.exact, sum.allowed(k)), 1) << "k " << k;
+      }
+    }
+  }
+}
+
+TEST(Tolerance, ALostProductIsRejected) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> values;
+  for (const int k : {2, 64, 4096}) {
+    std::vector<float> a(k), b(k);
+    for (float& x : a) x = values(random);
+    for (float& x : b) x = values(random);
+    a.back() = b.back() = 1;
+    const Sum sum = sum_products(a, b);
+    EXPECT_GT(error_ratio(sum.computed - 1.0f, sum.exact, sum.allowed(k)), 1) << "k " << k;
+  }
+}
+
+TEST(Tolerance, IntegerSumsAreExact) { EXPECT_EQ(accumulation_bound(DType::kI32, 4096, 1e6, 1e6), 0); }
+
+// The bound must hold just above a power of two, where half an ulp is largest against the value.
+TEST(Tolerance, RoundingToEveryOutputTypeIsHalfAnUlp) {
+  std::mt19937_64 random(9);
+  std::uniform_real_distribution<double> mantissa(1, 2);
+  std::uniform_int_distribution<int> exponent(-150, 15);
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBf16, DType::kF8E4M3, DType::kF8E5M2, DType::kF8E4M3Fnuz,
+                            DType::kF8E5M2Fnuz}) {
+    const double largest = dtype_bits(dtype) > 8 ? 65504 : dtype == DType::kF8E4M3Fnuz ? 240 : 448;
+    double closest = 0;
+    for (int i = 0; i < 100000; ++i) {
+      const double value = i % 2 == 0 ? std::ldexp(mantissa(random), exponent(random)) : 1 + 0x1p-8 * mantissa(random);
+      if (value > largest) continue;
+      float bytes[1] = {};
+      store_element(dtype, bytes, 0, value);
+      const double got = load_element(dtype, bytes, 0);
+      const double ratio = error_ratio(got, value, rounding_bound(dtype, value));
+      ASSERT_LE(ratio, 1) << dtype_name(dtype) << " " << value;
+      if (value > 0.5) closest = std::max(closest, ratio);
+    }
+    EXPECT_GT(closest, 0.9) << dtype_name(dtype) << ": the bound is loose";
+  }
+  EXPECT_LE(error_ratio(0, 0x1.8p-127, rounding_bound(DType::kBf16, 0x1.8p-127)), 1) << "flushed subnormals are right";
+}
+
+TEST(Tolerance, NanInfinityAndOverflowAreRightOnlyWhereTheReferenceHasThem) {
+  EXPECT_EQ(error_ratio(kNaN, kNaN, 0), 0);
+  EXPECT_EQ(error_ratio(1, kNaN, kInf), kInf);
+  EXPECT_EQ(error_ratio(kNaN, 1, 1e9), kInf);
+  EXPECT_EQ(error_ratio(kInf, kInf, kNaN), 0);
+  EXPECT_EQ(error_ratio(-kInf, kInf, 1), kInf);
+  EXPECT_EQ(error_ratio(kInf, 1, 1e9), kInf);
+  const double allowed = rounding_bound(DType::kF16, 70000);
+  EXPECT_EQ(error_ratio(kInf, 70000, allowed, 65504), 0);
+  EXPECT_EQ(error_ratio(65504, 70000, allowed, 65504), 0);
+  EXPECT_EQ(error_ratio(-kInf, 70000, allowed, 65504), kInf);
+  EXPECT_GT(error_ratio(0, 70000, allowed, 65504), 1);
+}
+
+}  // namespace
+}  // namespace tilewright
