@@ -15,6 +15,14 @@ list(TRANSFORM TILEWRIGHT_KERNEL_FLAGS REPLACE "\"" "")
 if(NOT TILEWRIGHT_KERNEL_FLAGS)
   message(FATAL_ERROR "${_host_flags} names no flag")
 endif()
+# Register tiles are unrolled: written out at each access, checks are many times the code, and optimising them takes
+# minutes a unit. -O1 with checks as calls compiles in seconds and checks the same accesses.
+if(TILEWRIGHT_SANITIZE)
+  list(TRANSFORM TILEWRIGHT_KERNEL_FLAGS REPLACE "^-O3$" "-O1")
+  if(TILEWRIGHT_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    list(APPEND TILEWRIGHT_KERNEL_FLAGS --param=asan-instrumentation-with-call-threshold=0)
+  endif()
+endif()
 
 set(_arch_specs ${PROJECT_SOURCE_DIR}/src/arch/arch_specs.json)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${_arch_specs})

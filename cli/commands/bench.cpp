@@ -2,6 +2,7 @@
 // tilewright bench: times what the dispatcher chooses, against the measured limit and PyTorch.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -69,9 +70,9 @@ class Bench {
 
  private:
   void measure_limits(double fraction) {
-    constexpr double kSeconds = 1.5;
+    // As long as a problem, so that a short run is short.
     bar_.update({fraction, "limits of the device", ""});
-    limits_.measure(kSeconds);
+    limits_.measure(std::clamp(options_.seconds, 0.1, 1.5));
   }
 
   Status time(const SuiteProblem& item) {
@@ -262,7 +263,8 @@ void add_bench_command(CLI::App& program, Invocation& invocation) {
         arguments.text("--recipe", options.recipe, "RECIPE", "time this recipe instead of the dispatcher's choice");
         arguments.text("--out", options.out, "FILE",
                        "write the rows to this CSV file (suites: build/bench/<suite>.csv)");
-        arguments.number_above(0, "--seconds", options.seconds, "time for each problem (1.2)");
+        arguments.number_above(0, "--seconds", options.seconds,
+                               "time for each problem, and for each probe of the limits (1.2)");
         add_threads_argument(arguments, options.threads);
         add_peer_argument(arguments, options.peer);
         add_output_arguments(arguments, options.output);

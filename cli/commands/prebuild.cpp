@@ -153,7 +153,9 @@ Result<ExitCode> run_prebuild(const PrebuildOptions& options) {
   document.fact("was_built", int64_t{there}, "");
   document.fact("failed", int64_t{failed}, "");
   document.print(options.output);
-  if (failed > 0) return first_failure;
+  // A compiler that is not there is the environment's fault, not a name that the user got wrong.
+  if (first_failure.code() == StatusCode::kNotFound) return Status(StatusCode::kCompileFailed, first_failure.message());
+  if (!first_failure.ok()) return first_failure;
   return ExitCode::kOk;
 }
 

@@ -169,7 +169,7 @@ class Prebuild(Program):
         self.assertIn("compile", self.check(ENVIRONMENT, *arguments, TILEWRIGHT_CXX="/nonexistent/c++"))
 
     def test_a_damaged_entry_is_found(self):
-        self.json("prebuild", "--gemm", "3x64x64:f32", "--candidates", "0")
+        self.json("prebuild", "--gemm", "3x64x64:f32", "--candidates", "3")
         objects = sorted((self.folder / "cache").rglob("*.so"))
         if not objects:
             self.skipTest("nothing was compiled")
@@ -221,7 +221,7 @@ class Bench(Program):
 
 
 class Tune(Program):
-    ARGUMENTS = ["tune", "--gemm", "2x64x128:f32", "--gemm", "2x64x128:bf16:packed", "--budget", "4"]
+    ARGUMENTS = ["tune", "--gemm", "2x64x128:f32", "--gemm", "2x64x128:bf16:packed", "--budget", "1"]
 
     def test_rows_are_stored_resumed_and_reported(self):
         self.fake_torch()
@@ -284,7 +284,7 @@ class Tune(Program):
             """),
             encoding="utf-8",
         )
-        result = self.run_program("tune", "--shapes", str(shapes), "--tokens", "1,3", "--budget", "4", "--json")
+        result = self.run_program("tune", "--shapes", str(shapes), "--tokens", "1,3", "--budget", "1", "--json")
         self.assertEqual(result.returncode, OK, result.stderr)
         rows = [(row["layer"], row["tokens"], row["n"]) for row in json.loads(result.stdout)["rows"]]
         self.assertEqual(rows, [("knee", 1, 64), ("knee", 3, 64), ("elbow", 1, 64), ("elbow", 3, 64)])
@@ -292,7 +292,7 @@ class Tune(Program):
         self.assertIn("1 row of quantised layers left out", result.stderr)
 
     def test_rows_of_other_thread_counts_stand_beside_each_other(self):
-        arguments = ["tune", "--gemm", "2x64x128:f32", "--budget", "2"]
+        arguments = ["tune", "--gemm", "2x64x128:f32", "--budget", "1"]
         self.json(*arguments, "--threads", "1")
         self.json("report", "--threads", "1")
         if self.json("devices")["devices"][0]["units"] > 1:

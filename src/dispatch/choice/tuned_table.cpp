@@ -90,11 +90,7 @@ Result<std::string> print_tuned_row(const TunedRow& row) {
   for_each_field(row, [&](const char*, const auto& field) {
     if (!first) text += ',';
     first = false;
-    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(field)>, double>) {
-      text += fmt::format("{:.6g}", field);
-    } else {
-      text += fields_detail::print_value(field);
-    }
+    text += fields_detail::print_value(field);  // a double's shortest text that reads back as the same
   });
   const int columns = static_cast<int>(std::count(text.begin(), text.end(), ','));
   const std::string header = tuned_csv_header();
