@@ -10,7 +10,6 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <thread>
 
 #include "dispatch/context_impl.hpp"
 #include "dispatch/problem_instance.hpp"
@@ -306,32 +305,6 @@ TEST(Gemm, ATooSmallWorkspaceIsRefusedAndTheQueriedSizeWorks) {
   EXPECT_TRUE(gemm(context(), call, exec).ok());
   exec.workspace_bytes -= 1;
   EXPECT_EQ(gemm(context(), call, exec).code(), StatusCode::kInvalidArgument);
-}
-
-TEST(Gemm, ManyThreadsCallAtOnceAndAgree) {
-  std::vector<float> a(40 * 80), b(80 * 30), want(40 * 30);
-  for (size_t i = 0; i < a.size(); ++i) a[i] = std::sin(double(i));
-  for (size_t i = 0; i < b.size(); ++i) b[i] = std::cos(double(i));
-  GemmCall call;
-  call.a = TensorView::contiguous(a.data(), DType::kF32, {40, 80});
-  call.b = TensorView::contiguous(b.data(), DType::kF32, {80, 30});
-  call.d = TensorView::contiguous(want.data(), DType::kF32, {40, 30});
-  ASSERT_TRUE(gemm(context(), call).ok());
-  std::vector<std::thread> threads;
-  std::atomic<int> wrong{0};
-  for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([&] {
-      std::vector<float> d(40 * 30);
-      GemmCall mine = call;
-      mine.d.data = d.data();
-      for (int i = 0; i < 50; ++i) {
-        std::fill(d.begin(), d.end(), NAN);
-        if (!gemm(context(), mine).ok() || std::memcmp(d.data(), want.data(), d.size() * 4) != 0) ++wrong;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(wrong, 0);
 }
 
 TEST(Gemm, AnInstanceCompiledNowMatchesTheReferenceAndIsThereNextTime) {

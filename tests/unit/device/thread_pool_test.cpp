@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "support/sanitizer.hpp"
+
 namespace tilewright {
 namespace {
 
@@ -116,14 +118,8 @@ bool each_once(ThreadPool& pool, uint32_t count) {
   return true;
 }
 
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kThreadSanitizer = true;
-#elif defined(__has_feature)
-constexpr bool kThreadSanitizer = __has_feature(thread_sanitizer);
-#else
-constexpr bool kThreadSanitizer = false;
-#endif
-constexpr const char* kNoForkReason = "ThreadSanitizer allows no new threads after a fork of a process with threads";
+using test::kNoForkReason;
+using test::kThreadSanitizer;
 
 TEST(ThreadPool, ForkedChildRunsOnThreadsOfItsOwn) {
   if (kThreadSanitizer) GTEST_SKIP() << kNoForkReason;
