@@ -14,7 +14,7 @@ demo: build ## tune the linear layers of Llama-3.1-8B on this machine, with a re
 test: build ## run every test; LABEL=unit|op|compile|emulated|python|gpu|slow picks some
 	@scripts/test $(if $(LABEL),--label-regex '^$(LABEL)$$')
 
-bench-cpu: build ## measure on the CPU; SUITE=gemm picks a suite; writes build/bench/<suite>.csv
+bench-cpu: build install-bench ## measure on the CPU; SUITE=gemm picks a suite; writes build/bench/<suite>.csv
 	@scripts/bench cpu $(SUITE)
 
 bench-gpu: build ## measure on a GPU; SUITE=gemm picks a suite
@@ -34,7 +34,9 @@ install: ## find or install what the build needs
 
 install-lint:
 	@scripts/install --lint
-.PHONY: install-lint
+install-bench:
+	@scripts/install --bench
+.PHONY: install-lint install-bench
 
 clean: ## remove what was built; installed packages in build/deps and build/venv stay
 	@find build -mindepth 1 -maxdepth 1 ! -name deps ! -name venv ! -name 'install.*' -exec rm -rf {} +

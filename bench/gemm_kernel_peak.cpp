@@ -232,7 +232,7 @@ class Limit {
       const int64_t part = 64 << 20;
       const int64_t at = offset_;
       offset_ = (offset_ + part * threads_) % kReadBytes;
-      team_.run([&](int i) { memory_->read(buffer_.get() + (at + i * part) % kReadBytes, part); });
+      team_.run([&](int i) { memory_->read(buffer_.get() + (at + i * part) % kReadBytes, part, {4, true}); });
       return static_cast<double>(part) * threads_ / (now() - start);
     }
     constexpr int64_t kRounds = 20000;

@@ -2,17 +2,22 @@
 # SPDX-License-Identifier: MIT
 """Times torch.nn.functional.linear for `tilewright tune` and `tilewright bench`, one line in, one line out.
 
-    hello                                             -> torch VERSION
-    m n k dtype threads repetitions rotations         -> us MEDIAN       (or: error WHY)
+    hello                                     -> peer PyTorch VERSION
+    m=1:n=2:k=3:dtype=f32:packed=0:scaled=0:threads=1:rotations=1:repetitions=1
+                                              -> us MEDIAN       (or: error WHY)
 
 x is [m, k], the weight [n, k] as torch stores it; `rotations` copies of the weight are used in turn, so that it comes
-from memory. i8 is timed with torch._int_mm, which multiplies without scaling. One call before the timed ones wakes
+from memory. `packed` changes nothing: torch has no packed weight for nn.functional.linear. i8 is timed with
+torch._int_mm, which multiplies without scaling. One call before the timed ones wakes
 torch's threads. Tensors of the last problem are kept.
 """
 
+import os
 import statistics
 import sys
 import time
+
+FIELDS = ("m", "n", "k", "dtype", "threads", "rotations", "repetitions")
 
 
 class Problem:
@@ -51,11 +56,14 @@ class Peer:
         self.problem = None
 
     def answer(self, line):
-        words = line.split()
-        if len(words) != 7:
-            return f"error a request is m n k dtype threads repetitions rotations, got {len(words)} words"
-        m, n, k, threads, repetitions, rotations = (int(words[i]) for i in (0, 1, 2, 4, 5, 6))
-        dtype = words[3]
+        request = dict(item.partition("=")[::2] for item in line.strip().split(":"))
+        missing = [name for name in FIELDS if name not in request]
+        if missing:
+            return f"error a request needs {', '.join(FIELDS)}; {', '.join(missing)} missing"
+        m, n, k, threads, rotations, repetitions = (
+            int(request[name]) for name in ("m", "n", "k", "threads", "rotations", "repetitions")
+        )
+        dtype = request["dtype"]
         if dtype not in ("f32", "f16", "bf16", "i8"):
             return f"error dtype '{dtype}', allowed: f32, f16, bf16, i8"
         if self.torch.get_num_threads() != threads:
@@ -72,6 +80,7 @@ class Peer:
 
 
 def main():
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # large pages, as tilewright's own tensors have
     try:
         import torch
     except Exception as error:  # a broken installation raises more than ImportError
@@ -81,7 +90,7 @@ def main():
     with torch.inference_mode():
         for line in sys.stdin:
             if line.strip() == "hello":
-                print(f"torch {torch.__version__}", flush=True)
+                print(f"peer PyTorch {torch.__version__}", flush=True)
                 continue
             try:
                 print(peer.answer(line), flush=True)

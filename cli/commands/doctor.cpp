@@ -11,7 +11,7 @@
 #include "core/environment.hpp"
 #include "jit/system/files.hpp"
 #include "output/numbers.hpp"
-#include "peer/torch_peer.hpp"
+#include "peer/find_peers.hpp"
 
 extern char** environ;
 
@@ -169,8 +169,8 @@ Finding check_data_folder() {
 }
 
 Finding check_torch() {
-  Result<TorchPython> torch = find_torch();
-  if (torch) return {Verdict::kOk, "PyTorch", fmt::format("{} ({})", torch->version, torch->python), ""};
+  Result<PeerProgram> torch = find_torch();
+  if (torch) return {Verdict::kOk, "PyTorch", fmt::format("{} ({})", torch->name, torch->argv.front()), ""};
   return {Verdict::kWarn, "PyTorch", torch.status().message(),
           "pip install torch, or name a Python that has it in TILEWRIGHT_PYTHON: tune and bench compare with it"};
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "command.hpp"
+#include "tuning/measure.hpp"
 
 namespace tilewright::cli {
 
@@ -15,6 +16,17 @@ void LimitProbe::measure(double seconds) {
   } else {
     refused_ = true;
     note(limits.status().message());
+  }
+}
+
+void note_warm_weights(const std::vector<NamedProblem>& problems, const DeviceSpec& spec, int sides) {
+  const bool cold = std::all_of(problems.begin(), problems.end(), [&](const NamedProblem& problem) {
+    return rotations_for(*problem.op, problem.ref(), spec, sides).cold;
+  });
+  if (!cold) {
+    note(
+        "memory is short: weights are timed in fewer copies and may stay in the last-level cache; shares of the limit "
+        "may pass 100 %");
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "device/device.hpp"
+#include "problems/problem_arguments.hpp"
 
 namespace tilewright::cli {
 
@@ -19,6 +20,9 @@ class LimitProbe {
   DeviceLimits limits_;
   bool refused_ = false;
 };
+
+// Says in a line on stderr when memory is too short to time the problems with cold weights.
+void note_warm_weights(const std::vector<NamedProblem>& problems, const DeviceSpec& spec, int sides);
 
 // The better of each number.
 void merge_limits(const DeviceLimits& from, DeviceLimits& into);

@@ -4,28 +4,18 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
-#include <string>
+
+#include "device/host_memory.hpp"
 
 namespace tilewright {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kMaxRotations = 128;
+constexpr int kMaxRotations = 1024;
 constexpr int64_t kMaxRepeats = 100000;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-// What the system would give without swapping; 0 = not known.
-int64_t available_memory() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string name; file >> name;) {
-    int64_t kib = 0;
-    if (name == "MemAvailable:" && file >> kib) return kib << 10;
-  }
-  return 0;
-}
 
 // A sample of one member: `repeats` calls, each with the next turn.
 struct Member {
@@ -42,19 +32,20 @@ struct Member {
   }
 };
 
-void summarise(Timing& timing) {
-  std::vector<double> sorted = timing.sample_us;
-  std::sort(sorted.begin(), sorted.end());
-  timing.us = quantile(sorted, 0.5);
-  if (timing.us > 0) timing.spread = (quantile(sorted, 0.75) - quantile(sorted, 0.25)) / timing.us;
-}
-
 }  // namespace
 
 double quantile(std::span<const double> sorted, double q) {
   const double at = q * static_cast<double>(sorted.size() - 1);
   const size_t below = static_cast<size_t>(at), above = std::min(below + 1, sorted.size() - 1);
   return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+void summarise(Timing& timing) {
+  if (timing.sample_us.empty()) return;
+  std::vector<double> sorted = timing.sample_us;
+  std::sort(sorted.begin(), sorted.end());
+  timing.us = quantile(sorted, 0.5);
+  if (timing.us > 0) timing.spread = (quantile(sorted, 0.75) - quantile(sorted, 0.25)) / timing.us;
 }
 
 Result<std::vector<Timing>> measure_calls(std::span<const TimedCall> calls, const MeasureOptions& options) {
@@ -109,12 +100,17 @@ Result<std::vector<Timing>> measure_plans(Device& device, std::span<const std::s
   return measure_calls(calls, options);
 }
 
-int rotations_for(const Operator& op, ProblemRef problem, const DeviceSpec& spec, int64_t max_bytes) {
-  const double bytes = std::max(1.0, op.bytes_moved(problem));
-  const int64_t cache = std::max({spec.l3_bytes, spec.l2_bytes, int64_t{1} << 20});
-  int64_t total = std::min(4 * cache, max_bytes);
-  if (const int64_t available = available_memory(); available > 0) total = std::min(total, available / 4);
-  return static_cast<int>(std::clamp<double>(std::ceil(static_cast<double>(total) / bytes), 1, kMaxRotations));
+int copies_for(double bytes, int64_t footprint) {
+  return static_cast<int>(
+      std::clamp<double>(std::ceil(static_cast<double>(footprint) / std::max(1.0, bytes)), 1, kMaxRotations));
+}
+
+Rotations rotations_for(const Operator& op, ProblemRef problem, const DeviceSpec& spec, int sides) {
+  const ColdFootprint footprint = cold_footprint(spec, 0.5 / std::max(1, sides));
+  const double bytes = op.bytes_moved(problem);
+  Rotations rotations{copies_for(bytes, footprint.bytes), true};
+  rotations.cold = footprint.cold() || rotations.copies == copies_for(bytes, footprint.wanted);
+  return rotations;
 }
 
 PairedRatio paired_ratio(const Timing& base, const Timing& other) {

@@ -29,6 +29,9 @@ struct Timing {
   int samples() const { return static_cast<int>(sample_us.size()); }
 };
 
+// Median and spread from the samples.
+void summarise(Timing& timing);
+
 // One call; `turn` counts up over the whole group, so that no member finds in the caches what another one left there.
 using TimedCall = std::function<Status(int turn)>;
 // Sample i of every member was taken in round i. The first error ends the measurement.
@@ -39,10 +42,16 @@ Result<std::vector<Timing>> measure_plans(Device& device, std::span<const std::s
                                           ProblemInstance& instance, const MeasureOptions& options,
                                           const LaunchContext& launch = {});
 
-// How many copies of a problem's operands exceed four times the last-level cache, as far as `max_bytes` and the free
-// memory allow. For InstanceOptions::rotations.
-inline constexpr int64_t kMaxRotatedBytes = int64_t{1} << 30;
-int rotations_for(const Operator& op, ProblemRef problem, const DeviceSpec& spec, int64_t max_bytes = kMaxRotatedBytes);
+// How many copies of a problem's operands, used in turn, come from memory every time: enough to fill the cold footprint
+// (device/host_memory.hpp). For InstanceOptions::rotations. `sides` that keep copies at the same time share half of the
+// free memory.
+struct Rotations {
+  int copies = 1;
+  bool cold = true;  // false: memory is short, and a part of the copies may stay in the last-level cache
+};
+Rotations rotations_for(const Operator& op, ProblemRef problem, const DeviceSpec& spec, int sides = 1);
+// The same with the footprint given.
+int copies_for(double bytes, int64_t footprint);
 
 // base / other, paired round by round: above 1, `other` is faster. The median with its 95% interval (order statistics).
 struct PairedRatio {

@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 
 #include "core/log.hpp"
+#include "device/host_memory.hpp"
 
 namespace tilewright {
 namespace {
@@ -32,11 +32,8 @@ std::vector<double> parse_samples(std::string_view text) {
 
 Timing timing_of(std::vector<double> samples) {
   Timing timing;
-  timing.sample_us = samples;
-  if (samples.empty()) return timing;
-  std::sort(samples.begin(), samples.end());
-  timing.us = quantile(samples, 0.5);
-  if (timing.us > 0) timing.spread = (quantile(samples, 0.75) - quantile(samples, 0.25)) / timing.us;
+  timing.sample_us = std::move(samples);
+  summarise(timing);
   return timing;
 }
 
@@ -92,7 +89,7 @@ Status TaskSearch::collect() {
     candidates_.push_back(std::move(candidate));
   }
 
-  const int rotations = rotations_for(op_, task_.problem, spec_);
+  const int rotations = rotations_for(op_, task_.problem, spec_).copies;
   for (size_t i = 0; i < state_.workers.size(); ++i) {
     state_.workers[i]->set_problem(Record("problem")
                                        .set("op", op_.name())
@@ -208,11 +205,8 @@ WorkerLimits TaskSearch::limits_of(const Candidate& candidate) const {
   limits.seconds = std::max(0.05, state_.options.candidate_seconds - candidate.seconds);
   limits.bytes = state_.options.candidate_bytes;
   // A machine with less memory than the limit is protected too.
-  std::ifstream file("/proc/meminfo");
-  for (std::string name; file >> name;) {
-    int64_t kib = 0;
-    if (name == "MemAvailable:" && file >> kib) limits.bytes = std::min(limits.bytes, (kib << 10) / 10 * 8);
-  }
+  if (const int64_t available = available_host_memory(); available > 0)
+    limits.bytes = std::min(limits.bytes, available / 10 * 8);
   return limits;
 }
 

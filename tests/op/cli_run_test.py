@@ -15,11 +15,6 @@ import unittest
 ROOT = pathlib.Path(os.environ.get("TILEWRIGHT_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
 PROGRAM = pathlib.Path(os.environ.get("TILEWRIGHT_BINARY_DIR", ROOT / "build")) / "bin" / "tilewright"
 OK, CHECK_FAILED, USAGE, NOT_FOUND, ENVIRONMENT = 0, 1, 2, 3, 4
-# The columns of the design.
-BENCH_COLUMNS = (
-    "op,shape,dtype,device,threads,regime,edges,kernel,us,spread,tflops,gbps,limit_frac,peer,peer_us,ratio,rel_err"
-)
-
 # As much of PyTorch as scripts/peer_torch.py asks for.
 FAKE_TORCH = '''
 __version__ = "9.8.7+fake"
@@ -179,45 +174,6 @@ class Prebuild(Program):
         self.assertFalse(result["entries"][0]["valid"])
         self.check(OK, "cache", "prune")
         self.assertEqual(self.json("cache", "info")["count"], 0)
-
-
-class Bench(Program):
-    def test_rows_have_the_columns_of_the_design(self):
-        out = self.folder / "deep" / "rows.csv"
-        arguments = ["bench", "--gemm", "4x64x64:f32", "--seconds", "0.05", "--peer", "none"]
-        printed = self.check(OK, *arguments, "--out", str(out), "--csv")
-        self.assertEqual(out.read_text(encoding="utf-8").splitlines()[0], BENCH_COLUMNS)
-        self.assertEqual(out.read_text(encoding="utf-8"), printed)
-        row = next(csv.DictReader(io.StringIO(printed)))
-        self.assertEqual((row["op"], row["dtype"], row["device"], row["edges"]), ("gemm", "f32", "cpu", "plain"))
-        self.assertGreater(float(row["us"]), 0)
-        self.assertGreater(float(row["limit_frac"]), 0)
-        self.assertLess(float(row["rel_err"]), 1e-5)
-        self.assertEqual((row["peer"], row["ratio"]), ("", ""))
-        # The shape is a problem text: a row can be run again.
-        self.json("explain", "--problem", row["shape"])
-
-    def test_a_peer_is_timed_in_pairs(self):
-        self.fake_torch()
-        result = self.json("bench", "--gemm", "4x64x64:f32", "--seconds", "0.05", "--threads", "1")
-        row = result["rows"][0]
-        self.assertEqual((row["peer"], row["threads"]), ("PyTorch 9.8.7", 1))
-        self.assertGreater(row["peer_us"], 0)
-        self.assertGreater(row["ratio"], 0)
-        self.assertGreater(result["regimes"][0]["ratio"], 0)
-
-    def test_a_problem_that_torch_has_not_is_timed_alone(self):
-        self.fake_torch()
-        row = self.json("bench", "--gemm", "4x64x64:f32:act=gelu", "--seconds", "0.05")["rows"][0]
-        self.assertIsNone(row["peer"])
-        self.assertGreater(row["us"], 0)
-
-    def test_a_peer_that_fails_costs_the_comparison_only(self):
-        self.fake_torch(failure="raise RuntimeError('no such kernel')")
-        result = self.run_program("bench", "--gemm", "4x64x64:f32", "--seconds", "0.05", "--json")
-        self.assertEqual(result.returncode, OK, result.stderr)
-        self.assertIn("no such kernel", result.stderr)
-        self.assertIsNone(json.loads(result.stdout)["rows"][0]["peer"])
 
 
 class Tune(Program):

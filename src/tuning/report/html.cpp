@@ -67,8 +67,9 @@ std::string device_block(const ReportData& data) {
   const DeviceLimits& limits = data.limits;
   const bool measured = !limits.peaks.empty() || limits.read_gbps_all > 0;
   if (!measured) return html + "</div></section>";
-  html +=
-      "<table class=limits><thead><tr><th>measured limit<th class=n>one unit<th class=n>all units</tr></thead><tbody>";
+  html += fmt::format(
+      "<table class=limits><thead><tr><th>measured limit<th class=n>one unit<th class=n>{}</tr></thead><tbody>",
+      data.units > 0 ? fmt::format("{} unit{}", data.units, data.units == 1 ? "" : "s") : "all units");
   const auto row = [&html](const std::string& name, const std::string& one, const std::string& all) {
     html += fmt::format("<tr><td>{}</td><td class=n>{}</td><td class=n>{}</td></tr>", escape(name), escape(one),
                         escape(all));

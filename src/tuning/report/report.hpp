@@ -37,7 +37,7 @@ struct ReportData {
   std::string title, subtitle;
   std::string device_name, part, target;
   int units = 0;
-  DeviceLimits limits;  // empty peaks: no roofs are drawn
+  DeviceLimits limits;  // `_all` for the units in use; empty peaks: no roofs are drawn
   std::string memory_roof = "memory (read)";
   std::vector<std::string> roof_mmas;                      // which peaks are drawn; empty = all
   std::vector<std::pair<std::string, std::string>> facts;  // further lines of the device block: "compiler", "date"

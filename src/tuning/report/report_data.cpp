@@ -62,7 +62,7 @@ ReportData report_data(ContextImpl& context, std::span<const TuneResult> results
   data.part = spec.part;
   data.target = spec.arch != nullptr ? spec.arch->target : "";
   data.units = spec.units;
-  data.limits = limits;
+  data.limits = limits_of_units(context.device().spec(), limits, units);
   std::vector<DType> dtypes;
   for (const TuneResult& result : results) {
     const Operator& op = *result.task.op;

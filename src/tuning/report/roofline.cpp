@@ -15,6 +15,17 @@ double rate_of(double one, double all, int units, int device_units) {
 
 }  // namespace
 
+DeviceLimits limits_of_units(const DeviceSpec& spec, const DeviceLimits& limits, int units) {
+  if (units <= 0 || units > spec.units) units = spec.units;
+  DeviceLimits part = limits;
+  part.read_gbps_all = rate_of(limits.read_gbps_unit, limits.read_gbps_all, units, spec.units);
+  for (DeviceLimits::Peak& peak : part.peaks) {
+    peak.gflops_all = rate_of(peak.gflops_unit, peak.gflops_all, units, spec.units);
+  }
+  if (units < spec.units) part.copy_gbps_all = part.launch_us = 0;  // measured with all units only
+  return part;
+}
+
 bool multiplies(const MmaSpec& mma, DType dtype) {
   return mma.input == dtype || (mma.input == DType::kF32 && (dtype == DType::kF16 || dtype == DType::kBf16));
 }
@@ -34,16 +45,15 @@ bool Roof::compute_bound(double operations, double bytes) const {
 }
 
 Roof roof_of(const DeviceSpec& spec, const DeviceLimits& limits, DType dtype, int units) {
-  if (units <= 0 || units > spec.units) units = spec.units;
+  const DeviceLimits own = limits_of_units(spec, limits, units);
   Roof roof;
-  roof.read_gbps = rate_of(limits.read_gbps_unit, limits.read_gbps_all, units, spec.units);
+  roof.read_gbps = own.read_gbps_all;
   if (spec.arch == nullptr || dtype == DType::kNone) return roof;
   for (const MmaSpec& mma : spec.arch->mma) {
     if (!multiplies(mma, dtype)) continue;
-    for (const DeviceLimits::Peak& peak : limits.peaks) {
-      if (peak.mma != mma.name) continue;
-      const double rate = rate_of(peak.gflops_unit, peak.gflops_all, units, spec.units);
-      if (rate > roof.peak_gflops) roof.mma = peak.mma, roof.peak_gflops = rate;
+    for (const DeviceLimits::Peak& peak : own.peaks) {
+      if (peak.mma == mma.name && peak.gflops_all > roof.peak_gflops)
+        roof.mma = peak.mma, roof.peak_gflops = peak.gflops_all;
     }
   }
   return roof;

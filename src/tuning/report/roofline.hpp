@@ -23,6 +23,10 @@ struct Roof {
   bool compute_bound(double operations, double bytes) const;
 };
 
+// The limits of `units` units: their own where one or all were measured, between them at most so many times one unit's.
+// `_all` of the result stands for those units.
+DeviceLimits limits_of_units(const DeviceSpec& spec, const DeviceLimits& limits, int units);
+
 // Whether the instruction serves inputs of `dtype`: f16 and bf16 also run on f32 instructions, widened.
 bool multiplies(const MmaSpec& mma, DType dtype);
 // What `units` units can do with inputs of `dtype`.

@@ -37,15 +37,10 @@ std::vector<RoofLine> roofs_of(const ReportData& data) {
   for (const DeviceLimits::Peak& peak : data.limits.peaks) {
     const bool wanted = data.roof_mmas.empty() ||
                         std::find(data.roof_mmas.begin(), data.roof_mmas.end(), peak.mma) != data.roof_mmas.end();
-    const double gflops = data.units == 1 && peak.gflops_unit > 0 ? peak.gflops_unit : peak.gflops_all;
-    if (wanted && gflops > 0) roofs.push_back({peak.mma, gflops});
+    if (wanted && peak.gflops_all > 0) roofs.push_back({peak.mma, peak.gflops_all});
   }
   std::sort(roofs.begin(), roofs.end(), [](const RoofLine& a, const RoofLine& b) { return a.gflops > b.gflops; });
   return roofs;
-}
-
-double bandwidth_of(const ReportData& data) {
-  return data.units == 1 && data.limits.read_gbps_unit > 0 ? data.limits.read_gbps_unit : data.limits.read_gbps_all;
 }
 
 double intensity(const ReportRow& row) { return row.bytes > 0 ? row.operations / row.bytes : 0; }
@@ -89,7 +84,7 @@ std::string grid(const Axis& x, const Axis& y) {
 std::string roof_lines(const ReportData& data, const Axis& x, const Axis& y, std::vector<Box>& taken) {
   std::string svg;
   const std::vector<RoofLine> roofs = roofs_of(data);
-  const double gbps = bandwidth_of(data);
+  const double gbps = data.limits.read_gbps_all;
   double last_label = -100;
   for (const RoofLine& roof : roofs) {
     const double at = y.place(roof.gflops);
@@ -175,7 +170,7 @@ std::string roofline_picture(const ReportData& data) {
   const std::vector<RoofLine> roofs = roofs_of(data);
   if (!roofs.empty()) {
     y_high = std::max(y_high, roofs.front().gflops);
-    if (bandwidth_of(data) > 0) x_high = std::max(x_high, roofs.front().gflops / bandwidth_of(data));
+    if (data.limits.read_gbps_all > 0) x_high = std::max(x_high, roofs.front().gflops / data.limits.read_gbps_all);
   }
   const Axis x{x_low / 2.2, x_high * 3, kLeft, kRight}, y{y_low / 2.5, y_high * 2.2, kBottom, kTop};
 

@@ -10,6 +10,7 @@
 #include "device/cpu/limits/memory_probes.hpp"
 #include "device/cpu/limits/peak_probes.hpp"
 #include "device/device.hpp"
+#include "device/host_memory.hpp"
 
 namespace tilewright {
 namespace {
@@ -54,11 +55,35 @@ TEST(CpuLimits, ProbesKnowEveryX86Instruction) {
 }
 
 TEST(CpuLimits, TheMemoryBufferIsBounded) {
-  for (const double budget : {0.0, 0.5, 3.0, 1e9}) {
-    const int64_t bytes = memory_probe_bytes(budget);
-    EXPECT_GE(bytes, int64_t{64} << 20);
-    EXPECT_LE(bytes, int64_t{1} << 30);
-    EXPECT_EQ(bytes % (2 << 20), 0);
+  DeviceSpec spec;
+  for (const int64_t cache : {int64_t{0}, int64_t{1} << 28, int64_t{1} << 31}) {
+    spec.l3_bytes = cache;
+    for (const double budget : {-1.0, 0.0, 0.5, 3.0, 1e9}) {
+      const int64_t bytes = memory_probe_bytes(spec, budget);
+      EXPECT_GE(bytes, int64_t{64} << 20);
+      EXPECT_LE(bytes, std::max(int64_t{1} << 30, 2 * cache));
+      EXPECT_EQ(bytes % (2 << 20), 0);
+    }
+  }
+}
+
+TEST(CpuLimits, ColdDataExceedsTheLastLevelCacheOrSaysSo) {
+  DeviceSpec spec;
+  EXPECT_EQ(cold_footprint(spec, 1).wanted, int64_t{1} << 30);
+  spec.l3_bytes = int64_t{3} << 30;
+  const ColdFootprint footprint = cold_footprint(spec, 0.25);
+  EXPECT_EQ(footprint.wanted, int64_t{6} << 30);
+  EXPECT_EQ(footprint.cold(), footprint.bytes == footprint.wanted);
+  EXPECT_FALSE(cold_footprint(spec, 1e-9).cold()) << "no memory for it";
+}
+
+TEST(CpuLimits, EveryPatternReadsWholePages) {
+  // Reading is all that the probe does: a sanitizer or a protected page behind the buffer shows a wrong end.
+  alignas(64) static char data[3 * 4096];
+  const auto device = make_cpu_device(1);
+  for (const ReadPattern& pattern : kReadPatterns) {
+    for (const int64_t bytes : {int64_t{4096}, int64_t{3 * 4096}})
+      memory_probe(device->spec()).read(data, bytes, pattern);
   }
 }
 

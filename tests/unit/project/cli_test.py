@@ -131,7 +131,7 @@ class Refusals(Program):
             (["devices", "--threads", "3.5"], ["--threads", "'3.5'", "an integer"]),
             (["devices", "--seconds", "0"], ["--seconds", "'0'", "above 0"]),
             (["tune", "--dtype", "f64"], ["--dtype", "'f64'", "f32, f16, bf16, i8"]),
-            (["tune", "--peer", "numpy"], ["--peer", "'numpy'", "torch, none, auto"]),
+            (["tune", "--peer", "numpy"], ["--peer", "'numpy'", "torch, openblas, onednn, none, auto"]),
             (["tune", "--budget", "-5"], ["--budget", "'-5'", "above 0"]),
             (["tune", "--model", "llama-3.1-8b", "--tokens", "1,two"], ["--tokens", "'two'"]),
             (["tune", "--model", "llama-3.1-8b", "--tokens", ","], ["--tokens", "','"]),

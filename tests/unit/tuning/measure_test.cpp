@@ -99,16 +99,25 @@ TEST(Measure, PairedRatioOfEqualNoiseDoesNotExcludeOne) {
   EXPECT_EQ(paired_ratio({}, {}).ratio, 0);
 }
 
-TEST(Measure, RotationsExceedTheCachesWithinTheCap) {
+TEST(Measure, CopiesFillTheFootprintWithinTheirBounds) {
+  constexpr int64_t kGiB = int64_t{1} << 30;
+  EXPECT_EQ(copies_for(128 << 20, kGiB), 8);
+  EXPECT_EQ(copies_for(100 << 20, kGiB), 11) << "rounded up";
+  EXPECT_EQ(copies_for(8e9, kGiB), 1);
+  EXPECT_EQ(copies_for(0, kGiB), 1024);
+  EXPECT_EQ(copies_for(1 << 20, 0), 1);
+}
+
+TEST(Measure, MoreSidesShareTheMemory) {
   DeviceSpec spec;
-  spec.l2_bytes = 1 << 20;
-  spec.l3_bytes = 8 << 20;
+  spec.l3_bytes = int64_t{1} << 50;  // more than any machine has
   const Operator& op = test::toy_operator();
-  EXPECT_EQ(rotations_for(op, test::toy_problem((4 << 20) / 8), spec), 8) << "4 MiB a copy, 32 MiB wanted";
-  EXPECT_EQ(rotations_for(op, test::toy_problem((4 << 20) / 8), spec, 8 << 20), 2);
-  EXPECT_EQ(rotations_for(op, test::toy_problem(int64_t{1} << 33), spec), 1);
-  EXPECT_GE(rotations_for(op, test::toy_problem(1), spec), 1);
-  EXPECT_LE(rotations_for(op, test::toy_problem(1), spec), 1024);
+  const std::vector<std::byte> problem = test::toy_problem((16 << 20) / 8);
+  const Rotations alone = rotations_for(op, problem, spec), four = rotations_for(op, problem, spec, 4);
+  EXPECT_LE(four.copies, alone.copies);
+  EXPECT_GE(four.copies, 1);
+  spec.l3_bytes = 0;
+  EXPECT_TRUE(rotations_for(op, test::toy_problem(int64_t{1} << 33), spec).cold) << "one copy is more than the cache";
 }
 
 class Roofline : public testing::Test {
@@ -138,6 +147,17 @@ TEST_F(Roofline, UnitsScaleTheRoofsUpToWhatAllReach) {
   EXPECT_EQ(roof_of(spec_, limits_, DType::kBf16, 4).peak_gflops, 700);
   EXPECT_EQ(roof_of(spec_, limits_, DType::kBf16, 9).peak_gflops, 700);
   EXPECT_EQ(roof_of(spec_, limits_, DType::kBf16, 3).read_gbps, 30);
+}
+
+TEST_F(Roofline, ReportedLimitsAreThoseOfTheUnitsInUse) {
+  limits_.copy_gbps_all = 25, limits_.launch_us = 3;
+  const DeviceLimits one = limits_of_units(spec_, limits_, 1), all = limits_of_units(spec_, limits_, 0);
+  EXPECT_EQ(one.peaks[1].gflops_all, 200);
+  EXPECT_EQ(one.read_gbps_all, 10);
+  EXPECT_EQ(one.copy_gbps_all, 0) << "not measured with one unit";
+  EXPECT_EQ(all.peaks[1].gflops_all, 700);
+  EXPECT_EQ(all.read_gbps_all, 30);
+  EXPECT_EQ(all.copy_gbps_all, 25);
 }
 
 TEST_F(Roofline, LimitIsTheLargerOfArithmeticAndMemory) {

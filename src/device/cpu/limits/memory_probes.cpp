@@ -1,25 +1,33 @@
 // SPDX-License-Identifier: MIT
 #include "device/cpu/limits/memory_probes.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+
+#include "device/host_memory.hpp"
 
 namespace tilewright {
 namespace {
 
 thread_local volatile uint64_t sink;
 
-void read_words(const char* data, int64_t bytes) {
-  const auto* words = reinterpret_cast<const uint64_t*>(data);
+constexpr int64_t kTurnBytes = 256;  // of one stream, before the next one's turn
+constexpr int64_t kAheadBytes = 1024;
+
+void read_words(const char* data, int64_t bytes, const ReadPattern& pattern) {
+  const int64_t part = bytes / pattern.streams / kTurnBytes * kTurnBytes;
   uint64_t all = 0;
-  for (int64_t i = 0; i < bytes / 8; ++i) all ^= words[i];
+  const auto turn = [&all](const char* from, int64_t size) {
+    for (int64_t i = 0; i < size / 8; ++i) all ^= reinterpret_cast<const uint64_t*>(from)[i];
+  };
+  for (int64_t at = 0; at < part; at += kTurnBytes) {
+    for (int stream = 0; stream < pattern.streams; ++stream) turn(data + stream * part + at, kTurnBytes);
+  }
+  turn(data + pattern.streams * part, bytes - pattern.streams * part);
   sink = all;
 }
 
@@ -28,17 +36,33 @@ void copy_words(char* to, const char* from, int64_t bytes) { std::memcpy(to, fro
 constexpr MemoryProbe kWords = {read_words, copy_words};
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) void read_avx2(const char* data, int64_t bytes) {
-  const auto* lines = reinterpret_cast<const __m256i*>(data);
-  __m256i a = _mm256_setzero_si256(), b = a, c = a, d = a;
-  for (int64_t i = 0; i < bytes / 32; i += 8) {
-    a = _mm256_xor_si256(a, _mm256_xor_si256(_mm256_load_si256(lines + i), _mm256_load_si256(lines + i + 4)));
-    b = _mm256_xor_si256(b, _mm256_xor_si256(_mm256_load_si256(lines + i + 1), _mm256_load_si256(lines + i + 5)));
-    c = _mm256_xor_si256(c, _mm256_xor_si256(_mm256_load_si256(lines + i + 2), _mm256_load_si256(lines + i + 6)));
-    d = _mm256_xor_si256(d, _mm256_xor_si256(_mm256_load_si256(lines + i + 3), _mm256_load_si256(lines + i + 7)));
+// One turn, folded into four sums. Marked so that it is inlined into the loop over streams.
+template <bool kPrefetch>
+__attribute__((target("avx2"), always_inline)) inline void read_turn(const char* turn, __m256i (&sums)[4]) {
+  const auto* lines = reinterpret_cast<const __m256i*>(turn);
+  if constexpr (kPrefetch) {
+    for (int64_t at = 0; at < kTurnBytes; at += 64) _mm_prefetch(turn + kAheadBytes + at, _MM_HINT_T0);
   }
-  a = _mm256_xor_si256(_mm256_xor_si256(a, b), _mm256_xor_si256(c, d));
-  sink = static_cast<uint64_t>(_mm256_extract_epi64(a, 0));
+  for (int64_t i = 0; i < kTurnBytes / 32; i += 4) {
+    for (int l = 0; l < 4; ++l) sums[l] = _mm256_xor_si256(sums[l], _mm256_load_si256(lines + i + l));
+  }
+}
+
+template <bool kPrefetch>
+__attribute__((target("avx2"))) void read_streams(const char* data, int64_t bytes, int streams) {
+  __m256i sums[4] = {};
+  const int64_t part = bytes / streams / kTurnBytes * kTurnBytes;
+  for (int64_t at = 0; at < part; at += kTurnBytes) {
+    for (int stream = 0; stream < streams; ++stream) read_turn<kPrefetch>(data + stream * part + at, sums);
+  }
+  for (int64_t at = streams * part; at < bytes; at += kTurnBytes) read_turn<kPrefetch>(data + at, sums);
+  const __m256i all = _mm256_xor_si256(_mm256_xor_si256(sums[0], sums[1]), _mm256_xor_si256(sums[2], sums[3]));
+  sink = static_cast<uint64_t>(_mm256_extract_epi64(all, 0));
+}
+
+void read_avx2(const char* data, int64_t bytes, const ReadPattern& pattern) {
+  pattern.prefetch ? read_streams<true>(data, bytes, pattern.streams)
+                   : read_streams<false>(data, bytes, pattern.streams);
 }
 
 // Stores that pass the caches: ordinary ones would read each line before they write it.
@@ -61,16 +85,6 @@ constexpr MemoryProbe kAvx2 = {read_avx2, copy_avx2};
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// The limit of the process's control group; a huge number without one.
-int64_t memory_limit() {
-  int64_t limit = INT64_MAX;
-  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    std::ifstream file(path);
-    if (int64_t value = 0; file >> value) limit = std::min(limit, value);  // "max" is no number
-  }
-  return limit;
-}
-
 }  // namespace
 
 const MemoryProbe& memory_probe(const DeviceSpec& spec) {
@@ -81,11 +95,9 @@ const MemoryProbe& memory_probe(const DeviceSpec& spec) {
   return kWords;
 }
 
-int64_t memory_probe_bytes(double budget_seconds) {
-  const int64_t page = sysconf(_SC_PAGESIZE);
-  const int64_t total = std::min<int64_t>(sysconf(_SC_PHYS_PAGES) * page, memory_limit());
-  int64_t bytes = std::min({1024 * kMiB, total / 8, sysconf(_SC_AVPHYS_PAGES) * page / 2});
-  if (budget_seconds < 1) bytes = std::min(bytes, static_cast<int64_t>(budget_seconds * 1024) * kMiB);
+int64_t memory_probe_bytes(const DeviceSpec& spec, double budget_seconds) {
+  int64_t bytes = cold_footprint(spec, 1.0 / 8).bytes;
+  if (budget_seconds < 1) bytes = std::min(bytes, static_cast<int64_t>(std::max(0.0, budget_seconds) * 1024) * kMiB);
   return std::max(bytes, 64 * kMiB) / (2 * kMiB) * (2 * kMiB);
 }
 

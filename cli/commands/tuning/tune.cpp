@@ -9,7 +9,8 @@
 #include "command.hpp"
 #include "output/numbers.hpp"
 #include "output/progress_bar.hpp"
-#include "peer/peer_choice.hpp"
+#include "peer/bursts.hpp"
+#include "peer/peer_set.hpp"
 #include "problems/model_layers.hpp"
 #include "results/layer_record.hpp"
 #include "results/limit_probe.hpp"
@@ -64,17 +65,18 @@ LayerRecord record_of(const NamedProblem& problem, const DeviceSpec& spec, const
 // A session of `tilewright tune`, step by step.
 class Session {
  public:
-  Session(const TuneArguments& arguments, ContextImpl& context, PeerChoice peer, std::vector<NamedProblem> problems)
+  Session(const TuneArguments& arguments, ContextImpl& context, PeerSet peers, std::vector<NamedProblem> problems)
       : arguments_(arguments),
         context_(context),
-        peer_(std::move(peer)),
+        peers_(std::move(peers)),
         problems_(std::move(problems)),
         spec_(context.spec(arguments.threads)),
         store_(spec_.arch->target),
-        shares_(arguments.budget, problems_.size(), peer_.wanted()),
+        shares_(arguments.budget, problems_.size(), !peers_.empty()),
         limits_(context.device()) {}
 
   Result<ExitCode> run() {
+    note_warm_weights(problems_, spec_, peers_.empty() ? 1 : 2);
     if (Status s = tune_all(); !s) return s;
     collect();
     compare();
@@ -125,7 +127,7 @@ class Session {
         record.ratio = old->ratio, record.ratio_low = old->ratio_low, record.ratio_high = old->ratio_high;
       }
       // A peer of another version says nothing about this one; without one the old comparison stands.
-      if (peer_.wanted() && record.peer != peer_.name()) stale_peers_.push_back(records_.size());
+      if (!peers_.empty() && record.peer != peers_.name()) stale_peers_.push_back(records_.size());
       if (record.limit_fraction <= 0) stale_limits_.push_back(records_.size());
       record_problems_.push_back(i);
       records_.push_back(std::move(record));
@@ -136,10 +138,10 @@ class Session {
   void compare() {
     if (!stale_limits_.empty())
       probe("limits of the device", shares_.peer_seconds * static_cast<double>(stale_peers_.size()));
-    for (size_t done = 0; done < stale_peers_.size() && peer_.wanted(); ++done) {
+    for (size_t done = 0; done < stale_peers_.size() && !peers_.empty(); ++done) {
       LayerRecord& record = records_[stale_peers_[done]];
       const NamedProblem& problem = problems_[record_problems_[stale_peers_[done]]];
-      show(problem.label(), "against " + peer_.name(),
+      show(problem.label(), "against " + peers_.name(),
            shares_.limit_seconds + shares_.peer_seconds * static_cast<double>(stale_peers_.size() - done));
       if (Status s = measure_peer(problem, record); !s) {
         bar_.finish();
@@ -175,12 +177,13 @@ class Session {
   }
 
   Status measure_peer(const NamedProblem& problem, LayerRecord& record) {
-    TorchPeer::Request request;
-    if (!torch_request(*problem.op, problem.ref(), request)) return {};  // another function: "-"
-    TorchPeer* peer = peer_.get();
-    if (peer == nullptr) return {};
+    PeerRequest request;
+    if (!peer_request(*problem.op, problem.ref(), request)) return {};  // another function: "-"
+    const std::vector<Peer*> serving = peers_.serving(request);
+    if (serving.empty()) return {};
+    Peer& peer = *serving.front();
     request.threads = spec_.units;
-    request.rotations = rotations_for(*problem.op, problem.ref(), spec_);
+    request.rotations = rotations_for(*problem.op, problem.ref(), spec_, /*sides=*/2).copies;
     Result<Recipe> recipe = parse_recipe(problem.op->families(), record.recipe);
     if (!recipe) return recipe.status();
     Result<std::shared_ptr<const Plan>> plan =
@@ -190,11 +193,12 @@ class Session {
         problem.op->instantiate(problem.ref(), context_.device(), {.rotations = request.rotations});
     if (!instance) return instance.status();
     (*instance)->fill(1, InputData::kNormal);
-    Result<PeerTimes> times =
-        measure_pairs(context_.device(), **plan, **instance, *peer, request, shares_.peer_seconds);
-    if (!times) return times.status();
-    record.peer = peer_.name(), record.peer_us = times->peer_us;
-    record.ratio = times->ratio.ratio, record.ratio_low = times->ratio.low, record.ratio_high = times->ratio.high;
+    const BurstSide sides[] = {plan_side(context_.device(), **plan, **instance), peer_side(peer, request)};
+    Result<std::vector<Timing>> timings = measure_bursts(sides, shares_.peer_seconds);
+    if (!timings) return timings.status();
+    const PairedRatio ratio = paired_ratio((*timings)[1], (*timings)[0]);
+    record.peer = peer.name(), record.peer_us = (*timings)[1].us;
+    record.ratio = ratio.ratio, record.ratio_low = ratio.low, record.ratio_high = ratio.high;
     return {};
   }
 
@@ -237,7 +241,7 @@ class Session {
 
   const TuneArguments& arguments_;
   ContextImpl& context_;
-  PeerChoice peer_;
+  PeerSet peers_;
   std::vector<NamedProblem> problems_;
   const DeviceSpec spec_;
   RecordStore store_;
@@ -265,11 +269,11 @@ Result<ExitCode> run_tune(const TuneArguments& arguments) {
                   "nothing to tune: give --model NAME, --shapes FILE, --problem TEXT or --gemm MxNxK");
   }
   for (const std::string& line : notes) note(line);
-  Result<PeerChoice> peer = PeerChoice::make(arguments.peer);
-  if (!peer) return peer.status();
+  Result<PeerSet> peers = PeerSet::make(arguments.peer, PeerScope::kTorch);
+  if (!peers) return peers.status();
   Result<std::unique_ptr<ContextImpl>> context = open_context(0);
   if (!context) return context.status();
-  return Session(arguments, **context, std::move(*peer), std::move(*problems)).run();
+  return Session(arguments, **context, std::move(*peers), std::move(*problems)).run();
 }
 
 }  // namespace
@@ -289,7 +293,7 @@ void add_tune_command(CLI::App& program, Invocation& invocation) {
         add_threads_argument(arguments, a.threads);
         arguments.text("--report", a.report, "FILE", "write an HTML report to this file");
         arguments.flag("--retune", a.retune, "measure again what is known already");
-        add_peer_argument(arguments, a.peer);
+        add_peer_argument(arguments, a.peer, PeerScope::kTorch);
         add_output_arguments(arguments, a.output);
       },
       run_tune);

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+#include "peer/peer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/fields.hpp"
+
+namespace tilewright::cli {
+
+Status Peer::start() {
+  if (child_.running()) return {};
+  if (Status s = child_.start(program_.argv); !s) return s;
+  constexpr double kStartSeconds = 180;  // importing torch takes long on a busy machine
+  Result<std::string> hello = child_.ask("hello", kStartSeconds);
+  if (hello && hello->starts_with("peer ")) return {};
+  child_.stop();
+  return Status(StatusCode::kNotFound,
+                fmt::format("{} did not start: {}", name(), hello ? *hello : hello.status().message()));
+}
+
+bool Peer::serves(const PeerRequest& request) const {
+  return std::find(program_.dtypes.begin(), program_.dtypes.end(), request.dtype) != program_.dtypes.end();
+}
+
+Result<double> Peer::burst(const PeerRequest& request) {
+  constexpr double kBurstSeconds = 120;
+  Result<std::string> answer = child_.ask(print_fields(request), kBurstSeconds);
+  if (!answer) return Status(answer.status().code(), fmt::format("{}: {}", name(), answer.status().message()));
+  double us = 0;
+  if (!answer->starts_with("us ") || !fields_detail::parse_float(std::string_view(*answer).substr(3), us) || us <= 0) {
+    return Status(StatusCode::kDeviceError, fmt::format("{}: {}", name(), *answer));
+  }
+  return us;
+}
+
+}  // namespace tilewright::cli

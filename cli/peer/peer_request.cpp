@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+#include "peer/peer_request.hpp"
+
+#include <fmt/format.h>
+
+#include "ops/gemm/problem/gemm_problem.hpp"
+
+namespace tilewright::cli {
+
+Status peer_request(const Operator& op, ProblemRef problem, PeerRequest& request) {
+  if (op.name() != "gemm") return Status(StatusCode::kUnsupported, fmt::format("no peer for operator '{}'", op.name()));
+  const GemmProblem& p = problem_cast<GemmProblem>(problem);
+  const bool plain_epilogue = !p.c.present() && !p.bias.present() && p.step_count == 0 && !p.has_alpha &&
+                              p.activation == Activation::kNone && p.gate == GateMode::kNone;
+  const bool weight = p.b_packed || (p.stride_b_k == 1 && p.stride_b_n == p.k);
+  if (p.batch != 1 || !plain_epilogue || !weight || p.stride_a_k != 1 || p.stride_d_n != 1) {
+    return Status(StatusCode::kUnsupported, "peers multiply matrices; this problem is another function");
+  }
+  request.m = p.m, request.n = p.n, request.k = p.k;
+  request.dtype = dtype_name(p.a_dtype);
+  request.packed = p.b_packed != 0;
+  request.scaled = p.scale_a.present() || p.scale_b.present();
+  return {};
+}
+
+}  // namespace tilewright::cli

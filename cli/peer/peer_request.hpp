@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// What a peer is asked to time: a matrix product that other libraries have as well, as one line of text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "dispatch/operator.hpp"
+#include "tile/common/fields.hpp"
+
+namespace tilewright::cli {
+
+struct PeerRequest {
+  int64_t m = 0, n = 0, k = 0;  // A [m, k], weight [n, k]
+  std::string dtype;            // of A and the weight: f32, f16, bf16, i8
+  bool packed = false;          // the weight in the peer's own layout, brought there outside the time
+  bool scaled = false;          // i8: a scale for each row of A and each row of the weight
+  int threads = 1;
+  int rotations = 1;  // copies of the weight, used in turn
+  int repetitions = 1;
+
+  template <class Self, class Visit>
+  static constexpr void fields(Self& self, Visit&& visit) {
+    visit("m", self.m);
+    visit("n", self.n);
+    visit("k", self.k);
+    visit("dtype", self.dtype);
+    visit("packed", self.packed);
+    visit("scaled", self.scaled);
+    visit("threads", self.threads);
+    visit("rotations", self.rotations);
+    visit("repetitions", self.repetitions);
+  }
+  // Whether the same tensors serve both.
+  bool same_tensors(const PeerRequest& o) const {
+    return m == o.m && n == o.n && k == o.k && dtype == o.dtype && packed == o.packed && scaled == o.scaled &&
+           rotations == o.rotations;
+  }
+};
+
+// Sizes and dtype from a problem; refuses what is more than a product: batches, strided operands, an epilogue other
+// than the scales of i8.
+Status peer_request(const Operator& op, ProblemRef problem, PeerRequest& request);
+
+}  // namespace tilewright::cli

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// What a bench measured, as tables: one line a problem for people, one line a problem and peer for programs, and the
+// geometric means of each regime.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "output/table.hpp"
+#include "problems/bench_suites.hpp"
+#include "tuning/measure.hpp"
+
+namespace tilewright::cli {
+
+struct BenchRow {
+  SuiteProblem item;
+  std::string device;  // "cpu"
+  int threads = 0;
+  std::string recipe;
+  double us = 0, spread = 0, rel_error = 0;
+  PairedRatio limit;  // of the measured limit; 0 = no limit known
+  struct Peer {
+    std::string name;
+    double us = 0;
+    PairedRatio ratio;  // peer / ours: above 1, tilewright is faster
+  };
+  std::vector<Peer> peers;
+  // The one that is hardest to beat; null without any.
+  const Peer* best_peer() const;
+};
+
+// The columns that every bench of the project writes, then the 95% interval of the ratio.
+Table bench_csv_table(const std::vector<BenchRow>& rows);
+Table bench_text_table(const std::vector<BenchRow>& rows);
+// One line a regime, thread count and peer; "best" is the best peer of each row.
+Table regime_table(const std::vector<BenchRow>& rows);
+
+}  // namespace tilewright::cli
