@@ -53,7 +53,7 @@ Finding check_compiler() {
                                "tilewright_doctor",
                                target,
                                {}};
-  Result<std::string> built = compiler.compile(request, *folder);
+  Result<std::string> built = compiler.compile(request, *folder, nullptr);
   if (!built) {
     std::string words = built.status().message();
     return {Verdict::kFail, "compiler", words.substr(0, words.find('\n', words.find("error:"))), kRemedy};

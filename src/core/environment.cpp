@@ -19,6 +19,8 @@ constexpr EnvironmentVariable kVariables[] = {
      "The writable root of the code cache. A root that others can write to is refused."},
     {"TILEWRIGHT_CACHE_READ", "folders, separated by colons", "none",
      "Further roots of the code cache, read only, searched in order after the writable one."},
+    {"TILEWRIGHT_PACKS", "files, or folders of *.twpack, separated by colons", "none",
+     "Ahead-of-time packs of kernels, searched before the roots of the code cache; those beside the library follow."},
     {"TILEWRIGHT_DATA_DIR", "folder", "$XDG_DATA_HOME/tilewright, else ~/.local/share/tilewright",
      "Where the user's tuned tables and tuning journals are kept."},
     {"TILEWRIGHT_TUNED", "CSV files or folders, separated by colons", "none",

@@ -3,6 +3,7 @@
 #include "core/log.hpp"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -109,6 +110,9 @@ bool log_first_time(std::string_view key) {
   // Never destroyed: threads may log while the process exits.
   static auto* const mutex = new std::mutex;
   static auto* const seen = new std::unordered_set<std::string>;
+  // A background thread may be in here while the program forks.
+  [[maybe_unused]] static const int kForkSafe =
+      pthread_atfork([] { mutex->lock(); }, [] { mutex->unlock(); }, [] { mutex->unlock(); });
   const std::lock_guard lock(*mutex);
   return seen->emplace(key).second;
 }

@@ -124,20 +124,29 @@ void ContextImpl::set_tables(TunedTable tables) {
   plans_.clear();
 }
 
+bool ContextImpl::outdated(const Plan& plan) const {
+  return plan.fallback && cache_->mode() == JitMode::kBackground && plan.generation != cache_->background_generation();
+}
+
 Result<std::shared_ptr<const Plan>> ContextImpl::plan(const Operator& op, ProblemRef problem, int units,
                                                       std::string_view forced, bool allow_compile) {
   const PlanKey key(op, problem, units, forced);
-  if (std::shared_ptr<const Plan> plan = plans_.find(key.view())) {
+  if (std::shared_ptr<const Plan> plan = plans_.find(key.view()); plan != nullptr && !outdated(*plan)) {
     count(counters_.plan_hits);
     return plan;
   }
   count(counters_.plan_misses);
+  const uint64_t generation = cache_->background_generation();
   Result<std::shared_ptr<const Plan>> plan =
       dispatcher_->plan(op, problem, spec(units), *tables(), forced, allow_compile);
   if (!plan) return plan;
   count(chosen_counter(counters_, (*plan)->source));
-  // A fallback is not kept while its better recipe is being compiled: the next call looks again.
-  if (!(*plan)->fallback || cache_->mode() != JitMode::kBackground) plans_.insert(key.view(), *plan);
+  if ((*plan)->fallback) {
+    auto stamped = std::make_shared<Plan>(**plan);
+    stamped->generation = generation;
+    plan = std::shared_ptr<const Plan>(std::move(stamped));
+  }
+  plans_.insert(key.view(), *plan);
   return plan;
 }
 
@@ -174,8 +183,9 @@ Result<QueryResult> ContextImpl::query(const Operator& op, ProblemRef problem, i
   const DeviceSpec device = spec(units);
   Result<std::vector<Choice>> choices = dispatcher_->choices(op, problem, device, *tables(), forced, nullptr);
   if (!choices) return choices.status();
-  // With compiling off the best built choice serves.
-  const bool compiles = cache_->mode() != JitMode::kOff && host_compiler().available().ok();
+  // With compiling off, or in the background, the best built choice serves.
+  const JitMode mode = cache_->mode();
+  const bool compiles = (mode == JitMode::kOn || mode == JitMode::kForce) && host_compiler().available().ok();
   const Choice* served = &choices->front();
   for (const Choice& choice : *choices) {
     if (compiles || dispatcher_->built(op, choice.recipe)) {

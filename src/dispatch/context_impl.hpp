@@ -50,6 +50,8 @@ class ContextImpl {
 
  private:
   ContextImpl() = default;
+  // A fallback that was chosen before a background compile ended: what it stands in for may be there.
+  bool outdated(const Plan& plan) const;
 
   ContextOptions options_;
   std::span<const Operator* const> ops_;

@@ -40,6 +40,9 @@ struct Plan {
   int64_t workspace_bytes = 0;
   ChoiceSource source = ChoiceSource::kGeneric;
   bool fallback = false;  // a better recipe existed but was not built
+  // Of a fallback: the code cache's background_generation() before the choice. When that moves on, the better recipe may
+  // be there.
+  uint64_t generation = 0;
 };
 
 // What one call brings: addresses and scalars by slot. Read during the call only.

@@ -18,6 +18,7 @@
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "jit/cache/entry_store.hpp"
+#include "jit/cache/pack_set.hpp"
 #include "jit/flags.hpp"
 #include "jit/kernel_headers.hpp"
 #include "jit/system/files.hpp"
@@ -27,12 +28,33 @@ namespace {
 
 using Answer = Result<Artifact>;
 
+// What is asked for, in one process: artifacts of different compilers are different.
+struct Asked {
+  Digest content;
+  const Compiler* compiler;
+  bool operator==(const Asked&) const = default;
+};
+struct AskedHash {
+  size_t operator()(const Asked& asked) const {
+    return DigestHash()(asked.content) ^ std::hash<const void*>()(asked.compiler);
+  }
+};
+
+// A background compile that failed so often is not tried again: every try costs a core for seconds.
+constexpr int kBackgroundTries = 2;
+
 bool is_ready(const std::shared_future<Answer>& future) {
   return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
 // A build in memory is of no use when its file was removed (by `cache prune`, by the user).
 bool still_there(const Artifact& artifact) { return artifact.path.empty() || is_file(artifact.path); }
+
+Digest with_compiler(const Digest& content, const Compiler& compiler) {
+  Digester digester;
+  digester.update_bytes(content.bytes).update(compiler.identity());
+  return digester.finish();
+}
 
 Status compile_disabled(const CompileRequest& request) {
   return Status(
@@ -47,14 +69,27 @@ Status compile_pending(const CompileRequest& request) {
                 fmt::format("jit: '{}' for {} is being compiled in the background", request.name, request.target));
 }
 
+// The paths that a variable names, divided by colons.
+std::vector<std::string> listed_paths(std::string_view variable) {
+  const std::string text = environment(variable).value_or("");
+  std::vector<std::string> paths;
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view path = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(std::min(path.size() + 1, rest.size()));
+    if (!path.empty()) paths.emplace_back(path);
+  }
+  return paths;
+}
+
 }  // namespace
 
 struct CodeCache::Impl {
   struct Job {
     CompileRequest request;
     Compiler* compiler;
-    Digest digest;
+    Asked asked;
     std::promise<Answer> promise;
+    Digest digest() const { return with_compiler(asked.content, *compiler); }
   };
 
   // All that threads share. A forked child gets one of its own: in the parent's, a lock may be held and a future be
@@ -63,16 +98,21 @@ struct CodeCache::Impl {
     const pid_t process = getpid();
     PrivateFolder spare;
     std::mutex mutex;
-    std::unordered_map<Digest, std::shared_future<Answer>, DigestHash> artifacts;
+    std::unordered_map<Asked, std::shared_future<Answer>, AskedHash> artifacts;
     // Background compiling.
     std::condition_variable work;
     std::deque<Job> jobs;
-    bool closing = false;
+    std::unordered_map<Asked, int, AskedHash> failures;
+    std::atomic<bool> closing{false};  // also ends the compile under way
     std::thread worker;
   };
 
   Impl(const CodeCacheOptions& options, Counters& counters)
-      : counters(counters), store(options, counters), mode(options.mode), memory(new Memory) {}
+      : counters(counters),
+        packs(options.packs, options.library_packs, counters),
+        store(options, counters),
+        mode(options.mode),
+        memory(new Memory) {}
 
   ~Impl() {
     Memory* own = memory.load();
@@ -94,15 +134,17 @@ struct CodeCache::Impl {
     return *own;
   }
 
-  Answer get(const CompileRequest& request, Compiler& compiler, const Digest& digest);
+  Answer get(const CompileRequest& request, Compiler& compiler, const Digest& content);
   Answer make(Memory& own, Job job);
   void answer(Memory& own, Job& job, Answer result);
   void enqueue(Memory& own, Job& job);  // takes the job, or throws and leaves it
   void work_in_background(Memory& own);
 
   Counters& counters;
+  PackSet packs;
   EntryStore store;
   std::atomic<JitMode> mode;
+  std::atomic<uint64_t> generation{0};
   std::atomic<Memory*> memory;
 };
 
@@ -110,17 +152,23 @@ struct CodeCache::Impl {
 void CodeCache::Impl::answer(Memory& own, Job& job, Answer result) {
   if (!result.ok()) {
     const std::lock_guard lock(own.mutex);
-    own.artifacts.erase(job.digest);
+    own.artifacts.erase(job.asked);
   }
   job.promise.set_value(std::move(result));
 }
 
-Answer CodeCache::Impl::get(const CompileRequest& request, Compiler& compiler, const Digest& digest) {
+Answer CodeCache::Impl::get(const CompileRequest& request, Compiler& compiler, const Digest& content) {
+  if (!packs.empty() && mode.load() != JitMode::kForce) {
+    if (Answer packed = packs.find(content, request); packed.ok()) {
+      count(counters.cache_pack_hits);
+      return packed;
+    }
+  }
   Memory& own = current_memory();
-  Job job{request, &compiler, digest, {}};
+  Job job{request, &compiler, {content, &compiler}, {}};
   {
     std::unique_lock lock(own.mutex);
-    if (const auto it = own.artifacts.find(digest); it != own.artifacts.end()) {
+    if (const auto it = own.artifacts.find(job.asked); it != own.artifacts.end()) {
       const std::shared_future<Answer> known = it->second;
       if (!is_ready(known)) {
         if (const JitMode how = mode.load(); how == JitMode::kBackground || how == JitMode::kOff) {
@@ -136,10 +184,12 @@ Answer CodeCache::Impl::get(const CompileRequest& request, Compiler& compiler, c
         count(counters.cache_memory_hits);
         return done;
       }
+      if (!done.ok() && mode.load() == JitMode::kBackground && own.failures[job.asked] >= kBackgroundTries) return done;
+      const Answer failed = done;  // goes with what is erased
       own.artifacts.erase(it);
-      if (!done.ok()) return done;  // a background compile failed: told once, then tried again
+      if (!failed.ok()) return failed;  // a background compile failed: told once, then tried again
     }
-    own.artifacts.emplace(digest, job.promise.get_future().share());
+    own.artifacts.emplace(job.asked, job.promise.get_future().share());
   }
   return make(own, std::move(job));
 }
@@ -148,18 +198,22 @@ Answer CodeCache::Impl::make(Memory& own, Job job) {
   const JitMode how = mode.load();
   Answer result = Status(StatusCode::kInternal, "jit: no answer");
   try {
-    if (how != JitMode::kForce) {
-      result = store.find(job.request, job.digest);
+    const Status compiler = job.compiler->available();
+    if (compiler.ok() && how != JitMode::kForce) {
+      result = store.find(job.request, job.digest());
       if (result.ok()) count(counters.cache_disk_hits);
     }
     if (!result.ok() && how == JitMode::kOff) {
       result = compile_disabled(job.request);
+    } else if (!compiler.ok()) {
+      result = Status(compiler.code(), fmt::format("jit: '{}' for {} needs a compiler: {}", job.request.name,
+                                                   job.request.target, compiler.message()));
     } else if (!result.ok() && how == JitMode::kBackground) {
       const Status pending = compile_pending(job.request);
       enqueue(own, job);
       return pending;
     } else if (!result.ok()) {
-      result = store.build(job.request, *job.compiler, job.digest, how == JitMode::kForce, own.spare);
+      result = store.build(job.request, *job.compiler, job.digest(), how == JitMode::kForce, own.spare, nullptr);
     }
   } catch (const std::exception& error) {
     result = Status(StatusCode::kInternal, fmt::format("jit: '{}': {}", job.request.name, error.what()));
@@ -189,14 +243,16 @@ void CodeCache::Impl::work_in_background(Memory& own) {
     Answer result = Status(StatusCode::kCompileDisabled, "jit: the code cache was closed before the compile began");
     if (!closing) {
       try {
-        result = store.build(job.request, *job.compiler, job.digest, /*force=*/false, own.spare);
+        result = store.build(job.request, *job.compiler, job.digest(), /*force=*/false, own.spare, &own.closing);
       } catch (const std::exception& error) {
         result = Status(StatusCode::kInternal, fmt::format("jit: '{}': {}", job.request.name, error.what()));
       }
     }
     // An error stays until the next get() takes it: nobody waits for it here.
-    job.promise.set_value(std::move(result));
     lock.lock();
+    if (!result.ok()) ++own.failures[job.asked];
+    job.promise.set_value(std::move(result));
+    generation.fetch_add(1, std::memory_order_release);
   }
 }
 
@@ -204,15 +260,14 @@ CodeCache::CodeCache(const CodeCacheOptions& options, Counters& counters)
     : impl_(std::make_unique<Impl>(options, counters)) {}
 CodeCache::~CodeCache() = default;
 
-Result<Digest> CodeCache::digest(const CompileRequest& request, const Compiler& compiler) {
-  if (Status status = compiler.available(); !status) return status;
+Result<Digest> CodeCache::content_digest(const CompileRequest& request, const Compiler& compiler) {
   Result<std::vector<std::string>> flags = all_flags(request);
   if (!flags) return flags.status();
   Result<std::vector<std::shared_ptr<const KernelHeader>>> headers = find_kernel_headers(request.source);
   if (!headers) return headers.status();
   Digester digester;
   digester.update(fmt::format("tilewright abi {}", kKernelAbi));
-  digester.update(compiler.name()).update(compiler.identity()).update(request.target);
+  digester.update(compiler.name()).update(compiler.base_flags()).update(request.target);
   digester.update(request.entry).update(request.source);
   digester.update(fmt::format("{} flags", flags->size()));
   for (const std::string& flag : *flags) digester.update(flag);
@@ -221,37 +276,43 @@ Result<Digest> CodeCache::digest(const CompileRequest& request, const Compiler& 
   return digester.finish();
 }
 
+Result<Digest> CodeCache::digest(const CompileRequest& request, const Compiler& compiler) {
+  if (Status status = compiler.available(); !status) return status;
+  Result<Digest> content = content_digest(request, compiler);
+  if (!content) return content;
+  return with_compiler(*content, compiler);
+}
+
 bool CodeCache::has(const CompileRequest& request, const Compiler& compiler) {
-  Result<Digest> key = digest(request, compiler);
-  if (!key) return false;
+  Result<Digest> content = content_digest(request, compiler);
+  if (!content) return false;
+  if (!impl_->packs.empty() && mode() != JitMode::kForce && impl_->packs.has(*content, request)) return true;
   Impl::Memory& own = impl_->current_memory();
+  const Asked asked{*content, &compiler};
   {
     const std::lock_guard lock(own.mutex);
-    if (const auto it = own.artifacts.find(*key); it != own.artifacts.end()) {
+    if (const auto it = own.artifacts.find(asked); it != own.artifacts.end()) {
       return is_ready(it->second) && it->second.get().ok() && still_there(*it->second.get());
     }
   }
-  Answer found = impl_->store.find(request, *key);
+  if (!compiler.available().ok()) return false;
+  Answer found = impl_->store.find(request, with_compiler(*content, compiler));
   if (!found) return false;
   // Verified once a process: what was found here is not read again by get().
   std::promise<Answer> promise;
   promise.set_value(std::move(found));
   const std::lock_guard lock(own.mutex);
-  if (own.artifacts.emplace(*key, promise.get_future().share()).second) count(impl_->counters.cache_disk_hits);
+  if (own.artifacts.emplace(asked, promise.get_future().share()).second) count(impl_->counters.cache_disk_hits);
   return true;
 }
 
 Result<Artifact> CodeCache::get(const CompileRequest& request, Compiler& compiler) {
-  if (Status status = compiler.available(); !status) {
-    if (mode() == JitMode::kOff) return compile_disabled(request);
-    return Status(status.code(),
-                  fmt::format("jit: '{}' for {} needs a compiler: {}", request.name, request.target, status.message()));
-  }
-  Result<Digest> key = digest(request, compiler);
-  if (!key) return key.status();
-  return impl_->get(request, compiler, *key);
+  Result<Digest> content = content_digest(request, compiler);
+  if (!content) return content.status();
+  return impl_->get(request, compiler, *content);
 }
 
+uint64_t CodeCache::background_generation() const { return impl_->generation.load(std::memory_order_acquire); }
 JitMode CodeCache::mode() const { return impl_->mode.load(); }
 void CodeCache::set_mode(JitMode mode) { impl_->mode.store(mode); }
 const std::string& CodeCache::root() const { return impl_->store.root(); }
@@ -262,12 +323,8 @@ Result<int64_t> CodeCache::prune(int64_t keep_bytes) { return impl_->store.prune
 CodeCacheOptions code_cache_options_from_environment() {
   CodeCacheOptions options;
   options.root = user_cache_dir();
-  std::string folders = environment("TILEWRIGHT_CACHE_READ").value_or("");
-  for (std::string_view rest = folders; !rest.empty();) {
-    const std::string_view folder = rest.substr(0, rest.find(':'));
-    rest.remove_prefix(std::min(folder.size() + 1, rest.size()));
-    if (!folder.empty()) options.read_roots.emplace_back(folder);
-  }
+  options.read_roots = listed_paths("TILEWRIGHT_CACHE_READ");
+  options.packs = listed_paths("TILEWRIGHT_PACKS");
   constexpr std::pair<std::string_view, JitMode> kModes[] = {
       {"off", JitMode::kOff}, {"on", JitMode::kOn}, {"background", JitMode::kBackground}, {"force", JitMode::kForce}};
   std::string name = environment("TILEWRIGHT_JIT").value_or("");

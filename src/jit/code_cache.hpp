@@ -15,18 +15,20 @@ namespace tilewright {
 enum class JitMode : uint8_t {
   kOff,         // never compile
   kOn,          // compile on a miss
-  kBackground,  // a miss is compiled on another thread; find() fails with kCompileDisabled until it is there
+  kBackground,  // a miss is compiled on another thread; get() fails with kCompileDisabled until it is there
   kForce,       // compile even when an entry exists (for debugging)
 };
 
 struct CodeCacheOptions {
   std::string root;                     // writable root; "" = none (memory and packs only)
   std::vector<std::string> read_roots;  // further roots, read only, searched in order
+  std::vector<std::string> packs;       // ahead-of-time packs: files, or folders of *.twpack, searched in order
+  bool library_packs = true;            // then those beside the library
   JitMode mode = JitMode::kOn;
   double lock_wait_seconds = 20;  // then build anyway
 };
 
-// From TILEWRIGHT_CACHE_DIR, TILEWRIGHT_CACHE_READ (colon-separated), TILEWRIGHT_JIT.
+// From TILEWRIGHT_CACHE_DIR, TILEWRIGHT_CACHE_READ and TILEWRIGHT_PACKS (colon-separated), TILEWRIGHT_JIT.
 CodeCacheOptions code_cache_options_from_environment();
 
 struct CacheEntryInfo {
@@ -43,8 +45,10 @@ class CodeCache {
   CodeCache(const CodeCache&) = delete;
   CodeCache& operator=(const CodeCache&) = delete;
 
-  // The digest covers source and entry name, reachable headers, flags, compiler identity, target and ABI version; nothing
-  // else.
+  // What is compiled: source and entry name, reachable headers, flags, target and ABI version. Needs no compiler on the
+  // machine; packs are searched by it.
+  static Result<Digest> content_digest(const CompileRequest& request, const Compiler& compiler);
+  // The content and the compiler's identity, nothing else: the name of an entry on disk.
   static Result<Digest> digest(const CompileRequest& request, const Compiler& compiler);
 
   // Whether get() would succeed without compiling.
@@ -52,6 +56,9 @@ class CodeCache {
   // Compiles on a miss unless the mode forbids it (kCompileDisabled names the instance). Threads that ask for the same
   // digest share one compile; an error reaches every waiter and is not remembered.
   Result<Artifact> get(const CompileRequest& request, Compiler& compiler);
+
+  // Counts background compiles that came to an end, well or badly: while it stands still, asking again is of no use.
+  uint64_t background_generation() const;
 
   JitMode mode() const;
   void set_mode(JitMode mode);

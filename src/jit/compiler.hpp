@@ -3,6 +3,7 @@
 // follow the same interface.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -40,11 +41,15 @@ class Compiler {
   virtual ArtifactKind kind() const = 0;
   // Full identity: program, version line, ABI-relevant defaults. Part of every digest. Empty when there is none.
   virtual const std::string& identity() const = 0;
+  // The flags that it adds to every request, known without running a program. Part of every digest.
+  virtual std::string base_flags() const { return {}; }
   // Why there is no compiler, or ok.
   virtual Status available() const = 0;
   // Writes source, headers, log and the binary into `folder` (which exists and is private to this call); returns the
-  // binary's file name. The error carries the compiler's own words.
-  virtual Result<std::string> compile(const CompileRequest& request, const std::string& folder) = 0;
+  // binary's file name. The error carries the compiler's own words. A compile ends soon after `*stop` (if there is one)
+  // becomes true, with kCompileDisabled.
+  virtual Result<std::string> compile(const CompileRequest& request, const std::string& folder,
+                                      const std::atomic<bool>* stop) = 0;
 };
 
 // $TILEWRIGHT_CXX, else $CXX, else c++, g++, clang++ on PATH. Found once.

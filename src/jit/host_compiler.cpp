@@ -99,6 +99,8 @@ std::string entry_declaration(const std::string& entry) {
       entry, kSourceFile);
 }
 
+std::string all_base_flags() { return fmt::format("{} {}", fmt::join(kCompileFlags, " "), fmt::join(kLinkFlags, " ")); }
+
 Result<std::string> identify(const std::vector<std::string>& program) {
   Result<std::string> version = ask(program, "--version");
   if (!version) return version.status();
@@ -107,8 +109,7 @@ Result<std::string> identify(const std::vector<std::string>& program) {
   Result<std::string> full = ask(program, "-dumpfullversion");  // gcc; clang knows -dumpversion only
   if (!full) full = ask(program, "-dumpversion");
   if (!full) return full.status();
-  return fmt::format("{}; {}; {}; {} {}", without_program_name(*version), *machine, *full,
-                     fmt::join(kCompileFlags, " "), fmt::join(kLinkFlags, " "));
+  return fmt::format("{}; {}; {}; {}", without_program_name(*version), *machine, *full, all_base_flags());
 }
 
 }  // namespace
@@ -143,6 +144,8 @@ const std::string& HostCompiler::identity() const {
   return identity_;
 }
 
+std::string HostCompiler::base_flags() const { return all_base_flags(); }
+
 Status HostCompiler::available() const {
   std::call_once(found_once_, [this] { find(); });
   return status_;
@@ -157,7 +160,8 @@ std::vector<std::string> HostCompiler::command_line(const std::vector<std::strin
   return argv;
 }
 
-Result<std::string> HostCompiler::compile(const CompileRequest& request, const std::string& folder) {
+Result<std::string> HostCompiler::compile(const CompileRequest& request, const std::string& folder,
+                                          const std::atomic<bool>* stop) {
   if (Status status = available(); !status) return status;
   Result<std::vector<std::string>> flags = all_flags(request);
   if (!flags) return flags.status();
@@ -175,8 +179,13 @@ Result<std::string> HostCompiler::compile(const CompileRequest& request, const s
   if (Status status = write_file(folder + "/" + kSourceFile, source); !status) return status;
 
   const std::vector<std::string> argv = command_line(*flags);
-  Result<ProcessResult> run = run_process(process_options(argv, folder, seconds_limit_));
+  ProcessOptions options = process_options(argv, folder, seconds_limit_);
+  options.stop = stop;
+  Result<ProcessResult> run = run_process(options);
   if (!run) return run.status();
+  if (run->stopped) {
+    return Status(StatusCode::kCompileDisabled, fmt::format("jit: the compile of '{}' was stopped", request.name));
+  }
   const std::string text = fmt::format("{}\n{}", fmt::join(argv, " "), run->output);
   if (Status status = write_file(folder + "/" + kLogFile, text); !status) return status;
   remove_tree(include);

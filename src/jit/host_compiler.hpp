@@ -21,7 +21,9 @@ class HostCompiler final : public Compiler {
   // Versions, machine and base flags as the program tells them; its path is no part of it.
   const std::string& identity() const override;
   Status available() const override;
-  Result<std::string> compile(const CompileRequest& request, const std::string& folder) override;
+  std::string base_flags() const override;
+  Result<std::string> compile(const CompileRequest& request, const std::string& folder,
+                              const std::atomic<bool>* stop) override;
 
  private:
   void find() const;

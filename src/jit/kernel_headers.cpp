@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <mutex>
 #include <optional>
 
 #include "core/environment.hpp"
@@ -141,14 +140,13 @@ Result<std::vector<HeaderPointer>> close_over(const std::vector<std::string>& in
   return closure.take();
 }
 
-// The carried headers never change, and all instances of a family start from the same ones.
+// The carried headers never change, and all instances of a family start from the same ones. Each thread remembers for
+// itself: a lock that a background thread holds while the program forks would stay locked in the child.
 Result<std::vector<HeaderPointer>> close_over_carried(const std::vector<std::string>& includes) {
-  static std::mutex mutex;
-  static auto* const known = new std::map<std::vector<std::string>, std::vector<HeaderPointer>>;
-  const std::lock_guard lock(mutex);
-  if (const auto it = known->find(includes); it != known->end()) return it->second;
+  thread_local std::map<std::vector<std::string>, std::vector<HeaderPointer>> known;
+  if (const auto it = known.find(includes); it != known.end()) return it->second;
   Result<std::vector<HeaderPointer>> headers = close_over(includes, std::nullopt);
-  if (headers.ok()) known->emplace(includes, *headers);
+  if (headers.ok()) known.emplace(includes, *headers);
   return headers;
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // The CPU as a device: always-built functions and host shared objects, run on the device's threads or the caller's.
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,34 +12,12 @@
 #include "device/cpu/clock.hpp"
 #include "device/cpu/limits/cpu_limits.hpp"
 #include "device/cpu/pages.hpp"
+#include "device/cpu/shared_object.hpp"
 #include "device/cpu/thread_pool.hpp"
 #include "device/device.hpp"
 
 namespace tilewright {
 namespace {
-
-// A shared object stays loaded while one of its kernels lives.
-class SharedObject {
- public:
-  static Result<std::shared_ptr<SharedObject>> open(const std::string& path) {
-    void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) {
-      const char* reason = dlerror();
-      return Status(StatusCode::kIoError,
-                    fmt::format("cpu: cannot load '{}': {}", path, reason ? reason : "no reason given"));
-    }
-    return std::shared_ptr<SharedObject>(new SharedObject(handle));
-  }
-  ~SharedObject() { dlclose(handle_); }
-  SharedObject(const SharedObject&) = delete;
-  SharedObject& operator=(const SharedObject&) = delete;
-
-  const void* symbol(const std::string& name) const { return dlsym(handle_, name.c_str()); }
-
- private:
-  explicit SharedObject(void* handle) : handle_(handle) {}
-  void* handle_;
-};
 
 class CpuKernel final : public LoadedKernel {
  public:
@@ -152,15 +129,15 @@ class CpuDevice final : public Device {
 
  private:
   Result<std::shared_ptr<const LoadedKernel>> load_object(const Artifact& artifact) {
-    // Without a slash dlopen would search the system's folders.
-    const std::string path = artifact.path.find('/') == std::string::npos ? "./" + artifact.path : artifact.path;
-    Result<std::shared_ptr<SharedObject>> object = SharedObject::open(path);
+    Result<std::shared_ptr<SharedObject>> object = artifact.image.empty()
+                                                       ? SharedObject::open(artifact.path)
+                                                       : SharedObject::open_image(artifact.image, artifact.entry);
     if (!object) return object.status();
     const void* address = (*object)->symbol(artifact.entry);
     if (address == nullptr) {
       return Status(StatusCode::kNotFound,
                     fmt::format("cpu: '{}' exports no entry '{}' (extern \"C\" and default visibility are needed)",
-                                artifact.path, artifact.entry));
+                                artifact.image.empty() ? artifact.path : "an image in memory", artifact.entry));
     }
     return std::shared_ptr<const LoadedKernel>(std::make_shared<CpuKernel>(address, std::move(*object)));
   }

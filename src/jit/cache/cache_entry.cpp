@@ -41,7 +41,7 @@ std::string print(const std::string& value) {
   return line;
 }
 std::string print(int64_t value) { return fmt::format("{}", value); }
-std::string print(ArtifactKind kind) { return kKindNames[static_cast<int>(kind)]; }
+std::string print(ArtifactKind kind) { return artifact_kind_name(kind); }
 
 bool parse(std::string_view text, std::string& value) {
   value = text;
@@ -51,15 +51,7 @@ bool parse(std::string_view text, int64_t& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size();
 }
-bool parse(std::string_view text, ArtifactKind& kind) {
-  for (int i = 0; i < static_cast<int>(std::size(kKindNames)); ++i) {
-    if (text == kKindNames[i]) {
-      kind = static_cast<ArtifactKind>(i);
-      return true;
-    }
-  }
-  return false;
-}
+bool parse(std::string_view text, ArtifactKind& kind) { return parse_artifact_kind(text, kind); }
 
 Status corrupt(const std::string& folder, std::string_view reason) {
   return Status(StatusCode::kCorrupt, fmt::format("cache entry '{}': {}", folder, reason));
@@ -86,6 +78,17 @@ Result<CacheEntryData> parse_metadata(const std::string& folder, std::string_vie
 }
 
 }  // namespace
+
+const char* artifact_kind_name(ArtifactKind kind) { return kKindNames[static_cast<int>(kind)]; }
+bool parse_artifact_kind(std::string_view text, ArtifactKind& kind) {
+  for (int i = 0; i < static_cast<int>(std::size(kKindNames)); ++i) {
+    if (text == kKindNames[i]) {
+      kind = static_cast<ArtifactKind>(i);
+      return true;
+    }
+  }
+  return false;
+}
 
 std::string readable_name(std::string_view name) {
   std::string readable(name.substr(0, 96));

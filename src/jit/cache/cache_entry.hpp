@@ -23,6 +23,9 @@ struct CacheEntryData {
   std::string binary_digest;
 };
 
+const char* artifact_kind_name(ArtifactKind kind);  // "host_object"
+bool parse_artifact_kind(std::string_view text, ArtifactKind& kind);
+
 // "my key/1" -> "my_key_1", cut to a length that file systems take.
 std::string readable_name(std::string_view name);
 std::string utc_now();

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "jit/cache/cache_entry.hpp"
+#include "jit/system/trust.hpp"
 
 namespace tilewright {
 namespace {
@@ -24,8 +25,10 @@ namespace fs = std::filesystem;
 // No build lasts this long: what is older was left by a process that was killed.
 constexpr auto kStaleBuild = std::chrono::hours(24);
 
+constexpr const char* kWhat = "code cache";
+
 Status refuse(const std::string& path, std::string_view reason) {
-  return Status(StatusCode::kUnsupported, fmt::format("code cache '{}' is not used: {}", path, reason));
+  return Status(StatusCode::kUnsupported, fmt::format("{} '{}' is not used: {}", kWhat, path, reason));
 }
 
 // Names in a folder; none when it cannot be read.
@@ -38,8 +41,11 @@ std::vector<fs::path> children(const fs::path& folder) {
 
 }  // namespace
 
-CacheRoot::CacheRoot(std::string path, bool writable)
-    : path_(std::move(path)), abi_folder_(fmt::format("{}/abi{}", path_, kKernelAbi)), writable_(writable) {}
+CacheRoot::CacheRoot(std::string path, bool writable, uid_t other_owner)
+    : path_(std::move(path)),
+      abi_folder_(fmt::format("{}/abi{}", path_, kKernelAbi)),
+      writable_(writable),
+      other_owner_(other_owner) {}
 
 Result<CacheRoot> CacheRoot::open(const std::string& given, Use use) {
   std::error_code error;
@@ -51,19 +57,29 @@ Result<CacheRoot> CacheRoot::open(const std::string& given, Use use) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return refuse(path, std::strerror(errno));
   if (!S_ISDIR(info.st_mode)) return refuse(path, "it is not a folder");
-  const uid_t user = geteuid();
-  if (info.st_uid != user && !(use == Use::kReadOnly && info.st_uid == 0)) {
-    return refuse(path, fmt::format("it belongs to user {}, this process is user {}; code from it would be run as "
-                                    "this user",
-                                    info.st_uid, user));
+  CacheRoot root(path, /*writable=*/false, use == Use::kReadOnly ? 0 : geteuid());
+  if (Status s = check_trusted(kWhat, path, info, {root.other_owner_}); !s) return s;
+  // Entries lie deeper: whoever made or opened a folder on the way could put code there.
+  struct stat inner;
+  if (lstat(root.abi_folder_.c_str(), &inner) == 0) {
+    if (Status s = check_trusted(kWhat, root.abi_folder_, inner, {root.other_owner_}); !s) return s;
   }
-  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return refuse(path, fmt::format("others may write to it (mode {:o}); code from it would be run as this user; "
-                                    "allowed: no write permission for group and others (chmod go-w)",
-                                    static_cast<unsigned>(info.st_mode & 07777)));
+  root.writable_ = use == Use::kReadWrite && faccessat(AT_FDCWD, path.c_str(), W_OK | X_OK, AT_EACCESS) == 0;
+  return root;
+}
+
+Status CacheRoot::check_entry(const std::string& entry_folder) const {
+  for (const std::string& folder : {entry_folder.substr(0, entry_folder.rfind('/')), entry_folder}) {
+    struct stat info;
+    if (lstat(folder.c_str(), &info) != 0) {
+      return Status(StatusCode::kNotFound, fmt::format("no cache entry '{}'", entry_folder));
+    }
+    if (!S_ISDIR(info.st_mode)) {
+      return Status(StatusCode::kCorrupt, fmt::format("cache entry '{}': it is not a folder", folder));
+    }
+    if (Status s = check_trusted(kWhat, folder, info, {other_owner_}); !s) return s;
   }
-  const bool writable = use == Use::kReadWrite && faccessat(AT_FDCWD, path.c_str(), W_OK | X_OK, AT_EACCESS) == 0;
-  return CacheRoot(path, writable);
+  return {};
 }
 
 std::string CacheRoot::entry_folder(std::string_view name, const Digest& digest) const {
@@ -120,23 +136,29 @@ void CacheRoot::remove_leftovers() const {
   for (const fs::path& build : children(abi_folder_ + "/building")) {
     std::error_code error;
     const auto written = fs::last_write_time(build, error);
-    if (!error && now - written > kStaleBuild) remove_tree(build.string());
+    // A clock that was set back leaves times in the future: as wrong as those long ago.
+    if (!error && (now - written > kStaleBuild || written - now > kStaleBuild)) remove_tree(build.string());
   }
 }
 
-ScopedFd CacheRoot::lock(const Digest& digest, double seconds, const std::function<bool()>& stop) const {
+CacheRoot::Lock::~Lock() {
+  if (file_) flock(file_.get(), LOCK_UN);
+}
+
+CacheRoot::Lock CacheRoot::lock(const Digest& digest, double seconds, const std::function<bool()>& stop) const {
   using Clock = std::chrono::steady_clock;
   const std::string folder = abi_folder_ + "/locks";
-  if (!make_folders(folder).ok()) return ScopedFd();
+  if (!make_folders(folder).ok()) return Lock();
   // 4096 files at most. Two digests that share one only wait for each other.
   const std::string path = folder + "/" + digest.hex().substr(0, 3);
-  ScopedFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!file) return ScopedFd();
+  ScopedFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return Lock();
   const auto end = Clock::now() + std::chrono::microseconds(static_cast<int64_t>(seconds * 1e6));
   for (auto nap = std::chrono::milliseconds(2);; nap = std::min(2 * nap, std::chrono::milliseconds(50))) {
-    if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) return file;
-    if (errno != EWOULDBLOCK && errno != EINTR) return ScopedFd();
-    if (Clock::now() >= end || stop()) return ScopedFd();
+    if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) return Lock(std::move(file));
+    if (errno != EWOULDBLOCK && errno != EINTR) return Lock();
+    if (stop()) return Lock();
+    if (Clock::now() >= end) return Lock(ScopedFd(), /*timed_out=*/true);
     std::this_thread::sleep_for(nap);
   }
 }

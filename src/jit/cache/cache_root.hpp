@@ -5,6 +5,8 @@
 //   root/abi1/building/   builds under way;  root/abi1/aside/   damaged entries;  root/abi1/locks/   advisory locks
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <string>
 #include <string_view>
@@ -33,6 +35,8 @@ class CacheRoot {
 
   std::string entry_folder(std::string_view name, const Digest& digest) const;
   std::vector<std::string> entry_folders() const;
+  // Whether an entry's folder, and the one around it, are as trusted as the root; kNotFound when they are not there.
+  Status check_entry(const std::string& entry_folder) const;
 
   // A private folder on the same file system as the entries.
   Result<std::string> make_build_folder() const;
@@ -45,16 +49,32 @@ class CacheRoot {
   // Removes what was set aside, and builds that nobody can still be working on.
   void remove_leftovers() const;
 
-  // Waits at most `seconds` for the advisory lock that covers the digest; it is released when the result goes. Waiting
-  // ends early when `stop` says so. The lock only saves work: without one (the wait is over, the file system has no
-  // locks) the caller goes on, because publishing is a rename. Lock files stay: deleting one breaks waiters on NFS.
-  ScopedFd lock(const Digest& digest, double seconds, const std::function<bool()>& stop) const;
+  // An advisory lock, released when it goes, also where a forked child inherited the descriptor.
+  class Lock {
+   public:
+    explicit Lock(ScopedFd file = ScopedFd(), bool timed_out = false) : file_(std::move(file)), timed_out_(timed_out) {}
+    ~Lock();
+    Lock(Lock&&) = default;
+    Lock& operator=(Lock&&) = delete;
+    bool held() const { return static_cast<bool>(file_); }
+    bool timed_out() const { return timed_out_; }  // somebody held it all the time
+
+   private:
+    ScopedFd file_;
+    bool timed_out_;
+  };
+
+  // Waits at most `seconds` for the lock that covers the digest. Waiting ends early when `stop` says so. The lock only
+  // saves work: without one (the wait is over, the file system has no locks) the caller goes on, because publishing is a
+  // rename. Lock files stay: deleting one breaks waiters on NFS.
+  Lock lock(const Digest& digest, double seconds, const std::function<bool()>& stop) const;
 
  private:
-  CacheRoot(std::string path, bool writable);
+  CacheRoot(std::string path, bool writable, uid_t other_owner);
   std::string path_;
   std::string abi_folder_;
   bool writable_;
+  uid_t other_owner_;  // besides this user
 };
 
 }  // namespace tilewright

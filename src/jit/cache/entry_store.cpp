@@ -19,6 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr double kStuckLockSeconds = 1;
+
 Artifact make_artifact(const CompileRequest& request, ArtifactKind kind, std::string path) {
   Artifact artifact;
   artifact.kind = kind;
@@ -30,12 +32,14 @@ Artifact make_artifact(const CompileRequest& request, ArtifactKind kind, std::st
 
 // A compiler tells of a full disk in words only.
 bool tells_of_full_disk(const Status& status) {
-  for (const char* words :
-       {"No space left on device", "Disk quota exceeded", "File too large", "Read-only file system"}) {
+  for (const char* words : {"No space left on device", "Disk quota exceeded", "File too large",
+                            "File size limit exceeded", "Read-only file system"}) {
     if (status.message().find(words) != std::string::npos) return true;
   }
   return false;
 }
+
+bool is_stopped(const std::atomic<bool>* stop) { return stop != nullptr && stop->load(std::memory_order_relaxed); }
 
 bool is_compile_error(const Status& status) {
   return status.code() == StatusCode::kCompileFailed || status.code() == StatusCode::kTimeout;
@@ -106,6 +110,7 @@ EntryStore::EntryStore(const CodeCacheOptions& options, Counters& counters)
 
 Result<Artifact> EntryStore::find_in(const CacheRoot& root, const CompileRequest& request, const Digest& digest) const {
   const std::string folder = root.entry_folder(request.name, digest);
+  if (Status s = root.check_entry(folder); !s) return s;
   Result<CacheEntryData> data = read_entry(folder);
   if (!data) return data.status();
   if (data->digest != digest.hex() || data->target != request.target) {
@@ -132,10 +137,10 @@ Result<Artifact> EntryStore::find(const CompileRequest& request, const Digest& d
   return Status(StatusCode::kNotFound, fmt::format("jit: no entry for '{}'", request.name));
 }
 
-Result<std::string> EntryStore::compile(const CompileRequest& request, Compiler& compiler,
-                                        const std::string& folder) const {
+Result<std::string> EntryStore::compile(const CompileRequest& request, Compiler& compiler, const std::string& folder,
+                                        const std::atomic<bool>* stop) const {
   const auto begin = std::chrono::steady_clock::now();
-  Result<std::string> binary = compiler.compile(request, folder);
+  Result<std::string> binary = compiler.compile(request, folder, stop);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (binary.ok()) {
     count(counters_.compiles);
@@ -145,45 +150,49 @@ Result<std::string> EntryStore::compile(const CompileRequest& request, Compiler&
 }
 
 Result<Artifact> EntryStore::build(const CompileRequest& request, Compiler& compiler, const Digest& digest, bool force,
-                                   PrivateFolder& spare) const {
+                                   PrivateFolder& spare, const std::atomic<bool>* stop) const {
   Result<Artifact> built = Status(StatusCode::kIoError, root_problem_.message());
   if (root_ && root_->writable()) {
     bool storage_problem = false;
-    built = build_in_root(request, compiler, digest, force, storage_problem);
-    if (storage_problem) {
+    built = build_in_root(request, compiler, digest, force, storage_problem, stop);
+    if (storage_problem && !is_stopped(stop)) {
       if (log_first_time("jit: cannot store: " + root_path_)) {
         log(LogLevel::kWarn, "jit", "code cache '{}' takes no new entries: {}; kernels are built for this process only",
             root_path_, built.status().message());
       }
-      built = build_in_spare(request, compiler, spare);
+      built = build_in_spare(request, compiler, spare, stop);
     }
   } else {
-    built = build_in_spare(request, compiler, spare);
+    built = build_in_spare(request, compiler, spare, stop);
   }
-  if (!built) {
+  if (!built && !is_stopped(stop)) {
     count(counters_.compile_failures);
     log(LogLevel::kError, "jit", "{}", built.status().message());
   }
   return built;
 }
 
-Result<Artifact> EntryStore::build_in_spare(const CompileRequest& request, Compiler& compiler,
-                                            PrivateFolder& spare) const {
+Result<Artifact> EntryStore::build_in_spare(const CompileRequest& request, Compiler& compiler, PrivateFolder& spare,
+                                            const std::atomic<bool>* stop) const {
   Result<std::string> folder = spare.make_subfolder();
   if (!folder) return folder.status();
-  Result<std::string> binary = compile(request, compiler, *folder);
+  Result<std::string> binary = compile(request, compiler, *folder, stop);
   if (!binary) return binary.status();
   return make_artifact(request, compiler.kind(), *folder + "/" + *binary);
 }
 
 Result<Artifact> EntryStore::build_in_root(const CompileRequest& request, Compiler& compiler, const Digest& digest,
-                                           bool force, bool& storage_problem) const {
+                                           bool force, bool& storage_problem, const std::atomic<bool>* stop) const {
   const CacheRoot& root = *root_;
   const std::string entry = root.entry_folder(request.name, digest);
-  const auto stored_by_another = [&] { return !force && find_in(root, request, digest).ok(); };
+  const auto of_no_use = [&] { return is_stopped(stop) || (!force && find_in(root, request, digest).ok()); };
 
-  const ScopedFd lock = root.lock(digest, lock_wait_seconds_, stored_by_another);
-  if (!lock) log(LogLevel::kDebug, "jit", "'{}' is built without the lock", request.name);
+  // A lock that was waited for in vain is held by nobody who works (a dead machine behind a network file system, a
+  // frozen container), and so may the next ones be: each further wait of this process is short.
+  const double patience = lock_was_stuck_.load() ? std::min(kStuckLockSeconds, lock_wait_seconds_) : lock_wait_seconds_;
+  const CacheRoot::Lock lock = root.lock(digest, patience, of_no_use);
+  if (lock.timed_out()) lock_was_stuck_ = true;
+  if (!lock.held()) log(LogLevel::kDebug, "jit", "'{}' is built without the lock", request.name);
   if (!force) {
     Result<Artifact> found = find_in(root, request, digest);
     if (found.ok()) {
@@ -197,7 +206,7 @@ Result<Artifact> EntryStore::build_in_root(const CompileRequest& request, Compil
   storage_problem = !made.ok();
   if (!made) return made.status();
   ScopedFolder folder(std::move(*made));
-  Result<std::string> binary = compile(request, compiler, folder.path());
+  Result<std::string> binary = compile(request, compiler, folder.path(), stop);
   if (!binary) {
     storage_problem = !is_compile_error(binary.status()) || tells_of_full_disk(binary.status());
     return binary.status();

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -43,9 +44,10 @@ class EntryStore {
   Result<Artifact> find(const CompileRequest& request, const Digest& digest) const;
 
   // Compiles, unless another process did it in the meantime, and publishes. With `force`, replaces an existing entry.
-  // What cannot be stored is built in `spare`, with one warning: a full disk costs the sharing, not the kernel.
+  // What cannot be stored is built in `spare`, with one warning: a full disk costs the sharing, not the kernel. Ends soon
+  // after `*stop` becomes true.
   Result<Artifact> build(const CompileRequest& request, Compiler& compiler, const Digest& digest, bool force,
-                         PrivateFolder& spare) const;
+                         PrivateFolder& spare, const std::atomic<bool>* stop) const;
 
   std::vector<CacheEntryInfo> list() const;
   Result<int64_t> prune(int64_t keep_bytes) const;
@@ -54,12 +56,15 @@ class EntryStore {
   Result<Artifact> find_in(const CacheRoot& root, const CompileRequest& request, const Digest& digest) const;
   // The error is a problem of storing when `storage_problem` is set, else one of compiling.
   Result<Artifact> build_in_root(const CompileRequest& request, Compiler& compiler, const Digest& digest, bool force,
-                                 bool& storage_problem) const;
-  Result<Artifact> build_in_spare(const CompileRequest& request, Compiler& compiler, PrivateFolder& spare) const;
-  Result<std::string> compile(const CompileRequest& request, Compiler& compiler, const std::string& folder) const;
+                                 bool& storage_problem, const std::atomic<bool>* stop) const;
+  Result<Artifact> build_in_spare(const CompileRequest& request, Compiler& compiler, PrivateFolder& spare,
+                                  const std::atomic<bool>* stop) const;
+  Result<std::string> compile(const CompileRequest& request, Compiler& compiler, const std::string& folder,
+                              const std::atomic<bool>* stop) const;
 
   Counters& counters_;
   double lock_wait_seconds_;
+  mutable std::atomic<bool> lock_was_stuck_{false};
   std::optional<CacheRoot> root_;
   std::vector<CacheRoot> read_roots_;
   std::string root_path_;

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +19,31 @@ Status io_error(std::string_view what, const std::string& path, int error) {
   return Status(error == ENOENT ? StatusCode::kNotFound : StatusCode::kIoError,
                 fmt::format("cannot {} '{}': {}", what, path, std::strerror(error)));
 }
+
+// A write past RLIMIT_FSIZE ends the program by a signal unless that is blocked. Here it is, for this thread, and what
+// came meanwhile is taken away again: the write then fails like one on a full disk.
+class FileSizeSignalBlocked {
+ public:
+  FileSizeSignalBlocked() {
+    sigemptyset(&signal_);
+    sigaddset(&signal_, SIGXFSZ);
+    sigset_t pending;
+    was_pending_ = sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 1;
+    pthread_sigmask(SIG_BLOCK, &signal_, &before_);
+  }
+  ~FileSizeSignalBlocked() {
+    const timespec now{};
+    while (!was_pending_ && sigtimedwait(&signal_, nullptr, &now) < 0 && errno == EINTR) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  FileSizeSignalBlocked(const FileSizeSignalBlocked&) = delete;
+  FileSizeSignalBlocked& operator=(const FileSizeSignalBlocked&) = delete;
+
+ private:
+  sigset_t signal_, before_;
+  bool was_pending_;
+};
 
 }  // namespace
 
@@ -47,6 +73,7 @@ Result<std::string> read_file(const std::string& path) {
 Status write_file(const std::string& path, std::string_view text, Durability durability) {
   const ScopedFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!file) return io_error("create", path, errno);
+  const FileSizeSignalBlocked blocked;
   while (!text.empty()) {
     const ssize_t put = write(file.get(), text.data(), text.size());
     if (put >= 0) {

@@ -67,14 +67,27 @@ int milliseconds_until(Clock::time_point end) {
   return static_cast<int>(std::clamp<int64_t>(left + 1, 0, 1 << 30));
 }
 
-// Reads until every writer has closed the pipe. False when the time is over first.
-bool drain(int fd, Clock::time_point end, std::string& output) {
+// How long a program may run.
+struct Limit {
+  Clock::time_point end;
+  const std::atomic<bool>* stop;
+  bool stopped() const { return stop != nullptr && stop->load(std::memory_order_relaxed); }
+  bool over() const { return stopped() || Clock::now() >= end; }
+  int next_look_ms() const {
+    return stop == nullptr ? milliseconds_until(end) : std::min(100, milliseconds_until(end));
+  }
+};
+
+// Reads until every writer has closed the pipe. False when the limit is reached first.
+bool drain(int fd, const Limit& limit, std::string& output) {
   char buffer[1 << 14];
   for (;;) {
     pollfd entry{fd, POLLIN, 0};
-    const int ready = poll(&entry, 1, milliseconds_until(end));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return false;
+    const int ready = poll(&entry, 1, limit.next_look_ms());
+    if (ready <= 0) {
+      if (limit.over() || (ready < 0 && errno != EINTR)) return false;
+      continue;
+    }
     const ssize_t got = read(fd, buffer, sizeof(buffer));
     if (got == 0) return true;
     if (got < 0) {
@@ -85,8 +98,8 @@ bool drain(int fd, Clock::time_point end, std::string& output) {
   }
 }
 
-// A program may close its output long before it ends. False when the time is over first.
-bool reap(pid_t child, Clock::time_point end, int& status) {
+// A program may close its output long before it ends. False when the limit is reached first.
+bool reap(pid_t child, const Limit& limit, int& status) {
   for (int naps = 0;; ++naps) {
     const pid_t got = waitpid(child, &status, WNOHANG);
     if (got == child) return true;
@@ -94,7 +107,7 @@ bool reap(pid_t child, Clock::time_point end, int& status) {
       status = -1;  // the host program ignores SIGCHLD or reaped it; the caller looks at what was made
       return true;
     }
-    if (Clock::now() >= end) return false;
+    if (limit.over()) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(std::min(100 * (naps + 1), 5000)));
   }
 }
@@ -102,6 +115,7 @@ bool reap(pid_t child, Clock::time_point end, int& status) {
 }  // namespace
 
 std::string ProcessResult::describe() const {
+  if (stopped) return "stopped";
   if (timed_out) return "ended by the time limit";
   if (signal != 0) return fmt::format("signal {} ({})", signal, strsignal(signal));
   return fmt::format("exit code {}", exit_code);
@@ -140,10 +154,12 @@ Result<ProcessResult> run_process(const ProcessOptions& options) {
   writer.reset();
 
   ProcessResult result;
-  const auto end = Clock::now() + std::chrono::microseconds(static_cast<int64_t>(options.seconds * 1e6));
+  const Limit limit{Clock::now() + std::chrono::microseconds(static_cast<int64_t>(options.seconds * 1e6)),
+                    options.stop};
   int status = 0;
-  if (!drain(reader.get(), end, result.output) || !reap(child, end, status)) {
-    result.timed_out = true;
+  if (!drain(reader.get(), limit, result.output) || !reap(child, limit, status)) {
+    result.stopped = limit.stopped();
+    result.timed_out = !result.stopped;
     kill(-child, SIGKILL);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }

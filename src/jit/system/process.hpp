@@ -2,6 +2,7 @@
 // Runs another program without a shell, under a time limit, and keeps what it prints.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -16,13 +17,16 @@ struct ProcessOptions {
   std::vector<std::string> set;
   std::vector<std::string> unset;
   double seconds = 60;  // then the program and its children are killed
+  // Ends the program in the same way, at most 0.1 s after it becomes true; null = nobody will.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 struct ProcessResult {
   int exit_code = -1;  // -1: ended by a signal or by the time limit
   int signal = 0;
   bool timed_out = false;
-  std::string output;  // stdout and stderr in the order of writing, at most kMaxProcessOutput bytes
+  bool stopped = false;  // by ProcessOptions::stop
+  std::string output;    // stdout and stderr in the order of writing, at most kMaxProcessOutput bytes
 
   bool ok() const { return exit_code == 0; }
   std::string describe() const;  // "exit code 1", "signal 9 (Killed)", "no end within 60 s"

@@ -89,12 +89,16 @@ class FakeCompiler final : public Compiler {
   const std::string& identity() const override { return identity_; }
   Status available() const override { return status; }
 
-  Result<std::string> compile(const CompileRequest& request, const std::string& folder) override {
+  Result<std::string> compile(const CompileRequest& request, const std::string& folder,
+                              const std::atomic<bool>* stop) override {
     std::FILE* calls = std::fopen(calls_file_.c_str(), "a");
     std::fputc('x', calls);
     std::fclose(calls);
     if (before_write) before_write();
-    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    for (int waited = 0; waited < milliseconds; ++waited) {
+      if (stop != nullptr && *stop) return Status(StatusCode::kCompileDisabled, "stopped");
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     if (!failure.empty()) return Status(StatusCode::kCompileFailed, failure);
     if (Status s = write_file(folder + "/instance.cpp", request.source); !s) return s;
     if (Status s = write_file(folder + "/build.log", "fake\n"); !s) return s;

@@ -125,7 +125,7 @@ class HostCompilerTest : public testing::Test {
 
 TEST_F(HostCompilerTest, AnInstanceCompilesLoadsAndRuns) {
   const std::string folder = new_folder("build");
-  Result<std::string> binary = host_compiler().compile(make_request(kInstance), folder);
+  Result<std::string> binary = host_compiler().compile(make_request(kInstance), folder, nullptr);
   ASSERT_TRUE(binary.ok()) << binary.status().message();
   void* object = dlopen((folder + "/" + *binary).c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(object, nullptr) << dlerror();
@@ -140,7 +140,7 @@ TEST_F(HostCompilerTest, AnInstanceCompilesLoadsAndRuns) {
 TEST_F(HostCompilerTest, SourceAndLogStayBesideTheBinaryAndHeadersDoNot) {
   const std::string folder = new_folder("build");
   const CompileRequest request = make_request("#include \"tile/common/dtype.hpp\"\n" + std::string(kInstance));
-  ASSERT_TRUE(host_compiler().compile(request, folder).ok());
+  ASSERT_TRUE(host_compiler().compile(request, folder, nullptr).ok());
   EXPECT_THAT(*read_file(folder + "/instance.cpp"), EndsWith(request.source));
   EXPECT_THAT(log_of(folder), HasSubstr("-march=x86-64"));
   EXPECT_THAT(log_of(folder), HasSubstr("-fno-exceptions"));
@@ -152,8 +152,8 @@ TEST_F(HostCompilerTest, TheBinaryDoesNotDependOnWhereItWasBuilt) {
   CompileRequest request = make_request("#include \"tile/common/dtype.hpp\"\n" + std::string(kInstance) +
                                         "extern \"C\" __attribute__((visibility(\"default\"))) const char* tw_file() "
                                         "{ return __FILE__; }\n");
-  ASSERT_TRUE(host_compiler().compile(request, one).ok());
-  ASSERT_TRUE(host_compiler().compile(request, two).ok());
+  ASSERT_TRUE(host_compiler().compile(request, one, nullptr).ok());
+  ASSERT_TRUE(host_compiler().compile(request, two, nullptr).ok());
   EXPECT_EQ(*read_file(one + "/instance.so"), *read_file(two + "/instance.so"));
   EXPECT_THAT(*read_file(one + "/instance.so"), Not(HasSubstr(scratch.path())));
 }
@@ -161,7 +161,7 @@ TEST_F(HostCompilerTest, TheBinaryDoesNotDependOnWhereItWasBuilt) {
 TEST_F(HostCompilerTest, OnlyTheEntryIsExported) {
   const std::string folder = new_folder("build");
   const std::string other = "extern \"C\" __attribute__((used)) int tw_helper() { return 1; }\n";
-  ASSERT_TRUE(host_compiler().compile(make_request(kInstance + other), folder).ok());
+  ASSERT_TRUE(host_compiler().compile(make_request(kInstance + other), folder, nullptr).ok());
   void* object = dlopen((folder + "/instance.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(object, nullptr) << dlerror();
   EXPECT_NE(dlsym(object, "tw_entry"), nullptr);
@@ -171,7 +171,7 @@ TEST_F(HostCompilerTest, OnlyTheEntryIsExported) {
 
 TEST_F(HostCompilerTest, TheBinaryNeedsNoCppRuntime) {
   const std::string folder = new_folder("build");
-  ASSERT_TRUE(host_compiler().compile(make_request(kInstance), folder).ok());
+  ASSERT_TRUE(host_compiler().compile(make_request(kInstance), folder, nullptr).ok());
   EXPECT_THAT(*read_file(folder + "/instance.so"), Not(HasSubstr("libstdc++")));
 }
 
@@ -193,7 +193,7 @@ TEST_F(HostCompilerTest, AnUnresolvedSymbolIsACompileErrorAndNotALoadError) {
   const std::string source =
       "extern \"C\" void tw_no_such_function();\n"
       "extern \"C\" void tw_entry(const void*, unsigned, unsigned) { tw_no_such_function(); }\n";
-  const Result<std::string> binary = host_compiler().compile(make_request(source), new_folder("build"));
+  const Result<std::string> binary = host_compiler().compile(make_request(source), new_folder("build"), nullptr);
   EXPECT_EQ(binary.status().code(), StatusCode::kCompileFailed);
   EXPECT_THAT(binary.status().message(), HasSubstr("tw_no_such_function"));
 }
@@ -206,7 +206,7 @@ TEST_F(HostCompilerTest, ACompilerThatHangsIsEndedAtItsLimit) {
   chmod(program.c_str(), 0755);
   HostCompiler compiler({program}, 0.2);
   ASSERT_TRUE(compiler.available().ok()) << compiler.available().message();
-  const Result<std::string> binary = compiler.compile(make_request(kInstance), new_folder("build"));
+  const Result<std::string> binary = compiler.compile(make_request(kInstance), new_folder("build"), nullptr);
   EXPECT_EQ(binary.status().code(), StatusCode::kTimeout);
 }
 
@@ -215,7 +215,7 @@ TEST_F(HostCompilerTest, IncludePathsOfTheEnvironmentHaveNoSay) {
   ASSERT_TRUE(write_file(scratch / "foreign/foreign.h", "int foreign;\n").ok());
   const ScopedVariable cpath("CPATH", scratch / "foreign");
   const ScopedVariable cplus("CPLUS_INCLUDE_PATH", scratch / "foreign");
-  EXPECT_FALSE(host_compiler().compile(make_request("#include <foreign.h>\n"), new_folder("build")).ok());
+  EXPECT_FALSE(host_compiler().compile(make_request("#include <foreign.h>\n"), new_folder("build"), nullptr).ok());
 }
 
 std::string compiler_on_path() {
@@ -336,7 +336,7 @@ TEST_F(KernelFolderTest, AFolderReplacesTheCarriedHeadersInTheCompileToo) {
   add("tile/more.hpp", "constexpr int kMore = 2;\n");
   ASSERT_TRUE(make_folders(scratch / "build").ok());
   const Result<std::string> binary = host_compiler().compile(
-      make_request("#include \"mine/value.hpp\"\nstatic_assert(kValue == 42);\n"), scratch / "build");
+      make_request("#include \"mine/value.hpp\"\nstatic_assert(kValue == 42);\n"), scratch / "build", nullptr);
   EXPECT_TRUE(binary.ok()) << binary.status().message();
 }
 
