@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Random problem descriptions, valid and not: each is refused with a reason that leaves D alone, or equals the reference.
-// TILEWRIGHT_TEST_PROBLEMS sets their number (20000 in the sanitizer run of CI).
+// Random problem descriptions, valid and not: each is refused with a reason that leaves D alone, or equals the reference
+// and leaves what lies between D's elements alone. TILEWRIGHT_TEST_PROBLEMS sets their number (CI's sanitizer runs do).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,8 +10,10 @@
 #include <random>
 
 #include "core/tensor/tolerance.hpp"
+#include "dispatch/context_impl.hpp"
 #include "ops/gemm/instance/gemm_reference.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
+#include "ops/op_list.hpp"
 #include "tilewright/gemm.hpp"
 
 namespace tilewright {
@@ -58,13 +60,16 @@ Tensor make_tensor(Random& random, DType dtype, std::vector<int64_t> shape, bool
   }
   const int64_t size = dtype_bits(dtype) / 8;
   t.bytes = static_cast<size_t>((high - low + 1) * size);
-  t.memory = std::make_unique<uint8_t[]>(t.bytes);
-  t.view.data = t.memory.get() - low * size;
+  // Now and then at an address that is no multiple of anything: views into buffers and files are like that.
+  const int64_t offset = chance(random, 0.2) ? pick(random, 1, 63) : 0;
+  t.memory = std::make_unique<uint8_t[]>(t.bytes + static_cast<size_t>(offset));
+  uint8_t* const first = t.memory.get() + offset;
+  t.view.data = first - low * size;
   std::normal_distribution<> normal;
   for (int64_t i = 0; i < high - low + 1; ++i) {
-    store_element(dtype, t.memory.get(), i,
-                  dtype == DType::kI8 ? static_cast<double>(pick(random, -128, 127)) : normal(random));
+    store_element(dtype, first, i, dtype == DType::kI8 ? static_cast<double>(pick(random, -128, 127)) : normal(random));
   }
+  t.bytes += static_cast<size_t>(offset);
   if (output) std::memset(t.memory.get(), 0xFF, t.bytes);
   return t;
 }
@@ -180,11 +185,39 @@ void plant_defect(Random& random, RandomCall& r) {
   }
 }
 
-bool d_untouched(const RandomCall& r) {
+// Every byte of D's memory that no element of D lies on still has its poison. A D that may not be written has none.
+bool beside_d_untouched(const RandomCall& r, bool written) {
+  std::vector<bool> used(r.d.bytes, false);
+  const TensorView& d = r.d.view;
+  const int64_t size = dtype_bits(d.dtype) / 8;
+  for (int64_t i = 0; written && i < d.numel(); ++i) {
+    int64_t at = static_cast<uint8_t*>(d.data) - r.d.memory.get(), rest = i;
+    for (int k = d.rank; k-- > 0; rest /= d.shape[k]) at += rest % d.shape[k] * d.stride[k] * size;
+    for (int64_t byte = 0; byte < size; ++byte) used[static_cast<size_t>(at + byte)] = true;
+  }
   for (size_t i = 0; i < r.d.bytes; ++i) {
-    if (r.d.memory[i] != 0xFF) return false;
+    if (!used[i] && r.d.memory[i] != 0xFF) return false;
   }
   return true;
+}
+
+// Any always-built kernel that takes the problem, instead of the dispatcher's choice.
+void force_a_recipe(Random& random, Context& context, RandomCall& r) {
+  GemmProblem p;
+  GemmBindings bindings;
+  if (r.call.d.numel() == 0 || !make_gemm_problem(r.call, true, p, bindings).ok()) return;
+  ContextImpl& impl = context.impl();
+  const auto choices = impl.dispatcher().choices(gemm_operator(), erase(p), impl.spec(0), TunedTable(), "", nullptr);
+  ASSERT_TRUE(choices.ok()) << choices.status().to_string();
+  std::vector<const Recipe*> built;
+  for (const Choice& choice : *choices) {
+    RegistryEntry entry;
+    const std::string& key = choice.recipe.steps[0].key.text;
+    if (impl.registry().find(key, entry) && entry.builtin != nullptr) built.push_back(&choice.recipe);
+  }
+  ASSERT_FALSE(built.empty());
+  const size_t which = static_cast<size_t>(pick(random, 0, static_cast<int64_t>(built.size()) - 1));
+  r.call.options.recipe = print_recipe(gemm_operator().families(), *built[which]);
 }
 
 void expect_reference(const RandomCall& r) {
@@ -214,6 +247,7 @@ TEST(GemmRandomProblems, EachIsRefusedWithAReasonOrEqualsTheReference) {
   ContextOptions options;
   options.jit = "off";
   options.user_tables = false;
+  options.cpu_units = 3;
   Result<std::unique_ptr<Context>> context = Context::create(options);
   ASSERT_TRUE(context.ok()) << context.status().to_string();
   int refused = 0;
@@ -221,16 +255,20 @@ TEST(GemmRandomProblems, EachIsRefusedWithAReasonOrEqualsTheReference) {
     Random random(static_cast<uint64_t>(i) * 7919 + 17);
     SCOPED_TRACE("seed index " + std::to_string(i));
     RandomCall r = make_call(random, **context);
+    if (chance(random, 0.3)) force_a_recipe(random, **context, r);
     if (chance(random, 0.25)) plant_defect(random, r);
-    const Status status = gemm(**context, r.call);
+    Exec exec;
+    exec.units = static_cast<int>(pick(random, 0, 3));
+    const Status status = gemm(**context, r.call, exec);
     if (!status.ok()) {
       ++refused;
       EXPECT_FALSE(status.message().empty());
       EXPECT_TRUE(r.broken) << "a valid problem was refused: " << status.to_string();
-      EXPECT_TRUE(d_untouched(r)) << "refused, but wrote: " << status.to_string();
+      EXPECT_TRUE(beside_d_untouched(r, /*written=*/false)) << "refused, but wrote: " << status.to_string();
     } else {
       ASSERT_FALSE(r.broken && r.call.d.numel() > 0) << "a broken problem was accepted";
       expect_reference(r);
+      EXPECT_TRUE(beside_d_untouched(r, /*written=*/true)) << "wrote between or before D's elements";
     }
     if (HasFatalFailure()) return;
   }
