@@ -98,7 +98,8 @@ TEST(Gemm, EveryCandidateOfEveryFamilyThatIsBuiltMatchesTheReference) {
       EXPECT_TRUE(report.passed) << text << " " << recipe << ": " << report.failure;
       ++ran;
     }
-    EXPECT_GE(ran, 2) << text;
+    // Below AVX2 there is the generic kernel only.
+    EXPECT_GE(ran, runs_on("x86-64-v3", impl.spec(0).arch->target) ? 2 : 1) << text;
   }
 }
 
@@ -328,7 +329,7 @@ TEST(Gemm, AnInstanceCompiledNowMatchesTheReferenceAndIsThereNextTime) {
       const bool builtin = impl.registry().find(choice.recipe.steps[0].key.text, entry) && entry.builtin != nullptr;
       if (recipe.empty() && !builtin) recipe = print_recipe(op.families(), choice.recipe);
     }
-    ASSERT_FALSE(recipe.empty());
+    if (recipe.empty()) GTEST_SKIP() << "every kernel for " << impl.spec(0).arch->target << " is always built";
     auto instance = *op.instantiate(problem, impl.device(), {});
     instance->fill(2, InputData::kNormal);
     instance->poison();

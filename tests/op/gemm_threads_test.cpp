@@ -212,10 +212,11 @@ TEST(GemmThreads, FirstCallsOfOneKernelRaceAndItIsCompiledOnce) {
       work.call.options.recipe = print_recipe(op.families(), choice.recipe);
       break;
     }
-    if (!work.call.options.recipe.empty()) {
-      EXPECT_EQ(on_threads([&](int) { return run(*context, work, {}); }), "") << work.call.options.recipe;
-      EXPECT_EQ(snapshot(impl.counters()).compiles, 1u) << work.call.options.recipe;
+    if (work.call.options.recipe.empty()) {
+      GTEST_SKIP() << "every kernel for " << impl.spec(0).arch->target << " is always built";
     }
+    EXPECT_EQ(on_threads([&](int) { return run(*context, work, {}); }), "") << work.call.options.recipe;
+    EXPECT_EQ(snapshot(impl.counters()).compiles, 1u) << work.call.options.recipe;
   }
   std::filesystem::remove_all(root);
 }

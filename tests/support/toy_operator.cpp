@@ -96,7 +96,7 @@ std::vector<std::string>& offered() {
 
 // ---- Family and operator ------------------------------------------------------------------------------------------
 
-constexpr const char* kTarget = "x86-64-v3";
+constexpr const char* kTarget = "x86-64";
 
 class ToyFamily final : public KernelFamily {
  public:
