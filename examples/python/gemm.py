@@ -2,6 +2,7 @@
 """gelu(x @ weight.T + bias) on NumPy arrays, and on PyTorch tensors and JAX arrays where they are installed."""
 
 import math
+from typing import Any
 
 import numpy as np
 import tilewright
@@ -15,7 +16,7 @@ y = x.astype(np.float64) @ weight.T + bias
 want = 0.5 * y * (1 + np.vectorize(math.erf)(y / math.sqrt(2)))
 
 
-def check(name, got):
+def check(name: str, got: Any) -> None:
     error = np.abs(np.asarray(got, dtype=np.float64) - want).max()
     print(f"{name}: {type(got).__module__}.{type(got).__name__} {tuple(got.shape)}, largest error {error:.1e}")
     assert error < 1e-4, error
@@ -33,13 +34,13 @@ try:
 except ImportError:
     print("PyTorch is not installed")
 else:
-    check("PyTorch", tilewright.linear(*map(torch.from_numpy, (x, weight, bias)), "gelu"))
+    check("PyTorch", tilewright.linear(torch.from_numpy(x), torch.from_numpy(weight), torch.from_numpy(bias), "gelu"))
 
 try:
     import jax.numpy as jnp
 except ImportError:
     print("JAX is not installed")
 else:
-    check("JAX", tilewright.linear(*map(jnp.asarray, (x, weight, bias)), "gelu"))
+    check("JAX", tilewright.linear(jnp.asarray(x), jnp.asarray(weight), jnp.asarray(bias), "gelu"))
 
 print("ok")

@@ -31,6 +31,9 @@ struct Exec {
   int64_t workspace_bytes = 0;
   // CPU: runs body(0..count-1) on the caller's threads instead of the context's pool.
   const std::function<void(uint32_t count, const std::function<void(uint32_t)>& body)>* parallel_for = nullptr;
+  // Called before a problem that the context has not seen is planned, which may compile: a caller that holds a lock of
+  // its own (an interpreter's) gives it away here.
+  const std::function<void()>* on_new_problem = nullptr;
 };
 
 // What would run, and why.

@@ -2,23 +2,39 @@
 // The arguments of gemm and linear, from Python objects to a GemmCall.
 #pragma once
 
+#include <array>
 #include <string_view>
 
+#include "call/signature.hpp"
 #include "errors.hpp"
 #include "tensor/tensor_import.hpp"
 #include "tilewright/gemm.hpp"
 
 namespace tilewright::python {
 
-// What Python passed, in the order of the signature.
-struct GemmArguments {
-  nb::handle a, b;
-  nb::handle bias, activation, out, out_dtype;
-  float alpha, beta;
-  nb::handle c, scale_a, scale_b, gate, steps;
-  bool deterministic, batch_invariant;
-  nb::handle recipe;
-  int units;
+// In the order of every signature; those from kStepTensors on are the torch operators' only.
+enum Parameter : int {
+  kA,
+  kB,
+  kBias,
+  kActivation,
+  kOut,
+  kOutDtype,
+  kAlpha,
+  kBeta,
+  kC,
+  kScaleA,
+  kScaleB,
+  kGate,
+  kSteps,
+  kDeterministic,
+  kBatchInvariant,
+  kRecipe,
+  kUnits,
+  kStepTensors,  // what the steps "add" and "mul" take, in order: a torch schema has no tuples
+  kColumns,      // N of packed bytes: a fake tensor has no header to read
+  kBatch,        // batch of packed bytes
+  kParameters,
 };
 
 enum class GemmForm : uint8_t {
@@ -26,9 +42,34 @@ enum class GemmForm : uint8_t {
   kLinear,  // b is a weight [N, K], a may be a vector
 };
 
+enum class WeightForm : uint8_t {
+  kTensor,       // a tensor, or PackedWeights
+  kPackedBytes,  // a uint8 tensor that holds what PackedWeights.to_bytes() gives
+};
+
 enum class Purpose : uint8_t {
   kRun,       // D must have memory: out's, or a new one
   kDescribe,  // addresses may be missing
+};
+
+// What Python passed: borrowed, None where nothing was.
+class GemmArguments {
+ public:
+  GemmArguments(const Signature& signature, const RawCall& call) { signature.bind(call, values_); }
+  bool given(Parameter parameter) const { return values_[parameter] != nullptr && values_[parameter] != Py_None; }
+  nb::handle operator[](Parameter parameter) const {
+    return values_[parameter] != nullptr ? values_[parameter] : Py_None;
+  }
+
+ private:
+  std::array<PyObject*, kParameters> values_;
+};
+
+struct GemmFunction {
+  const char* name;  // in messages
+  GemmForm form = GemmForm::kGemm;
+  Purpose purpose = Purpose::kRun;
+  WeightForm weight = WeightForm::kTensor;
 };
 
 struct ParsedGemm {
@@ -37,9 +78,9 @@ struct ParsedGemm {
   nb::object result;  // what the caller gets: out, or a new tensor
   Framework framework = Framework::kOther;
   bool made_result = false;
-  Keepers keepers;
+  ImportScope scope;
 };
 
-void parse_gemm(const char* op, GemmForm form, Purpose purpose, const GemmArguments& arguments, ParsedGemm& parsed);
+void parse_gemm(const GemmFunction& function, const GemmArguments& arguments, ParsedGemm& parsed);
 
 }  // namespace tilewright::python

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "tensor/buffer.hpp"
-#include "tensor/tensor_import.hpp"
 #include "tilewright/gemm.hpp"
 
 namespace tilewright::python {
@@ -16,8 +15,8 @@ PackedWeights view_packed(std::byte* data, int64_t bytes, std::shared_ptr<void> 
 
 // "kn": B as gemm takes it; "nk": a linear layer's weight.
 TensorView import_weight(const char* op, const char* name, nb::handle tensor, const std::string& layout, Access access,
-                         Keepers& keepers) {
-  const TensorView view = import_tensor(op, name, tensor, access, keepers).view;
+                         ImportScope& scope) {
+  const TensorView view = import_tensor(op, name, tensor, access, scope).view;
   if (view.rank < 2 || view.rank > 3) {
     refuse("{}: argument '{}' has rank {}, allowed: 2, or 3 with a batch", op, name, view.rank);
   }
@@ -26,19 +25,60 @@ TensorView import_weight(const char* op, const char* name, nb::handle tensor, co
   refuse("{}: argument 'layout' is '{}', allowed: 'kn' (b of gemm), 'nk' (weight of linear)", op, layout);
 }
 
-PackedWeights pack_weights(nb::handle b, const std::string& layout) {
-  Keepers keepers;
-  const TensorView view = import_weight("pack_weights", "b", b, layout, Access::kRead, keepers);
-  const int64_t n = view.shape[view.rank - 1], k = view.shape[view.rank - 2];
-  const int64_t bytes = value_of(gemm_packed_bytes(view.dtype, n, k, view.rank == 3 ? view.shape[0] : 1));
-  const std::shared_ptr<std::byte> memory = allocate_aligned(bytes);
+int64_t packed_bytes(const TensorView& b) {
+  const int64_t n = b.shape[b.rank - 1], k = b.shape[b.rank - 2];
+  return value_of(gemm_packed_bytes(b.dtype, n, k, b.rank == 3 ? b.shape[0] : 1));
+}
+
+void pack_to(const TensorView& b, void* to, int64_t bytes) {
   Status status;
   {
     const nb::gil_scoped_release released;
-    status = gemm_pack_weights(Context::global(), view, memory.get(), bytes);
+    status = gemm_pack_weights(Context::global(), b, to, bytes);
   }
   check(status);
+}
+
+PackedWeights pack_weights(nb::handle b, const std::string& layout) {
+  ImportScope scope;
+  const TensorView view = import_weight("pack_weights", "b", b, layout, Access::kRead, scope);
+  const int64_t bytes = packed_bytes(view);
+  const std::shared_ptr<std::byte> memory = allocate_aligned(bytes);
+  pack_to(view, memory.get(), bytes);
   return view_packed(memory.get(), bytes, memory);
+}
+
+int64_t packed_nbytes(const std::string& dtype, int64_t n, int64_t k, int64_t batch) {
+  return value_of(gemm_packed_bytes(value_of(parse_dtype(dtype)), n, k, batch));
+}
+
+// Packed bytes in a tensor of the caller's: the torch operators' form.
+ImportedBytes import_aligned(const char* op, const char* name, nb::handle tensor, Access access, ImportScope& scope) {
+  const ImportedBytes bytes = import_bytes(op, name, tensor, access, scope);
+  if (reinterpret_cast<uintptr_t>(bytes.data) % kBufferAlignment != 0) {
+    refuse("{}: argument '{}' is at address {}, allowed: a multiple of {}; a clone of the tensor has one", op, name,
+           bytes.data, kBufferAlignment);
+  }
+  return bytes;
+}
+
+void pack_weights_into(nb::handle b, nb::handle out, const std::string& layout) {
+  ImportScope scope;
+  const TensorView view = import_weight("pack_weights", "b", b, layout, Access::kRead, scope);
+  const ImportedBytes to = import_aligned("pack_weights", "out", out, Access::kWrite, scope);
+  pack_to(view, to.data, to.size);
+}
+
+PackedWeights from_tensor(nb::handle tensor) {
+  ImportScope scope;
+  const ImportedBytes bytes = import_aligned("PackedWeights.from_tensor", "data", tensor, Access::kRead, scope);
+  // The tensor, and what its export holds, live as long as the weights.
+  scope.kept_alive.push_back(nb::borrow(tensor));
+  const std::shared_ptr<ImportScope> owner(new ImportScope(std::move(scope)), [](ImportScope* held) {
+    const nb::gil_scoped_acquire acquired;
+    delete held;
+  });
+  return view_packed(static_cast<std::byte*>(bytes.data), bytes.size, owner);
 }
 
 // A buffer of any object that has one, released when the last owner goes.
@@ -74,8 +114,8 @@ PackedWeights from_buffer(nb::handle data) {
 }
 
 void unpack(const PackedWeights& self, nb::handle out, const std::string& layout) {
-  Keepers keepers;
-  const TensorView view = import_weight("PackedWeights.unpack", "out", out, layout, Access::kWrite, keepers);
+  ImportScope scope;
+  const TensorView view = import_weight("PackedWeights.unpack", "out", out, layout, Access::kWrite, scope);
   Status status;
   {
     const nb::gil_scoped_release released;
@@ -93,6 +133,11 @@ std::string describe(const PackedWeights& self) {
 }
 
 }  // namespace
+
+TensorView packed_bytes_view(const char* op, const char* name, nb::handle tensor, ImportScope& scope) {
+  const ImportedBytes bytes = import_aligned(op, name, tensor, Access::kRead, scope);
+  return value_of(gemm_packed_view(bytes.data, bytes.size));
+}
 
 const PackedWeights* packed_weights_of(nb::handle object) {
   static const nb::handle kType = nb::type<PackedWeights>();
@@ -115,6 +160,8 @@ void bind_packed_weights(nb::module_& module) {
       .def_static("from_bytes", &from_bytes, nb::arg("data"), "Copies what to_bytes() gave.")
       .def_static("from_buffer", &from_buffer, nb::arg("data"),
                   "Uses 64-byte aligned memory as it is, for instance an mmap of a file; keeps `data` alive.")
+      .def_static("from_tensor", &from_tensor, nb::arg("data"),
+                  "Uses a 64-byte aligned uint8 vector of any framework as it is; keeps it alive.")
       .def("unpack", &unpack, nb::arg("out"), nb::kw_only(), nb::arg("layout") = "kn",
            "Writes the plain weights, exactly those that were packed, into `out`.")
       .def("__repr__", &describe)
@@ -123,6 +170,10 @@ void bind_packed_weights(nb::module_& module) {
   module.def("pack_weights", &pack_weights, nb::arg("b"), nb::kw_only(), nb::arg("layout") = "kn",
              "Packs b [K, N] (layout 'kn', as gemm takes it) or a linear layer's weight [N, K] (layout 'nk'); a third, "
              "leading dimension is the batch. One packed copy serves every M.");
+  module.def("packed_nbytes", &packed_nbytes, nb::arg("dtype"), nb::arg("n"), nb::arg("k"), nb::arg("batch") = 1,
+             "Bytes of the packed form of [batch, k, n] weights; `dtype` is \"f32\", \"f16\", \"bf16\" or \"i8\".");
+  module.def("pack_weights_into", &pack_weights_into, nb::arg("b"), nb::arg("out"), nb::kw_only(),
+             nb::arg("layout") = "kn", "pack_weights() into a 64-byte aligned uint8 vector of packed_nbytes().");
 }
 
 }  // namespace tilewright::python

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "errors.hpp"
+#include "tensor/tensor_import.hpp"
 #include "tilewright/tensor_view.hpp"
 
 namespace tilewright::python {
@@ -29,6 +30,9 @@ class PackedWeights {
   int64_t bytes_;
   std::shared_ptr<void> owner_;
 };
+
+// What a 64-byte aligned uint8 vector holds.
+TensorView packed_bytes_view(const char* op, const char* name, nb::handle tensor, ImportScope& scope);
 
 // The packed weights that `object` is, or null.
 const PackedWeights* packed_weights_of(nb::handle object);

@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: MIT
 # Types of the extension module. Tensors are anything with DLPack: torch.Tensor, numpy.ndarray, jax.Array.
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, TypedDict, TypeVar, final
-
-from typing_extensions import Unpack
+from typing import Any, Literal, Protocol, TypeVar, final, overload
 
 class _Tensor(Protocol):
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
-    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __dlpack_device__(self) -> Any: ...
 
 _T = TypeVar("_T", bound=_Tensor)
+_Out = TypeVar("_Out", bound=_Tensor)
 
 _ActivationName = Literal["none", "relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "hardswish"]
 _Activation = _ActivationName | tuple[Literal["clamp"], float, float] | None
 _Gate = Literal["none", "separated", "interleaved"] | None
 _Step = _Activation | tuple[Literal["add", "mul"], _Tensor]
 _Layout = Literal["kn", "nk"]
+_DtypeName = Literal["f32", "f16", "bf16", "i8"]
+# "float32", "bf16", torch.float16, numpy.float32, jax.numpy.bfloat16 ...
+_OutDtype = Any
 
 @final
 class PackedWeights:
@@ -28,7 +30,7 @@ class PackedWeights:
     @property
     def batch(self) -> int: ...
     @property
-    def dtype(self) -> Literal["f32", "f16", "bf16", "i8"]: ...
+    def dtype(self) -> _DtypeName: ...
     @property
     def nbytes(self) -> int: ...
     def to_bytes(self) -> bytes: ...
@@ -36,6 +38,8 @@ class PackedWeights:
     def from_bytes(data: Any) -> PackedWeights: ...
     @staticmethod
     def from_buffer(data: Any) -> PackedWeights: ...
+    @staticmethod
+    def from_tensor(data: _Tensor) -> PackedWeights: ...
     def unpack(self, out: _Tensor, *, layout: _Layout = "kn") -> None: ...
 
 @final
@@ -59,38 +63,265 @@ class Buffer:
     def __dlpack__(self, **kwargs: Any) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
-class _Options(TypedDict, total=False):
-    out: _Tensor | None
-    out_dtype: Any  # "float32", "bf16", torch.float16, numpy.float32, jax.numpy.bfloat16 ...
-    alpha: float
-    beta: float
-    c: _Tensor | None
-    scale_a: _Tensor | float | None
-    scale_b: _Tensor | float | None
-    gate: _Gate
-    steps: Sequence[_Step]
-    deterministic: bool
-    batch_invariant: bool
-    recipe: str | None
-    units: int
-
-class _GemmOptions(_Options, total=False):
-    bias: _Tensor | None
-    activation: _Activation
-
-def gemm(a: _T, b: _Tensor | PackedWeights, **options: Unpack[_GemmOptions]) -> _T: ...
+@overload
+def gemm(
+    a: _T,
+    b: _Tensor | PackedWeights,
+    *,
+    bias: _Tensor | None = None,
+    activation: _Activation = None,
+    out: None = None,
+    out_dtype: _OutDtype | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: _Tensor | None = None,
+    scale_a: _Tensor | float | None = None,
+    scale_b: _Tensor | float | None = None,
+    gate: _Gate = None,
+    steps: Sequence[_Step] = (),
+    deterministic: bool = False,
+    batch_invariant: bool = False,
+    recipe: str | None = None,
+    units: int = 0,
+) -> _T: ...
+@overload
+def gemm(
+    a: _Tensor,
+    b: _Tensor | PackedWeights,
+    *,
+    bias: _Tensor | None = None,
+    activation: _Activation = None,
+    out: _Out,
+    out_dtype: _OutDtype | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: _Tensor | None = None,
+    scale_a: _Tensor | float | None = None,
+    scale_b: _Tensor | float | None = None,
+    gate: _Gate = None,
+    steps: Sequence[_Step] = (),
+    deterministic: bool = False,
+    batch_invariant: bool = False,
+    recipe: str | None = None,
+    units: int = 0,
+) -> _Out: ...
+@overload
 def linear(
     x: _T,
     weight: _Tensor | PackedWeights,
     bias: _Tensor | None = None,
     activation: _Activation = None,
-    **options: Unpack[_Options],
+    *,
+    out: None = None,
+    out_dtype: _OutDtype | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: _Tensor | None = None,
+    scale_a: _Tensor | float | None = None,
+    scale_b: _Tensor | float | None = None,
+    gate: _Gate = None,
+    steps: Sequence[_Step] = (),
+    deterministic: bool = False,
+    batch_invariant: bool = False,
+    recipe: str | None = None,
+    units: int = 0,
 ) -> _T: ...
-def prepare(a: _Tensor, b: _Tensor | PackedWeights, **options: Unpack[_GemmOptions]) -> None: ...
-def query(a: _Tensor, b: _Tensor | PackedWeights, **options: Unpack[_GemmOptions]) -> QueryResult: ...
-def explain(a: _Tensor, b: _Tensor | PackedWeights, **options: Unpack[_GemmOptions]) -> str: ...
+@overload
+def linear(
+    x: _Tensor,
+    weight: _Tensor | PackedWeights,
+    bias: _Tensor | None = None,
+    activation: _Activation = None,
+    *,
+    out: _Out,
+    out_dtype: _OutDtype | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: _Tensor | None = None,
+    scale_a: _Tensor | float | None = None,
+    scale_b: _Tensor | float | None = None,
+    gate: _Gate = None,
+    steps: Sequence[_Step] = (),
+    deterministic: bool = False,
+    batch_invariant: bool = False,
+    recipe: str | None = None,
+    units: int = 0,
+) -> _Out: ...
+def prepare(
+    a: _Tensor,
+    b: _Tensor | PackedWeights,
+    *,
+    bias: _Tensor | None = None,
+    activation: _Activation = None,
+    out: _Tensor | None = None,
+    out_dtype: _OutDtype | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: _Tensor | None = None,
+    scale_a: _Tensor | float | None = None,
+    scale_b: _Tensor | float | None = None,
+    gate: _Gate = None,
+    steps: Sequence[_Step] = (),
+    deterministic: bool = False,
+    batch_invariant: bool = False,
+    recipe: str | None = None,
+    units: int = 0,
+) -> None: ...
+def query(
+    a: _Tensor,
+    b: _Tensor | PackedWeights,
+    *,
+    bias: _Tensor | None = None,
+    activation: _Activation = None,
+    out: _Tensor | None = None,
+    out_dtype: _OutDtype | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: _Tensor | None = None,
+    scale_a: _Tensor | float | None = None,
+    scale_b: _Tensor | float | None = None,
+    gate: _Gate = None,
+    steps: Sequence[_Step] = (),
+    deterministic: bool = False,
+    batch_invariant: bool = False,
+    recipe: str | None = None,
+    units: int = 0,
+) -> QueryResult: ...
+def explain(
+    a: _Tensor,
+    b: _Tensor | PackedWeights,
+    *,
+    bias: _Tensor | None = None,
+    activation: _Activation = None,
+    out: _Tensor | None = None,
+    out_dtype: _OutDtype | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: _Tensor | None = None,
+    scale_a: _Tensor | float | None = None,
+    scale_b: _Tensor | float | None = None,
+    gate: _Gate = None,
+    steps: Sequence[_Step] = (),
+    deterministic: bool = False,
+    batch_invariant: bool = False,
+    recipe: str | None = None,
+    units: int = 0,
+) -> str: ...
 def pack_weights(b: _Tensor, *, layout: _Layout = "kn") -> PackedWeights: ...
+def packed_nbytes(dtype: str, n: int, k: int, batch: int = 1) -> int: ...
+def pack_weights_into(b: _Tensor, out: _Tensor, *, layout: _Layout = "kn") -> None: ...
 def devices() -> list[dict[str, Any]]: ...
 def counters() -> dict[str, int]: ...
 def tables_digest() -> str: ...
 def version() -> str: ...
+
+# What the torch operators and bench/call_overhead.py call.
+
+def op_gemm(
+    a: _T,
+    b: _Tensor,
+    *,
+    bias: _Tensor | None = None,
+    activation: _Activation = None,
+    out: _T | None = None,
+    out_dtype: _OutDtype | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: _Tensor | None = None,
+    scale_a: _Tensor | float | None = None,
+    scale_b: _Tensor | float | None = None,
+    gate: _Gate = None,
+    steps: Sequence[_Step] = (),
+    deterministic: bool = False,
+    batch_invariant: bool = False,
+    recipe: str | None = None,
+    units: int = 0,
+    step_tensors: Sequence[_Tensor] | None = None,
+) -> _T: ...
+def op_linear(
+    x: _T,
+    weight: _Tensor,
+    bias: _Tensor | None = None,
+    activation: _Activation = None,
+    *,
+    out: _T | None = None,
+    out_dtype: _OutDtype | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: _Tensor | None = None,
+    scale_a: _Tensor | float | None = None,
+    scale_b: _Tensor | float | None = None,
+    gate: _Gate = None,
+    steps: Sequence[_Step] = (),
+    deterministic: bool = False,
+    batch_invariant: bool = False,
+    recipe: str | None = None,
+    units: int = 0,
+    step_tensors: Sequence[_Tensor] | None = None,
+) -> _T: ...
+def op_gemm_packed(
+    a: _T,
+    packed: _Tensor,
+    *,
+    bias: _Tensor | None = None,
+    activation: _Activation = None,
+    out: _T | None = None,
+    out_dtype: _OutDtype | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: _Tensor | None = None,
+    scale_a: _Tensor | float | None = None,
+    scale_b: _Tensor | float | None = None,
+    gate: _Gate = None,
+    steps: Sequence[_Step] = (),
+    deterministic: bool = False,
+    batch_invariant: bool = False,
+    recipe: str | None = None,
+    units: int = 0,
+    step_tensors: Sequence[_Tensor] | None = None,
+    n: int | None = None,
+    batch: int = 1,
+) -> _T: ...
+def op_linear_packed(
+    x: _T,
+    packed: _Tensor,
+    bias: _Tensor | None = None,
+    activation: _Activation = None,
+    *,
+    out: _T | None = None,
+    out_dtype: _OutDtype | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: _Tensor | None = None,
+    scale_a: _Tensor | float | None = None,
+    scale_b: _Tensor | float | None = None,
+    gate: _Gate = None,
+    steps: Sequence[_Step] = (),
+    deterministic: bool = False,
+    batch_invariant: bool = False,
+    recipe: str | None = None,
+    units: int = 0,
+    step_tensors: Sequence[_Tensor] | None = None,
+    n: int | None = None,
+    batch: int = 1,
+) -> _T: ...
+def call_parts(
+    a: _Tensor,
+    b: _Tensor | PackedWeights,
+    *,
+    bias: _Tensor | None = None,
+    activation: _Activation = None,
+    out: _Tensor | None = None,
+    out_dtype: _OutDtype | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: _Tensor | None = None,
+    scale_a: _Tensor | float | None = None,
+    scale_b: _Tensor | float | None = None,
+    gate: _Gate = None,
+    steps: Sequence[_Step] = (),
+    deterministic: bool = False,
+    batch_invariant: bool = False,
+    recipe: str | None = None,
+    units: int = 0,
+) -> dict[str, float]: ...

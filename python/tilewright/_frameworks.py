@@ -8,7 +8,7 @@ from typing import Any
 
 from ._errors import InvalidArgument
 
-# Framework of src/tensor_import.hpp.
+# Framework of src/tensor/type_traits.hpp.
 OTHER, TORCH, NUMPY, JAX = range(4)
 
 _FULL_NAMES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
@@ -19,20 +19,33 @@ def _class(module: str, name: str) -> type | None:
     return getattr(sys.modules.get(module), name, None)
 
 
-def classify(kind: type) -> tuple[int, bool, bool]:
+def _own_exchange(kind: type) -> bool:
+    """Whether the class that brings DLPack's exchange table is at least as derived as the one that brings __dlpack__: a
+    subclass that changes only the latter means what it says there."""
+    for base in kind.__mro__:
+        names = vars(base)
+        if "__dlpack_c_exchange_api__" in names:
+            return True
+        if "__dlpack__" in names:
+            return False
+    return False
+
+
+def classify(kind: type) -> tuple[int, bool, bool, bool]:
     """Of a type: its framework; whether it is the framework's own tensor and no subclass that may change what a tensor
-    means; whether it is a tensor at all."""
+    means; whether DLPack's exchange table may be used; whether it is a tensor at all."""
     tensor = _class("torch", "Tensor")
     if tensor is not None and issubclass(kind, tensor):
-        return TORCH, kind in (tensor, _class("torch.nn", "Parameter")), True
+        plain = kind in (tensor, _class("torch.nn", "Parameter"))
+        return TORCH, plain, plain, True
     array = _class("numpy", "ndarray")
     if array is not None and issubclass(kind, array):
         # A masked array's mask would be ignored.
         masked = _class("numpy.ma", "MaskedArray")
-        return NUMPY, kind is array, masked is None or not issubclass(kind, masked)
+        return NUMPY, kind is array, False, masked is None or not issubclass(kind, masked)
     if (kind.__module__ or "").split(".")[0] in ("jax", "jaxlib"):
-        return JAX, False, True
-    return OTHER, False, hasattr(kind, "__dlpack__")
+        return JAX, False, False, True
+    return OTHER, False, _own_exchange(kind), hasattr(kind, "__dlpack__")
 
 
 def dtype_name(dtype: Any) -> str:
@@ -61,17 +74,17 @@ def _numpy_bfloat16(like: Any, op: str) -> Any:
 _torch_dtypes: dict[str, Any] = {}
 
 
-def _torch_empty(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    torch = sys.modules["torch"]
+def torch_dtype(name: str) -> Any:
     if not _torch_dtypes:
+        torch = sys.modules["torch"]
         _torch_dtypes.update({short: getattr(torch, full) for short, full in _FULL_NAMES.items()})
-    return torch.empty(shape, dtype=_torch_dtypes[dtype], device=like.device)
+    return _torch_dtypes[name]
 
 
 def empty(framework: int, like: Any, shape: tuple[int, ...], dtype: str, op: str) -> Any:
     """A new tensor of the framework, and on the device, of `like`."""
     if framework == TORCH:
-        return _torch_empty(like, shape, dtype)
+        return sys.modules["torch"].empty(shape, dtype=torch_dtype(dtype), device=like.device)
     if framework == NUMPY:
         numpy = sys.modules["numpy"]
         return numpy.empty(shape, _numpy_bfloat16(like, op) if dtype == "bf16" else _FULL_NAMES[dtype])

@@ -129,7 +129,8 @@ bool ContextImpl::outdated(const Plan& plan) const {
 }
 
 Result<std::shared_ptr<const Plan>> ContextImpl::plan(const Operator& op, ProblemRef problem, int units,
-                                                      std::string_view forced, bool allow_compile) {
+                                                      std::string_view forced, bool allow_compile,
+                                                      const std::function<void()>* on_new_problem) {
   const PlanKey key(op, problem, units, forced);
   if (std::shared_ptr<const Plan> plan = plans_.find(key.view()); plan != nullptr && !outdated(*plan)) {
     count(counters_.plan_hits);
@@ -137,6 +138,7 @@ Result<std::shared_ptr<const Plan>> ContextImpl::plan(const Operator& op, Proble
   }
   count(counters_.plan_misses);
   const uint64_t generation = cache_->background_generation();
+  if (on_new_problem != nullptr) (*on_new_problem)();
   Result<std::shared_ptr<const Plan>> plan =
       dispatcher_->plan(op, problem, spec(units), *tables(), forced, allow_compile);
   if (!plan) return plan;
@@ -174,7 +176,8 @@ Status ContextImpl::run_plan(const Operator& op, ProblemRef problem, const Plan&
 Status ContextImpl::run(const Operator& op, ProblemRef problem, const CallBindings& bindings, const Exec& exec,
                         std::string_view forced) {
   count(counters_.calls);
-  Result<std::shared_ptr<const Plan>> found = plan(op, problem, exec.units, forced, /*allow_compile=*/true);
+  Result<std::shared_ptr<const Plan>> found =
+      plan(op, problem, exec.units, forced, /*allow_compile=*/true, exec.on_new_problem);
   if (!found) return found.status();
   return run_plan(op, problem, **found, bindings, exec);
 }

@@ -26,9 +26,9 @@ class ContextImpl {
   // The whole path: plan from the map or the dispatcher, bind, launch.
   Status run(const Operator& op, ProblemRef problem, const CallBindings& bindings, const Exec& exec,
              std::string_view forced);
-  // The plan that run() would use, made now.
+  // The plan that run() would use, made now; `on_new_problem` is called when the map has none.
   Result<std::shared_ptr<const Plan>> plan(const Operator& op, ProblemRef problem, int units, std::string_view forced,
-                                           bool allow_compile);
+                                           bool allow_compile, const std::function<void()>* on_new_problem = nullptr);
   Result<QueryResult> query(const Operator& op, ProblemRef problem, int units, std::string_view forced);
   Result<std::string> explain(const Operator& op, ProblemRef problem, int units, std::string_view forced);
   Status run_plan(const Operator& op, ProblemRef problem, const Plan& plan, const CallBindings& bindings,

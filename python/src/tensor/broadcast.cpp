@@ -98,13 +98,14 @@ bool fold_into_rows(std::span<const int64_t> lead, const std::vector<Operand>& o
 
 }  // namespace
 
-std::vector<int64_t> broadcast_leading(const char* op, const TensorView& a, const TensorView& b) {
+Shape broadcast_leading(const char* op, const TensorView& a, const TensorView& b) {
   const int rank = std::max(a.rank, b.rank) - 2;
-  std::vector<int64_t> lead(static_cast<size_t>(rank), 1);
+  Shape lead;
+  for (int i = 0; i < rank; ++i) lead.push_back(1);
   for (const TensorView* t : {&a, &b}) {
     const int count = t->rank - 2;
     for (int i = 0; i < count; ++i) {
-      int64_t& size = lead[static_cast<size_t>(rank - count + i)];
+      int64_t& size = lead.size[static_cast<size_t>(rank - count + i)];
       if (t->shape[i] == 1 || t->shape[i] == size) continue;
       if (size != 1) {
         refuse("{}: arguments 'a' and 'b' have shapes {} and {}: their leading dimensions do not broadcast", op,

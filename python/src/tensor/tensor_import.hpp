@@ -5,12 +5,10 @@
 #include <vector>
 
 #include "errors.hpp"
+#include "tensor/type_traits.hpp"
 #include "tilewright/tensor_view.hpp"
 
 namespace tilewright::python {
-
-// Whose tensor it is; tilewright/_frameworks.py has the same numbers.
-enum class Framework : uint8_t { kOther = 0, kTorch = 1, kNumpy = 2, kJax = 3 };
 
 enum class Access : uint8_t {
   kRead,
@@ -21,13 +19,24 @@ enum class Access : uint8_t {
 struct ImportedTensor {
   TensorView view;
   Framework framework = Framework::kOther;
+  bool plain = false;  // of the framework's own type
 };
 
-// Keeps alive what views point into, for the length of a call.
-using Keepers = std::vector<nb::object>;
+// What one call needs of the tensors it has imported.
+struct ImportScope {
+  std::vector<nb::object> kept_alive;                                       // what views point into
+  enum class Grad : uint8_t { kUnknown, kOff, kOn } grad = Grad::kUnknown;  // torch.is_grad_enabled()
+};
 
 // `name` is the argument's, for messages. Refuses what has no DLPack form, what a view cannot express, tensors that
 // autograd records, and, to write, read-only memory.
-ImportedTensor import_tensor(const char* op, const char* name, nb::handle object, Access access, Keepers& keepers);
+ImportedTensor import_tensor(const char* op, const char* name, nb::handle object, Access access, ImportScope& scope);
+
+// The memory of a contiguous uint8 vector.
+struct ImportedBytes {
+  void* data;
+  int64_t size;
+};
+ImportedBytes import_bytes(const char* op, const char* name, nb::handle object, Access access, ImportScope& scope);
 
 }  // namespace tilewright::python

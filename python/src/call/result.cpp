@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+#include "call/result.hpp"
+
+#include <algorithm>
+
+#include "call/epilogue_arguments.hpp"
+#include "tensor/buffer.hpp"
+
+namespace tilewright::python {
+namespace {
+
+bool is_output_dtype(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBf16; }
+
+// A dtype by tilewright's name ("bf16"), or any framework's own, whose text ends in a common one ("torch.bfloat16").
+DType parse_out_dtype(const char* op, nb::handle value, DType a) {
+  if (value.is_none()) return a == DType::kI8 ? DType::kF32 : a;
+  const auto text = nb::cast<std::string>(nb::module_::import_("tilewright._frameworks").attr("dtype_name")(value));
+  constexpr std::pair<std::string_view, DType> kNames[] = {{"float32", DType::kF32}, {"f32", DType::kF32},
+                                                           {"float16", DType::kF16}, {"f16", DType::kF16},
+                                                           {"bf16", DType::kBf16},   {"bfloat16", DType::kBf16}};
+  for (const auto& [name, dtype] : kNames) {
+    if (text == name) return dtype;
+  }
+  refuse("{}: argument 'out_dtype' is {}, allowed: float32, float16, bfloat16 (as text or as the framework's dtype)",
+         op, printed(value));
+}
+
+nb::object checked(PyObject* object) {
+  if (object == nullptr) throw nb::python_error();
+  return nb::steal(object);
+}
+
+nb::object tuple_of(const Shape& shape) {
+  nb::object sizes = checked(PyTuple_New(shape.rank));
+  for (int i = 0; i < shape.rank; ++i) {
+    PyTuple_SetItem(sizes.ptr(), i, PyLong_FromLongLong(shape.size[static_cast<size_t>(i)]));
+  }
+  return sizes;
+}
+
+// a.new_empty(shape[, dtype=...]): the device is a's.
+nb::object torch_empty(nb::handle a, const nb::object& sizes, DType dtype, bool same_dtype) {
+  static const nb::handle kNewEmpty = intern("new_empty");
+  if (same_dtype) return checked(PyObject_CallMethodObjArgs(a.ptr(), kNewEmpty.ptr(), sizes.ptr(), nullptr));
+  static const nb::handle kTorchDtype = frameworks_function("torch_dtype");
+  return a.attr(kNewEmpty)(sizes, nb::arg("dtype") = kTorchDtype(dtype_name(dtype)));
+}
+
+void use_out(const char* op, const GemmFunction& function, const GemmArguments& arguments, const Shape& shape,
+             ParsedGemm& parsed) {
+  TensorView& d = parsed.call.d;
+  const Access access = function.purpose == Purpose::kRun ? Access::kWrite : Access::kDescribe;
+  d = import_tensor(op, "out", arguments[kOut], access, parsed.scope).view;
+  if (d.rank != shape.rank || !std::equal(d.shape.begin(), d.shape.begin() + d.rank, shape.size.begin())) {
+    refuse("{}: argument 'out' has shape [{}], expected [{}]", op,
+           fmt::join(d.shape.begin(), d.shape.begin() + d.rank, ", "), fmt::join(shape.span(), ", "));
+  }
+  if (arguments.given(kOutDtype)) {
+    const DType dtype = parse_out_dtype(op, arguments[kOutDtype], parsed.call.a.dtype);
+    if (d.dtype != dtype) {
+      refuse("{}: arguments 'out' ({}) and 'out_dtype' ({}) differ", op, dtype_name(d.dtype), dtype_name(dtype));
+    }
+  }
+  parsed.result = nb::borrow(arguments[kOut]);
+}
+
+}  // namespace
+
+void make_result(const GemmFunction& function, const GemmArguments& arguments, const ImportedTensor& a,
+                 const Shape& shape, ParsedGemm& parsed) {
+  const char* const op = function.name;
+  if (arguments.given(kOut)) return use_out(op, function, arguments, shape, parsed);
+  GemmCall& call = parsed.call;
+  const DType dtype = parse_out_dtype(op, arguments[kOutDtype], call.a.dtype);
+  // A dtype that gemm refuses needs no memory to be refused.
+  if (function.purpose == Purpose::kDescribe || !is_output_dtype(dtype)) {
+    call.d = TensorView::contiguous(nullptr, dtype, shape.span(), call.a.device);
+    return;
+  }
+  parsed.made_result = true;
+  if (a.framework == Framework::kJax) {
+    parsed.result = nb::cast(Buffer(dtype, shape.span()));
+  } else if (a.framework == Framework::kTorch && a.plain) {
+    parsed.result = torch_empty(arguments[kA], tuple_of(shape), dtype, dtype == call.a.dtype);
+  } else {
+    static const nb::handle kEmpty = frameworks_function("empty");
+    parsed.result = kEmpty(static_cast<int>(a.framework), arguments[kA], tuple_of(shape), dtype_name(dtype), op);
+  }
+  // Autograd has seen nothing of a new tensor.
+  parsed.scope.grad = ImportScope::Grad::kOff;
+  call.d = import_tensor(op, "out", parsed.result, Access::kWrite, parsed.scope).view;
+}
+
+}  // namespace tilewright::python

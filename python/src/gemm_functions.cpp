@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+#include "gemm_functions.hpp"
+
+#include <functional>
+
+#include "call/call_parts.hpp"
+#include "gemm_call.hpp"
+
+namespace tilewright::python {
+namespace {
+
+// A product of at most this many multiplications takes a few microseconds: less than the interpreter lock may cost when
+// another thread takes it meanwhile.
+constexpr double kHeldMultiplications = 65536;
+
+// Lets other threads of the interpreter run, from now() until it goes.
+class InterpreterRelease {
+ public:
+  InterpreterRelease() = default;
+  ~InterpreterRelease() {
+    if (state_ != nullptr) PyEval_RestoreThread(state_);
+  }
+  InterpreterRelease(const InterpreterRelease&) = delete;
+  InterpreterRelease& operator=(const InterpreterRelease&) = delete;
+  void now() {
+    if (state_ == nullptr) state_ = PyEval_SaveThread();
+  }
+
+ private:
+  PyThreadState* state_ = nullptr;
+};
+
+double multiplications(const GemmCall& call) {
+  const TensorView &a = call.a, &b = call.b;
+  double count = static_cast<double>(b.shape[b.rank - 1]);
+  for (int i = 0; i < a.rank; ++i) count *= static_cast<double>(a.shape[i]);
+  if (a.rank == 2 && b.rank == 3) count *= static_cast<double>(b.shape[0]);
+  return count;
+}
+
+nb::object run(const GemmFunction& function, const GemmArguments& arguments) {
+  ParsedGemm parsed;
+  parse_gemm(function, arguments, parsed);
+  Status status;
+  {
+    InterpreterRelease release;
+    if (multiplications(parsed.call) > kHeldMultiplications) release.now();
+    // A problem that was not seen before may take a compile.
+    const std::function<void()> on_new_problem = [&release] { release.now(); };
+    parsed.exec.on_new_problem = &on_new_problem;
+    status = gemm(Context::global(), parsed.call, parsed.exec);
+  }
+  check(status);
+  if (parsed.made_result && parsed.framework == Framework::kJax) {
+    return nb::module_::import_("tilewright._frameworks").attr("to_jax")(parsed.result);
+  }
+  return std::move(parsed.result);
+}
+
+nb::object prepare(const GemmFunction& function, const GemmArguments& arguments) {
+  ParsedGemm parsed;
+  parse_gemm(function, arguments, parsed);
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = gemm_prepare(Context::global(), parsed.call, parsed.exec);
+  }
+  check(status);
+  return nb::none();
+}
+
+nb::object query(const GemmFunction& function, const GemmArguments& arguments) {
+  ParsedGemm parsed;
+  parse_gemm(function, arguments, parsed);
+  return nb::cast(value_of(gemm_query(Context::global(), parsed.call, parsed.exec)));
+}
+
+nb::object explain(const GemmFunction& function, const GemmArguments& arguments) {
+  ParsedGemm parsed;
+  parse_gemm(function, arguments, parsed);
+  const std::string text = value_of(gemm_explain(Context::global(), parsed.call, parsed.exec));
+  return nb::cast(text);
+}
+
+// In the order of Parameter, after the first two.
+constexpr std::pair<const char*, const char*> kOptions[] = {{"bias", "None"},
+                                                            {"activation", "None"},
+                                                            {"out", "None"},
+                                                            {"out_dtype", "None"},
+                                                            {"alpha", "1.0"},
+                                                            {"beta", "0.0"},
+                                                            {"c", "None"},
+                                                            {"scale_a", "None"},
+                                                            {"scale_b", "None"},
+                                                            {"gate", "None"},
+                                                            {"steps", "()"},
+                                                            {"deterministic", "False"},
+                                                            {"batch_invariant", "False"},
+                                                            {"recipe", "None"},
+                                                            {"units", "0"},
+                                                            {"step_tensors", "None"},
+                                                            {"n", "None"},
+                                                            {"batch", "1"}};
+static_assert(std::size(kOptions) + 2 == kParameters);
+
+// One function of the module.
+struct Entry {
+  const char* name;  // in Python
+  GemmFunction function;
+  const char *a, *b;  // names of the first two parameters
+  int positional;
+  int parameters;                                                // the first of Parameter
+  nb::object (*run)(const GemmFunction&, const GemmArguments&);  // null: the call's parts are timed
+  const char* doc;
+};
+
+constexpr GemmFunction kGemmRun = {"gemm"};
+constexpr GemmFunction kLinearRun = {"linear", GemmForm::kLinear};
+constexpr GemmFunction kPrepare = {"prepare", GemmForm::kGemm, Purpose::kDescribe};
+constexpr GemmFunction kQuery = {"query", GemmForm::kGemm, Purpose::kDescribe};
+constexpr GemmFunction kExplain = {"explain", GemmForm::kGemm, Purpose::kDescribe};
+constexpr GemmFunction kGemmPacked = {"gemm_packed", GemmForm::kGemm, Purpose::kRun, WeightForm::kPackedBytes};
+constexpr GemmFunction kLinearPacked = {"linear_packed", GemmForm::kLinear, Purpose::kRun, WeightForm::kPackedBytes};
+
+constexpr Entry kEntries[] = {
+    {"gemm", kGemmRun, "a", "b", 2, kStepTensors, &run,
+     "D = steps(gate(activation(alpha * scale_a * scale_b * a @ b + beta * c + bias))); returns D, or out."},
+    {"linear", kLinearRun, "x", "weight", 4, kStepTensors, &run,
+     "activation(x @ weight.T + bias), with weight [N, K] as torch.nn.Linear has it, or packed."},
+    {"prepare", kPrepare, "a", "b", 2, kStepTensors, &prepare,
+     "Chooses, compiles and loads what gemm() of the same arguments will run. Values are not read."},
+    {"query", kQuery, "a", "b", 2, kStepTensors, &query,
+     "What gemm() of the same arguments would run. Never compiles."},
+    {"explain", kExplain, "a", "b", 2, kStepTensors, &explain,
+     "Every kernel family and candidate with its predicted cost, or why it was refused, as text."},
+    {"op_gemm", kGemmRun, "a", "b", 2, kColumns, &run, "torch.ops.tilewright.gemm on the CPU."},
+    {"op_linear", kLinearRun, "x", "weight", 4, kColumns, &run, "torch.ops.tilewright.linear on the CPU."},
+    {"op_gemm_packed", kGemmPacked, "a", "packed", 2, kParameters, &run,
+     "torch.ops.tilewright.gemm_packed on the CPU."},
+    {"op_linear_packed", kLinearPacked, "x", "packed", 4, kParameters, &run,
+     "torch.ops.tilewright.linear_packed on the CPU."},
+    {"call_parts", kGemmRun, "a", "b", 2, kStepTensors, nullptr, "Nanoseconds by part of gemm() with these arguments."},
+};
+constexpr size_t kEntryCount = std::size(kEntries);
+
+Signature signature_of(const Entry& entry) {
+  const char* names[kParameters] = {entry.a, entry.b};
+  for (size_t i = 0; i < std::size(kOptions); ++i) names[i + 2] = kOptions[i].first;
+  return {entry.name, std::span<const char* const>(names, static_cast<size_t>(entry.parameters)), 2, entry.positional};
+}
+
+// "gemm(a, b, *, bias=None ...": what inspect.signature reads.
+std::string doc_of(const Entry& entry) {
+  std::string text = fmt::format("{}({}, {}", entry.name, entry.a, entry.b);
+  for (int i = 2; i < entry.parameters; ++i) {
+    const auto& [name, value] = kOptions[i - 2];
+    text += fmt::format("{}, {}={}", i == entry.positional ? ", *" : "", name, value);
+  }
+  return text + ")\n--\n\n" + entry.doc;
+}
+
+template <size_t kIndex>
+PyObject* call(PyObject*, PyObject* const* arguments, Py_ssize_t positional, PyObject* keywords) {
+  return guarded([&] {
+    constexpr const Entry& kEntry = kEntries[kIndex];
+    static const Signature kSignature = signature_of(kEntry);
+    const RawCall raw = {arguments, positional, keywords};
+    if constexpr (kEntry.run == nullptr)
+      return time_call_parts(kEntry.function, kSignature, raw);
+    else
+      return kEntry.run(kEntry.function, GemmArguments(kSignature, raw));
+  });
+}
+
+template <size_t... kIndex>
+void add_functions(nb::module_& module, std::index_sequence<kIndex...>) {
+  static std::string docs[] = {doc_of(kEntries[kIndex])...};
+  static PyMethodDef methods[] = {
+      {kEntries[kIndex].name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&call<kIndex>)),
+       METH_FASTCALL | METH_KEYWORDS, docs[kIndex].c_str()}...,
+      {}};
+  if (PyModule_AddFunctions(module.ptr(), methods) != 0) throw nb::python_error();
+}
+
+}  // namespace
+
+void bind_gemm(nb::module_& module) {
+  add_functions(module, std::make_index_sequence<kEntryCount>());
+  nb::class_<QueryResult>(module, "QueryResult", nb::is_final(), "What would run, and why.")
+      .def_ro("source", &QueryResult::source, "'forced', 'tuned', 'bucket', 'cost' or 'generic'.")
+      .def_ro("recipe", &QueryResult::recipe, "Kernel keys and knobs.")
+      .def_ro("workspace_bytes", &QueryResult::workspace_bytes)
+      .def_ro("built", &QueryResult::built, "No compile is needed.")
+      .def_ro("fallback", &QueryResult::fallback, "A better recipe exists but is not built and may not be compiled.")
+      .def_ro("predicted_us", &QueryResult::predicted_us, "0 where nobody predicted.")
+      .def("__repr__", [](const QueryResult& self) {
+        return fmt::format("QueryResult(source='{}', recipe='{}', workspace_bytes={}, built={}, fallback={})",
+                           self.source, self.recipe, self.workspace_bytes, self.built ? "True" : "False",
+                           self.fallback ? "True" : "False");
+      });
+}
+
+}  // namespace tilewright::python

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: MIT
+"""tilewright for PyTorch: operators that torch.compile knows, and modules with packed weights.
+
+Importing this registers torch.ops.tilewright.*; importing tilewright alone never imports torch.
+"""
+
+from ._functions import gemm, gemm_packed, linear, linear_packed, pack_weights, unpack_weights
+from ._modules import GatedLinear, Linear, convert
+
+__all__ = [
+    "GatedLinear",
+    "Linear",
+    "convert",
+    "gemm",
+    "gemm_packed",
+    "linear",
+    "linear_packed",
+    "pack_weights",
+    "unpack_weights",
+]

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+"""gemm and linear with the arguments of tilewright.gemm and tilewright.linear, through torch.ops.tilewright: the same
+results, and torch.compile sees one operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Union
+
+import torch
+
+from . import _operators  # noqa: F401  (registers torch.ops.tilewright)
+
+Activation = Union[str, "tuple[str, float, float]", None]
+Step = Union[Activation, "tuple[str, torch.Tensor]"]
+Scale = Union[torch.Tensor, float, None]
+
+_ops = torch.ops.tilewright
+
+
+def _text(activation: Activation) -> str | None:
+    """ "clamp(0.0, 6.0)" for a clamp: a schema has no tuples."""
+    if isinstance(activation, tuple):
+        name, low, high = activation
+        return f"{name}({float(low)!r}, {float(high)!r})"
+    return activation
+
+
+def _options(
+    alpha: float, scale_a: Scale, scale_b: Scale, steps: Sequence[Step], options: dict[str, Any]
+) -> dict[str, Any]:
+    """Arguments of an operator: numbers among the scales join alpha, steps are parted into words and tensors."""
+    for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
+        if isinstance(scale, torch.Tensor):
+            options[name] = scale
+        elif scale is not None:
+            alpha = alpha * scale
+    if alpha != 1.0:
+        options["alpha"] = alpha
+    if steps:
+        words: list[str] = []
+        tensors: list[torch.Tensor] = []
+        for step in steps:
+            if isinstance(step, tuple) and isinstance(step[1], torch.Tensor):
+                words.append(step[0])
+                tensors.append(step[1])
+            else:
+                words.append(_text(step) or "none")  # type: ignore[arg-type]
+        options["steps"] = words
+        if tensors:
+            options["step_tensors"] = tensors
+    return options
+
+
+def _run(op: Any, out: torch.Tensor | None, arguments: tuple[Any, ...], options: dict[str, Any]) -> torch.Tensor:
+    if out is None:
+        return op.default(*arguments, **options)  # type: ignore[no-any-return]
+    if hasattr(torch.Tag, "out") or not torch.compiler.is_compiling():
+        return op.out(*arguments, out=out, **options)  # type: ignore[no-any-return]
+    # A PyTorch that cannot trace an out variant.
+    return out.copy_(op.default(*arguments, **options))
+
+
+def gemm(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    *,
+    bias: torch.Tensor | None = None,
+    activation: Activation = None,
+    out: torch.Tensor | None = None,
+    alpha: float = 1.0,
+    scale_a: Scale = None,
+    scale_b: Scale = None,
+    steps: Sequence[Step] = (),
+    **options: Any,
+) -> torch.Tensor:
+    """tilewright.gemm as an operator: D = steps(gate(activation(alpha * a @ b + beta * c + bias)))."""
+    options = _options(alpha, scale_a, scale_b, steps, options)
+    return _run(_ops.gemm, out, (a, b), {"bias": bias, "activation": _text(activation), **options})
+
+
+def linear(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    activation: Activation = None,
+    *,
+    out: torch.Tensor | None = None,
+    alpha: float = 1.0,
+    scale_a: Scale = None,
+    scale_b: Scale = None,
+    steps: Sequence[Step] = (),
+    **options: Any,
+) -> torch.Tensor:
+    """tilewright.linear as an operator: activation(x @ weight.T + bias), with weight [N, K]."""
+    options = _options(alpha, scale_a, scale_b, steps, options)
+    return _run(_ops.linear, out, (x, weight, bias, _text(activation)), options)
+
+
+def gemm_packed(
+    a: torch.Tensor,
+    packed: torch.Tensor,
+    n: int,
+    *,
+    batch: int = 1,
+    bias: torch.Tensor | None = None,
+    activation: Activation = None,
+    out: torch.Tensor | None = None,
+    alpha: float = 1.0,
+    scale_a: Scale = None,
+    scale_b: Scale = None,
+    steps: Sequence[Step] = (),
+    **options: Any,
+) -> torch.Tensor:
+    """gemm with what pack_weights() gave for B [K, n], or [batch, K, n]."""
+    options = _options(alpha, scale_a, scale_b, steps, options)
+    options.update(bias=bias, activation=_text(activation), n=n, batch=batch)
+    return _run(_ops.gemm_packed, out, (a, packed), options)
+
+
+def linear_packed(
+    x: torch.Tensor,
+    packed: torch.Tensor,
+    n: int,
+    bias: torch.Tensor | None = None,
+    activation: Activation = None,
+    *,
+    out: torch.Tensor | None = None,
+    alpha: float = 1.0,
+    scale_a: Scale = None,
+    scale_b: Scale = None,
+    steps: Sequence[Step] = (),
+    **options: Any,
+) -> torch.Tensor:
+    """linear with what pack_weights(weight, layout="nk") gave for a weight [n, K]."""
+    options = _options(alpha, scale_a, scale_b, steps, options)
+    return _run(_ops.linear_packed, out, (x, packed, bias, _text(activation)), {"n": n, **options})
+
+
+def pack_weights(b: torch.Tensor, *, layout: str = "kn") -> torch.Tensor:
+    """The packed bytes of b [K, N] ("kn") or of a linear layer's weight [N, K] ("nk"), as a uint8 tensor."""
+    return _ops.pack_weights(b, layout=layout)  # type: ignore[no-any-return]
+
+
+def unpack_weights(
+    packed: torch.Tensor, size: Sequence[int], *, dtype: torch.dtype, layout: str = "kn"
+) -> torch.Tensor:
+    """The plain weights, exactly those that were packed."""
+    return _ops.unpack_weights(packed, size, dtype=dtype, layout=layout)  # type: ignore[no-any-return]
