@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A gated MLP with packed weights, made from ordinary layers, compiled in one graph; its state_dict is an ordinary one."""
+"""A gated MLP with packed weights, made from ordinary layers, compiled in one graph, saved as an ordinary one."""
 
 try:
     import torch
