@@ -163,6 +163,7 @@ class GemmCpuUnit {
           MicroC c = {first ? nullptr : acc, blocking_.acc_stride, acc, blocking_.acc_stride};
           if (finish) c.out = sums + s * kConfig.tile_n, c.out_stride = blocking_.scratch_stride;
           if (!is_amx(kMma) && !first) fetch_sums<kRows>(acc + kRows * blocking_.acc_stride);
+          if (!is_amx(kMma) && finish && s == 0) fetch_d<kRows>(block.m + row * kRows, block.n + column);
           run_micro<kRows>(block, block.a + row * block.a_stride, lines[s], c, next[s]);
         }
         if (!finish) continue;
@@ -184,6 +185,18 @@ class GemmCpuUnit {
   TILEWRIGHT_INLINE void fetch_sums(const float* acc) const {
     for (int row = 0; row < kRows; ++row, acc += blocking_.acc_stride) {
       for (int p = 0; p < kPanels; ++p) __builtin_prefetch(acc + p * 16, 1, 3);
+    }
+  }
+
+  // The lines of D that this tile's epilogue writes: they come while the micro-kernel multiplies.
+  template <int kRows>
+  TILEWRIGHT_INLINE void fetch_d(int64 m, int64 n) const {
+    const GemmEpilogueArgs& e = args_.epilogue;
+    if (e.stride_d_n != 1) return;
+    const int64 size = e.d_dtype == DType::kF32 ? 4 : 2, rows = blocking::smaller(kRows, args_.m - m);
+    const char* d = static_cast<const char*>(e.d) + (batch_ * e.stride_d_batch + m * e.stride_d_m + n) * size;
+    for (int64 row = 0; row < rows; ++row, d += e.stride_d_m * size) {
+      for (int64 byte = 0; byte < blocking_.out_tile * size; byte += 64) __builtin_prefetch(d + byte, 1, 3);
     }
   }
 

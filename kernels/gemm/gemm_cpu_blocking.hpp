@@ -134,7 +134,7 @@ struct GemmCpuBlocking {
 // Packed operands up to this size stay in the workspace over a unit's whole run.
 inline constexpr int64 kResidentBytes = 64ll << 20;
 // What a block of A may take of the second level of cache; AMX has no accumulators there.
-constexpr int64 block_bytes_a(CpuMma mma) { return is_amx(mma) ? 832ll << 10 : 384ll << 10; }
+constexpr int64 block_bytes_a(CpuMma mma) { return is_amx(mma) ? 1024ll << 10 : 384ll << 10; }
 
 namespace blocking {
 

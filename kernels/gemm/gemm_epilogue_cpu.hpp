@@ -78,9 +78,82 @@ inline void add_to(const EpilogueTile& t, float* x, int64 count, const EpilogueO
   combine(t, x, count, operand, n, [=](F32x16 a, F32x16 b) __attribute__((always_inline)) { return fma(f, b, a); });
 }
 
+// ---- The linear part ----
+
+// What most layers ask for, in one pass: alpha, a scale a row, a scale and a bias a column. What is absent multiplies by 1
+// or adds -0, which changes no bit; operations and their order are those of the passes in linear().
+inline bool is_linear_by_columns(const GemmEpilogueArgs& e) {
+  const auto by_columns = [](const EpilogueOperand& o) {
+    return o.data == nullptr || (o.stride_m == 0 && (o.stride_n == 0 || o.stride_n == 1));
+  };
+  return (e.c.data == nullptr || e.beta == 0.0f) && (e.scale_a.data == nullptr || e.scale_a.stride_n == 0) &&
+         by_columns(e.scale_b) && by_columns(e.bias);
+}
+
+inline constexpr int kLinearColumns = 64;  // at a time
+
+// Columns [n, n + count) of an operand, or `absent`.
+inline void read_columns(const EpilogueOperand& operand, int64 batch, int64 n, int64 count, float absent,
+                         float (&to)[kLinearColumns]) {
+  for (int i = 0; i < kLinearColumns; i += kVec) F32x16::splat(absent).store(to + i);
+  if (operand.data == nullptr) return;
+  with_float_type(operand.dtype, [&](auto type) __attribute__((always_inline)) {
+    constexpr DType kType = decltype(type)::value;
+    constexpr int kSize = kBytes<kType>;
+    const char* from =
+        static_cast<const char*>(operand.data) + (batch * operand.stride_batch + n * operand.stride_n) * kSize;
+    for (int64 i = 0; i < count; i += kVec) {
+      const int64 left = count - i;
+      const F32x16 y = operand.stride_n == 0 ? F32x16::splat(load_one<kType>(from))
+                       : left >= kVec        ? load_vec<kType>(from + i * kSize)
+                                             : load_tail<kType>(from + i * kSize, static_cast<int>(left));
+      y.store(to + i);
+    }
+  });
+}
+
+// The scale of a row, or 1.
+inline float row_scale(const EpilogueOperand& operand, int64 batch, int64 m) {
+  float scale = 1.0f;
+  if (operand.data == nullptr) return scale;
+  with_float_type(operand.dtype, [&](auto type) __attribute__((always_inline)) {
+    constexpr DType kType = decltype(type)::value;
+    const int64 at = batch * operand.stride_batch + m * operand.stride_m;
+    scale = load_one<kType>(static_cast<const char*>(operand.data) + at * kBytes<kType>);
+  });
+  return scale;
+}
+
+template <bool kInteger>
+void linear_by_columns(const GemmEpilogueArgs& e, const EpilogueTile& t, float* x, int64 count, int64 n) {
+  const F32x16 alpha = F32x16::splat(e.alpha), one = F32x16::splat(1.0f);
+  alignas(64) float scale[kLinearColumns], bias[kLinearColumns];
+  for (int64 begin = 0; begin < count; begin += kLinearColumns) {
+    const int64 columns = count - begin < kLinearColumns ? count - begin : kLinearColumns;
+    read_columns(e.scale_b, t.batch, n + begin, columns, 1.0f, scale);
+    read_columns(e.bias, t.batch, n + begin, columns, -0.0f, bias);
+    for (int64 r = 0; r < t.rows; ++r) {
+      const F32x16 row = F32x16::splat(row_scale(e.scale_a, t.batch, t.m + r));
+      float* sums = x + r * t.stride + begin;
+      for (int64 i = 0; i < columns; i += kVec) {
+        F32x16 v = F32x16::load(sums + i);
+        if constexpr (kInteger) v = to_float(as_int(v));
+        // fma, because a compiler may contract a product and a sum, and then bits depend on which pass it was.
+        fma(one, F32x16::load(bias + i), v * alpha * row * F32x16::load(scale + i)).store(sums + i);
+      }
+    }
+  }
+}
+
 // Columns [n, n + count) of the linear part. i32 sums become f32 here.
 template <bool kInteger>
 TILEWRIGHT_INLINE void linear(const GemmEpilogueArgs& e, const EpilogueTile& t, float* x, int64 count, int64 n) {
+  if (is_linear_by_columns(e)) {
+    const bool nothing = !kInteger && e.alpha == 1.0f && e.scale_a.data == nullptr && e.scale_b.data == nullptr &&
+                         e.bias.data == nullptr;
+    if (!nothing) linear_by_columns<kInteger>(e, t, x, count, n);
+    return;
+  }
   if constexpr (kInteger) {
     map(t, x, count, [](F32x16 v) __attribute__((always_inline)) { return to_float(as_int(v)); });
   }
@@ -93,6 +166,8 @@ TILEWRIGHT_INLINE void linear(const GemmEpilogueArgs& e, const EpilogueTile& t, 
   if (e.c.data != nullptr && e.beta != 0.0f) add_to(t, x, count, e.c, e.beta, n);
   if (e.bias.data != nullptr) add_to(t, x, count, e.bias, 1.0f, n);
 }
+
+// ---- Activation, gate, steps, storing ----
 
 inline void activate(const EpilogueTile& t, float* x, int64 count, Activation activation, float low, float high) {
   with_activation(activation, low, high, [&](auto function) { map(t, x, count, function); });

@@ -178,7 +178,7 @@ TILEWRIGHT_INLINE void micro_vector(const char* a, int64 lines, const PanelLines
 // ---- AMX --------------------------------------------------------------------------------------------------------------
 
 inline constexpr int kIdleStore = 16;  // tiles of k
-inline constexpr int kSideCalls = 8;
+inline constexpr int kSideCalls = 4;
 inline constexpr int kResidentBytesB = 36864;  // of B's columns, what stays in the first level of cache
 
 // c[16 kRows][16 kPanels] += A B over `ktiles` tiles of k. a: tiles [ktiles][kRows], b: panels of tiles. Tiles:
@@ -188,7 +188,7 @@ inline constexpr int kResidentBytesB = 36864;  // of B's columns, what stays in 
 // tileloaddt1 delivers 55 and evicts nothing from the first, tileloadd 47. So A streams, and B behind its first
 // `resident` tiles, which the rows of a block share in the first level.
 // NOTE(prefetch): `next` is fetched, next.lines cache lines a tile of k.
-// NOTE(side): side() is called eight times, spread over k: vector work that hides behind the multiplier.
+// NOTE(side): side() is called four times, spread over k: vector work that hides behind the multiplier.
 // NOTE(idle store): a tilestored that comes more than 2000 cycles after the last one waits another 850. A store of some
 // tile to `idle` (1 KiB that nobody reads) every 16 tiles of k keeps the path awake, for 16 cycles each.
 template <CpuMma kMma, int kRows, int kPanels, class Side>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Peaks come from loops without memory (peak_probes.hpp), bandwidth from one large buffer, all in several short bursts.
+// Peaks come from loops in the first level of cache (peak_probes.hpp), bandwidth from one large buffer, all in several short bursts.
 #include "device/cpu/limits/cpu_limits.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Loops that do nothing but multiply: what one core retires at best with each instruction.
+// Loops that do nothing but multiply what lies in the first level of cache: the best that one core does with each
+// instruction.
 #pragma once
 
 #include <cstdint>
