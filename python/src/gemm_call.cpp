@@ -2,7 +2,9 @@
 #include "gemm_call.hpp"
 
 #include "call/epilogue_arguments.hpp"
+#include "call/openmp_threads.hpp"
 #include "call/result.hpp"
+#include "dispatch/context_impl.hpp"
 #include "packed_weights.hpp"
 #include "tensor/broadcast.hpp"
 
@@ -52,6 +54,18 @@ TensorView import_packed_bytes(const char* op, const GemmArguments& arguments, I
            batch, b.shape[b.rank - 1], true_batch);
   }
   return b;
+}
+
+// Tensors of PyTorch run on its threads.
+void choose_threads(const char* op, const GemmArguments& arguments, ParsedGemm& parsed) {
+  Exec& exec = parsed.exec;
+  exec.units = parse_units(op, arguments[kUnits]);
+  if (parsed.framework != Framework::kTorch) return;
+  const OpenMp openmp = torch_openmp();
+  exec.parallel_for = openmp.parallel_for;
+  // As many as all is 0: one plan, whichever way it was asked for.
+  static const int kAll = Context::global().impl().device().spec().units;
+  if (exec.units == 0 && openmp.threads > 0 && openmp.threads < kAll) exec.units = openmp.threads;
 }
 
 // B as [.., K, N], whichever way it came.
@@ -116,7 +130,7 @@ void parse_gemm(const GemmFunction& function, const GemmArguments& arguments, Pa
     }
     call.options.recipe = recipe;
   }
-  parsed.exec.units = parse_units(op, arguments[kUnits]);
+  choose_threads(op, arguments, parsed);
 
   // Shape of the result: [lead.., M, N or I]; a vector has no M.
   const Shape lead = broadcast_leading(op, call.a, call.b);

@@ -31,6 +31,8 @@ constexpr EnvironmentVariable kVariables[] = {
     {"TILEWRIGHT_CPU_TARGET", "an x86-64 target of `tilewright arch`, e.g. x86-64-v3", "the best that the CPU runs",
      "Lowers the CPU target; a target that the CPU does not run is ignored and logged as a warning."},
     {"TILEWRIGHT_NUM_THREADS", "positive integer", "the cores that the process may use", "Threads of the CPU device."},
+    {"TILEWRIGHT_OPENMP", "on | off", "on",
+     "Whether calls with PyTorch's tensors run on PyTorch's OpenMP threads (off: on tilewright's own)."},
     {"TILEWRIGHT_ONEDNN", "shared library", "the newest libdnnl that is found",
      "The oneDNN that `tilewright bench` compares with."},
     {"TILEWRIGHT_PYTHON", "program", "build/venv/bin/python of the source tree, else python3 on $PATH",

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The package itself: quiet and lazy at import, introspection, threads."""
+"""The package itself: quiet and lazy at import, introspection."""
 
 import os
 import re
 import subprocess
 import sys
-import threading
-import time
 
 import numpy as np
 import reference
@@ -77,56 +75,3 @@ def test_query_prepare_and_explain_tell_what_gemm_does():
     forced = tilewright.query(a, b, recipe=tilewright.query(a, b).recipe)
     assert forced.source == "forced"
     reference.check(tilewright.gemm(a, b, recipe=forced.recipe), a, b)
-
-
-def test_many_threads_call_at_once():
-    rng = np.random.default_rng(1)
-    problems = []
-    for i in range(8):
-        m, n, k = 1 + 7 * i, 40 + i, 30 + 3 * i
-        a, b = (rng.standard_normal(shape, dtype=np.float32) for shape in ((m, k), (k, n)))
-        problems.append((a, b, tilewright.pack_weights(b)))
-    errors = []
-
-    def work(seed):
-        try:
-            for i in range(30):
-                a, b, packed = problems[(seed + i) % len(problems)]
-                reference.check(tilewright.gemm(a, packed if i % 2 else b), a, b)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors, errors[0]
-
-
-def test_the_interpreter_runs_while_a_kernel_does():
-    a, b = np.ones((700, 700), np.float32), np.ones((700, 700), np.float32)
-    tilewright.prepare(a, b, units=1)
-    counted = 0
-    stop = False
-
-    def count():
-        nonlocal counted
-        while not stop:
-            counted += 1
-            time.sleep(0)  # gives the interpreter lock back
-
-    thread = threading.Thread(target=count)
-    interval = sys.getswitchinterval()
-    # No thread is asked to give the lock away: the counter advances only while this one has let go of it.
-    sys.setswitchinterval(60)
-    try:
-        thread.start()
-        before = counted
-        tilewright.gemm(a, b, units=1)
-        after = counted
-    finally:
-        stop = True
-        thread.join()
-        sys.setswitchinterval(interval)
-    assert after > before
