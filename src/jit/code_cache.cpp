@@ -318,7 +318,20 @@ void CodeCache::set_mode(JitMode mode) { impl_->mode.store(mode); }
 const std::string& CodeCache::root() const { return impl_->store.root(); }
 const Status& CodeCache::root_problem() const { return impl_->store.root_problem(); }
 std::vector<CacheEntryInfo> CodeCache::list() { return impl_->store.list(); }
-Result<int64_t> CodeCache::prune(int64_t keep_bytes) { return impl_->store.prune(keep_bytes); }
+Result<PruneReport> CodeCache::prune(const PruneOptions& options) { return impl_->store.prune(options); }
+
+std::vector<CacheEntryInfo> CodeCache::list_all() {
+  std::vector<CacheEntryInfo> entries = impl_->packs.list();
+  for (CacheEntryInfo& entry : impl_->store.list_read_roots()) entries.push_back(std::move(entry));
+  for (CacheEntryInfo& entry : impl_->store.list()) entries.push_back(std::move(entry));
+  return entries;
+}
+
+std::vector<CacheLayer> CodeCache::layers() {
+  std::vector<CacheLayer> layers = impl_->packs.layers();
+  for (CacheLayer& layer : impl_->store.layers()) layers.push_back(std::move(layer));
+  return layers;
+}
 
 CodeCacheOptions code_cache_options_from_environment() {
   CodeCacheOptions options;

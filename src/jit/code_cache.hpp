@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,38 @@ CodeCacheOptions code_cache_options_from_environment();
 
 struct CacheEntryInfo {
   std::string name, digest, target, compiler, created;
+  std::string library;  // version that made it
+  std::string path;     // its folder, or the pack it is in
   int64_t bytes = 0;
+  double age_seconds = 0;  // 0 in packs, and for times in the future
   bool valid = false;
-  std::string problem;  // why it is not valid
+  bool other_version = false;  // not valid because another version of tilewright wrote it
+  std::string problem;         // why it is not valid
+};
+
+// Where artifacts may come from, in the order of search.
+struct CacheLayer {
+  enum class Kind : uint8_t { kPack, kReadRoot, kRoot };
+  Kind kind = Kind::kRoot;
+  std::string path;
+  bool writable = false;
+  Status problem;  // why it is not used, or not written to
+};
+
+struct PruneOptions {
+  std::optional<int64_t> keep_bytes;      // remove the oldest entries until so much is left
+  std::optional<double> max_age_seconds;  // remove what is older
+  bool stale = false;                     // remove what other versions, other compilers and damage left
+  bool dry_run = false;
+};
+struct PruneReport {
+  struct Item {
+    std::string path;
+    int64_t bytes;
+    std::string reason;
+  };
+  std::vector<Item> removed;
+  int64_t bytes = 0;
 };
 
 class CodeCache {
@@ -65,8 +95,12 @@ class CodeCache {
   const std::string& root() const;  // "" with the reason in root_problem()
   const Status& root_problem() const;
 
+  // Every entry is read and checked. Of the writable (or read-only) root alone, or of every layer.
   std::vector<CacheEntryInfo> list();
-  Result<int64_t> prune(int64_t keep_bytes);  // oldest first; returns bytes freed
+  std::vector<CacheEntryInfo> list_all();
+  std::vector<CacheLayer> layers();
+  // Of the root. What a call is about to use may go with the rest: it is built again.
+  Result<PruneReport> prune(const PruneOptions& options);
 
  private:
   struct Impl;

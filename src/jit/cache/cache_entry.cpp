@@ -13,7 +13,8 @@ namespace tilewright {
 namespace {
 
 constexpr const char* kMetadataFile = "metadata";
-constexpr std::string_view kFirstLine = "tilewright cache entry 1\n";
+constexpr std::string_view kFirstWords = "tilewright cache entry ";
+constexpr std::string_view kFirstLine = "tilewright cache entry 2\n";
 constexpr std::string_view kCheck = "check ";
 
 constexpr const char* kKindNames[] = {"builtin", "host_object", "cubin", "amd_object", "emulated"};
@@ -26,6 +27,7 @@ void for_each_line(Data& data, Visit visit) {
   visit("target", data.target);
   visit("entry", data.entry);
   visit("compiler", data.compiler);
+  visit("library", data.library);
   visit("created", data.created);
   visit("kind", data.kind);
   visit("binary", data.binary);
@@ -58,6 +60,11 @@ Status corrupt(const std::string& folder, std::string_view reason) {
 }
 
 Result<CacheEntryData> parse_metadata(const std::string& folder, std::string_view text) {
+  const std::string_view first = text.substr(0, text.find('\n') + 1);
+  if (first.substr(0, kFirstWords.size()) == kFirstWords && first != kFirstLine && first.size() <= kFirstLine.size() + 2) {
+    return Status(StatusCode::kUnsupported,
+                  fmt::format("cache entry '{}': another version of tilewright wrote it", folder));
+  }
   // The last line is the digest of all before it: one look finds cut and changed metadata.
   const size_t check = text.rfind(kCheck);
   if (text.substr(0, kFirstLine.size()) != kFirstLine || check == std::string_view::npos ||
@@ -99,6 +106,8 @@ std::string readable_name(std::string_view name) {
   }
   return readable.empty() ? "unnamed" : readable;
 }
+
+std::string library_version() { return TILEWRIGHT_VERSION; }
 
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);

@@ -16,6 +16,7 @@ struct CacheEntryData {
   std::string target;
   std::string entry;     // the function inside
   std::string compiler;  // identity
+  std::string library;   // version of tilewright, for upkeep
   std::string created;   // UTC, for people
   ArtifactKind kind = ArtifactKind::kHostObject;
   std::string binary;  // file name inside the folder
@@ -33,7 +34,9 @@ std::string utc_now();
 // Measures and hashes `data.binary` inside `folder`, then writes the metadata: the entry is complete, and on the disk.
 Status commit_entry(const std::string& folder, CacheEntryData data);
 
-// kNotFound: no such folder. kCorrupt: the folder is there, but metadata or binary are missing, cut short or changed.
+std::string library_version();
+
+// kNotFound: no such folder. kUnsupported: another version of tilewright wrote it. kCorrupt: the folder is there, but metadata or binary are missing, cut short or changed.
 Result<CacheEntryData> read_entry(const std::string& folder);
 
 }  // namespace tilewright

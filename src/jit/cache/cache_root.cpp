@@ -123,22 +123,35 @@ bool CacheRoot::set_aside(const std::string& entry_folder) const {
   return std::rename(entry_folder.c_str(), target.c_str()) == 0 || errno == ENOENT;
 }
 
-void CacheRoot::remove_entry(const std::string& entry_folder) const {
+void CacheRoot::remove(const std::string& folder) const {
   Result<std::string> place = make_build_folder();
   if (!place) return;
-  std::rename(entry_folder.c_str(), (*place + "/removed").c_str());
+  std::rename(folder.c_str(), (*place + "/removed").c_str());
   remove_tree(*place);
 }
 
-void CacheRoot::remove_leftovers() const {
-  remove_tree(abi_folder_ + "/aside");
+std::vector<std::string> CacheRoot::leftovers() const {
+  std::vector<std::string> found;
+  for (const fs::path& damaged : children(abi_folder_ + "/aside")) found.push_back(damaged.string());
   const auto now = fs::file_time_type::clock::now();
   for (const fs::path& build : children(abi_folder_ + "/building")) {
     std::error_code error;
     const auto written = fs::last_write_time(build, error);
     // A clock that was set back leaves times in the future: as wrong as those long ago.
-    if (!error && (now - written > kStaleBuild || written - now > kStaleBuild)) remove_tree(build.string());
+    if (!error && (now - written > kStaleBuild || written - now > kStaleBuild)) found.push_back(build.string());
   }
+  return found;
+}
+
+std::vector<std::string> CacheRoot::other_abi_folders() const {
+  std::vector<std::string> found;
+  for (const fs::path& folder : children(path_)) {
+    const std::string name = folder.filename().string();
+    const bool abi = name.size() > 3 && name.substr(0, 3) == "abi" &&
+                     name.find_first_not_of("0123456789", 3) == std::string::npos;
+    if (abi && folder.string() != abi_folder_) found.push_back(folder.string());
+  }
+  return found;
 }
 
 CacheRoot::Lock::~Lock() {

@@ -44,10 +44,12 @@ class CacheRoot {
   Result<bool> publish(const std::string& build_folder, const std::string& entry_folder) const;
   // Takes an entry out of the way; false when that is not possible.
   bool set_aside(const std::string& entry_folder) const;
-  // Removes an entry so that no reader sees half of it.
-  void remove_entry(const std::string& entry_folder) const;
-  // Removes what was set aside, and builds that nobody can still be working on.
-  void remove_leftovers() const;
+  // Removes a folder of this root so that no reader sees half of it.
+  void remove(const std::string& folder) const;
+  // What was set aside, and builds that nobody can still be working on.
+  std::vector<std::string> leftovers() const;
+  // Where versions with another kernel ABI keep their entries.
+  std::vector<std::string> other_abi_folders() const;
 
   // An advisory lock, released when it goes, also where a forked child inherited the descriptor.
   class Lock {

@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <tuple>
 
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "jit/cache/cache_entry.hpp"
+#include "jit/cache/cache_upkeep.hpp"
 #include "jit/system/files.hpp"
 
 namespace tilewright {
@@ -45,16 +45,6 @@ bool is_compile_error(const Status& status) {
   return status.code() == StatusCode::kCompileFailed || status.code() == StatusCode::kTimeout;
 }
 
-int64_t folder_bytes(const std::string& folder) {
-  int64_t bytes = 0;
-  std::error_code error;
-  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    std::error_code ignored;
-    if (it->is_regular_file(ignored)) bytes += static_cast<int64_t>(it->file_size(ignored));
-  }
-  return bytes;
-}
-
 }  // namespace
 
 PrivateFolder::~PrivateFolder() {
@@ -82,7 +72,7 @@ Result<std::string> PrivateFolder::make_subfolder() {
 }
 
 EntryStore::EntryStore(const CodeCacheOptions& options, Counters& counters)
-    : counters_(counters), lock_wait_seconds_(options.lock_wait_seconds) {
+    : counters_(counters), lock_wait_seconds_(options.lock_wait_seconds), given_root_(options.root) {
   if (options.root.empty()) {
     root_problem_ = Status(StatusCode::kNotFound,
                            "code cache: no folder: none of TILEWRIGHT_CACHE_DIR, XDG_CACHE_HOME and HOME is set");
@@ -103,6 +93,7 @@ EntryStore::EntryStore(const CodeCacheOptions& options, Counters& counters)
     if (opened.ok()) {
       read_roots_.push_back(std::move(*opened));
     } else {
+      refused_.push_back({CacheLayer::Kind::kReadRoot, path, false, opened.status()});
       log(LogLevel::kWarn, "jit", "{}", opened.status().message());
     }
   }
@@ -224,6 +215,7 @@ Result<Artifact> EntryStore::build_in_root(const CompileRequest& request, Compil
   data.target = request.target;
   data.entry = request.entry;
   data.compiler = compiler.identity();
+  data.library = library_version();
   data.created = utc_now();
   data.kind = compiler.kind();
   data.binary = *binary;
@@ -244,7 +236,7 @@ Result<Artifact> EntryStore::build_in_root(const CompileRequest& request, Compil
     }
     if (Result<Artifact> found = find_in(root, request, digest); found.ok() && !force) return found;
     if (force) {
-      root.remove_entry(entry);
+      root.remove(entry);
     } else {
       root.set_aside(entry);
     }
@@ -254,60 +246,29 @@ Result<Artifact> EntryStore::build_in_root(const CompileRequest& request, Compil
 }
 
 std::vector<CacheEntryInfo> EntryStore::list() const {
+  return root_ ? list_entries(*root_) : std::vector<CacheEntryInfo>();
+}
+
+std::vector<CacheEntryInfo> EntryStore::list_read_roots() const {
   std::vector<CacheEntryInfo> entries;
-  if (!root_) return entries;
-  for (const std::string& folder : root_->entry_folders()) {
-    CacheEntryInfo info;
-    info.bytes = folder_bytes(folder);
-    Result<CacheEntryData> data = read_entry(folder);
-    info.valid = data.ok();
-    if (data.ok()) {
-      info.name = data->name;
-      info.digest = data->digest;
-      info.target = data->target;
-      info.compiler = data->compiler;
-      info.created = data->created;
-    } else {
-      info.problem = data.status().message();
-      const std::string file = fs::path(folder).filename().string();
-      const size_t dash = file.rfind('-');
-      info.name = file.substr(0, dash);
-      if (dash != std::string::npos) info.digest = file.substr(dash + 1);
-    }
-    entries.push_back(std::move(info));
+  for (const CacheRoot& root : read_roots_) {
+    for (CacheEntryInfo& entry : list_entries(root)) entries.push_back(std::move(entry));
   }
-  std::sort(entries.begin(), entries.end(), [](const CacheEntryInfo& a, const CacheEntryInfo& b) {
-    return std::tie(a.name, a.digest) < std::tie(b.name, b.digest);
-  });
   return entries;
 }
 
-Result<int64_t> EntryStore::prune(int64_t keep_bytes) const {
-  if (keep_bytes < 0) {
-    return Status(StatusCode::kInvalidArgument, fmt::format("prune: keep_bytes = {}, allowed: 0 or more", keep_bytes));
-  }
+std::vector<CacheLayer> EntryStore::layers() const {
+  std::vector<CacheLayer> layers;
+  for (const CacheRoot& root : read_roots_) layers.push_back({CacheLayer::Kind::kReadRoot, root.path(), false, {}});
+  layers.insert(layers.end(), refused_.begin(), refused_.end());
+  layers.push_back({CacheLayer::Kind::kRoot, given_root_, root_ && root_->writable(), root_problem_});
+  return layers;
+}
+
+Result<PruneReport> EntryStore::prune(const PruneOptions& options) const {
   if (!root_ || !root_->writable()) return root_problem_;
-  struct Entry {
-    fs::file_time_type written;
-    std::string folder;
-    int64_t bytes;
-  };
-  const int64_t before = folder_bytes(root_->path());
-  root_->remove_leftovers();
-  std::vector<Entry> entries;
-  int64_t total = 0;
-  for (const std::string& folder : root_->entry_folders()) {
-    std::error_code ignored;
-    entries.push_back({fs::last_write_time(folder, ignored), folder, folder_bytes(folder)});
-    total += entries.back().bytes;
-  }
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.written < b.written; });
-  for (const Entry& entry : entries) {
-    if (total <= keep_bytes) break;
-    root_->remove_entry(entry.folder);
-    total -= entry.bytes;
-  }
-  return std::max<int64_t>(0, before - folder_bytes(root_->path()));
+  Compiler& compiler = host_compiler();
+  return prune_entries(*root_, options, options.stale && compiler.available().ok() ? compiler.identity() : "");
 }
 
 }  // namespace tilewright

@@ -50,7 +50,9 @@ class EntryStore {
                          PrivateFolder& spare, const std::atomic<bool>* stop) const;
 
   std::vector<CacheEntryInfo> list() const;
-  Result<int64_t> prune(int64_t keep_bytes) const;
+  std::vector<CacheEntryInfo> list_read_roots() const;
+  std::vector<CacheLayer> layers() const;
+  Result<PruneReport> prune(const PruneOptions& options) const;
 
  private:
   Result<Artifact> find_in(const CacheRoot& root, const CompileRequest& request, const Digest& digest) const;
@@ -64,9 +66,11 @@ class EntryStore {
 
   Counters& counters_;
   double lock_wait_seconds_;
+  std::string given_root_;
   mutable std::atomic<bool> lock_was_stuck_{false};
   std::optional<CacheRoot> root_;
   std::vector<CacheRoot> read_roots_;
+  std::vector<CacheLayer> refused_;  // read roots that are not used
   std::string root_path_;
   Status root_problem_;
 };

@@ -68,21 +68,19 @@ void PackSet::add_path(const std::string& path, uid_t owner) {
 }
 
 void PackSet::add_file(const std::string& path, uid_t owner) {
-  for (const Layer& layer : layers_) {
+  for (const CacheLayer& layer : layers_) {
     if (layer.path == path) return;
   }
   Result<CodePack> pack = CodePack::open(path, owner);
-  Layer layer{path, nullptr, pack.status()};
+  layers_.push_back({CacheLayer::Kind::kPack, path, false, pack.status()});
   if (pack.ok()) {
     Opened opened{std::move(*pack), nullptr};
     opened.states = std::make_unique<std::atomic<State>[]>(opened.pack.entries().size());
     packs_.push_back(std::move(opened));
-    layer.pack = &packs_.back().pack;
-  } else {
-    if (pack.status().code() == StatusCode::kCorrupt) count(counters_.cache_corrupt);
-    warn_once(pack.status());
+    return;
   }
-  layers_.push_back(std::move(layer));
+  if (pack.status().code() == StatusCode::kCorrupt) count(counters_.cache_corrupt);
+  warn_once(pack.status());
 }
 
 const PackEntry* PackSet::find_sound(const Digest& content, const CompileRequest& request,
@@ -125,18 +123,33 @@ Result<Artifact> PackSet::find(const Digest& content, const CompileRequest& requ
   return artifact;
 }
 
-std::vector<PackSet::Layer> PackSet::layers(bool verify) const {
-  std::vector<Layer> layers = layers_;
-  if (!verify) return layers;
-  for (Layer& layer : layers) {
-    if (layer.pack == nullptr) continue;
-    for (const PackEntry& entry : layer.pack->entries()) {
-      if (Result<std::vector<std::byte>> code = layer.pack->read(entry); !code && layer.problem.ok()) {
-        layer.problem = code.status();
-      }
+std::vector<CacheEntryInfo> PackSet::list() const {
+  std::vector<CacheEntryInfo> entries;
+  for (const CacheLayer& layer : layers_) {
+    if (layer.problem.ok()) continue;
+    CacheEntryInfo info;
+    info.name = fs::path(layer.path).filename().string();
+    info.path = layer.path;
+    info.problem = layer.problem.message();
+    info.other_version = layer.problem.code() == StatusCode::kUnsupported;
+    entries.push_back(std::move(info));
+  }
+  for (const Opened& opened : packs_) {
+    for (const PackEntry& entry : opened.pack.entries()) {
+      CacheEntryInfo info;
+      info.name = entry.name;
+      info.digest = entry.content.hex();
+      info.target = entry.target;
+      info.compiler = entry.compiler;
+      info.path = opened.pack.path();
+      info.bytes = entry.bytes;
+      const Status read = opened.pack.read(entry).status();
+      info.valid = read.ok();
+      info.problem = read.message();
+      entries.push_back(std::move(info));
     }
   }
-  return layers;
+  return entries;
 }
 
 }  // namespace tilewright

@@ -11,6 +11,7 @@
 
 #include "core/counters.hpp"
 #include "jit/cache/code_pack.hpp"
+#include "jit/code_cache.hpp"
 #include "jit/compiler.hpp"
 
 namespace tilewright {
@@ -31,13 +32,10 @@ class PackSet {
   // kNotFound: no pack has it. The artifact carries its bytes.
   Result<Artifact> find(const Digest& content, const CompileRequest& request) const;
 
-  struct Layer {
-    std::string path;
-    const CodePack* pack = nullptr;  // null: not used, and why
-    Status problem;
-  };
-  // In the order of search. With `verify` every entry is read and `problem` tells of the first bad one.
-  std::vector<Layer> layers(bool verify) const;
+  // In the order of search, those that are not used among them.
+  const std::vector<CacheLayer>& layers() const { return layers_; }
+  // Every entry of every pack, read and checked; a pack that is not used is one entry with the reason.
+  std::vector<CacheEntryInfo> list() const;
 
  private:
   enum State : uint8_t { kUnread, kGood, kBad };
@@ -52,7 +50,7 @@ class PackSet {
 
   Counters& counters_;
   std::deque<Opened> packs_;
-  std::vector<Layer> layers_;
+  std::vector<CacheLayer> layers_;
 };
 
 }  // namespace tilewright

@@ -13,6 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using CodeCacheEntriesTest = test::CodeCacheFixture;
+using test::FakeCompiler;
 using test::make_request;
 using test::ScratchFolder;
 
@@ -117,18 +118,123 @@ TEST_F(CodeCacheEntriesTest, PruneRemovesTheOldestFirstAndKeepsTheRest) {
     fs::last_write_time(fs::path(artifact->path).parent_path(),
                         fs::file_time_type::clock::now() - std::chrono::hours(10 - i));
   }
-  Result<int64_t> freed = cache.prune(250000);
-  ASSERT_TRUE(freed.ok()) << freed.status().message();
-  EXPECT_GT(*freed, 200000);
+  PruneOptions prune;
+  prune.keep_bytes = 250000;
+  Result<PruneReport> report = cache.prune(prune);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_GT(report->bytes, 200000);
+  EXPECT_EQ(report->removed.size(), 2u);
   EXPECT_EQ(cache.list().size(), 2u);
   CodeCache after = open(JitMode::kOff);
   EXPECT_FALSE(after.has(requests[0], compiler));
   EXPECT_FALSE(after.has(requests[1], compiler));
   EXPECT_TRUE(after.has(requests[2], compiler));
   EXPECT_TRUE(after.has(requests[3], compiler));
-  EXPECT_FALSE(cache.prune(-1).ok());
-  ASSERT_TRUE(cache.prune(0).ok());
+  prune.keep_bytes = -1;
+  EXPECT_FALSE(cache.prune(prune).ok());
+  prune.keep_bytes = 0;
+  ASSERT_TRUE(cache.prune(prune).ok());
   EXPECT_TRUE(cache.list().empty());
+}
+
+TEST_F(CodeCacheEntriesTest, PruneByAgeLeavesTheYoungAndThoseOfAClockThatWasSetBack) {
+  CodeCache cache = open();
+  const std::chrono::hours written[] = {std::chrono::hours(-100), std::chrono::hours(-1), std::chrono::hours(100)};
+  for (int i = 0; i < 3; ++i) {
+    const Result<Artifact> artifact = cache.get(make_request("int x" + std::to_string(i) + ";\n"), compiler);
+    ASSERT_TRUE(artifact.ok());
+    fs::last_write_time(fs::path(artifact->path).parent_path(), fs::file_time_type::clock::now() + written[i]);
+  }
+  PruneOptions prune;
+  prune.max_age_seconds = 24 * 3600;
+  prune.dry_run = true;
+  Result<PruneReport> report = cache.prune(prune);
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->removed.size(), 1u);
+  EXPECT_EQ(report->removed[0].reason, "too old");
+  EXPECT_EQ(cache.list().size(), 3u);  // a dry run
+  prune.dry_run = false;
+  ASSERT_TRUE(cache.prune(prune).ok());
+  EXPECT_EQ(cache.list().size(), 2u);
+  EXPECT_FALSE(open().has(make_request("int x0;\n"), compiler));
+  EXPECT_TRUE(open().has(make_request("int x2;\n"), compiler));
+}
+
+TEST_F(CodeCacheEntriesTest, PruneOfStaleEntriesLeavesThoseOfThisVersionAndCompiler) {
+  if (Status status = host_compiler().available(); !status) GTEST_SKIP() << status.message();
+  FakeCompiler present(scratch / "calls", host_compiler().identity());
+  FakeCompiler past(scratch / "calls", "compiler of last year");
+  const CompileRequest other = make_request("int other;\n"), damaged = make_request("int damaged;\n");
+  CodeCache cache = open();
+  ASSERT_TRUE(cache.get(request, present).ok());
+  ASSERT_TRUE(cache.get(request, past).ok());
+  const Result<Artifact> of_version_1 = cache.get(other, present), bad = cache.get(damaged, present);
+  ASSERT_TRUE(of_version_1.ok() && bad.ok());
+  ASSERT_TRUE(write_file((fs::path(of_version_1->path).parent_path() / "metadata").string(),
+                         "tilewright cache entry 1\nsomething\n")
+                  .ok());
+  fs::resize_file(bad->path, 2);
+  ASSERT_TRUE(make_folders(scratch / "root/abi999/aa/x").ok());
+  ASSERT_TRUE(make_folders(scratch / "root/abi_of_the_user").ok());
+  PruneOptions prune;
+  prune.stale = true;
+  Result<PruneReport> report = cache.prune(prune);
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->removed.size(), 4u);
+  EXPECT_EQ(cache.list().size(), 1u);
+  EXPECT_TRUE(open().has(request, present));
+  EXPECT_FALSE(fs::exists(scratch / "root/abi999"));
+  EXPECT_TRUE(fs::exists(scratch / "root/abi_of_the_user"));
+}
+
+TEST_F(CodeCacheEntriesTest, PruneTakesBuildsThatNobodyWorksOnEvenAfterTheClockWasSetBack) {
+  CodeCache cache = open();
+  ASSERT_TRUE(cache.get(request, compiler).ok());
+  const std::chrono::hours written[] = {std::chrono::hours(-48), std::chrono::hours(0), std::chrono::hours(48)};
+  for (int i = 0; i < 3; ++i) {
+    const std::string build = scratch / ("root/abi1/building/build" + std::to_string(i));
+    ASSERT_TRUE(make_folders(build).ok());
+    fs::last_write_time(build, fs::file_time_type::clock::now() + written[i]);
+  }
+  ASSERT_TRUE(cache.prune({}).ok());
+  EXPECT_FALSE(fs::exists(scratch / "root/abi1/building/build0"));
+  EXPECT_TRUE(fs::exists(scratch / "root/abi1/building/build1"));  // under way
+  EXPECT_FALSE(fs::exists(scratch / "root/abi1/building/build2"));
+  EXPECT_EQ(cache.list().size(), 1u);
+}
+
+TEST_F(CodeCacheEntriesTest, TwoLibraryVersionsShareARootWithoutSeeingEachOthersEntries) {
+  // Another version's headers or flags give another digest; its entry format may differ too.
+  const CompileRequest theirs = make_request("int x; // of the other version\n", request.name);
+  CodeCache cache = open();
+  ASSERT_TRUE(cache.get(request, compiler).ok());
+  const Result<Artifact> other = cache.get(theirs, compiler);
+  ASSERT_TRUE(other.ok());
+  ASSERT_TRUE(write_file((fs::path(other->path).parent_path() / "metadata").string(), "tilewright cache entry 7\n").ok());
+  EXPECT_EQ(bytes(open().get(request, compiler)), compiler.binary(request));
+  EXPECT_EQ(bytes(open().get(theirs, compiler)), compiler.binary(theirs));
+  for (const CacheEntryInfo& entry : cache.list()) EXPECT_TRUE(entry.valid) << entry.problem;
+}
+
+TEST_F(CodeCacheEntriesTest, LayersAndTheirEntriesAreListedInTheOrderOfSearch) {
+  CodeCacheOptions site = options();
+  site.root = scratch / "site";
+  ASSERT_TRUE(CodeCache(site, counters).get(request, compiler).ok());
+  CodeCacheOptions layered = options();
+  layered.library_packs = false;
+  layered.packs = {scratch / "none.twpack"};
+  layered.read_roots = {scratch / "site"};
+  CodeCache cache(layered, counters);
+  const std::vector<CacheLayer> layers = cache.layers();
+  ASSERT_EQ(layers.size(), 3u);
+  EXPECT_EQ(layers[0].kind, CacheLayer::Kind::kPack);
+  EXPECT_FALSE(layers[0].problem.ok());
+  EXPECT_EQ(layers[1].path, scratch / "site");
+  EXPECT_TRUE(layers[2].writable);
+  EXPECT_TRUE(cache.list().empty());
+  ASSERT_EQ(cache.list_all().size(), 2u);  // the missing pack, and the entry of the read root
+  EXPECT_FALSE(cache.list_all()[0].valid);
+  EXPECT_TRUE(cache.list_all()[1].valid);
 }
 
 }  // namespace

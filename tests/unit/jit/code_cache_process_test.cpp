@@ -282,7 +282,7 @@ TEST_F(CodeCacheProcessTest, WithoutAHomeKernelsLiveInAPrivateFolderThatIsRemove
     EXPECT_TRUE(serves(cache));
     EXPECT_EQ(compiler.calls(), 1);
     path = cache.get(request, compiler)->path;
-    EXPECT_FALSE(cache.prune(0).ok());
+    EXPECT_FALSE(cache.prune({}).ok());
     EXPECT_TRUE(cache.list().empty());
   }
   EXPECT_FALSE(is_file(path));
