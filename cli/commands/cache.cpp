@@ -196,13 +196,13 @@ void add_cache_command(CLI::App& program, Invocation& invocation) {
   constexpr auto kOutputOnly = [](Arguments& arguments, CacheOptions& options) {
     add_output_arguments(arguments, options.output);
   };
-  add_command<CacheOptions>(cache, invocation,
-                            {"path", "Print the folder of the cache, and its further layers", "  tilewright cache path"},
-                            kOutputOnly, run_path);
+  add_command<CacheOptions>(
+      cache, invocation, {"path", "Print the folder of the cache, and its further layers", "  tilewright cache path"},
+      kOutputOnly, run_path);
   add_command<CacheOptions>(
       cache, invocation,
-      {"info", "List entries and layers: sizes, ages, targets, compilers", "  tilewright cache info --json"}, kOutputOnly,
-      run_info);
+      {"info", "List entries and layers: sizes, ages, targets, compilers", "  tilewright cache info --json"},
+      kOutputOnly, run_info);
   add_command<CacheOptions>(
       cache, invocation,
       {"verify", "Check every entry of every layer against its digest; list damaged ones", "  tilewright cache verify"},

@@ -130,15 +130,14 @@ class Prebuild {
     entry.target = artifact->target;
     entry.entry = artifact->entry;
     entry.kind = artifact->kind;
-    if (artifact->image.empty()) {
-      Result<std::string> code = read_file(artifact->path);
-      if (!code) return code.status();
-      job.packed.code = std::move(*code);
-      entry.compiler = host_compiler().identity();
-    } else {
+    entry.compiler = artifact->path.empty() ? "taken from another pack" : host_compiler().identity();
+    if (!artifact->image.empty()) {
       job.packed.code.assign(reinterpret_cast<const char*>(artifact->image.data()), artifact->image.size());
-      entry.compiler = "taken from another pack";
+      return {};
     }
+    Result<std::string> code = read_file(artifact->path);
+    if (!code) return code.status();
+    job.packed.code = std::move(*code);
     return {};
   }
 

@@ -49,8 +49,8 @@ struct Artifact {
   ArtifactKind kind = ArtifactKind::kHostObject;
   std::string target;             // never loaded on a device that does not run it
   std::string entry;              // entry name inside
-  std::string path;               // a file, or
-  std::vector<std::byte> image;   // the file's bytes, or
+  std::string path;               // a file, unless there is
+  std::vector<std::byte> image;   // bytes, which are loaded instead, or
   const void* address = nullptr;  // a function linked into the library (always-built instances)
 };
 

@@ -61,7 +61,8 @@ Status corrupt(const std::string& folder, std::string_view reason) {
 
 Result<CacheEntryData> parse_metadata(const std::string& folder, std::string_view text) {
   const std::string_view first = text.substr(0, text.find('\n') + 1);
-  if (first.substr(0, kFirstWords.size()) == kFirstWords && first != kFirstLine && first.size() <= kFirstLine.size() + 2) {
+  if (first.substr(0, kFirstWords.size()) == kFirstWords && first != kFirstLine &&
+      first.size() <= kFirstLine.size() + 2) {
     return Status(StatusCode::kUnsupported,
                   fmt::format("cache entry '{}': another version of tilewright wrote it", folder));
   }
@@ -118,13 +119,14 @@ std::string utc_now() {
   return text;
 }
 
-Status commit_entry(const std::string& folder, CacheEntryData data) {
+Status commit_entry(const std::string& folder, CacheEntryData& data) {
   const std::string path = folder + "/" + data.binary;
   Result<std::string> binary = read_file(path);
   if (!binary) return binary.status();
   sync_path(path);
   data.binary_bytes = static_cast<int64_t>(binary->size());
   data.binary_digest = digest_of(*binary).hex();
+  data.code = std::move(*binary);
   std::string text(kFirstLine);
   for_each_line(data, [&](const char* name, const auto& value) { text += fmt::format("{} {}\n", name, print(value)); });
   text += fmt::format("{}{}\n", kCheck, digest_of(text).hex());
@@ -153,6 +155,7 @@ Result<CacheEntryData> read_entry(const std::string& folder) {
   if (digest_of(*binary).hex() != data->binary_digest) {
     return corrupt(folder, fmt::format("'{}' has changed since it was written", data->binary));
   }
+  data->code = std::move(*binary);
   return data;
 }
 

@@ -22,6 +22,7 @@ struct CacheEntryData {
   std::string binary;  // file name inside the folder
   int64_t binary_bytes = 0;
   std::string binary_digest;
+  std::string code;  // the binary itself, as it was checked; no line of the metadata
 };
 
 const char* artifact_kind_name(ArtifactKind kind);  // "host_object"
@@ -32,7 +33,8 @@ std::string readable_name(std::string_view name);
 std::string utc_now();
 
 // Measures and hashes `data.binary` inside `folder`, then writes the metadata: the entry is complete, and on the disk.
-Status commit_entry(const std::string& folder, CacheEntryData data);
+// Sets size, digest and code.
+Status commit_entry(const std::string& folder, CacheEntryData& data);
 
 std::string library_version();
 

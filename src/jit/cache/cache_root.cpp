@@ -147,8 +147,8 @@ std::vector<std::string> CacheRoot::other_abi_folders() const {
   std::vector<std::string> found;
   for (const fs::path& folder : children(path_)) {
     const std::string name = folder.filename().string();
-    const bool abi = name.size() > 3 && name.substr(0, 3) == "abi" &&
-                     name.find_first_not_of("0123456789", 3) == std::string::npos;
+    const bool abi =
+        name.size() > 3 && name.substr(0, 3) == "abi" && name.find_first_not_of("0123456789", 3) == std::string::npos;
     if (abi && folder.string() != abi_folder_) found.push_back(folder.string());
   }
   return found;

@@ -95,15 +95,15 @@ Result<PruneReport> prune_entries(const CacheRoot& root, const PruneOptions& opt
 
   // Newest first: what is over the size limit is at the end.
   std::vector<CacheEntryInfo> entries = list_entries(root);
-  std::stable_sort(entries.begin(), entries.end(), [](const CacheEntryInfo& a, const CacheEntryInfo& b) {
-    return a.age_seconds < b.age_seconds;
-  });
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const CacheEntryInfo& a, const CacheEntryInfo& b) { return a.age_seconds < b.age_seconds; });
   int64_t kept = 0;
   for (const CacheEntryInfo& entry : entries) {
     std::string reason;
     if (options.stale) reason = staleness(entry, compiler);
     if (reason.empty() && options.max_age_seconds && entry.age_seconds > *options.max_age_seconds) reason = "too old";
-    if (reason.empty() && options.keep_bytes && kept + entry.bytes > *options.keep_bytes) reason = "over the size limit";
+    if (reason.empty() && options.keep_bytes && kept + entry.bytes > *options.keep_bytes)
+      reason = "over the size limit";
     if (reason.empty()) {
       kept += entry.bytes;
     } else {

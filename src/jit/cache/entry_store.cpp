@@ -19,7 +19,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kStuckLockSeconds = 1;
+// Of the wait for a lock, what is spent after one was waited for in vain.
+constexpr double kStuckLockShare = 0.05;
+
+// What was checked is what is loaded: a file that somebody cuts short while it is mapped would end every process that
+// runs its code. Who works on kernels loads the file itself, where a profiler finds it.
+std::vector<std::byte> image_of(const std::string& code) {
+  if (environment("TILEWRIGHT_KERNEL_DIR")) return {};
+  const auto* const bytes = reinterpret_cast<const std::byte*>(code.data());
+  return {bytes, bytes + code.size()};
+}
 
 Artifact make_artifact(const CompileRequest& request, ArtifactKind kind, std::string path) {
   Artifact artifact;
@@ -107,7 +116,9 @@ Result<Artifact> EntryStore::find_in(const CacheRoot& root, const CompileRequest
   if (data->digest != digest.hex() || data->target != request.target) {
     return Status(StatusCode::kCorrupt, fmt::format("cache entry '{}' is that of another instance", folder));
   }
-  return make_artifact(request, data->kind, folder + "/" + data->binary);
+  Artifact artifact = make_artifact(request, data->kind, folder + "/" + data->binary);
+  artifact.image = image_of(data->code);
+  return artifact;
 }
 
 Result<Artifact> EntryStore::find(const CompileRequest& request, const Digest& digest) const {
@@ -180,7 +191,7 @@ Result<Artifact> EntryStore::build_in_root(const CompileRequest& request, Compil
 
   // A lock that was waited for in vain is held by nobody who works (a dead machine behind a network file system, a
   // frozen container), and so may the next ones be: each further wait of this process is short.
-  const double patience = lock_was_stuck_.load() ? std::min(kStuckLockSeconds, lock_wait_seconds_) : lock_wait_seconds_;
+  const double patience = lock_wait_seconds_ * (lock_was_stuck_.load() ? kStuckLockShare : 1);
   const CacheRoot::Lock lock = root.lock(digest, patience, of_no_use);
   if (lock.timed_out()) lock_was_stuck_ = true;
   if (!lock.held()) log(LogLevel::kDebug, "jit", "'{}' is built without the lock", request.name);
@@ -232,7 +243,9 @@ Result<Artifact> EntryStore::build_in_root(const CompileRequest& request, Compil
     }
     if (*published) {
       folder.release();
-      return make_artifact(request, data.kind, entry + "/" + *binary);
+      Artifact artifact = make_artifact(request, data.kind, entry + "/" + *binary);
+      artifact.image = image_of(data.code);
+      return artifact;
     }
     if (Result<Artifact> found = find_in(root, request, digest); found.ok() && !force) return found;
     if (force) {

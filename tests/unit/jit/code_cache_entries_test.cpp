@@ -210,7 +210,8 @@ TEST_F(CodeCacheEntriesTest, TwoLibraryVersionsShareARootWithoutSeeingEachOthers
   ASSERT_TRUE(cache.get(request, compiler).ok());
   const Result<Artifact> other = cache.get(theirs, compiler);
   ASSERT_TRUE(other.ok());
-  ASSERT_TRUE(write_file((fs::path(other->path).parent_path() / "metadata").string(), "tilewright cache entry 7\n").ok());
+  ASSERT_TRUE(
+      write_file((fs::path(other->path).parent_path() / "metadata").string(), "tilewright cache entry 7\n").ok());
   EXPECT_EQ(bytes(open().get(request, compiler)), compiler.binary(request));
   EXPECT_EQ(bytes(open().get(theirs, compiler)), compiler.binary(theirs));
   for (const CacheEntryInfo& entry : cache.list()) EXPECT_TRUE(entry.valid) << entry.problem;

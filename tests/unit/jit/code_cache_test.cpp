@@ -289,15 +289,62 @@ TEST_F(CodeCacheTest, BackgroundErrorIsToldOnceAndThenTriedAgain) {
   EXPECT_TRUE(get_eventually(cache, request, compiler).ok());
 }
 
-TEST_F(CodeCacheTest, ClosingTheCacheEndsTheBackgroundThread) {
-  compiler.milliseconds = 50;
+TEST_F(CodeCacheTest, WhatFailsTwiceInTheBackgroundIsNotTriedAgain) {
+  compiler.failure = "words of the compiler";
+  CodeCache cache = open(JitMode::kBackground);
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(get_eventually(cache, request, compiler).status().code(), StatusCode::kCompileFailed);
+  }
+  EXPECT_EQ(compiler.calls(), 2);
+  // Who waits for it may still try.
+  cache.set_mode(JitMode::kOn);
+  compiler.failure.clear();
+  EXPECT_EQ(cache.get(request, compiler).status().code(), StatusCode::kCompileFailed);  // told once more
+  EXPECT_TRUE(cache.get(request, compiler).ok());
+}
+
+TEST_F(CodeCacheTest, TheGenerationMovesWithEveryBackgroundCompileThatEnds) {
+  CodeCache cache = open(JitMode::kBackground);
+  EXPECT_EQ(cache.background_generation(), 0u);
+  EXPECT_TRUE(get_eventually(cache, request, compiler).ok());
+  for (int i = 0; i < 20000 && cache.background_generation() == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(cache.background_generation(), 1u);
+}
+
+TEST_F(CodeCacheTest, ClosingTheCacheEndsTheCompileUnderWayAndDropsTheRest) {
+  compiler.milliseconds = 3600 * 1000;
   {
     CodeCache cache = open(JitMode::kBackground);
     for (int i = 0; i < 20; ++i) {
       EXPECT_FALSE(cache.get(make_request("int x" + std::to_string(i) + ";\n"), compiler).ok());
     }
+    while (compiler.calls() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  EXPECT_LT(compiler.calls(), 20);  // the compile under way was finished, the rest dropped
+  EXPECT_EQ(compiler.calls(), 1);
+  EXPECT_EQ(counters.compile_failures.load(), 0u);
+  EXPECT_TRUE(open().list().empty());
+  EXPECT_TRUE(fs::is_empty(scratch / "root/abi1/building"));
+}
+
+TEST_F(CodeCacheTest, AChildForkedDuringABackgroundCompileEndsAtOnceAndCompilesForItself) {
+  std::atomic<bool> go{false};
+  compiler.before_write = [&] {
+    while (!go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  CodeCache cache = open(JitMode::kBackground);
+  EXPECT_FALSE(cache.get(request, compiler).ok());
+  while (compiler.calls() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const pid_t child = test::start_child([&] {
+    compiler.before_write = nullptr;
+    const CompileRequest other = make_request("int of_the_child;\n");
+    if (!get_eventually(cache, other, compiler).ok()) return 1;
+    return 0;
+  });
+  EXPECT_EQ(test::exit_code_of(child), 0);
+  go = true;
+  EXPECT_TRUE(get_eventually(cache, request, compiler).ok());
 }
 
 // ---- Environment -------------------------------------------------------------------------------------------------------

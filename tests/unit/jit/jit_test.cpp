@@ -80,6 +80,24 @@ TEST(Process, TheTimeLimitEndsTheProgramAndItsChildren) {
   EXPECT_TRUE(gone);
 }
 
+TEST(Process, AProgramIsStoppedFromAnotherThread) {
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    stop = true;
+  });
+  ProcessOptions options;
+  options.argv = {"/bin/sleep", "3600"};
+  options.seconds = 3600;
+  options.stop = &stop;
+  Result<ProcessResult> run = run_process(options);
+  other.join();
+  ASSERT_TRUE(run.ok());
+  EXPECT_TRUE(run->stopped);
+  EXPECT_FALSE(run->timed_out);
+  EXPECT_EQ(run->describe(), "stopped");
+}
+
 TEST(Process, AProgramThatClosesItsOutputAndHangsIsEndedToo) {
   Result<ProcessResult> run = run_shell("exec >&- 2>&-; exec sleep 3600", 0.3);
   ASSERT_TRUE(run.ok());
