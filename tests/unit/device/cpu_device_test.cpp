@@ -176,15 +176,26 @@ TEST_F(CpuDeviceTest, ACompiledInstanceRunsAndIsUnloadedWithItsKernel) {
                    "}\n"),
       host_compiler());
   ASSERT_TRUE(artifact.ok()) << artifact.status().message();
-  const auto loaded = [&] { return dlopen(artifact->path.c_str(), RTLD_NOW | RTLD_NOLOAD); };
+  // From its bytes, as the code cache hands it out, and from its file.
+  const auto mapped = [] { return read_file("/proc/self/maps")->find("memfd:tw_entry") != std::string::npos; };
   {
     auto kernel = device->load(*artifact);
+    ASSERT_TRUE(kernel.ok()) << kernel.status().message();
+    EXPECT_TRUE(launch(**kernel, 8).ok());
+    EXPECT_TRUE(mapped());
+  }
+  EXPECT_FALSE(mapped());
+  Artifact file = *artifact;
+  file.image.clear();
+  const auto loaded = [&] { return dlopen(file.path.c_str(), RTLD_NOW | RTLD_NOLOAD); };
+  {
+    auto kernel = device->load(file);
     ASSERT_TRUE(kernel.ok()) << kernel.status().message();
     EXPECT_TRUE(launch(**kernel, 8).ok());
     void* handle = loaded();
     EXPECT_NE(handle, nullptr);
     if (handle != nullptr) dlclose(handle);
-    Artifact wrong = *artifact;
+    Artifact wrong = file;
     wrong.entry = "tw_other";
     const Status status = device->load(wrong).status();
     EXPECT_EQ(status.code(), StatusCode::kNotFound);
