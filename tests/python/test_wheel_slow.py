@@ -42,9 +42,15 @@ def run_python(installed, *arguments):
 def test_the_installed_package_holds_types_and_one_extension(installed):
     names = {path.name for path in (installed / "tilewright").iterdir()}
     assert {"__init__.py", "_core.pyi", "py.typed"} <= names
+    assert (installed / "tilewright" / "torch" / "__init__.py").is_file()
     assert len([name for name in names if name.endswith(".so")]) == 1
     done = run_python(installed, "-c", "import tilewright; print(tilewright.__file__, tilewright.__version__)")
     assert done.stdout.startswith(str(installed)), done.stderr
+
+
+def test_the_installed_bench_knows_the_models(installed):
+    done = run_python(installed, "-m", "tilewright.bench", "--list-models")
+    assert "Llama-3.1-8B" in done.stdout.splitlines(), done.stderr
 
 
 def test_the_extension_links_only_the_runtime(installed):
