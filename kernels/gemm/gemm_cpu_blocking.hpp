@@ -138,7 +138,14 @@ constexpr int64 block_bytes_a(CpuMma mma) { return is_amx(mma) ? 1024ll << 10 : 
 
 namespace blocking {
 
-// The grid of units with the least work for the busiest one. Reading counts a little, B more than A.
+// What a row of A and a column of B cost a unit besides multiplying, in columns and rows of multiplying: A is packed, B
+// read or packed too, and AMX multiplies so fast that this weighs more.
+constexpr double row_weight(const GemmCpuConfig& c) { return is_amx(c.mma) ? 200 : 25; }
+constexpr double column_weight(const GemmCpuConfig& c, bool packed) {
+  return is_amx(c.mma) ? (packed ? 150 : 400) : (packed ? 20 : 50);
+}
+
+// The grid of units with the least work for the busiest one.
 constexpr void share_units(const GemmCpuConfig& c, const GemmCpuSizes& s, int64 units, GemmCpuBlocking& b) {
   double best = -1;
   units = larger(1, units);
@@ -148,7 +155,7 @@ constexpr void share_units(const GemmCpuConfig& c, const GemmCpuSizes& s, int64 
       const double batches = static_cast<double>(ceil_div(larger(1, s.batch), ub));
       const double rows = static_cast<double>(ceil_div(b.m_tiles, um) * c.tile_m);
       const double columns = static_cast<double>(ceil_div(b.n_tiles, un) * c.tile_n);
-      const double cost = batches * (rows * columns + 8 * rows + 16 * columns);
+      const double cost = batches * (rows * columns + row_weight(c) * rows + column_weight(c, s.b_packed) * columns);
       if (best >= 0 && cost >= best) continue;
       best = cost;
       b.units_batch = ub, b.units_m = um, b.units_n = un;

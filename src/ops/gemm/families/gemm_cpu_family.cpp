@@ -20,7 +20,8 @@ struct Tile {
   int m, n;
 };
 
-// The kernel's own blocks were measured, the others are only predicted: they must promise this much more.
+// The kernel's own blocks were measured, the others are only predicted. What the model promises for the best of them, the
+// kernel's own reach; the others come after, for the tuner to try.
 constexpr double kUnusualBlocks = 1.15;
 
 // Register tiles worth trying for an instruction; gemm_cpu_refusal() has the last word. The first one is always built.
@@ -30,7 +31,7 @@ std::vector<Tile> tiles(CpuMma mma) {
     case CpuMma::kDotI8Avx2: return {{4, 16}, {2, 16}, {1, 32}};
     case CpuMma::kFmaAvx512:
     case CpuMma::kDotBf16:
-    case CpuMma::kDotI8: return {{12, 32}, {14, 32}, {8, 48}, {6, 64}, {4, 64}, {2, 64}, {1, 64}};
+    case CpuMma::kDotI8: return {{14, 32}, {12, 32}, {8, 48}, {6, 64}, {4, 64}, {2, 64}, {1, 64}};
     case CpuMma::kAmxBf16:
     case CpuMma::kAmxI8: return {{32, 32}, {16, 64}, {16, 48}, {16, 32}, {16, 16}};
   }
@@ -58,7 +59,7 @@ std::vector<GemmKnobs> blockings(const GemmProblem& p, const DeviceSpec& device,
     });
     if (!known) found.push_back(knobs);
   };
-  found.push_back({0, 0, 0, 1});  // the kernel's own defaults
+  found.push_back({0, 0, 0, 1});  // the kernel's own, always the first
   // A strip of B (tile_n wide, block_k deep) in L1 decides the depth; A's block in L2 the height; the width follows from
   // what is left, from the units, or from the accumulators.
   const int64_t deep = std::max<int64_t>(64, l1 / 2 / (c.tile_n * element) / 64 * 64);
@@ -102,11 +103,12 @@ class GemmCpuFamily final : public KernelFamily {
         const GemmCpuConfig config{p.a_dtype, choice.mma, tile.m, tile.n, 0};
         if (gemm_cpu_refusal(config) != nullptr) continue;
         const KernelKey key = key_of(config, choice.arch->target);
+        const size_t usual = found.size();
         for (const GemmKnobs& knobs : blockings(p, device, config)) {
-          const bool usual = knobs.block_m == 0 && knobs.block_n == 0 && knobs.block_k == 0;
-          found.push_back(
-              {{key, erase_knobs(knobs)}, gemm_cpu_cost(p, device, config, knobs) * (usual ? 1 : kUnusualBlocks)});
+          found.push_back({{key, erase_knobs(knobs)}, gemm_cpu_cost(p, device, config, knobs)});
+          found[usual].cost = std::min(found[usual].cost, found.back().cost);
         }
+        for (size_t i = usual + 1; i < found.size(); ++i) found[i].cost *= kUnusualBlocks;
       }
     }
     std::stable_sort(found.begin(), found.end(),
