@@ -79,6 +79,10 @@ void Arguments::positional(const std::string& name, std::string& value, const st
   app_.add_option(name, value, help);
 }
 
+void Arguments::positionals(const std::string& name, std::vector<std::string>& values, const std::string& help) {
+  app_.add_option(name, values, help)->type_name("");
+}
+
 void Arguments::exclude(const std::string& one, const std::string& other) {
   app_.get_option(one)->excludes(app_.get_option(other));
 }

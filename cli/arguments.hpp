@@ -31,6 +31,7 @@ class Arguments {
   void integer(const std::string& name, int& value, int64_t low, int64_t high, const std::string& help);
   void number_above(double low, const std::string& name, double& value, const std::string& help);
   void positional(const std::string& name, std::string& value, const std::string& help);
+  void positionals(const std::string& name, std::vector<std::string>& values, const std::string& help);
   // Giving both is an error.
   void exclude(const std::string& one, const std::string& other);
 

@@ -27,6 +27,8 @@ void add_arch_command(CLI::App& program, Invocation& invocation);
 void add_tune_command(CLI::App& program, Invocation& invocation);
 void add_tune_worker_command(CLI::App& program, Invocation& invocation);
 void add_peer_worker_command(CLI::App& program, Invocation& invocation);
+void add_compare_command(CLI::App& program, Invocation& invocation);
+void add_tables_command(CLI::App& program, Invocation& invocation);
 void add_bench_command(CLI::App& program, Invocation& invocation);
 void add_verify_command(CLI::App& program, Invocation& invocation);
 void add_explain_command(CLI::App& program, Invocation& invocation);

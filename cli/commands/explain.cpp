@@ -6,6 +6,7 @@
 #include "core/fields.hpp"
 #include "output/numbers.hpp"
 #include "problems/problem_arguments.hpp"
+#include "tuning/store/provenance.hpp"
 
 namespace tilewright::cli {
 namespace {
@@ -16,6 +17,26 @@ struct ExplainOptions {
   int threads = 0;
   OutputOptions output;
 };
+
+// The tuned rows that dispatch looked at: which layer they stand in, and whether they are fresh.
+struct FoundRow {
+  const char* kind;  // "exact", "bucket"
+  const TunedRow* row;
+  std::string layer, state;
+};
+std::vector<FoundRow> tuned_rows(const ContextImpl& context, const NamedProblem& problem, const TunedTable& tables) {
+  const DeviceSpec spec = context.spec(0);
+  const ProblemSignature signature = problem.op->signature(problem.ref());
+  std::vector<FoundRow> found;
+  const auto add = [&](const char* kind, const TunedRow* row) {
+    if (row == nullptr || (!found.empty() && found.front().row == row)) return;
+    const std::vector<std::string> reasons = stale_reasons(*row, spec);
+    found.push_back({kind, row, tables.origin(*row), reasons.empty() ? "fresh" : "stale: " + join(reasons, "; ")});
+  };
+  add("exact", tables.find_exact(problem.op->name(), spec.arch->target, spec.part, spec.units, signature));
+  add("bucket", tables.find_bucket(problem.op->name(), spec.arch->target, spec.part, spec.units, signature));
+  return found;
+}
 
 // The candidates of one problem and the refusals, as rows of their tables.
 Status add_rows(ContextImpl& context, const NamedProblem& problem, const std::string& recipe, Table& choices,
@@ -54,6 +75,10 @@ Result<ExitCode> run_explain(const ExplainOptions& options) {
       Result<std::string> text = (*context)->explain(*problem.op, problem.ref(), 0, options.recipe);
       if (!text) return text.status();
       fmt::print("{}{}", i > 0 ? "\n" : "", *text);
+      const std::shared_ptr<const TunedTable> tables = (*context)->tables();
+      for (const FoundRow& found : tuned_rows(**context, problem, *tables)) {
+        fmt::print("tuned row  {}: {}, measured {}, {}\n", found.kind, found.layer, found.row->date, found.state);
+      }
     }
     return ExitCode::kOk;
   }
@@ -64,12 +89,26 @@ Result<ExitCode> run_explain(const ExplainOptions& options) {
                             {"built", "built"},
                             {"recipe", "recipe"}});
   Table refusals("refusals", {{"op", ""}, {"problem", "problem"}, {"family", "family"}, {"reason", "reason"}});
+  Table tuned("tuned_rows", {{"op", ""},
+                             {"problem", "problem"},
+                             {"kind", "tuned row"},
+                             {"layer", "layer"},
+                             {"date", "measured"},
+                             {"state", "state"},
+                             {"recipe", "recipe"}});
+  const std::shared_ptr<const TunedTable> tables = (*context)->tables();
   for (const NamedProblem& problem : *problems) {
+    for (const FoundRow& found : tuned_rows(**context, problem, *tables)) {
+      tuned.add({text_cell(std::string(problem.op->name())), text_cell(problem.text()), text_cell(found.kind),
+                 text_cell(found.layer), text_cell(found.row->date), text_cell(found.state),
+                 text_cell(found.row->recipe)});
+    }
     if (Status s = add_rows(**context, problem, options.recipe, choices, refusals); !s) return s;
   }
   Document document("explain");
   document.add(std::move(choices));
   document.add(std::move(refusals));
+  document.add(std::move(tuned));
   document.print(options.output);
   return ExitCode::kOk;
 }

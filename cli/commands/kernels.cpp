@@ -7,12 +7,14 @@
 #include "command.hpp"
 #include "core/fields.hpp"
 #include "ops/op_list.hpp"
+#include "tuning/store/quarantine.hpp"
 
 namespace tilewright::cli {
 namespace {
 
 struct KernelsOptions {
   std::string op, family, target, filter;
+  bool quarantined = false, forget = false;
   OutputOptions output;
 };
 
@@ -54,11 +56,40 @@ Cell priority_cell(Priority priority) {
   return text_cell(fields_detail::print_value(priority), priority == Priority::kDisabled ? Tone::kBad : Tone::kPlain);
 }
 
+// The kernels that showed themselves to be bad here, or their release.
+Result<ExitCode> run_quarantine(const KernelsOptions& options, QuarantineList& quarantine) {
+  Table table("quarantine", {{"op", ""},
+                             {"recipe", "quarantined kernel"},
+                             {"outcome", "outcome"},
+                             {"problem", "on"},
+                             {"reason", "reason"},
+                             {"date", "since"}});
+  const std::vector<QuarantineEntry> entries = quarantine.entries();
+  for (const QuarantineEntry& entry : entries) {
+    if (!options.op.empty() && entry.op != options.op) continue;
+    if (entry.recipe.find(options.filter) == std::string::npos) continue;
+    table.add({text_cell(entry.op), text_cell(entry.recipe), text_cell(entry.outcome, Tone::kBad),
+               text_cell(entry.problem), text_cell(entry.reason), text_cell(entry.date)});
+    if (options.forget) quarantine.forget(entry.op, entry.recipe);
+  }
+  if (!quarantine.problem().ok()) return quarantine.problem();
+  Document document("kernels");
+  const auto count = static_cast<int64_t>(table.size());
+  document.add(std::move(table));
+  document.fact(options.forget ? "released" : "count", count,
+                fmt::format("{} kernels {}", count, options.forget ? "are tried again" : "in quarantine"));
+  document.print(options.output);
+  return ExitCode::kOk;
+}
+
 Result<ExitCode> run_kernels(const KernelsOptions& options) {
   if (Status s = check_names(options); !s) return s;
   Result<std::unique_ptr<ContextImpl>> context = open_context(0);
   if (!context) return context.status();
   add_tuned_rows(**context);
+  QuarantineList quarantine(quarantine_path((*context)->spec(0).arch->target), **context);
+  if (options.quarantined || options.forget) return run_quarantine(options, quarantine);
+  quarantine.apply();
   const std::vector<RegistryEntry> entries = (*context)->registry().filter([&](const RegistryEntry& entry) {
     return (options.op.empty() || entry.key.op == options.op) &&
            (options.family.empty() || entry.key.family == options.family) &&
@@ -97,12 +128,16 @@ void add_kernels_command(CLI::App& program, Invocation& invocation) {
       {"kernels", "List the known kernels with priority and verification level",
        "  tilewright kernels\n"
        "  tilewright kernels --family gemm_cpu --target x86-64-v4-amx\n"
-       "  tilewright kernels --filter amx_bf16 --json    the registry's JSON form"},
+       "  tilewright kernels --filter amx_bf16 --json    the registry's JSON form\n"
+       "  tilewright kernels --quarantined"},
       [](Arguments& arguments, KernelsOptions& options) {
         arguments.text("--op", options.op, "NAME", "only this operator");
         arguments.text("--family", options.family, "NAME", "only this kernel family");
         arguments.text("--target", options.target, "NAME", "only this target");
         arguments.text("--filter", options.filter, "TEXT", "only keys that contain this text");
+        arguments.flag("--quarantined", options.quarantined,
+                       "only those that crashed, hung or were wrong here, and why");
+        arguments.flag("--forget", options.forget, "lift the quarantine of those that --filter names (default: all)");
         add_output_arguments(arguments, options.output);
       },
       run_kernels);

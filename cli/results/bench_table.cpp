@@ -145,39 +145,38 @@ Table regime_table(const std::vector<BenchRow>& rows) {
     if (!regimes.contains(name)) order.push_back(name);
     regimes[name].push_back(&row);
   }
-  Table table("regimes", {{"regime", "geometric mean"},
-                          {"rows", "rows", Align::kRight},
-                          {"limit_frac", "of limit", Align::kRight},
-                          {"peer", "peer"},
-                          {"ratio", "ratio", Align::kRight},
-                          {"lowest", "lowest", Align::kRight}});
+  const std::vector<std::string> names = peer_names(rows);
+  std::vector<Column> columns = {
+      {"regime", "geometric mean"}, {"rows", "rows", Align::kRight}, {"limit_frac", "of limit", Align::kRight}};
+  for (const std::string& name : names) columns.push_back({name, name, Align::kRight});
+  columns.push_back({"ratio", "best of them", Align::kRight});
+  columns.push_back({"lowest", "lowest", Align::kRight});
+  Table table("regimes", std::move(columns));
   for (const std::string& name : order) {
     const std::vector<const BenchRow*>& members = regimes[name];
-    std::vector<double> fractions;
-    std::vector<BenchRow> copies;
-    for (const BenchRow* row : members) fractions.push_back(row->limit.ratio), copies.push_back(*row);
+    std::vector<double> fractions, best;
+    for (const BenchRow* row : members) {
+      fractions.push_back(row->limit.ratio);
+      if (const BenchRow::Peer* peer = row->best_peer()) best.push_back(peer->ratio.ratio);
+    }
     const double fraction = geometric_mean(fractions);
-    const auto add = [&](const std::string& peer, const std::vector<double>& ratios) {
+    std::vector<Cell> cells = {text_cell(name), count_cell(static_cast<int64_t>(members.size())),
+                               positive(fraction, fmt::format("{:.1f} %", 100 * fraction))};
+    const auto add_mean = [&cells](const std::vector<double>& ratios) {
       const double mean = geometric_mean(ratios);
-      const double lowest = ratios.empty() ? 0 : *std::min_element(ratios.begin(), ratios.end());
-      table.add({text_cell(name), count_cell(static_cast<int64_t>(peer.empty() ? members.size() : ratios.size())),
-                 positive(fraction, fmt::format("{:.1f} %", 100 * fraction)), peer.empty() ? absent() : text_cell(peer),
-                 positive(mean, print_ratio(mean)), positive(lowest, print_ratio(lowest))});
+      cells.push_back(positive(mean, print_ratio(mean)));
     };
-    std::vector<std::string> names = peer_names(copies);
     for (const std::string& peer : names) {
       std::vector<double> ratios;
       for (const BenchRow* row : members) {
         if (const BenchRow::Peer* found = find_peer(*row, peer)) ratios.push_back(found->ratio.ratio);
       }
-      add(peer, ratios);
+      add_mean(ratios);
     }
-    std::vector<double> best;
-    for (const BenchRow* row : members) {
-      if (const BenchRow::Peer* found = row->best_peer()) best.push_back(found->ratio.ratio);
-    }
-    if (names.empty()) add("", {});
-    if (names.size() > 1) add("best of them", best);
+    add_mean(best);
+    const double lowest = best.empty() ? 0 : *std::min_element(best.begin(), best.end());
+    cells.push_back(positive(lowest, print_ratio(lowest)));
+    table.add(std::move(cells));
   }
   return table;
 }

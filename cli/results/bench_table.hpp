@@ -32,7 +32,7 @@ struct BenchRow {
 // The columns that every bench of the project writes, then the 95% interval of the ratio.
 Table bench_csv_table(const std::vector<BenchRow>& rows);
 Table bench_text_table(const std::vector<BenchRow>& rows);
-// One line a regime, thread count and peer; "best" is the best peer of each row.
+// One line a regime and thread count: the geometric mean for each peer, and for the best peer of each row.
 Table regime_table(const std::vector<BenchRow>& rows);
 
 }  // namespace tilewright::cli

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/fields.hpp"
 #include "core/log.hpp"
 #include "device/host_memory.hpp"
 
@@ -62,11 +63,16 @@ TuneResult TaskSearch::run(double seconds) {
     if (!candidate.done) finish(candidate, CandidateOutcome::kSkipped, "the budget was spent");
     result.candidates.push_back(candidate.result);
   }
-  // What an interrupted run found bad is disabled and was not tried again.
-  if (const JournalTask* known = state_.journal.find(op_.name(), problem_text_)) {
-    for (const CandidateResult& earlier : known->result.candidates) {
-      if (quarantined(earlier.outcome)) result.candidates.push_back(earlier);
-    }
+  // What was found bad on this problem before is disabled, and was not tried again.
+  for (const QuarantineEntry& entry : state_.quarantine.entries()) {
+    const bool own = entry.op == op_.name() && entry.problem == problem_text_;
+    const bool listed = std::any_of(result.candidates.begin(), result.candidates.end(),
+                                    [&entry](const CandidateResult& c) { return c.recipe == entry.recipe; });
+    if (!own || listed) continue;
+    CandidateResult earlier;
+    earlier.recipe = entry.recipe, earlier.reason = entry.reason;
+    if (fields_detail::parse_value(entry.outcome, earlier.outcome).ok())
+      result.candidates.push_back(std::move(earlier));
   }
   return result;
 }
@@ -374,7 +380,7 @@ void TaskSearch::finish(Candidate& candidate, CandidateOutcome outcome, std::str
   candidate.result.outcome = outcome;
   candidate.result.reason = std::move(reason);
   if (outcome != CandidateOutcome::kSkipped) state_.journal.add_candidate(op_.name(), problem_text_, candidate.result);
-  if (quarantined(outcome)) quarantine(state_.context, op_, candidate.recipe, candidate.result.reason);
+  if (quarantined(outcome)) state_.quarantine.add(op_, problem_text_, candidate.result);
   if (outcome != CandidateOutcome::kTimed && outcome != CandidateOutcome::kSkipped) {
     log(LogLevel::kWarn, "tuner", "{} {}: {}", candidate.result.recipe, kOutcomeNames[static_cast<int>(outcome)],
         candidate.result.reason);

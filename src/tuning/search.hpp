@@ -11,6 +11,7 @@
 
 #include "tuning/measure.hpp"
 #include "tuning/store/journal.hpp"
+#include "tuning/store/quarantine.hpp"
 #include "tuning/tuner.hpp"
 #include "tuning/worker/worker_process.hpp"
 
@@ -21,6 +22,7 @@ struct SearchState {
   ContextImpl& context;
   const TuneOptions& options;
   Journal& journal;
+  QuarantineList& quarantine;
   // The first one verifies and times; the others only compile ahead.
   std::vector<std::unique_ptr<WorkerProcess>> workers;
   // Called while something runs: candidates done, candidates in all, best time so far.

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <map>
 
 #include "core/log.hpp"
 #include "tuning/search.hpp"
 #include "tuning/store/journal.hpp"
+#include "tuning/store/quarantine.hpp"
 #include "tuning/store/table_store.hpp"
 
 namespace tilewright {
@@ -18,17 +18,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr const char* kFromJournal = "journal";
 constexpr int kMaxWorkers = 8;            // compilers at once
 constexpr double kProgressSeconds = 0.1;  // between two reports of the same state
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
 
 // The worker's context must be this one: same cache, same mode, same number of units.
 WorkerOptions worker_options(ContextImpl& context, const TuneOptions& options) {
@@ -39,6 +31,42 @@ WorkerOptions worker_options(ContextImpl& context, const TuneOptions& options) {
   worker.environment.push_back(context.cache().mode() == JitMode::kOff ? "TILEWRIGHT_JIT=off" : "TILEWRIGHT_JIT=on");
   worker.environment.push_back(fmt::format("TILEWRIGHT_NUM_THREADS={}", context.device().spec().units));
   return worker;
+}
+
+std::string journal_path(ContextImpl& context, const TuneOptions& options) {
+  const ArchSpec* arch = context.device().spec().arch;
+  return options.journal.empty() ? tuning_journal_path(arch != nullptr ? arch->target : "none") : options.journal;
+}
+
+// The tables' row for exactly this problem; null without one.
+const TunedRow* find_row(const ContextImpl& context, const TunedTable& tables, const TuneTask& task, int units) {
+  const DeviceSpec spec = context.spec(units);
+  if (spec.arch == nullptr) return nullptr;
+  return tables.find_exact(task.op->name(), spec.arch->target, spec.part, spec.units, task.op->signature(task.problem));
+}
+
+std::vector<TaskState> task_states(ContextImpl& context, const std::vector<TuneTask>& tasks, const TuneOptions& options,
+                                   const Journal& journal) {
+  using Kind = TaskState::Kind;
+  const DeviceSpec spec = context.spec(options.units);
+  const std::shared_ptr<const TunedTable> tables = context.tables();
+  std::vector<TaskState> states;
+  for (const TuneTask& task : tasks) {
+    TaskState state;
+    const JournalTask* known = journal.find(task.op->name(), task.op->problem_text(task.problem));
+    const TunedRow* row = find_row(context, *tables, task, options.units);
+    if (options.retune) {
+      state = {row != nullptr ? Kind::kStale : Kind::kNew, row != nullptr ? "measured again on request" : ""};
+    } else if (known != nullptr && known->finished) {
+      state = {Kind::kFresh, kFromJournal};
+    } else if (row != nullptr) {
+      const std::vector<std::string> reasons = stale_reasons(*row, spec);
+      state = reasons.empty() ? TaskState{Kind::kFresh, tables->origin(*row)}
+                              : TaskState{Kind::kStale, fmt::format("{}", fmt::join(reasons, "; "))};
+    }
+    states.push_back(std::move(state));
+  }
+  return states;
 }
 
 class TuneRun {
@@ -53,6 +81,7 @@ class TuneRun {
   std::string table_path(const Operator& op) const;
   void resume(const Journal& journal);
   Status store_resumed();
+  const TunedRow* table_row(const TuneTask& task) const { return find_row(context_, *tables_, task, options_.units); }
   void report(size_t candidate, size_t candidates, double best_us);
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
@@ -61,6 +90,7 @@ class TuneRun {
   const TuneOptions& options_;
   const std::function<void(const TuneProgress&)>& progress_;
   const Clock::time_point start_ = Clock::now();
+  const std::shared_ptr<const TunedTable> tables_ = context_.tables();
   std::vector<TuneResult> results_;
   size_t task_ = 0, searched_ = 0, to_search_ = 0;
   size_t reported_candidate_ = ~size_t{0};
@@ -74,16 +104,24 @@ std::string TuneRun::table_path(const Operator& op) const {
 }
 
 void TuneRun::resume(const Journal& journal) {
+  const std::vector<TaskState> states = task_states(context_, tasks_, options_, journal);
   for (size_t i = 0; i < tasks_.size(); ++i) {
     const TuneTask& task = tasks_[i];
     results_[i].task = task;
-    const JournalTask* known = journal.find(task.op->name(), task.op->problem_text(task.problem));
-    if (known == nullptr || !known->finished) {
+    results_[i].state = states[i];
+    if (states[i].kind != TaskState::Kind::kFresh) {
       ++to_search_;
       continue;
     }
-    results_[i] = known->result;
+    const JournalTask* known = journal.find(task.op->name(), task.op->problem_text(task.problem));
+    if (states[i].reason == kFromJournal) {
+      results_[i] = known->result;
+    } else {
+      results_[i].row = *table_row(task);
+      results_[i].untuned_us = results_[i].row.untuned_us;
+    }
     results_[i].task = task;
+    results_[i].state = states[i];
     results_[i].resumed = true;
   }
 }
@@ -93,7 +131,8 @@ Status TuneRun::store_resumed() {
   std::map<std::string, std::vector<TunedRow>> missing;
   std::map<std::string, std::string> texts;
   for (const TuneResult& result : results_) {
-    if (!result.resumed) continue;
+    // What a table gave stands there.
+    if (!result.resumed || result.state.reason != kFromJournal) continue;
     const std::string path = table_path(*result.task.op);
     if (!texts.contains(path)) texts[path] = read_file(path) ? *read_file(path) : "";
     Result<std::string> line = print_tuned_row(result.row);
@@ -144,23 +183,19 @@ Result<std::vector<TuneResult>> TuneRun::run() {
   }
   results_.resize(tasks_.size());
 
-  const std::string path = options_.journal.empty()
-                               ? tuning_journal_path(spec.arch != nullptr ? spec.arch->target : "none")
-                               : options_.journal;
-  Journal journal(path, tuning_environment(context_, options_.units), options_.retune);
+  Journal journal(journal_path(context_, options_), tuning_environment(context_, options_.units), options_.retune);
   if (!journal.problem().ok())
     log(LogLevel::kWarn, "tuner", "no journal, this run cannot be resumed: {}", journal.problem().message());
-  for (const Quarantined& bad : journal.quarantine()) {
-    const Operator* op = context_.find_op(bad.op);
-    Result<Recipe> recipe =
-        op != nullptr ? parse_recipe(op->families(), bad.recipe) : Result<Recipe>(Status(StatusCode::kNotFound, ""));
-    if (recipe) quarantine(context_, *op, *recipe, bad.reason);
-  }
+  QuarantineList quarantine(options_.quarantine.empty()
+                                ? quarantine_path(spec.arch != nullptr ? spec.arch->target : "none")
+                                : options_.quarantine,
+                            context_);
+  quarantine.apply();
   resume(journal);
   if (Status s = store_resumed(); !s) return s;
 
-  SearchState state{
-      context_, options_, journal, {}, [this](size_t done, size_t all, double us) { report(done, all, us); }};
+  SearchState state{context_,   options_, journal,
+                    quarantine, {},       [this](size_t done, size_t all, double us) { report(done, all, us); }};
   const int workers = std::clamp(cpu_info().cores, 1, kMaxWorkers);
   for (int i = 0; i < workers; ++i)
     state.workers.push_back(std::make_unique<WorkerProcess>(worker_options(context_, options_)));
@@ -173,13 +208,12 @@ Result<std::vector<TuneResult>> TuneRun::run() {
     if (result.resumed) continue;
     const TuneTask& task = tasks_[task_];
     const double share = (options_.budget_seconds - elapsed()) / static_cast<double>(to_search_ - searched_);
+    const TaskState task_state = result.state;
     result = TaskSearch(state, task).run(share);
+    result.state = task_state;
     ++searched_;
     if (!result.status.ok()) continue;
-    result.row.library = TILEWRIGHT_VERSION;
-    result.row.compiler = short_compiler_name();
-    result.row.driver.assign(1, '-');  // a CPU has none
-    result.row.date = utc_now();
+    set_provenance(result.row, spec);
     // Stored as soon as it is known: what an interrupted run measured is not lost.
     result.status = store_tuned_rows(table_path(*task.op), {result.row});
     if (result.status.ok()) journal.add_task(task.op->name(), task.op->problem_text(task.problem), result);
@@ -197,6 +231,12 @@ Result<std::vector<TuneResult>> TuneRun::run() {
 }
 
 }  // namespace
+
+std::vector<TaskState> task_states(ContextImpl& context, const std::vector<TuneTask>& tasks,
+                                   const TuneOptions& options) {
+  const Journal journal(journal_path(context, options), tuning_environment(context, options.units), options.retune);
+  return task_states(context, tasks, options, journal);
+}
 
 Result<std::vector<TuneResult>> tune(ContextImpl& context, const std::vector<TuneTask>& tasks,
                                      const TuneOptions& options,

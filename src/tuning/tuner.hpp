@@ -27,8 +27,9 @@ struct TuneOptions {
   double min_gain = 0.02;                      // a row other than the untuned choice must be this much faster
   int seeds = 3;                               // verification seeds
   std::string journal;                         // "" = <user data>/tuning/<target>.journal
+  std::string quarantine;                      // "" = <user data>/tuning/<target>.quarantine
   std::string table;                           // "" = user_tuned_path()
-  bool retune = false;                         // ignore the journal and existing rows
+  bool retune = false;                         // ignore the journal and existing rows; the quarantine holds
   std::vector<std::string> worker;             // argv of the worker child; empty = this program with "tune-worker"
 };
 
@@ -51,14 +52,22 @@ struct CandidateResult {
   double rel_error = 0, worst_ratio = 0;
 };
 
+// What is known of a task before it is measured.
+struct TaskState {
+  enum class Kind : uint8_t { kNew, kStale, kFresh };
+  Kind kind = Kind::kNew;
+  std::string reason;  // fresh: where its row stands; stale: what has changed since it was measured
+};
+
 struct TuneResult {
   TuneTask task;
+  TaskState state;
   Status status;          // not ok: no row could be made, and why
   TunedRow row;           // what was stored
   double untuned_us = 0;  // the untuned choice in the confirmation run, interleaved with the winner
   std::string untuned_recipe;
   std::vector<CandidateResult> candidates;
-  bool resumed = false;  // taken from the journal
+  bool resumed = false;  // fresh: taken from the journal or a table
 };
 
 struct TuneProgress {
@@ -68,6 +77,10 @@ struct TuneProgress {
   double best_us = 0, best_gflops = 0;
   double elapsed_seconds = 0, left_seconds = 0;
 };
+
+// Which tasks tune() would measure, and why. Measures nothing.
+std::vector<TaskState> task_states(ContextImpl& context, const std::vector<TuneTask>& tasks,
+                                   const TuneOptions& options);
 
 Result<std::vector<TuneResult>> tune(ContextImpl& context, const std::vector<TuneTask>& tasks,
                                      const TuneOptions& options,

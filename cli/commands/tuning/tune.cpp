@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <map>
 
 #include "command.hpp"
 #include "output/numbers.hpp"
 #include "output/progress_bar.hpp"
 #include "peer/bursts.hpp"
 #include "peer/peer_set.hpp"
+#include "problems/captured/captured_shapes.hpp"
 #include "problems/model_layers.hpp"
 #include "results/layer_record.hpp"
 #include "results/limit_probe.hpp"
@@ -25,6 +27,9 @@ namespace {
 struct TuneArguments {
   ModelArguments models;
   ProblemArguments problems;
+  CaptureArguments capture;
+  std::string shard;
+  bool dry_run = false;
   double budget = 120;
   int threads = 0;
   std::string report;
@@ -65,8 +70,10 @@ LayerRecord record_of(const NamedProblem& problem, const DeviceSpec& spec, const
 // A session of `tilewright tune`, step by step.
 class Session {
  public:
-  Session(const TuneArguments& arguments, ContextImpl& context, PeerSet peers, std::vector<NamedProblem> problems)
+  Session(const TuneArguments& arguments, ContextImpl& context, PeerSet peers, std::vector<NamedProblem> problems,
+          CapturedShapes captured)
       : arguments_(arguments),
+        captured_(std::move(captured)),
         context_(context),
         peers_(std::move(peers)),
         problems_(std::move(problems)),
@@ -76,6 +83,8 @@ class Session {
         limits_(context.device()) {}
 
   Result<ExitCode> run() {
+    show_states();
+    if (arguments_.dry_run) return dry_run();
     note_warm_weights(problems_, spec_, peers_.empty() ? 1 : 2);
     if (Status s = tune_all(); !s) return s;
     collect();
@@ -88,16 +97,65 @@ class Session {
  private:
   using Clock = std::chrono::steady_clock;
 
-  Status tune_all() {
+  std::vector<TuneTask> tasks() const {
     std::vector<TuneTask> tasks;
     for (const NamedProblem& problem : problems_) tasks.push_back({problem.op, problem.bytes, problem.label()});
+    return tasks;
+  }
+
+  // "12 rows: 9 fresh, 2 stale (kernel sources changed), 1 new".
+  void show_states() {
+    TuneOptions options;
+    options.units = arguments_.threads, options.retune = arguments_.retune;
+    states_ = task_states(context_, tasks(), options);
+    std::map<std::string, int> reasons;
+    for (const TaskState& state : states_) {
+      if (state.kind == TaskState::Kind::kStale) ++reasons[state.reason];
+    }
+    std::string why;
+    for (const auto& [reason, rows] : reasons) why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", reason, rows);
+    note(fmt::format("{} rows: {} fresh, {} stale{}, {} new", states_.size(), count(TaskState::Kind::kFresh),
+                     count(TaskState::Kind::kStale), why.empty() ? "" : " (" + why + ")",
+                     count(TaskState::Kind::kNew)));
+  }
+  int64_t count(TaskState::Kind kind) const {
+    return std::count_if(states_.begin(), states_.end(), [kind](const TaskState& s) { return s.kind == kind; });
+  }
+
+  // What was found out before anything is measured: the states, captured shapes, what was not taken.
+  void add_plan(Document& document) {
+    if (captured_.calls.size() > 0) document.add(std::move(captured_.calls));
+    if (!captured_.skipped.empty()) document.add(skipped_table(captured_.skipped));
+    document.fact("fresh", count(TaskState::Kind::kFresh), "");
+    document.fact("stale", count(TaskState::Kind::kStale), "");
+    document.fact("new", count(TaskState::Kind::kNew), "");
+  }
+
+  Result<ExitCode> dry_run() {
+    constexpr const char* kNames[] = {"new", "stale", "fresh"};
+    Table table("rows", {{"layer", "layer"}, {"problem", "problem"}, {"state", "state"}, {"reason", "because"}});
+    for (size_t i = 0; i < problems_.size(); ++i) {
+      const TaskState& state = states_[i];
+      table.add({text_cell(problems_[i].label()), text_cell(problems_[i].text()),
+                 text_cell(kNames[static_cast<int>(state.kind)],
+                           state.kind == TaskState::Kind::kFresh ? Tone::kGood : Tone::kPlain),
+                 state.reason.empty() ? absent() : text_cell(state.reason)});
+    }
+    Document document("tune");
+    document.add(std::move(table));
+    add_plan(document);
+    document.print(arguments_.output);
+    return ExitCode::kOk;
+  }
+
+  Status tune_all() {
     TuneOptions options;
     const double kept = shares_.kept(problems_.size());
     options.budget_seconds = std::max(arguments_.budget / 2, arguments_.budget - kept);
     options.units = arguments_.threads;
     options.retune = arguments_.retune;
     if (nothing_known()) probe("limits of the device", options.budget_seconds + kept);
-    Result<std::vector<TuneResult>> results = tune(context_, tasks, options, [&](const TuneProgress& p) {
+    Result<std::vector<TuneResult>> results = tune(context_, tasks(), options, [&](const TuneProgress& p) {
       std::string best;
       if (p.best_us > 0)
         best = fmt::format("best {} us, {} GFLOP/s", print_significant(p.best_us, 4), print_significant(p.best_gflops));
@@ -206,6 +264,7 @@ class Session {
     Document document("tune");
     document.add(result_table(context_, records_));
     add_summary(summarise(records_), document);
+    add_plan(document);
     Table failures("failures", {{"layer", "no row for"}, {"problem", ""}, {"reason", "because"}});
     for (size_t i = 0; i < results_.size(); ++i) {
       const Status& status = results_[i].status;
@@ -219,7 +278,7 @@ class Session {
       std::string path = user_tuned_path(spec_.arch->target, problem.op->name());
       if (std::find(tables.begin(), tables.end(), path) == tables.end()) tables.push_back(std::move(path));
     }
-    document.fact("tables", tables, "rows stored in " + join(tables));
+    document.fact("tables", tables, tables.empty() ? "" : "rows stored in " + join(tables));
     if (!arguments_.report.empty()) {
       if (Status s = write_html(); !s) return s;
       std::error_code error;
@@ -240,6 +299,7 @@ class Session {
   }
 
   const TuneArguments& arguments_;
+  CapturedShapes captured_;
   ContextImpl& context_;
   PeerSet peers_;
   std::vector<NamedProblem> problems_;
@@ -248,6 +308,7 @@ class Session {
   const Shares shares_;
   ProgressBar bar_;
   const Clock::time_point start_ = Clock::now();
+  std::vector<TaskState> states_;
   std::vector<TuneResult> results_;
   std::vector<LayerRecord> records_;
   std::vector<size_t> record_problems_;             // record -> problem
@@ -264,16 +325,32 @@ Result<ExitCode> run_tune(const TuneArguments& arguments) {
     if (!layers) return layers.status();
     problems->insert(problems->begin(), layers->begin(), layers->end());
   }
+  Result<CapturedShapes> captured = captured_problems(arguments.capture);
+  if (!captured) return captured.status();
+  for (NamedProblem& problem : captured->problems) problems->push_back(std::move(problem));
   if (problems->empty()) {
+    if (!captured->skipped.empty()) {
+      const SkippedShapes& first = captured->skipped.front();
+      return Status(StatusCode::kUnsupported,
+                    fmt::format("nothing to tune: {} rows of {}: {}", first.rows, first.source, first.reason));
+    }
     return Status(StatusCode::kInvalidArgument,
-                  "nothing to tune: give --model NAME, --shapes FILE, --problem TEXT or --gemm MxNxK");
+                  "nothing to tune: give --model NAME, --shapes FILE, --problem TEXT, --gemm MxNxK, --from-log FILE or "
+                  "--from-aiter FILE");
+  }
+  if (!arguments.shard.empty()) {
+    const Result<Shard> shard = parse_shard(arguments.shard);
+    if (!shard) return shard.status();
+    const size_t all = problems->size();
+    std::erase_if(*problems, [&shard](const NamedProblem& problem) { return !in_shard(problem, *shard); });
+    note(fmt::format("shard {} has {} of {} problems", arguments.shard, problems->size(), all));
   }
   for (const std::string& line : notes) note(line);
   Result<PeerSet> peers = PeerSet::make(arguments.peer, PeerScope::kTorch);
   if (!peers) return peers.status();
   Result<std::unique_ptr<ContextImpl>> context = open_context(0);
   if (!context) return context.status();
-  return Session(arguments, **context, std::move(*peers), std::move(*problems)).run();
+  return Session(arguments, **context, std::move(*peers), std::move(*problems), std::move(*captured)).run();
 }
 
 }  // namespace
@@ -285,10 +362,17 @@ void add_tune_command(CLI::App& program, Invocation& invocation) {
        "  tilewright tune --model llama-3.1-8b --tokens 1,16,128 --budget 120 --report report.html\n"
        "  tilewright tune --model llama-3.1-8b --layer attn_o,mlp_down --tokens 1 --threads 1\n"
        "  tilewright tune --shapes my_layers.csv --dtype i8 --peer none\n"
-       "  tilewright tune --gemm 16x4096x4096:bf16:packed --retune"},
+       "  tilewright tune --gemm 16x4096x4096:bf16:packed --retune\n"
+       "  TILEWRIGHT_LOG=info:calls.log python serve.py; tilewright tune --from-log calls.log --top 50\n"
+       "  tilewright tune --from-aiter bf16_untuned_gemm.csv --dry-run\n"
+       "  tilewright tune --model llama-3.1-8b --shard 2/8           the second of eight jobs"},
       [](Arguments& arguments, TuneArguments& a) {
         add_model_arguments(arguments, a.models);
         add_problem_arguments(arguments, a.problems);
+        add_capture_arguments(arguments, a.capture);
+        arguments.text("--shard", a.shard, "i/n",
+                       "only the i-th of n parts of the problems, as every machine splits them");
+        arguments.flag("--dry-run", a.dry_run, "only tell which rows are fresh, stale or new, and why");
         arguments.number_above(0, "--budget", a.budget, "seconds for everything (120)");
         add_threads_argument(arguments, a.threads);
         arguments.text("--report", a.report, "FILE", "write an HTML report to this file");

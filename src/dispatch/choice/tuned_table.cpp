@@ -48,20 +48,25 @@ Status parse_row(std::string_view line, TunedRow& row) {
   return status;
 }
 
-void load_file(const fs::path& path, TunedTable& table) {
+void load_text(std::string_view text, const char* name, const std::string& path, TunedTable& table) {
+  TunedLayer layer{name, path, 0, {}};
+  std::vector<TunedRow> rows = parse_tuned_csv(text, path, layer.problems);
+  for (const std::string& problem : layer.problems) log(LogLevel::kWarn, "tuned", "row ignored: {}", problem);
+  table.add_layer(std::move(rows), std::move(layer));
+}
+
+void load_file(const fs::path& path, const char* name, TunedTable& table) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return;
   std::stringstream text;
   text << file.rdbuf();
-  std::vector<std::string> problems;
-  table.add_layer(parse_tuned_csv(text.str(), path.string(), problems));
-  for (const std::string& problem : problems) log(LogLevel::kWarn, "tuned", "row ignored: {}", problem);
+  load_text(text.str(), name, path.string(), table);
 }
 
-void load_path(const fs::path& path, TunedTable& table) {
+void load_path(const fs::path& path, const char* name, TunedTable& table) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
-    load_file(path, table);
+    load_file(path, name, table);
     return;
   }
   std::vector<fs::path> files;
@@ -70,7 +75,7 @@ void load_path(const fs::path& path, TunedTable& table) {
     if (it->path().extension() == ".csv") files.push_back(it->path());
   }
   std::sort(files.begin(), files.end());
-  for (const fs::path& file : files) load_file(file, table);
+  for (const fs::path& file : files) load_file(file, name, table);
 }
 
 }  // namespace
@@ -130,12 +135,21 @@ std::vector<TunedRow> parse_tuned_csv(std::string_view text, std::string_view or
   return rows;
 }
 
-void TunedTable::add_layer(std::vector<TunedRow> rows) {
+void TunedTable::add_layer(std::vector<TunedRow> rows, TunedLayer layer) {
+  layer.rows = rows.size();
   for (TunedRow& row : rows) {
+    row.layer = static_cast<int32_t>(layers_.size());
     std::string exact = exact_key(row.op, row.target, row.part, row.units, row.core, row.epilogue, row.sizes);
     bucket_[bucket_key(row.op, row.target, row.part, row.units, row.core, row.bucket)] = exact;
     exact_[std::move(exact)] = std::move(row);
   }
+  layers_.push_back(std::move(layer));
+}
+
+std::string TunedTable::origin(const TunedRow& row) const {
+  if (row.layer < 0 || static_cast<size_t>(row.layer) >= layers_.size()) return "unknown";
+  const TunedLayer& layer = layers_[static_cast<size_t>(row.layer)];
+  return layer.path.empty() ? layer.name : fmt::format("{} ({})", layer.name, layer.path);
 }
 
 const TunedRow* TunedTable::find_exact(std::string_view op, std::string_view target, std::string_view part, int units,
@@ -174,14 +188,17 @@ Digest TunedTable::digest() const {
 
 TunedTable load_tuned_tables(bool user_tables, const std::vector<std::string>& extra_files) {
   TunedTable table;
+  for (const EmbeddedTable& embedded : embedded_tables()) {
+    load_text(embedded.text, "built in", std::string(embedded.path), table);
+  }
   if (user_tables) {
-    if (const std::string data = user_data_dir(); !data.empty()) load_path(fs::path(data) / "tuned", table);
+    if (const std::string data = user_data_dir(); !data.empty()) load_path(fs::path(data) / "tuned", "user", table);
     std::stringstream named(environment("TILEWRIGHT_TUNED").value_or(""));
     for (std::string path; std::getline(named, path, ':');) {
-      if (!path.empty()) load_path(path, table);
+      if (!path.empty()) load_path(path, "TILEWRIGHT_TUNED", table);
     }
   }
-  for (const std::string& path : extra_files) load_path(path, table);
+  for (const std::string& path : extra_files) load_path(path, "option", table);
   return table;
 }
 

@@ -4,6 +4,7 @@
 // writes and never throws: a bad row is a miss with one log line.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -29,7 +30,11 @@ struct TunedRow {
   double gflops = 0;
   double rel_error = 0;  // worst over seeds and tails
   int32_t samples = 0;
-  std::string library, compiler, driver, date;
+  std::string library;
+  std::string kernels;  // digest of the operator's kernel sources
+  std::string compiler, driver, date;
+
+  int32_t layer = -1;  // of the table that holds it; no column
 
   template <class Self, class Visit>
   static constexpr void fields(Self& self, Visit&& visit) {
@@ -49,6 +54,7 @@ struct TunedRow {
     visit("rel_error", self.rel_error);
     visit("samples", self.samples);
     visit("library", self.library);
+    visit("kernels", self.kernels);
     visit("compiler", self.compiler);
     visit("driver", self.driver);
     visit("date", self.date);
@@ -62,9 +68,20 @@ Result<std::string> print_tuned_row(const TunedRow& row);
 std::vector<TunedRow> parse_tuned_csv(std::string_view text, std::string_view origin,
                                       std::vector<std::string>& problems);
 
+// Where rows came from.
+struct TunedLayer {
+  std::string name;  // "built in", "user", "TILEWRIGHT_TUNED", "option"
+  std::string path;
+  size_t rows = 0;                    // read; a later layer may hide them
+  std::vector<std::string> problems;  // rows that were ignored, and why
+};
+
 class TunedTable {
  public:
-  void add_layer(std::vector<TunedRow> rows);
+  void add_layer(std::vector<TunedRow> rows, TunedLayer layer = {});
+  const std::vector<TunedLayer>& layers() const { return layers_; }
+  // "user (<user data>/tuned/x86-64-v4/gemm.csv)".
+  std::string origin(const TunedRow& row) const;
   // Null on a miss.
   const TunedRow* find_exact(std::string_view op, std::string_view target, std::string_view part, int units,
                              const ProblemSignature& signature) const;
@@ -77,10 +94,18 @@ class TunedTable {
  private:
   std::unordered_map<std::string, TunedRow> exact_;
   std::unordered_map<std::string, std::string> bucket_;  // bucket key -> exact key
+  std::vector<TunedLayer> layers_;
 };
 
-// Built-in tables (share/tilewright/tuned beside the library, or `tuned/` of a source tree named by TILEWRIGHT_TUNED),
-// the user's, TILEWRIGHT_TUNED's, then `extra_files`. Folders are searched for <target>/<op>.csv.
+// The tables of tuned/<target>/<op>.csv, carried in the library.
+struct EmbeddedTable {
+  std::string_view path;
+  std::string_view text;
+};
+std::span<const EmbeddedTable> embedded_tables();
+
+// Built-in tables, the user's, TILEWRIGHT_TUNED's, then `extra_files`: a later layer wins. Folders are searched for
+// <target>/<op>.csv. Without `user_tables`, only the first and the last.
 TunedTable load_tuned_tables(bool user_tables, const std::vector<std::string>& extra_files);
 // The user's table for an operator on a target: <user data>/tuned/<target>/<op>.csv; "" without a home directory.
 std::string user_tuned_path(std::string_view target, std::string_view op);

@@ -61,8 +61,6 @@ TEST_F(JournalTest, FinishedTaskComesBack) {
   EXPECT_EQ(task->result.candidates[0].reason, "crashed\twith\nSIGSEGV");
   EXPECT_EQ(task->result.candidates[0].outcome, CandidateOutcome::kCrashed);
   EXPECT_EQ(task->result.candidates[0].spread, 0.5);
-  ASSERT_EQ(journal.quarantine().size(), 1u);
-  EXPECT_EQ(journal.quarantine()[0].op, "toy");
   EXPECT_EQ(journal.find("toy", "n=2"), nullptr);
 }
 
@@ -70,7 +68,11 @@ TEST_F(JournalTest, LaterLineAboutACandidateReplacesTheEarlierOne) {
   Journal journal = open();
   journal.add_candidate("toy", "n=1", {"a", CandidateOutcome::kCrashed, "once", 0, 0, 0, 0, 0});
   journal.add_candidate("toy", "n=1", {"a", CandidateOutcome::kTimed, "", 0, 5, 0, 0, 0});
-  EXPECT_TRUE(open().quarantine().empty());
+  const Journal journal_again = open();
+  const JournalTask* task = journal_again.find("toy", "n=1");
+  ASSERT_NE(task, nullptr);
+  ASSERT_EQ(task->result.candidates.size(), 1u);
+  EXPECT_EQ(task->result.candidates[0].outcome, CandidateOutcome::kTimed);
 }
 
 TEST_F(JournalTest, TornLastLineIsIgnoredAndTheNextOneIsWhole) {
@@ -98,7 +100,7 @@ TEST_F(JournalTest, EveryTruncationAndEveryFlippedByteIsSurvived) {
     journal.add_task("toy", "n=1", result_of("first"));
   }
   const std::string whole = *read_file(path_);
-  for (size_t length = 0; length < whole.size(); length += 7) {
+  for (size_t length = 0; length < whole.size() - 1; length += 7) {  // without its newline, the last line is whole
     std::ofstream(path_, std::ios::trunc | std::ios::binary) << whole.substr(0, length);
     EXPECT_EQ(open().find("toy", "n=1"), nullptr) << length;
   }

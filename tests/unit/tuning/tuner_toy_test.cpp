@@ -22,6 +22,7 @@ class TunerToy : public testing::Test {
     options_.budget_seconds = 5;
     options_.candidate_seconds = 20;
     options_.journal = folder_ / "tuning.journal";
+    options_.quarantine = folder_ / "tuning.quarantine";
     options_.table = folder_ / "tuned.csv";
     options_.worker = test::toy_worker();
   }
@@ -203,6 +204,49 @@ TEST_F(TunerToy, QuarantineOutlivesTheProcess) {
   const std::vector<TuneResult> results = tune_all(tasks({4096, 8192}));
   EXPECT_TRUE(disabled("crash"));
   for (const CandidateResult& c : results[1].candidates) EXPECT_NE(c.recipe, toy_recipe("crash")) << "tried again";
+}
+
+TEST_F(TunerToy, AFreshRowOfATableNeedsNoJournal) {
+  offer_toy_kernels({"slow", "plain"});
+  const TuneResult first = tune_one();
+  // Another machine of the same part: its table came from a merge, its journal is empty.
+  options_.journal = folder_ / "another.journal";
+  options_.worker = {"/nonexistent/worker"};
+  const TuneResult second = tune_one();
+  ASSERT_TRUE(second.status.ok()) << second.status.to_string();
+  EXPECT_TRUE(second.resumed);
+  EXPECT_EQ(second.state.kind, TaskState::Kind::kFresh);
+  EXPECT_EQ(*print_tuned_row(first.row), *print_tuned_row(second.row));
+}
+
+TEST_F(TunerToy, AStaleRowIsMeasuredAgainAndTheReasonIsKnown) {
+  offer_toy_kernels({"plain"});
+  TunedRow old = tune_one().row;
+  old.kernels = "0123456789abcdef";
+  TunedTable table;
+  table.add_layer({old});
+  context_->set_tables(std::move(table));
+  options_.journal = folder_ / "another.journal";
+  const std::vector<TaskState> states = task_states(*context_, tasks({4096, 8192}), options_);
+  EXPECT_EQ(states[0].kind, TaskState::Kind::kStale);
+  EXPECT_EQ(states[0].reason, "kernel sources changed");
+  EXPECT_EQ(states[1].kind, TaskState::Kind::kNew);
+  const TuneResult again = tune_one();
+  EXPECT_FALSE(again.resumed);
+  EXPECT_EQ(again.state.kind, TaskState::Kind::kStale);
+  EXPECT_NE(again.row.kernels, old.kernels);
+  EXPECT_EQ(task_states(*context_, tasks(), options_)[0].kind, TaskState::Kind::kFresh);
+}
+
+TEST_F(TunerToy, RetuneHonoursTheQuarantine) {
+  offer_toy_kernels({"crash", "plain"});
+  tune_one();
+  context_ = test::toy_context(folder_.path());
+  options_.retune = true;
+  const TuneResult again = tune_one();
+  EXPECT_FALSE(again.resumed);
+  EXPECT_TRUE(disabled("crash"));
+  EXPECT_EQ(find(again, "crash").outcome, CandidateOutcome::kCrashed) << "the report still shows it";
 }
 
 TEST_F(TunerToy, RetuneMeasuresAgain) {

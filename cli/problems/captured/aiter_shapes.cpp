@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+#include "problems/captured/aiter_shapes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "core/fields.hpp"
+
+namespace tilewright::cli {
+namespace {
+
+Status refuse(std::string message) { return Status(StatusCode::kInvalidArgument, std::move(message)); }
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+enum class Variant {
+  kUnknown,
+  kBf16,           // M,N,K,bias,dtype,outdtype,scaleAB[,bpreshuffle]
+  kA8w8,           // M,N,K,q_dtype_w
+  kBatched,        // B,M,N,K; bf16 or a8w8
+  kBatchedMx,      // b,m,n,k
+  kMnk,            // M,N,K: blockscale or a4w4
+  kMoe,            // token,model_dim,inter_dim,expert,...
+  kGatedDelta,     // dtype,K,V,BT,H,...
+  kLegacyA8w8Asm,  // M,N,K,bias,outdtype
+};
+
+// Columns by name, whatever their case; AITER has M and m.
+class Row {
+ public:
+  Row(const CsvFile& file, const CsvFile::Row* row) : file_(file), row_(row) {
+    for (size_t i = 0; i < file.columns.size(); ++i) columns_.emplace(lower(file.columns[i]), i);
+    name_ = lower(std::filesystem::path(file.path).filename().string());
+  }
+  bool has(const char* column) const { return columns_.contains(column); }
+  bool named(const char* word) const { return name_.find(word) != std::string::npos; }
+  std::string text(const char* column) const {
+    const auto it = columns_.find(column);
+    return it == columns_.end() || row_ == nullptr ? "" : row_->cells[it->second];
+  }
+  bool flag(const char* column) const {
+    const std::string value = lower(text(column));
+    return value == "true" || value == "1";
+  }
+  Result<int64_t> size(const char* column) const {
+    int64_t value = 0;
+    if (Status s = fields_detail::parse_integer(text(column), 1, int64_t{1} << 40, value); !s) {
+      return refuse(fmt::format("column '{}': {}", column, s.message()));
+    }
+    return value;
+  }
+  Variant variant() const {
+    if (has("model_dim") && has("inter_dim") && has("expert")) return Variant::kMoe;
+    if (has("bt") && has("v") && has("h")) return Variant::kGatedDelta;
+    if (!has("m") || !has("n") || !has("k")) return Variant::kUnknown;
+    if (has("scaleab")) return Variant::kBf16;
+    if (has("q_dtype_w")) return Variant::kA8w8;
+    if (has("b")) return file_.column("b") >= 0 ? Variant::kBatchedMx : Variant::kBatched;
+    if (has("bias") && has("outdtype")) return Variant::kLegacyA8w8Asm;
+    return Variant::kMnk;
+  }
+
+ private:
+  const CsvFile& file_;
+  const CsvFile::Row* row_;
+  std::string name_;
+  std::map<std::string, size_t> columns_;
+};
+
+// "torch.bfloat16" -> "bf16".
+Result<std::string> dtype_of(const std::string& torch) {
+  constexpr std::pair<const char*, const char*> kNames[] = {
+      {"torch.bfloat16", "bf16"},        {"torch.float16", "f16"},
+      {"torch.float32", "f32"},          {"torch.int8", "i8"},
+      {"torch.float8_e4m3fn", "e4m3fn"}, {"torch.float8_e4m3fnuz", "e4m3fnuz"},
+      {"torch.float8_e5m2", "e5m2"},     {"torch.float8_e5m2fnuz", "e5m2fnuz"}};
+  for (const auto& [name, dtype] : kNames) {
+    if (torch == name) return std::string(dtype);
+  }
+  return Status(StatusCode::kUnsupported, fmt::format("dtype '{}' is not known", torch));
+}
+
+Status unserved(const char* what) {
+  return Status(StatusCode::kUnsupported, fmt::format("no operator serves {} yet", what));
+}
+
+// Token and output channel scales, as AITER's a8w8 has them.
+constexpr const char* kScales = ":scale_a=f32:scale_b=f32";
+
+Result<std::string> text_of(const Row& row) {
+  const Variant variant = row.variant();
+  switch (variant) {
+    case Variant::kUnknown: return refuse("these are no columns of AITER's");
+    case Variant::kMoe: return unserved("fused mixture of experts");
+    case Variant::kGatedDelta: return unserved("the gated delta rule");
+    case Variant::kBatchedMx: return unserved("batched mx (block-scaled fp8 and fp4) gemm");
+    case Variant::kMnk:
+      return row.named("a4w4") ? unserved("a4w4 (fp4 with block scales) gemm")
+                               : unserved("blockscale (fp8 with 128x128 scales) gemm");
+    default: break;
+  }
+  Result<int64_t> m = row.size("m"), n = row.size("n"), k = row.size("k");
+  for (const Result<int64_t>* size : {&m, &n, &k}) {
+    if (!*size) return size->status();
+  }
+  std::string text = fmt::format("m={}:n={}:k={}", *m, *n, *k);
+  if (variant == Variant::kLegacyA8w8Asm) {
+    text += fmt::format(":a=i8{}", kScales);
+    if (row.flag("bias")) text += ":bias=f32";
+    return text;
+  }
+  if (variant == Variant::kBatched) {
+    const Result<int64_t> batch = row.size("b");
+    if (!batch) return batch.status();
+    return text + fmt::format(":batch={}{}", *batch, row.named("a8w8") ? fmt::format(":a=i8{}", kScales) : ":a=bf16");
+  }
+  const bool packed = row.flag("bpreshuffle") || (variant == Variant::kA8w8 && row.named("bpreshuffle"));
+  const std::string packing = packed ? ":packed=1" : "";
+  const Result<std::string> dtype = dtype_of(row.text(variant == Variant::kA8w8 ? "q_dtype_w" : "dtype"));
+  if (!dtype) return dtype.status();
+  const bool quantised = variant == Variant::kA8w8 || row.flag("scaleab");
+  if (quantised && *dtype != "i8") {
+    return unserved(fmt::format("{} gemm with a scale for each token and channel", *dtype).c_str());
+  }
+  text += fmt::format(":a={}", *dtype);
+  if (variant == Variant::kBf16) {
+    const Result<std::string> out = dtype_of(row.text("outdtype"));
+    if (!out) return out.status();
+    if (*out != *dtype) text += ":d=" + *out;
+  }
+  text += packing;
+  if (quantised) text += kScales;
+  // AITER's bias has the output's dtype.
+  if (row.flag("bias")) text += ":bias=" + (row.has("outdtype") ? *dtype_of(row.text("outdtype")) : "f32");
+  return text;
+}
+
+}  // namespace
+
+Status aiter_problems(const std::string& path, std::vector<NamedProblem>& problems,
+                      std::vector<SkippedShapes>& skipped) {
+  Result<CsvFile> file = read_csv(path);
+  if (!file) return file.status();
+  if (Row(*file, nullptr).variant() == Variant::kUnknown) {
+    return refuse(
+        fmt::format("{}:1: no columns of an AITER shape file; known: M,N,K with q_dtype_w, with bias,dtype,"
+                    "outdtype,scaleAB, with B, or alone; token,model_dim,inter_dim,expert,...",
+                    path));
+  }
+  std::map<std::string, int64_t> reasons;
+  for (const CsvFile::Row& row : file->rows) {
+    const Result<std::string> text = text_of(Row(*file, &row));
+    Result<NamedProblem> problem = text ? parse_problem_text(*text) : Result<NamedProblem>(text.status());
+    if (problem) {
+      problem->layer = std::filesystem::path(path).stem().string();
+      problems.push_back(std::move(*problem));
+    } else if (problem.status().code() == StatusCode::kUnsupported) {
+      ++reasons[problem.status().message()];
+    } else {
+      return refuse(fmt::format("{}:{}: {}", path, row.line, problem.status().message()));
+    }
+  }
+  for (const auto& [reason, rows] : reasons) skipped.push_back({path, rows, reason});
+  return {};
+}
+
+}  // namespace tilewright::cli

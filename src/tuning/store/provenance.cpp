@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+#include "tuning/store/provenance.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/digest.hpp"
+#include "jit/cache/cache_entry.hpp"
+#include "jit/compiler.hpp"
+
+namespace tilewright {
+namespace {
+
+constexpr size_t kDigestDigits = 16;
+
+// kernels/tile/<folder> of a vendor's kernels, beside tile/common.
+std::string_view tile_folder(const DeviceSpec& spec) {
+  if (spec.arch != nullptr && spec.arch->vendor == ArchVendor::kX86) return "tile/cpu/";
+  return "tile/";
+}
+
+}  // namespace
+
+std::string kernel_sources_digest(std::string_view op, const DeviceSpec& spec) {
+  Digester digester;
+  const std::string own = fmt::format("{}/", op);
+  for (const EmbeddedHeader& header : embedded_headers()) {
+    if (header.path.starts_with(own) || header.path.starts_with("tile/common/") ||
+        header.path.starts_with(tile_folder(spec))) {
+      digester.update(header.path).update(header.text);
+    }
+  }
+  return digester.finish().hex().substr(0, kDigestDigits);
+}
+
+std::string kernel_digest(const KernelFamily& family, const KernelKey& key) {
+  const Result<CompileRequest> request = family.source(key);
+  if (!request) return "";
+  const auto headers = reachable_headers(request->source);
+  if (!headers) return "";
+  Digester digester;
+  digester.update(request->source);
+  for (const auto& [path, text] : *headers) digester.update(path).update(text);
+  return digester.finish().hex().substr(0, kDigestDigits);
+}
+
+std::string TuningEnvironment::id() const {
+  return Digester()
+      .update(library)
+      .update(kernels)
+      .update(compiler)
+      .update(target)
+      .update(part)
+      .update(std::to_string(units))
+      .finish()
+      .hex()
+      .substr(0, kDigestDigits);
+}
+
+TuningEnvironment tuning_environment(ContextImpl& context, int units) {
+  const DeviceSpec spec = context.spec(units);
+  Digester kernels;
+  for (const Operator* op : context.ops()) kernels.update(kernel_sources_digest(op->name(), spec));
+  TuningEnvironment e;
+  e.library = TILEWRIGHT_VERSION;
+  e.kernels = kernels.finish().hex();
+  e.compiler = host_compiler().available().ok() ? host_compiler().identity() : "-";
+  e.target = spec.arch != nullptr ? spec.arch->target : "";
+  e.part = spec.part;
+  e.units = spec.units;
+  return e;
+}
+
+std::string short_compiler_name() {
+  if (!host_compiler().available().ok()) return "-";
+  const std::string& identity = host_compiler().identity();
+  std::string name = identity.substr(0, identity.find(';'));
+  std::replace_if(name.begin(), name.end(), [](char c) { return c == ',' || c == '"' || c == '\n' || c == '\r'; }, ' ');
+  return name.empty() ? "-" : name;
+}
+
+void set_provenance(TunedRow& row, const DeviceSpec& spec) {
+  row.library = TILEWRIGHT_VERSION;
+  row.kernels = kernel_sources_digest(row.op, spec);
+  row.compiler = short_compiler_name();
+  row.driver.assign(1, '-');  // a CPU has none
+  row.date = utc_now();
+}
+
+std::vector<std::string> stale_reasons(const TunedRow& row, const DeviceSpec& spec) {
+  TunedRow now;
+  now.op = row.op;
+  set_provenance(now, spec);
+  std::vector<std::string> reasons;
+  const auto compare = [&reasons](const char* what, const std::string& then, const std::string& here) {
+    if (then != here) reasons.push_back(fmt::format("{} {} -> {}", what, then.empty() ? "unknown" : then, here));
+  };
+  compare("library", row.library, now.library);
+  if (row.kernels != now.kernels) reasons.emplace_back("kernel sources changed");
+  compare("compiler", row.compiler, now.compiler);
+  compare("driver", row.driver, now.driver);
+  return reasons;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// Where a measured row comes from, and whether it still speaks of what runs here now.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dispatch/context_impl.hpp"
+
+namespace tilewright {
+
+// Digest (16 digits) of the sources that an operator's kernels for this device are made of: its own folder and the tile
+// vocabulary of the vendor.
+std::string kernel_sources_digest(std::string_view op, const DeviceSpec& spec);
+// Digest of the sources of one kernel: what its instance includes. "" when the key has no source.
+std::string kernel_digest(const KernelFamily& family, const KernelKey& key);
+
+// What must be equal for a measured row to be worth keeping.
+struct TuningEnvironment {
+  std::string library, kernels;  // version; digest of the operators' kernel sources
+  std::string compiler;          // full identity
+  std::string target, part;
+  int units = 0;
+
+  std::string id() const;
+};
+TuningEnvironment tuning_environment(ContextImpl& context, int units);
+// "gcc (Debian 12.2.0-14) 12.2.0", as tuned rows name it; "-" without a compiler.
+std::string short_compiler_name();
+
+// Library, kernel sources, compiler and driver of this process, as a row of `op` names them.
+void set_provenance(TunedRow& row, const DeviceSpec& spec);
+// What has changed since the row was measured, a phrase each: "kernel sources", "compiler gcc 12.2.0 -> 13.1.0". Empty: the
+// row is fresh.
+std::vector<std::string> stale_reasons(const TunedRow& row, const DeviceSpec& spec);
+
+}  // namespace tilewright
