@@ -3,10 +3,12 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
 import numpy as np
+import pytest
 import reference
 import tilewright
 
@@ -44,6 +46,15 @@ def test_version_is_one_and_typed():
     assert tilewright.version() == tilewright.__version__
     folder = os.path.dirname(tilewright.__file__)
     assert {"py.typed", "_core.pyi"} <= set(os.listdir(folder))
+
+
+def test_the_extension_shows_the_function_that_loads_it_and_nothing_else():
+    if shutil.which("nm") is None:
+        pytest.skip("nm not found")
+    listing = subprocess.run(
+        ["nm", "-D", "--defined-only", tilewright._core.__file__], capture_output=True, text=True, check=True
+    )
+    assert [line.split()[-1] for line in listing.stdout.splitlines()] == ["PyInit__core"]
 
 
 def test_devices_counters_and_digest():

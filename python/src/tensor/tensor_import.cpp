@@ -81,22 +81,23 @@ TwDLTensor read_capsule(const Argument& argument, nb::object capsule) {
 
 // ---- The exchange table: no Python call ------------------------------------------------------------------------------
 
+// What a framework's function failed with; it should have set an exception.
+[[noreturn]] void refuse_exchange(const Argument& argument) {
+  if (PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_BufferError, "the framework gave no reason");
+  nb::python_error error;
+  refuse_from(error, argument);
+}
+
 TwDLTensor read_borrowed(const Argument& argument, const DlpackExchange& exchange) {
   TwDLTensor tensor{};
-  if (exchange.tensor_from_object(argument.object.ptr(), &tensor) != 0) {
-    nb::python_error error;
-    refuse_from(error, argument);
-  }
+  if (exchange.tensor_from_object(argument.object.ptr(), &tensor) != 0) refuse_exchange(argument);
   return tensor;
 }
 
 // Only a managed tensor says whether it may be written.
 void check_writable(const Argument& argument, const DlpackExchange& exchange) {
   DlpackManagedVersioned* managed = nullptr;
-  if (exchange.managed_from_object(argument.object.ptr(), &managed) != 0) {
-    nb::python_error error;
-    refuse_from(error, argument);
-  }
+  if (exchange.managed_from_object(argument.object.ptr(), &managed) != 0) refuse_exchange(argument);
   const DlpackVersion version = managed->version;
   const bool read_only = (managed->flags & kDlpackReadOnly) != 0;
   if (managed->deleter != nullptr) managed->deleter(managed);

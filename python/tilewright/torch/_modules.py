@@ -43,6 +43,16 @@ class _PackedModule(nn.Module):
         self.dtype = self._checked(weight.dtype)
         self.packed = pack_weights(weight.detach(), layout="nk")
 
+    def _product(self, x: torch.Tensor, activation: str | None, **options: Any) -> torch.Tensor:
+        # The operator copies no input, and refuses what its strides cannot express; a layer takes whatever comes.
+        if not x.is_contiguous():
+            x = x.contiguous()
+        # Module.__getattr__ would search for each of them, and take half a microsecond.
+        buffers = self._buffers
+        return _linear_packed(  # type: ignore[no-any-return]
+            x, buffers["packed"], buffers["bias"], activation, n=self.rows, **options
+        )
+
     def _checked(self, dtype: torch.dtype) -> torch.dtype:
         if dtype not in _DTYPES:
             raise ValueError(f"{type(self).__name__}: dtype is {dtype}, allowed: {', '.join(map(str, _DTYPES))}")
@@ -124,9 +134,7 @@ class Linear(_PackedModule):
         return module.train(linear.training)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return _linear_packed(  # type: ignore[no-any-return]
-            x, self.packed, self.bias, self.activation, n=self.out_features
-        )
+        return self._product(x, self.activation)
 
     def extra_repr(self) -> str:
         return (
@@ -184,9 +192,7 @@ class GatedLinear(_PackedModule):
         return module.train(training)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return _linear_packed(  # type: ignore[no-any-return]
-            x, self.packed, self.bias, self.activation, gate="separated", n=self.rows
-        )
+        return self._product(x, self.activation, gate="separated")
 
     def extra_repr(self) -> str:
         return (

@@ -15,6 +15,9 @@ import torch
 from .. import _core
 from .._errors import InvalidArgument
 
+if not hasattr(torch.library, "register_fake"):
+    raise ImportError(f"tilewright.torch needs PyTorch 2.4 or later, found {torch.__version__}")
+
 _OPTIONS = (
     "ScalarType? out_dtype=None, float alpha=1.0, float beta=0.0, Tensor? c=None, "
     "Tensor? scale_a=None, Tensor? scale_b=None, str? gate=None, str[]? steps=None, Tensor[]? step_tensors=None, "

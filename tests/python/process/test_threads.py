@@ -98,6 +98,31 @@ def test_a_small_product_that_was_seen_keeps_the_interpreter():
     assert steps_of_another_thread(lambda: [call(a, b, **keywords) for _ in range(200)]) == 0
 
 
+def test_the_interpreter_runs_while_a_small_product_is_compiled(tmp_path):
+    run_python(
+        "import sys, threading, time, numpy as np, tilewright\n"
+        "shapes = [(1, 64, 64), (16, 48, 64), (4, 40, 72), (33, 33, 33), (8, 80, 96)]\n"
+        "def made(m, n, k): return np.ones((m, k), np.float32), tilewright.pack_weights(np.ones((k, n), np.float32))\n"
+        "new = [pair for pair in (made(*shape) for shape in shapes) if not tilewright.query(*pair).built]\n"
+        "if not new: sys.exit(0)\n"
+        "counted, stop = 0, False\n"
+        "def count():\n"
+        "    global counted\n"
+        "    while not stop:\n"
+        "        counted += 1\n"
+        "        time.sleep(0)\n"
+        "thread = threading.Thread(target=count)\n"
+        "sys.setswitchinterval(60)\n"
+        "thread.start()\n"
+        "before = counted\n"
+        "tilewright.gemm(*new[0])\n"
+        "after, stop = counted, True\n"
+        "thread.join()\n"
+        "assert after > before, tilewright.query(*new[0])\n",
+        TILEWRIGHT_CACHE_DIR=str(tmp_path),
+    )
+
+
 @needs_two_cores
 def test_workers_that_have_nothing_to_do_sleep():
     run_python(

@@ -37,6 +37,19 @@ def test_linear_is_torch_linear_with_an_activation(dtype, bias):
     assert torch.equal(module.weight, layer.weight)
 
 
+def test_linear_takes_inputs_of_any_strides():
+    layer = nn.Linear(24, 20)
+    module = tt.Linear.from_linear(layer)
+    base = torch.randn(48, 6, 5)
+    for x in (
+        base.permute(2, 1, 0)[..., ::2],
+        base[:24].permute(1, 2, 0),
+        torch.randn(7, 30)[:, 3:27],
+        base[:24, 0, 0],
+    ):
+        close(module(x), layer(x))
+
+
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_gated_linear_is_two_layers_in_one(dtype, bias):

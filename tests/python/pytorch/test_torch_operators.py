@@ -129,6 +129,13 @@ def test_export_keeps_the_operator():
     assert torch.equal(program.module()(a, b), tilewright.gemm(a, b, activation="tanh"))
 
 
+def test_the_profiler_of_pytorch_sees_the_operator():
+    a, b = torch.randn(4, 16), torch.randn(16, 8)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        tt.gemm(a, b)
+    assert "tilewright::gemm" in {event.key for event in profile.key_averages()}
+
+
 def test_a_gradient_is_refused_not_lost_also_when_compiled():
     x, weight = torch.randn(3, 16, requires_grad=True), torch.randn(8, 16)
     with pytest.raises(tilewright.InvalidArgument, match="'x' requires grad"):
