@@ -120,6 +120,18 @@ TEST(Gemm, EmptyOutputsAreLeftAloneAndZeroKAppliesTheEpilogue) {
   EXPECT_EQ(d[0], 99.0f);
 }
 
+TEST(Gemm, QuestionsAboutEmptyProblemsAreAnswered) {
+  for (const char* text : {"m=0:n=4:k=4", "m=4:n=0:k=4", "m=4:n=4:k=0", "m=4:n=4:k=4:batch=0", "m=0:n=0:k=0"}) {
+    for (const char* more : {":a=f32", ":a=bf16:packed=1", ":a=i8:d=f32"}) {
+      const std::vector<std::byte> problem = *gemm_operator().parse_problem(std::string(text) + more);
+      const Result<QueryResult> query = context().impl().query(gemm_operator(), problem, 0, "");
+      ASSERT_TRUE(query.ok()) << text << more << ": " << query.status().to_string();
+      EXPECT_EQ(query->source, "generic") << text << more;
+      EXPECT_TRUE(context().impl().explain(gemm_operator(), problem, 0, "").ok()) << text << more;
+    }
+  }
+}
+
 TEST(Gemm, BetaZeroDoesNotReadNaNAndInPlaceAddWorks) {
   alignas(64) float a[4 * 8], b[8 * 4], d[16];
   for (float& x : a) x = 1;

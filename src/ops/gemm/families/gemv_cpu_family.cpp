@@ -32,6 +32,7 @@ class GemvCpuFamily final : public KernelFamily {
   Status supports(ProblemRef ref, const DeviceSpec& device) const override {
     const auto& p = problem_cast<GemmProblem>(ref);
     if (p.m > kMaxRows) return refuse(fmt::format("M = {}, allowed: at most {}", p.m, kMaxRows));
+    if (p.m == 0 || p.out_n() == 0 || p.batch == 0) return refuse("D is empty: there is nothing to compute");
     if (p.k == 0) return refuse("K = 0 has nothing to multiply; the generic kernel applies the epilogue");
     if (p.a_dtype == DType::kI8 && p.k > kMaxExactI8K) {
       return refuse(fmt::format("K = {} for i8, allowed: at most {} (i32 sums)", p.k, kMaxExactI8K));
