@@ -27,7 +27,10 @@ void check_entry(const std::string& metadata) {
   require(write_file(entry_folder() + "/metadata", metadata).ok(), "the scratch folder takes files");
   const Result<CacheEntryData> data = read_entry(entry_folder());
   if (!data) {
-    require(data.status().code() == StatusCode::kCorrupt, "damage is called damage: " + data.status().to_string());
+    // kUnsupported: another version's.
+    const StatusCode code = data.status().code();
+    require(code == StatusCode::kCorrupt || code == StatusCode::kUnsupported,
+            "damage is called damage: " + data.status().to_string());
     return;
   }
   require(data->binary.find('/') == std::string::npos, "a binary lies inside its entry");
@@ -88,7 +91,8 @@ void run_code_pack(std::string_view input) {
   check_pack(std::string(input));
   // As an index with code behind it, and a first line that matches: the index ends where the first zero is.
   const std::string_view index = input.substr(0, input.find('\0'));
-  std::string line = fmt::format("tilewright pack 1 abi {} index {} {}", kKernelAbi, index.size(), digest_of(index).hex());
+  std::string line =
+      fmt::format("tilewright pack 1 abi {} index {} {}", kKernelAbi, index.size(), digest_of(index).hex());
   line.resize(127, ' ');
   check_pack(fmt::format("{}\n{}", line, input));
 }

@@ -57,8 +57,8 @@ std::vector<std::string> journal_seeds() {
   const std::string& lines = good_lines();
   for (size_t at = 0; at < lines.size();) {
     const size_t end = lines.find('\n', at);
-    seeds.push_back(lines.substr(at, end - at));             // with its checksum
-    seeds.push_back(lines.substr(at + 9, end - at - 9));     // what the checksum covers
+    seeds.push_back(lines.substr(at, end - at));          // with its checksum
+    seeds.push_back(lines.substr(at + 9, end - at - 9));  // what the checksum covers
     at = end + 1;
   }
   return seeds;

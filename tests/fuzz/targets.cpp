@@ -11,8 +11,10 @@ namespace tilewright::fuzz {
 
 std::span<const Target> targets() {
   static constexpr Target kTargets[] = {
-      {"tuned_table", run_tuned_table, tuned_table_seeds}, {"texts", run_texts, text_seeds},
-      {"journal", run_journal, journal_seeds},             {"cache_entry", run_cache_entry, cache_entry_seeds},
+      {"tuned_table", run_tuned_table, tuned_table_seeds},
+      {"texts", run_texts, text_seeds},
+      {"journal", run_journal, journal_seeds},
+      {"cache_entry", run_cache_entry, cache_entry_seeds},
       {"code_pack", run_code_pack, code_pack_seeds},
   };
   return kTargets;

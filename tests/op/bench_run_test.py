@@ -61,7 +61,9 @@ class Bench(Program):
         error = self.check(NOT_FOUND, *arguments, "--only", "m=65:")
         self.assertIn("--only m=65:", error)
         out = self.folder / "deep" / "rows.csv"
-        result = self.json(*arguments, "--only", "m=64:n=14336:k=4096:a=bf16:layout=rcr:packed=1:bias", "--out", str(out))
+        result = self.json(
+            *arguments, "--only", "m=64:n=14336:k=4096:a=bf16:layout=rcr:packed=1:bias", "--out", str(out)
+        )
         # On one core and on all: --threads makes both the same.
         self.assertEqual([row["peer"] for row in result["rows"]], ["plain GEMM"] * 2)
         for row in result["rows"]:

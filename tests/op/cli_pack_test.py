@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Packs from end to end: prebuild writes one, and a process without a compiler, without a cache folder and with compiling
-off chooses the pack's kernel and computes right results with it."""
+"""Packs from end to end: prebuild writes one, and a process without a compiler, without a cache folder and with
+compiling off chooses the pack's kernel and computes right results with it."""
 
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Commands of the program that run kernels: what they print, store and resume. Problems are tiny; no time is checked."""
+"""Commands of the program that run kernels: what they print, store, resume. Problems are tiny; no time is checked."""
 
-import csv
-import io
 import json
 import os
 import pathlib
@@ -16,7 +14,7 @@ ROOT = pathlib.Path(os.environ.get("TILEWRIGHT_SOURCE_DIR", pathlib.Path(__file_
 PROGRAM = pathlib.Path(os.environ.get("TILEWRIGHT_BINARY_DIR", ROOT / "build")) / "bin" / "tilewright"
 OK, CHECK_FAILED, USAGE, NOT_FOUND, ENVIRONMENT = 0, 1, 2, 3, 4
 # As much of PyTorch as scripts/peer_torch.py asks for.
-FAKE_TORCH = '''
+FAKE_TORCH = """
 __version__ = "9.8.7+fake"
 float32, float16, bfloat16, int8 = "f32", "f16", "bf16", "i8"
 threads = 0
@@ -77,7 +75,7 @@ class nn:
         def linear(x, weight):
             FAILURE
             return x
-'''
+"""
 
 
 class Program(unittest.TestCase):

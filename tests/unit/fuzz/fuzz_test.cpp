@@ -18,9 +18,30 @@ size_t below(Random& random, size_t limit) { return limit == 0 ? 0 : random() % 
 
 // One change: bytes flipped, removed, repeated, replaced by an awkward word, or taken from another input.
 void change(Random& random, const std::vector<std::string>& seeds, std::string& text) {
-  static const std::string kWords[] = {"0", "-1", "9223372036854775807", "-9223372036854775808", "4294967296", "1e999",
-                                       "nan", "inf", "1e-320", "", ",", ":", "=", "/", "@", "+", ".", "\t", "\n", "\\",
-                                       "\"", std::string(1, '\0'), "\xff\xfe", std::string(300, 'x')};
+  static const std::string kWords[] = {"0",
+                                       "-1",
+                                       "9223372036854775807",
+                                       "-9223372036854775808",
+                                       "4294967296",
+                                       "1e999",
+                                       "nan",
+                                       "inf",
+                                       "1e-320",
+                                       "",
+                                       ",",
+                                       ":",
+                                       "=",
+                                       "/",
+                                       "@",
+                                       "+",
+                                       ".",
+                                       "\t",
+                                       "\n",
+                                       "\\",
+                                       "\"",
+                                       std::string(1, '\0'),
+                                       "\xff\xfe",
+                                       std::string(300, 'x')};
   const size_t at = below(random, text.size() + 1), length = below(random, std::min<size_t>(text.size() - at, 16) + 1);
   switch (below(random, 6)) {
     case 0:
