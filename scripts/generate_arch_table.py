@@ -8,7 +8,6 @@ Every entry is checked; the first mistake ends the run with "FILE:LINE: message"
 """
 
 import json
-import math
 import os
 import sys
 
@@ -74,7 +73,7 @@ def integer(low, high=2**62):
 
 
 def number(value, line, where):
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
         fail(line, where, f"expected a number, got {shown(value)}")
     if value < 0:
         fail(line, where, f"{shown(value)} is negative")
@@ -299,12 +298,18 @@ def inherit(target, base):
 
 
 def load(path):
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
+    with open(path, "rb") as file:
+        data = file.read()
     try:
-        root = LineDecoder().decode(text)
+        root = LineDecoder().decode(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise SpecError(data.count(b"\n", 0, error.start) + 1, f"not UTF-8: {error.reason}") from None
     except json.JSONDecodeError as error:
         raise SpecError(error.lineno, f"not JSON: {error.msg} (column {error.colno})") from None
+    except RecursionError:
+        raise SpecError(1, "not JSON that can be read: nested too deeply") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise SpecError(1, f"not JSON that can be read: {error}") from None
     if not isinstance(root, Object):
         raise SpecError(1, "expected an object with the keys schema, cpuid, targets")
     raw_cpuid, raw_targets = root.get("cpuid"), root.get("targets")

@@ -12,7 +12,16 @@ from cli_run_test import CHECK_FAILED, ENVIRONMENT, NOT_FOUND, OK, PROGRAM, USAG
 
 
 class Tables(Program):
-    PROBLEMS = ["--gemm", "2x64x128:f32", "--gemm", "2x64x128:bf16:packed", "--gemm", "3x64x64:bf16", "--gemm", "4x32x64:f32"]
+    PROBLEMS = [
+        "--gemm",
+        "2x64x128:f32",
+        "--gemm",
+        "2x64x128:bf16:packed",
+        "--gemm",
+        "3x64x64:bf16",
+        "--gemm",
+        "4x32x64:f32",
+    ]
 
     def setUp(self):
         super().setUp()
@@ -46,7 +55,9 @@ class Tables(Program):
         self.assertEqual(sorted(row["problem"] for row in resumed["rows"]), sorted(seen))
 
     def test_a_shard_without_problems_is_done_at_once(self):
-        empty = [i for i in (1, 2, 3) if not self.tune("--gemm", "2x64x128:f32", "--shard", f"{i}/3", "--dry-run")["rows"]]
+        empty = [
+            i for i in (1, 2, 3) if not self.tune("--gemm", "2x64x128:f32", "--shard", f"{i}/3", "--dry-run")["rows"]
+        ]
         self.assertEqual(len(empty), 2)
         result = self.tune("--gemm", "2x64x128:f32", "--shard", f"{empty[0]}/3")
         self.assertEqual((result["rows"], result["tables"]), ([], []))
@@ -156,8 +167,11 @@ class Tables(Program):
         log = self.folder / "calls.log"
         line = "tilewright info call: gemm,{},cost,r,{}\n"
         log.write_text(
-            "hello\n" + line.format("m=3:n=64:k=64:a=f32", 10) * 3 + line.format("m=5:n=64:k=64:a=bf16", 1)
-            + line.format("m=5:n=64:k=64:a=nope", 1) + line.format("x", "y"),
+            "hello\n"
+            + line.format("m=3:n=64:k=64:a=f32", 10) * 3
+            + line.format("m=5:n=64:k=64:a=bf16", 1)
+            + line.format("m=5:n=64:k=64:a=nope", 1)
+            + line.format("x", "y"),
             encoding="utf-8",
         )
         result = self.json("tune", "--from-log", str(log), "--dry-run")
@@ -192,7 +206,11 @@ class Tables(Program):
                 ["m=1:n=64:k=128:a=i8:layout=rcr:packed=1:scale_a=f32:scale_b=f32"],
                 "",
             ),
-            "bf16_untuned_batched_gemm.csv": ("B,M,N,K\n4,1,64,128\n", ["m=1:n=64:k=128:batch=4:a=bf16:layout=rcr"], ""),
+            "bf16_untuned_batched_gemm.csv": (
+                "B,M,N,K\n4,1,64,128\n",
+                ["m=1:n=64:k=128:batch=4:a=bf16:layout=rcr"],
+                "",
+            ),
             "a8w8_untuned_batched_gemm.csv": (
                 "B,M,N,K\n4,1,64,128\n",
                 ["m=1:n=64:k=128:batch=4:a=i8:layout=rcr:scale_a=f32:scale_b=f32"],

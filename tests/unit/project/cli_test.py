@@ -16,7 +16,21 @@ import unittest
 
 ROOT = pathlib.Path(os.environ.get("TILEWRIGHT_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[3]))
 PROGRAM = pathlib.Path(os.environ.get("TILEWRIGHT_BINARY_DIR", ROOT / "build")) / "bin" / "tilewright"
-COMMANDS = ["devices", "arch", "tune", "bench", "compare", "tables", "verify", "explain", "kernels", "prebuild", "cache", "report", "doctor"]
+COMMANDS = [
+    "devices",
+    "arch",
+    "tune",
+    "bench",
+    "compare",
+    "tables",
+    "verify",
+    "explain",
+    "kernels",
+    "prebuild",
+    "cache",
+    "report",
+    "doctor",
+]
 CACHE_COMMANDS = ["path", "info", "verify", "prune"]
 OK, CHECK_FAILED, USAGE, NOT_FOUND, ENVIRONMENT = 0, 1, 2, 3, 4
 
