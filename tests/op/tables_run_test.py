@@ -123,7 +123,10 @@ class Tables(Program):
 
     # ---- Compare ----
 
-    BENCH = "op,shape,dtype,device,threads,regime,edges,kernel,us,spread,limit_frac,peer,peer_us,ratio,ratio_low,ratio_high\n"
+    BENCH = (
+        "op,shape,dtype,device,threads,regime,edges,kernel,us,spread,limit_frac,peer,peer_us,ratio,"
+        "ratio_low,ratio_high\n"
+    )
 
     def bench(self, name, *rows):
         lines = [

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Any bytes in arch_specs.json make a table or one message with its line, never a traceback. Inputs come from good files by
-a fixed sequence of changes; TILEWRIGHT_TEST_INPUTS sets their number."""
+"""Any bytes in arch_specs.json make a table or one message with its line, never a traceback. Inputs come from a good
+file by a fixed sequence of changes; TILEWRIGHT_TEST_INPUTS sets their number."""
 
 import copy
 import json
@@ -19,27 +19,10 @@ from arch_malformed_test import SMALL  # noqa: E402
 from located_json import SpecError  # noqa: E402
 
 COUNT = int(os.environ.get("TILEWRIGHT_TEST_INPUTS", "3000"))
-VALUES = [None, True, 0, -1, 2**63, 10**400, 0.5, 1e308, "", "x", "a b", 'a"b', "a\\b", "a\nb", "\u20ac", "\x00", [], [[]],
-          {}, {"": 0}, ["x"], [None]]  # fmt: skip
-BYTES = [
-    b"NaN",
-    b"Infinity",
-    b"1e999",
-    b"-",
-    b"[" * 40,
-    b"[" * 20000,
-    b"1" * 5000,
-    b"{",
-    b"}",
-    b"]",
-    b",",
-    b'"',
-    b"\\",
-    b"\\ud800",
-    b"\xff",
-    b"\x00",
-    b"",
-]
+VALUES = [None, True, 0, -1, 2**63, 10**400, 0.5, 1e308, "", "x", "a b", 'a"b', "a\\b", "a\nb", "\u20ac", "\x00", [],
+          [[]], {}, {"": 0}, ["x"], [None]]  # fmt: skip
+BYTES = [b"NaN", b"Infinity", b"1e999", b"-", b"[" * 40, b"[" * 20000, b"1" * 5000, b"{", b"}", b"]", b",", b'"', b"\\",
+         b"\\ud800", b"\xff", b"\x00", b""]  # fmt: skip
 
 
 def places(value):
