@@ -130,6 +130,7 @@ void add_records(const std::vector<LayerRecord>& records, ReportData& report) {
   for (size_t i = 0; i < std::min(records.size(), report.rows.size()); ++i) {
     // Both sides of the pairs came from one run; the row's own time from another.
     report.rows[i].peer_us = records[i].us * records[i].ratio;
+    report.rows[i].peer_low = records[i].ratio_low, report.rows[i].peer_high = records[i].ratio_high;
     report.rows[i].limit_fraction = records[i].limit_fraction;
   }
 }

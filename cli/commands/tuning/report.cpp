@@ -53,6 +53,7 @@ Result<ExitCode> run_report(const ReportOptions& options) {
   ReportData report = report_data(**context, results, store.limits(spec.part, spec.units), spec.units);
   report.title = options.title;
   add_records(records, report);
+  add_quarantine(QuarantineList(quarantine_path(spec.arch->target), **context), report);
   if (Status s = write_report(report, options.out); !s) return s;
 
   Document document("report");

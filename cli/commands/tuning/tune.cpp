@@ -295,6 +295,7 @@ class Session {
     ReportData report = report_data(context_, results_, limits, spec_.units);
     report.title = arguments_.models.models.empty() ? "Tuning report" : join(arguments_.models.models);
     add_records(records_, report);
+    add_quarantine(QuarantineList(quarantine_path(spec_.arch->target), context_), report);
     return write_report(report, arguments_.report);
   }
 

@@ -18,15 +18,29 @@ std::string shortened(const std::string& text, size_t length) {
   return text.size() <= length ? text : text.substr(0, length - 1) + "…";
 }
 
-// A bar from 1.0 to the ratio, with its value behind the end.
-std::string bar(const Axis& axis, double ratio, double y, const char* css) {
+// A bar from 1.0 to the ratio, with its value behind the end; the line across its end is the 95% interval, where known.
+std::string bar(const Axis& axis, double ratio, double y, const char* css, double interval_low = 0,
+                double interval_high = 0) {
   const double one = axis.place(1), at = axis.place(std::clamp(ratio, axis.low, axis.high));
   const double left = std::min(one, at), width = std::max(1.5, std::fabs(at - one));
   const bool faster = ratio >= 1;
+  std::string interval;
+  double beyond = at;  // where the value may stand
+  if (interval_low > 0 && interval_high >= interval_low) {
+    const double from = axis.place(std::clamp(interval_low, axis.low, axis.high));
+    const double to = axis.place(std::clamp(interval_high, axis.low, axis.high));
+    interval = fmt::format(
+        "<line class=interval x1={:.1f} x2={:.1f} y1={:.1f} y2={:.1f}><title>95% interval {:.2f}× to "
+        "{:.2f}×</title></line>",
+        from, std::max(to, from + 1), y + kBar / 2, y + kBar / 2, interval_low, interval_high);
+    beyond = faster ? std::max(at, to) : std::min(at, from);
+  }
   return fmt::format(
-      "<rect class={} x={:.1f} y={:.1f} width={:.1f} height={} rx=2 />"
-      "<text class=value x={:.1f} y={:.1f} text-anchor={}>{:.2f}×</text>",
-      css, left, y, width, kBar, faster ? left + width + 6 : left - 6, y + kBar - 2, faster ? "start" : "end", ratio);
+             "<rect class={} x={:.1f} y={:.1f} width={:.1f} height={} rx=2 />"
+             "<text class=value x={:.1f} y={:.1f} text-anchor={}>{:.2f}×</text>",
+             css, left, y, width, kBar, faster ? std::max(beyond, left + width) + 6 : beyond - 6, y + kBar - 2,
+             faster ? "start" : "end", ratio) +
+         interval;
 }
 
 }  // namespace
@@ -41,6 +55,8 @@ std::string gain_picture(const ReportData& data) {
     for (const double us : {row.untuned_us, row.peer_us}) {
       if (us > 0 && row.us > 0) low = std::min(low, us / row.us), high = std::max(high, us / row.us);
     }
+    if (row.peer_us > 0) high = std::max(high, row.peer_high);
+    if (row.peer_us > 0 && row.peer_low > 0) low = std::min(low, row.peer_low);
     spread_high = std::max(spread_high, row.spread);
   }
   // Room for the values' texts beyond the ends.
@@ -78,7 +94,8 @@ std::string gain_picture(const ReportData& data) {
         "<text class=number x={} y={:.1f} text-anchor=middle>{}</text>",
         kLabelEnd - 34, middle + 4, escape(shortened(row.label, 34)), kLabelEnd - 18, middle + 4, i + 1);
     if (row.us > 0 && row.untuned_us > 0) svg += bar(gain, row.untuned_us / row.us, y, "gain");
-    if (row.us > 0 && row.peer_us > 0) svg += bar(gain, row.peer_us / row.us, y + kBar + kPairGap, "peerbar");
+    if (row.us > 0 && row.peer_us > 0)
+      svg += bar(gain, row.peer_us / row.us, y + kBar + kPairGap, "peerbar", row.peer_low, row.peer_high);
     const double end = spread.place(std::clamp(row.spread, 0.0, spread.high));
     svg += fmt::format(
         "<rect class={} x={} y={:.1f} width={:.1f} height={} rx=2 />"

@@ -15,15 +15,6 @@ namespace tilewright {
 namespace report {
 namespace {
 
-constexpr size_t kMaxRejections = 300;
-
-std::string ratio_cell(double other_us, double us) {
-  if (other_us <= 0 || us <= 0) return "<td class=n>–</td>";
-  const double ratio = other_us / us;
-  const char* css = ratio >= 1.02 ? "n good" : ratio <= 0.98 ? "n bad" : "n";
-  return fmt::format("<td class='{}'>{:.2f}×</td>", css, ratio);
-}
-
 double geomean(const std::vector<double>& values) {
   double sum = 0;
   for (const double v : values) sum += std::log(v);
@@ -48,6 +39,12 @@ std::string cards(const ReportData& data) {
   if (!peer.empty())
     html += card(fmt::format("{:.2f}×", geomean(peer)), fmt::format("over {}, geomean", data.peer_name));
   if (!limit.empty()) html += card(fmt::format("{:.0f}%", geomean(limit) * 100), "of the measured limit, geomean");
+  size_t timed = 0;
+  for (const ReportRow& row : data.rows) {
+    timed += static_cast<size_t>(std::count_if(row.attempts.begin(), row.attempts.end(),
+                                               [](const ReportAttempt& attempt) { return attempt.us > 0; }));
+  }
+  if (timed > 0) html += card(std::to_string(timed), "candidates verified and timed");
   html += card(std::to_string(data.rejections.size()),
                data.rejections.size() == 1 ? "candidate rejected" : "candidates rejected");
   return html + "</section>";
@@ -87,59 +84,6 @@ std::string device_block(const ReportData& data) {
   return html + "</tbody></table></div></section>";
 }
 
-std::string row_table(const ReportData& data) {
-  const bool peers = !data.peer_name.empty();
-  std::string html = "<section><h2>Rows</h2><div class=scroll><table class=rows><thead><tr><th class=n>#<th>layer";
-  for (const std::string& name : data.size_names) html += fmt::format("<th class=n>{}", escape(name));
-  html += "<th class=n>µs<th class=n>spread<th class=n>GFLOP/s<th class=n>% of limit<th class=n>over untuned";
-  if (peers) html += fmt::format("<th class=n>over {}", escape(data.peer_name));
-  html += "<th class=n>rel. error</tr></thead><tbody>";
-  const size_t columns = 9 + data.size_names.size() + (peers ? 1 : 0) - 1;
-  for (size_t i = 0; i < data.rows.size(); ++i) {
-    const ReportRow& row = data.rows[i];
-    html += fmt::format("<tr><td class=n><span class=badge>{}</span></td><td class=layer>{}</td>", i + 1,
-                        escape(row.label));
-    for (size_t c = 0; c < data.size_names.size(); ++c) {
-      html += c < row.sizes.size() ? fmt::format("<td class=n>{}</td>", row.sizes[c]) : "<td class=n>–</td>";
-    }
-    html += fmt::format("<td class='n strong'>{}</td><td class='n{}'>{:.1f}%</td><td class=n>{}</td>", number(row.us),
-                        row.spread > 0.03 ? " bad" : "", row.spread * 100,
-                        row.us > 0 ? number(row.operations / row.us * 1e-3) : "–");
-    html += row.limit_fraction > 0
-                ? fmt::format("<td class=n><span class=meter><i style='width:{:.0f}%'></i></span>{:.0f}%</td>",
-                              std::min(100.0, row.limit_fraction * 100), row.limit_fraction * 100)
-                : "<td class=n>–</td>";
-    html += ratio_cell(row.untuned_us, row.us);
-    if (peers) html += ratio_cell(row.peer_us, row.us);
-    html += fmt::format("<td class=n>{:.1e}</td></tr>", row.rel_error);
-    const bool same = row.recipe == row.untuned_recipe;
-    html += fmt::format("<tr class=recipe><td></td><td colspan={}><code>{}</code>{}</td></tr>", columns,
-                        escape(row.recipe), same ? " <em>the untuned choice</em>" : "");
-  }
-  return html + "</tbody></table></div></section>";
-}
-
-std::string rejection_table(const ReportData& data) {
-  std::string html = "<section><h2>Rejected candidates</h2>";
-  if (data.rejections.empty()) return html + "<p>None: every candidate that ran was right.</p></section>";
-  html +=
-      "<div class=scroll><table class=rejections><thead><tr><th>layer<th>outcome<th>candidate and "
-      "reason</tr></thead><tbody>";
-  for (size_t i = 0; i < std::min(kMaxRejections, data.rejections.size()); ++i) {
-    const ReportRejection& r = data.rejections[i];
-    std::string outcome = r.outcome;
-    std::replace(outcome.begin(), outcome.end(), '_', ' ');
-    html += fmt::format(
-        "<tr><td class=layer>{}</td><td><span class=outcome>{}</span></td><td><code>{}</code><p>{}</p></td></tr>",
-        escape(r.label), escape(outcome), escape(r.recipe), escape(r.reason));
-  }
-  html += "</tbody></table></div>";
-  if (data.rejections.size() > kMaxRejections) {
-    html += fmt::format("<p>{} more stand in the journal.</p>", data.rejections.size() - kMaxRejections);
-  }
-  return html + "</section>";
-}
-
 std::string notes(const ReportData& data) {
   std::string html = "<section><h2>Notes</h2><ul>";
   for (const std::string& note : data.notes) html += fmt::format("<li>{}</li>", escape(note));
@@ -173,7 +117,7 @@ std::string render_report(const ReportData& data) {
   if (const std::string picture = gain_picture(data); !picture.empty()) {
     html += "<section><h2>Gain and spread</h2>" + picture + "</section>\n";
   }
-  html += row_table(data) + "\n" + device_block(data) + "\n" + rejection_table(data) + "\n" + notes(data) + "\n";
+  html += row_table(data) + "\n" + device_block(data) + "\n" + rejection_tables(data) + "\n" + notes(data) + "\n";
   return html + "</main></body></html>\n";
 }
 

@@ -52,7 +52,37 @@ std::vector<std::string> roofs_for(const DeviceSpec& spec, const std::vector<DTy
   return names;
 }
 
+// Those with a time first, the fastest at the top; the others by the cost model's order.
+std::vector<ReportAttempt> attempts_of(const TuneResult& result) {
+  std::vector<ReportAttempt> attempts;
+  for (const CandidateResult& c : result.candidates) {
+    attempts.push_back({c.recipe, kOutcomeNames[static_cast<int>(c.outcome)],
+                        c.outcome == CandidateOutcome::kTimed ? c.us : 0, c.predicted_us, c.reason});
+  }
+  std::stable_sort(attempts.begin(), attempts.end(), [](const ReportAttempt& x, const ReportAttempt& y) {
+    if ((x.us > 0) != (y.us > 0)) return x.us > 0;
+    return x.us != y.us ? x.us < y.us : x.predicted_us < y.predicted_us;
+  });
+  return attempts;
+}
+
+// Why other families do not serve the problem.
+std::vector<std::string> refusals_of(ContextImpl& context, const TuneTask& task, const DeviceSpec& spec) {
+  std::vector<std::string> refusals;
+  const auto choices = context.dispatcher().choices(*task.op, task.problem, spec, TunedTable(), "", &refusals);
+  if (!choices) return {};
+  // What is disabled is told by the quarantine, kernel by kernel.
+  std::erase_if(refusals, [](const std::string& text) { return text.find(": disabled: ") != std::string::npos; });
+  return refusals;
+}
+
 }  // namespace
+
+void add_quarantine(const QuarantineList& list, ReportData& data) {
+  for (const QuarantineEntry& entry : list.entries()) {
+    data.quarantine.push_back({entry.op + " " + entry.problem, entry.recipe, entry.outcome, entry.reason});
+  }
+}
 
 ReportData report_data(ContextImpl& context, std::span<const TuneResult> results, const DeviceLimits& limits,
                        int units) {
@@ -93,6 +123,8 @@ ReportData report_data(ContextImpl& context, std::span<const TuneResult> results
     row.recipe = result.row.recipe;
     row.untuned_recipe = result.untuned_recipe;
     row.resumed = result.resumed;
+    row.attempts = attempts_of(result);
+    row.refusals = refusals_of(context, result.task, spec);
     dtypes.push_back(op.multiplied_dtype(result.task.problem));
     data.rows.push_back(std::move(row));
     if (data.facts.empty()) {

@@ -44,6 +44,8 @@ code{font:12px/1.45 ui-monospace,"SF Mono",Menlo,Consolas,"DejaVu Sans Mono",mon
 .meter i{display:block;height:100%;background:var(--tuned)}
 .outcome{padding:1px 8px;border-radius:4px;background:var(--chip);color:var(--bad);white-space:nowrap}
 .rejections p{margin:2px 0 0;white-space:pre-wrap;overflow-wrap:anywhere}
+details{margin-top:2px}summary{cursor:pointer;font-size:12.5px}
+.attempts{width:auto;margin:4px 0 6px;font-size:12.5px}.attempts td{padding:2px 12px 2px 0;border:0}.attempts p{margin:0}
 ul{margin:0;padding-left:20px}
 .picture{display:block;width:100%;height:auto;font-size:12.5px}
 svg text{fill:var(--ink)}
@@ -58,7 +60,7 @@ svg .peer{fill:var(--panel);stroke:var(--peer);stroke-width:1.8}
 svg .tie{stroke:var(--untuned);stroke-width:1;opacity:.55}
 svg .leader{stroke:var(--muted);stroke-width:.8}
 svg .number{font-weight:650;font-size:12px;paint-order:stroke;stroke:var(--panel);stroke-width:3px;stroke-linejoin:round}
-svg .gain,svg .calm{fill:var(--tuned)}svg .peerbar{fill:var(--peer)}svg .noisy{fill:var(--bad)}svg .calm{opacity:.55}
+svg .gain,svg .calm{fill:var(--tuned)}svg .peerbar{fill:var(--peer)}svg .noisy{fill:var(--bad)}svg .calm{opacity:.55}svg .interval{stroke:var(--ink);stroke-width:1.4}
 @media print{section{break-inside:avoid}}
 )css";
 }

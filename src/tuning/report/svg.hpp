@@ -30,6 +30,10 @@ std::string roofline_picture(const ReportData& data);
 // Bars: gain over the untuned choice and the peer, and the spread of each row. "" when there are no rows.
 std::string gain_picture(const ReportData& data);
 
+// The rows with what was tried for each; the rejected candidates and the quarantine.
+std::string row_table(const ReportData& data);
+std::string rejection_tables(const ReportData& data);
+
 // The style sheet, light and dark.
 std::string_view style_sheet();
 

@@ -174,5 +174,39 @@ TEST(Report, DataComesFromATuningRun) {
   EXPECT_NE(data.notes[0].find("nothing runs right"), std::string::npos);
 }
 
+TEST(Report, ARowTellsWhatWasTriedAndWhatRefused) {
+  ReportData data = sample();
+  ASSERT_FALSE(data.rows.empty());
+  ReportRow& row = data.rows[0];
+  row.attempts = {{"fast", "timed", row.us, 1, ""},
+                  {"slow", "timed", 2 * row.us, 2, ""},
+                  {"late", "skipped", 0, 3, "predicted <2> times slower"},
+                  {"huge", "out_of_memory", 0, 4, "took 9 GiB"}};
+  row.refusals = {"other_family: dtype is bf16, allowed: f32"};
+  const std::string html = render_report(data);
+  EXPECT_NE(html.find("tried: 1 out of memory, 1 skipped, 2 timed; 1 family refused"), std::string::npos);
+  EXPECT_NE(html.find("2.00×"), std::string::npos) << "beside the stored time";
+  EXPECT_NE(html.find("predicted &lt;2&gt; times slower"), std::string::npos);
+  EXPECT_NE(html.find("other_family: dtype is bf16, allowed: f32"), std::string::npos);
+}
+
+TEST(Report, TheQuarantineHasASectionWhenThereIsOne) {
+  ReportData data = sample();
+  EXPECT_EQ(render_report(data).find("Quarantine"), std::string::npos);
+  data.quarantine = {{"gemm m=1", "bad_kernel", "timed_out", "did not end within 20 s"}};
+  const std::string html = render_report(data);
+  EXPECT_NE(html.find("Quarantine"), std::string::npos);
+  EXPECT_NE(html.find("timed out"), std::string::npos);
+  EXPECT_NE(html.find("did not end within 20 s"), std::string::npos);
+}
+
+TEST(Report, ThePeersIntervalIsDrawnWhereItIsKnown) {
+  ReportData data = sample();
+  for (ReportRow& row : data.rows) row.peer_us = 0;
+  EXPECT_EQ(render_report(data).find("class=interval"), std::string::npos);
+  data.rows[0].peer_us = 2 * data.rows[0].us, data.rows[0].peer_low = 1.9, data.rows[0].peer_high = 2.2;
+  EXPECT_NE(render_report(data).find("95% interval 1.90× to 2.20×"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tilewright
