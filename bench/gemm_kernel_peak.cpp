@@ -23,6 +23,7 @@
 #include "core/fields.hpp"
 #include "device/cpu/limits/memory_probes.hpp"
 #include "device/cpu/limits/peak_probes.hpp"
+#include "device/cpu/pages.hpp"
 #include "gemm/gemv_cpu_blocking.hpp"
 #include "gemm_kernel_peak_rows.hpp"
 
@@ -47,16 +48,17 @@ double now() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-struct Free {
-  void operator()(char* p) const { std::free(p); }
+// Memory as the library allocates it: large pages where the system has them.
+struct Unmap {
+  int64_t bytes;
+  void operator()(char* p) const { unmap_pages(p, bytes); }
 };
-using Memory = std::unique_ptr<char, Free>;
+using Memory = std::unique_ptr<char, Unmap>;
 Memory allocate(int64_t bytes) {
-  const size_t size = static_cast<size_t>((bytes + 4095) / 4096 * 4096);
-  Memory memory(static_cast<char*>(std::aligned_alloc(4096, size)));
-  if (memory == nullptr) std::exit(1);
-  std::memset(memory.get(), 0, size);
-  return memory;
+  Result<void*> pages = map_pages(bytes);
+  if (!pages.ok()) std::exit(1);
+  std::memset(*pages, 0, static_cast<size_t>(bytes));
+  return Memory(static_cast<char*>(*pages), Unmap{bytes});
 }
 
 // Small values that never overflow, in any dtype.
