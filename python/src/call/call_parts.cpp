@@ -37,7 +37,7 @@ nb::object time_call_parts(const GemmFunction& function, const Signature& signat
   const auto release = [] { const nb::gil_scoped_release released; };
 
   double bind_ns = 1e30, parse_ns = 1e30, run_ns = 1e30, before_ns = 1e30, release_ns = 1e30;
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 100; ++round) {
     bind_ns = std::min(bind_ns, round_nanoseconds(bind));
     parse_ns = std::min(parse_ns, round_nanoseconds(parse));
     run_ns = std::min(run_ns, round_nanoseconds(run));

@@ -9,7 +9,7 @@ from typing import Any, Union
 
 import torch
 
-from . import _operators  # noqa: F401  (registers torch.ops.tilewright)
+from ._operators import OUT_TAG  # and registers torch.ops.tilewright
 
 Activation = Union[str, "tuple[str, float, float]", None]
 Step = Union[Activation, "tuple[str, torch.Tensor]"]
@@ -55,7 +55,7 @@ def _options(
 def _run(op: Any, out: torch.Tensor | None, arguments: tuple[Any, ...], options: dict[str, Any]) -> torch.Tensor:
     if out is None:
         return op.default(*arguments, **options)  # type: ignore[no-any-return]
-    if hasattr(torch.Tag, "out") or not torch.compiler.is_compiling():
+    if OUT_TAG is not None or not torch.compiler.is_compiling():
         return op.out(*arguments, out=out, **options)  # type: ignore[no-any-return]
     # A PyTorch that cannot trace an out variant.
     return out.copy_(op.default(*arguments, **options))

@@ -27,6 +27,9 @@ _GEMM_OPTIONS = f"*, Tensor? bias=None, str? activation=None, {_OPTIONS}"
 _LINEAR_OPTIONS = f"Tensor? bias=None, str? activation=None, *, {_OPTIONS}"
 _PACKED_SIZES = "SymInt n, SymInt batch=1"
 
+# PyTorch 2.13 and later write the fake of what is tagged so, and know that `out` is only written.
+OUT_TAG = getattr(torch.Tag, "out", None)
+
 # Kept: an operator lives as long as its library.
 _library = torch.library.Library("tilewright", "FRAGMENT")
 
@@ -170,14 +173,12 @@ def _define(name: str, inputs: str, kernel: Any, fake: Any) -> None:
     _library.define(f"{name}({inputs}) -> Tensor", tags=tags)
     _library.impl(name, kernel, "CPU")
     torch.library.register_fake(f"tilewright::{name}", fake, lib=_library)
-    # PyTorch writes the fake of what is tagged so, and knows that `out` is only written.
-    out_tag = getattr(torch.Tag, "out", None)
     inputs = inputs.replace(" ScalarType? out_dtype=None,", "")
     _library.define(
-        f"{name}.out({inputs}, Tensor(a!) out) -> Tensor(a!)", tags=tags if out_tag is None else (*tags, out_tag)
+        f"{name}.out({inputs}, Tensor(a!) out) -> Tensor(a!)", tags=tags if OUT_TAG is None else (*tags, OUT_TAG)
     )
     _library.impl(f"{name}.out", kernel, "CPU")
-    if out_tag is None:
+    if OUT_TAG is None:
         torch.library.register_fake(f"tilewright::{name}.out", _fake_out, lib=_library)
 
 

@@ -184,6 +184,19 @@ def test_refusals_name_the_argument(call, message):
         call(a, b, tt.pack_weights(b))
 
 
+def test_before_pytorch_knew_out_variants_a_compiled_one_computes_and_copies(monkeypatch):
+    monkeypatch.setattr(tt._functions, "OUT_TAG", None)
+    a, b, out = torch.randn(4, 16), torch.randn(16, 8), torch.zeros(4, 8)
+    assert tt.gemm(a, b, out=out) is out
+    assert torch.equal(out, tt.gemm(a, b))
+    out.zero_()
+    function = compiled(lambda a, b, out: tt.gemm(a, b, out=out))
+    assert torch.equal(function(a, b, out), tt.gemm(a, b))
+    assert torch.equal(out, tt.gemm(a, b))
+    # The fake that such a PyTorch is given.
+    assert tt._operators._fake_out(a, b, out=out, units=1) is out
+
+
 def test_importing_tilewright_registers_nothing_and_imports_no_torch():
     code = (
         "import tilewright, sys; assert 'torch' not in sys.modules\n"
