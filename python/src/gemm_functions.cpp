@@ -5,6 +5,7 @@
 
 #include "call/call_parts.hpp"
 #include "gemm_call.hpp"
+#include "python_function.hpp"
 
 namespace tilewright::python {
 namespace {
@@ -52,7 +53,8 @@ nb::object run(const GemmFunction& function, const GemmArguments& arguments) {
   }
   check(status);
   if (parsed.made_result && parsed.framework == Framework::kJax) {
-    return nb::module_::import_("tilewright._frameworks").attr("to_jax")(parsed.result);
+    static constinit PythonFunction to_jax(kFrameworks, "to_jax");
+    return to_jax.get()(parsed.result);
   }
   return std::move(parsed.result);
 }

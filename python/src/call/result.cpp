@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "call/epilogue_arguments.hpp"
+#include "python_function.hpp"
 #include "tensor/buffer.hpp"
 
 namespace tilewright::python {
@@ -14,7 +15,8 @@ bool is_output_dtype(DType dtype) { return dtype == DType::kF32 || dtype == DTyp
 // A dtype by tilewright's name ("bf16"), or any framework's own, whose text ends in a common one ("torch.bfloat16").
 DType parse_out_dtype(const char* op, nb::handle value, DType a) {
   if (value.is_none()) return a == DType::kI8 ? DType::kF32 : a;
-  const auto text = nb::cast<std::string>(nb::module_::import_("tilewright._frameworks").attr("dtype_name")(value));
+  static constinit PythonFunction name_of(kFrameworks, "dtype_name");
+  const auto text = nb::cast<std::string>(name_of.get()(value));
   constexpr std::pair<std::string_view, DType> kNames[] = {{"float32", DType::kF32}, {"f32", DType::kF32},
                                                            {"float16", DType::kF16}, {"f16", DType::kF16},
                                                            {"bf16", DType::kBf16},   {"bfloat16", DType::kBf16}};
@@ -42,8 +44,8 @@ nb::object tuple_of(const Shape& shape) {
 nb::object torch_empty(nb::handle a, const nb::object& sizes, DType dtype, bool same_dtype) {
   static const nb::handle kNewEmpty = intern("new_empty");
   if (same_dtype) return checked(PyObject_CallMethodObjArgs(a.ptr(), kNewEmpty.ptr(), sizes.ptr(), nullptr));
-  static const nb::handle kTorchDtype = frameworks_function("torch_dtype");
-  return a.attr(kNewEmpty)(sizes, nb::arg("dtype") = kTorchDtype(dtype_name(dtype)));
+  static constinit PythonFunction torch_dtype(kFrameworks, "torch_dtype");
+  return a.attr(kNewEmpty)(sizes, nb::arg("dtype") = torch_dtype.get()(dtype_name(dtype)));
 }
 
 void use_out(const char* op, const GemmFunction& function, const GemmArguments& arguments, const Shape& shape,
@@ -83,8 +85,8 @@ void make_result(const GemmFunction& function, const GemmArguments& arguments, c
   } else if (a.framework == Framework::kTorch && a.plain) {
     parsed.result = torch_empty(arguments[kA], tuple_of(shape), dtype, dtype == call.a.dtype);
   } else {
-    static const nb::handle kEmpty = frameworks_function("empty");
-    parsed.result = kEmpty(static_cast<int>(a.framework), arguments[kA], tuple_of(shape), dtype_name(dtype), op);
+    static constinit PythonFunction empty(kFrameworks, "empty");
+    parsed.result = empty.get()(static_cast<int>(a.framework), arguments[kA], tuple_of(shape), dtype_name(dtype), op);
   }
   // Autograd has seen nothing of a new tensor.
   parsed.scope.grad = ImportScope::Grad::kOff;

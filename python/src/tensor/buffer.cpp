@@ -57,7 +57,7 @@ nb::capsule export_buffer(const Buffer& buffer) {
     managed->deleter(managed);
   }));
   if (!capsule.is_valid()) throw nb::python_error();
-  exported.release();
+  static_cast<void>(exported.release());  // the capsule's now
   return nb::cast<nb::capsule>(capsule);
 }
 

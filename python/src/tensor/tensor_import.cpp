@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tensor/tensor_import.hpp"
 
+#include "python_function.hpp"
+
 namespace tilewright::python {
 namespace {
 
@@ -116,8 +118,8 @@ TwDLTensor read_other(const Argument& argument, const TypeTraits& traits) {
 bool grad_enabled(ImportScope& scope) {
   using Grad = ImportScope::Grad;
   if (scope.grad == Grad::kUnknown) {
-    static const nb::handle kEnabled = nb::object(nb::module_::import_("torch").attr("is_grad_enabled")).release();
-    const nb::object enabled = nb::steal(PyObject_CallObject(kEnabled.ptr(), nullptr));
+    static constinit PythonFunction is_grad_enabled("torch", "is_grad_enabled");
+    const nb::object enabled = nb::steal(PyObject_CallObject(is_grad_enabled.get().ptr(), nullptr));
     if (!enabled.is_valid()) throw nb::python_error();
     scope.grad = enabled.ptr() == Py_False ? Grad::kOff : Grad::kOn;
   }
@@ -127,9 +129,8 @@ bool grad_enabled(ImportScope& scope) {
 // Lets autograd notice that a tensor which it may have kept for a backward pass has new values, as PyTorch's own out=
 // does. An inference tensor has no version to count.
 void mark_changed(nb::handle tensor) {
-  static const nb::handle kIncrement =
-      nb::object(nb::module_::import_("torch.autograd.graph").attr("increment_version")).release();
-  const nb::object done = nb::steal(PyObject_CallFunctionObjArgs(kIncrement.ptr(), tensor.ptr(), nullptr));
+  static constinit PythonFunction increment("torch.autograd.graph", "increment_version");
+  const nb::object done = nb::steal(PyObject_CallFunctionObjArgs(increment.get().ptr(), tensor.ptr(), nullptr));
   if (done.is_valid()) return;
   nb::python_error error;  // takes the exception
   if (!nb::cast<bool>(tensor.attr("is_inference")())) throw error;

@@ -3,6 +3,8 @@
 
 #include <unordered_map>
 
+#include "python_function.hpp"
+
 namespace tilewright::python {
 namespace {
 
@@ -29,7 +31,8 @@ const TypeTraits& traits_of(nb::handle object) {
   auto found = kKnown->find(address);
   if (found == kKnown->end()) {
     const nb::handle type = object.type();
-    const nb::object answer = frameworks_function("classify")(type);
+    static constinit PythonFunction classify(kFrameworks, "classify");
+    const nb::object answer = classify.get()(type);
     TypeTraits traits;
     traits.framework = static_cast<Framework>(nb::cast<int>(answer[0]));
     traits.plain = nb::cast<bool>(answer[1]);
@@ -44,9 +47,5 @@ const TypeTraits& traits_of(nb::handle object) {
 }
 
 nb::handle intern(const char* text) { return PyUnicode_InternFromString(text); }
-
-nb::handle frameworks_function(const char* name) {
-  return nb::object(nb::module_::import_("tilewright._frameworks").attr(name)).release();
-}
 
 }  // namespace tilewright::python

@@ -23,7 +23,4 @@ const TypeTraits& traits_of(nb::handle object);
 // An attribute's name, made once: looking one up by characters costs more than the look-up. Never freed.
 nb::handle intern(const char* text);
 
-// A function of tilewright._frameworks; never freed.
-nb::handle frameworks_function(const char* name);
-
 }  // namespace tilewright::python

@@ -27,7 +27,7 @@ class _PackedModule(nn.Module):
         self.rows = rows
         self.in_features = in_features
         self.dtype = dtype or torch.get_default_dtype()
-        weight = torch.zeros((rows, in_features), dtype=self._checked(self.dtype), device=device or "cpu")
+        weight = torch.zeros((rows, in_features), dtype=self._checked(self.dtype), device=device)
         self.register_buffer("packed", pack_weights(weight, layout="nk"), persistent=False)
         self.register_buffer("bias", weight.new_zeros(rows) if bias else None)
 

@@ -60,6 +60,32 @@ def test_many_threads_call_at_once():
     assert not errors, errors[0]
 
 
+FIRST_CALLS = (
+    "import sys, threading\n"
+    "import {framework} as f, tilewright\n"
+    "sys.setswitchinterval(1e-6)\n"
+    "a, b, bias = f.ones((3, 8), dtype=f.float32), f.ones((8, 5), dtype=f.float32), f.ones(5, dtype=f.float32)\n"
+    "gate, found, errors = threading.Barrier(16), [], []\n"
+    "def work(i):\n"
+    "    try:\n"
+    "        gate.wait()\n"
+    "        d = tilewright.gemm(a, b, bias=bias, out_dtype=(f.float16, 'f32', f.float32)[i % 3], activation='relu')\n"
+    "        found.append((d == 9).all())\n"
+    "    except BaseException as error: errors.append(error)\n"
+    "threads = [threading.Thread(target=work, args=(i,)) for i in range(16)]\n"
+    "for thread in threads: thread.start()\n"
+    "for thread in threads: thread.join()\n"
+    "assert not errors and len(found) == 16 and all(found), errors\n"
+)
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_first_calls_of_many_threads_do_not_wait_for_each_other_for_ever(framework):
+    pytest.importorskip(framework, reason=f"{framework} is not installed")
+    for _ in range(1 if framework == "torch" else 4):
+        run_python(FIRST_CALLS.format(framework=framework))
+
+
 def steps_of_another_thread(call):
     """How far another thread comes while `call` runs, if nobody asks for the interpreter lock to be given away."""
     counted = 0

@@ -121,7 +121,7 @@ def test_to_changes_the_dtype_of_weights_that_are_packed():
 def test_a_module_on_the_meta_device_is_filled_by_loading():
     layer = nn.Linear(16, 8)
     with torch.device("meta"):
-        module = tt.Linear(16, 8, device="meta")
+        module = tt.Linear(16, 8)
     assert module.packed.is_meta
     module = module.to_empty(device="cpu")
     module.load_state_dict(layer.state_dict())
