@@ -57,6 +57,29 @@ def test_the_extension_shows_the_function_that_loads_it_and_nothing_else():
     assert [line.split()[-1] for line in listing.stdout.splitlines()] == ["PyInit__core"]
 
 
+def test_calls_and_refusals_keep_no_reference():
+    a, b, out, bias = (np.ones(shape, np.float32) for shape in ((3, 8), (8, 5), (3, 5), (5,)))
+    packed, step = tilewright.pack_weights(b), ("mul", bias)
+    objects = [a, b, out, bias, packed, step, np.float16, None]
+
+    def use():
+        tilewright.gemm(a, b, bias=bias, steps=[step], out=out)
+        tilewright.gemm(a, packed, out_dtype=np.float16, scale_a=2.0)
+        tilewright.linear(a, b.T, bias, "gelu", units=1)
+        tilewright.query(a, packed, bias=bias)
+        for wrong in (dict(out=a), dict(steps=[("sub", bias)]), dict(biass=bias), dict(bias=a), dict(units=-1)):
+            with pytest.raises((tilewright.Error, TypeError)):
+                tilewright.gemm(a, b, **wrong)
+
+    use()
+    before = [sys.getrefcount(x) for x in objects]
+    for _ in range(50):
+        use()
+    after = [sys.getrefcount(x) for x in objects]
+    # Others may come to use None and float16 meanwhile, but not fifty times.
+    assert all(abs(x - y) < 40 for x, y in zip(before, after)), (before, after)
+
+
 def test_devices_counters_and_digest():
     (cpu,) = tilewright.devices()
     assert cpu["name"] == "cpu"
