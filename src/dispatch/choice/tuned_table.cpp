@@ -27,22 +27,56 @@ std::string bucket_key(std::string_view op, std::string_view target, std::string
   return fmt::format("{}|{}|{}|{}|{}|{}", op, target, part, units, core, bucket);
 }
 
-Status parse_row(std::string_view line, TunedRow& row) {
-  Status status;
-  bool ended = false;
-  for_each_field(row, [&](const char* name, auto& field) {
-    if (!status.ok()) return;
-    if (ended) {
-      status = Status(StatusCode::kCorrupt, fmt::format("column '{}' is missing", name));
-      return;
-    }
+// Where each field stands in a file's lines, in the order of the fields; -1 = the file has no such column.
+struct Columns {
+  std::vector<int> place;
+  size_t count = 0;
+};
+
+// Rows without a key, a choice or a time are none; what says how they were measured came version by version.
+constexpr std::string_view kNeededColumns[] = {"op",       "target", "part",   "units",  "core",
+                                               "epilogue", "sizes",  "bucket", "recipe", "us"};
+
+bool parse_header(std::string_view line, Columns& columns) {
+  std::vector<std::string_view> names;
+  while (true) {
     const size_t comma = line.find(',');
-    status = fields_detail::parse_value(line.substr(0, comma), field);
-    if (!status.ok()) status = Status(StatusCode::kCorrupt, fmt::format("column '{}': {}", name, status.message()));
-    ended = comma == std::string_view::npos;
-    if (!ended) line.remove_prefix(comma + 1);
+    names.push_back(line.substr(0, comma));
+    if (comma == std::string_view::npos) break;
+    line.remove_prefix(comma + 1);
+  }
+  columns.count = names.size();
+  size_t known = 0;
+  for_each_field(TunedRow(), [&](const char* name, const auto&) {
+    const auto at = std::find(names.begin(), names.end(), name);
+    columns.place.push_back(at == names.end() ? -1 : static_cast<int>(at - names.begin()));
+    known += at != names.end();
   });
-  if (status.ok() && !ended) status = Status(StatusCode::kCorrupt, "more columns than the header names");
+  const bool whole = std::all_of(
+      std::begin(kNeededColumns), std::end(kNeededColumns),
+      [&names](std::string_view needed) { return std::find(names.begin(), names.end(), needed) != names.end(); });
+  return whole && known == names.size();
+}
+
+Status parse_row(std::string_view line, const Columns& columns, TunedRow& row) {
+  std::vector<std::string_view> cells;
+  while (true) {
+    const size_t comma = line.find(',');
+    cells.push_back(line.substr(0, comma));
+    if (comma == std::string_view::npos) break;
+    line.remove_prefix(comma + 1);
+  }
+  if (cells.size() != columns.count) {
+    return Status(StatusCode::kCorrupt, fmt::format("{} cells, {} columns", cells.size(), columns.count));
+  }
+  Status status;
+  size_t field_index = 0;
+  for_each_field(row, [&](const char* name, auto& field) {
+    const int place = columns.place[field_index++];
+    if (!status.ok() || place < 0) return;
+    status = fields_detail::parse_value(cells[static_cast<size_t>(place)], field);
+    if (!status.ok()) status = Status(StatusCode::kCorrupt, fmt::format("column '{}': {}", name, status.message()));
+  });
   if (status.ok() && !(row.us > 0)) status = Status(StatusCode::kCorrupt, "column 'us' must be above 0");
   if (status.ok() && row.recipe.empty()) status = Status(StatusCode::kCorrupt, "column 'recipe' is empty");
   return status;
@@ -110,6 +144,7 @@ std::vector<TunedRow> parse_tuned_csv(std::string_view text, std::string_view or
   std::vector<TunedRow> rows;
   int number = 0;
   bool header_seen = false;
+  Columns columns;
   while (!text.empty()) {
     std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
@@ -117,7 +152,7 @@ std::vector<TunedRow> parse_tuned_csv(std::string_view text, std::string_view or
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
     if (line.empty() || line.front() == '#') continue;
     if (!header_seen) {
-      if (line != tuned_csv_header()) {
+      if (!parse_header(line, columns)) {
         problems.push_back(
             fmt::format("{}:{}: header differs from this version's columns; file ignored", origin, number));
         return {};
@@ -126,7 +161,7 @@ std::vector<TunedRow> parse_tuned_csv(std::string_view text, std::string_view or
       continue;
     }
     TunedRow row;
-    if (Status s = parse_row(line, row); !s) {
+    if (Status s = parse_row(line, columns, row); !s) {
       problems.push_back(fmt::format("{}:{}: {}", origin, number, s.message()));
       continue;
     }

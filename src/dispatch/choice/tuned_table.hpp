@@ -64,7 +64,9 @@ struct TunedRow {
 // One header line, then one line a row. Cells hold no comma, quote or newline: printing refuses such a row.
 std::string tuned_csv_header();
 Result<std::string> print_tuned_row(const TunedRow& row);
-// Rows that parse; each one that does not adds "origin:line: why" to `problems`. A wrong header is one problem.
+// Rows that parse; each one that does not adds "origin:line: why" to `problems`. The file's header names its columns: those
+// that say how a row was measured may be missing (an earlier version's file). A header without the others, or with a
+// column that is not known, is one problem, and there are no rows.
 std::vector<TunedRow> parse_tuned_csv(std::string_view text, std::string_view origin,
                                       std::vector<std::string>& problems);
 

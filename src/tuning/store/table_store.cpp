@@ -52,18 +52,23 @@ std::string key_of(const TunedRow& row) {
                      row.sizes);
 }
 
-// The table's lines without those whose key is in `replaced`.
+// The table's lines without those whose key is in `replaced`. An earlier version's rows get this version's columns.
 std::string kept_lines(std::string_view text, const std::set<std::string>& replaced) {
-  const std::string header = tuned_csv_header();
-  std::string kept;
+  std::string header, kept;
+  const bool current = text.starts_with(tuned_csv_header());
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (header.empty() && !line.empty() && line.front() != '#') {
+      header = line;
+      continue;
+    }
     if (line == header) continue;
     std::vector<std::string> problems;
     const std::vector<TunedRow> row = parse_tuned_csv(fmt::format("{}\n{}\n", header, line), "", problems);
     if (row.size() == 1 && replaced.contains(key_of(row[0]))) continue;
-    kept += line;
+    const Result<std::string> printed = row.size() == 1 && !current ? print_tuned_row(row[0]) : std::string(line);
+    kept += printed ? *printed : std::string(line);
     kept += '\n';
   }
   return kept;
@@ -74,7 +79,7 @@ bool has_header(std::string_view text) {
   parse_tuned_csv(text, "", problems);
   // Only a wrong header makes a problem that names the header; an empty file has none.
   for (const std::string& problem : problems) {
-    if (problem.find("header") != std::string::npos) return false;
+    if (problem.find("header differs") != std::string::npos) return false;
   }
   return true;
 }

@@ -99,6 +99,22 @@ TEST(TunedTable, AForeignHeaderRefusesTheFileAndAnEmptyFileIsFine) {
   EXPECT_TRUE(problems.empty());
 }
 
+TEST(TunedTable, AnEarlierVersionsFileIsReadWithWhatItHas) {
+  std::vector<std::string> problems;
+  const std::vector<TunedRow> rows = parse_tuned_csv(
+      "op,target,part,units,core,epilogue,sizes,bucket,us,recipe\ngemm,t,p,2,c,e,s,b,12.5,r\ngemm,t,p,2,c,e,s,b,12.5\n",
+      "old.csv", problems);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].recipe, "r");
+  EXPECT_EQ(rows[0].us, 12.5);
+  EXPECT_EQ(rows[0].kernels, "") << "not known: the row is stale, and serves";
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_NE(problems[0].find("old.csv:3: 9 cells, 10 columns"), std::string::npos) << problems[0];
+  problems.clear();
+  EXPECT_TRUE(parse_tuned_csv("op,target,part,units,core,epilogue,sizes,bucket,recipe\n", "x", problems).empty());
+  EXPECT_EQ(problems.size(), 1u) << "no time, no row";
+}
+
 TEST(TunedTable, ACellWithACommaOrQuoteIsNotPrinted) {
   TunedRow bad = row();
   bad.compiler = "gcc, 12";

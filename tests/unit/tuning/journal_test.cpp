@@ -175,6 +175,19 @@ TEST_F(TableStoreTest, TableOfAnotherVersionIsKeptAside) {
   EXPECT_EQ(*read_file(path_ + ".old"), "op,other,columns\ntoy,1,2\n");
 }
 
+TEST_F(TableStoreTest, RowsOfAnEarlierVersionGetTheColumnsOfThisOne) {
+  ASSERT_TRUE(make_folders(folder_ / "x86-64-v3").ok());
+  std::ofstream(path_) << "op,target,part,units,core,epilogue,sizes,bucket,recipe,us\n"
+                          "toy,x86-64-v3,part,2,x=f32,none,n=1,n=1,old,5\n"
+                          "toy,x86-64-v3,part,2,x=f32,none,n=2,n=2,old,5\n";
+  ASSERT_TRUE(store_tuned_rows(path_, {row_of("n=1", "new")}).ok());
+  const std::vector<TunedRow> rows = stored();
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].sizes + rows[0].recipe, "n=2old");
+  EXPECT_EQ(rows[1].sizes + rows[1].recipe, "n=1new");
+  EXPECT_EQ(read_file(path_)->substr(0, tuned_csv_header().size()), tuned_csv_header());
+}
+
 TEST_F(TableStoreTest, ConcurrentWritersLoseNoRow) {
   constexpr int kWriters = 4, kRows = 12;
   std::vector<pid_t> children;
