@@ -14,8 +14,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kBurstSeconds = 4e-3;  // arithmetic; reading takes what a part of the buffer takes
-constexpr int64_t kParts = 8;           // of the buffer, one a burst
+// An arithmetic burst lasts as long as a call at the limit, within these bounds: what disturbs the machine meets both alike.
+constexpr double kMinBurstSeconds = 4e-3, kMaxBurstSeconds = 50e-3;
+constexpr int64_t kParts = 8;  // of the buffer, one a burst
 constexpr int64_t kPage = 4096;
 
 struct ArithmeticArgs {
@@ -82,9 +83,9 @@ Result<BurstSide> LimitSide::side(const Roof& roof, double operations, double by
   const auto probe =
       std::find_if(probes.begin(), probes.end(), [&](const PeakProbe& one) { return one.mma == roof.mma; });
   if (probe == probes.end()) return Status(StatusCode::kUnsupported, "no probe for instruction '" + roof.mma + "'");
-  // As many rounds as the expected rate allows in a burst.
+  const double burst = std::clamp(roof.limit_us(operations, bytes) * 1e-6, kMinBurstSeconds, kMaxBurstSeconds);
   const double rounds =
-      roof.peak_gflops * 1e9 * kBurstSeconds / static_cast<double>(units) / static_cast<double>(probe->ops_per_round);
+      roof.peak_gflops * 1e9 * burst / static_cast<double>(units) / static_cast<double>(probe->ops_per_round);
   const ArithmeticArgs args{probe->run, std::max<int64_t>(64, static_cast<int64_t>(rounds))};
   const double done = static_cast<double>(probe->ops_per_round) * static_cast<double>(args.rounds) * units;
   return BurstSide([this, args, done, operations, units](int) -> Result<double> {

@@ -105,6 +105,14 @@ void add_summary(const Summary& s, Document& document) {
                 words.empty() ? "" : fmt::format("geometric mean: {}", fmt::join(words, ", ")));
 }
 
+void add_quarantine_fact(const QuarantineList& list, Document& document) {
+  const size_t count = list.entries().size();
+  document.fact("quarantined", static_cast<int64_t>(count),
+                count == 0 ? ""
+                           : fmt::format("{} kernel{} in quarantine: tilewright kernels --quarantined", count,
+                                         count == 1 ? "" : "s"));
+}
+
 TuneResult result_of(const ContextImpl& context, const LayerRecord& r) {
   TuneResult result;
   result.resumed = true;

@@ -24,6 +24,9 @@ Summary summarise(const std::vector<LayerRecord>& records);
 // "geometric mean: 1.32x over untuned, 1.18x over PyTorch 2.9.0, 71 % of the measured limit", and its numbers.
 void add_summary(const Summary& summary, Document& document);
 
+// How many kernels are in quarantine here, and how to see them.
+void add_quarantine_fact(const QuarantineList& list, Document& document);
+
 // Geometric mean of the values above 0; 0 without any.
 double geometric_mean(const std::vector<double>& values);
 

@@ -281,6 +281,7 @@ class Tables(Program):
     def test_an_empty_quarantine_is_an_empty_list(self):
         self.assertEqual(self.json("kernels", "--quarantined")["quarantine"], [])
         self.assertEqual(self.json("kernels", "--forget")["released"], 0)
+        self.assertEqual(self.json("tune", "--gemm", "2x64x128:f32", "--dry-run")["quarantined"], 0)
 
 
 if __name__ == "__main__":

@@ -53,12 +53,14 @@ Result<ExitCode> run_report(const ReportOptions& options) {
   ReportData report = report_data(**context, results, store.limits(spec.part, spec.units), spec.units);
   report.title = options.title;
   add_records(records, report);
-  add_quarantine(QuarantineList(quarantine_path(spec.arch->target), **context), report);
+  const QuarantineList quarantine(quarantine_path(spec.arch->target), **context);
+  add_quarantine(quarantine, report);
   if (Status s = write_report(report, options.out); !s) return s;
 
   Document document("report");
   document.add(result_table(**context, records));
   add_summary(summarise(records), document);
+  add_quarantine_fact(quarantine, document);
   std::error_code error;
   const std::string path = std::filesystem::absolute(options.out, error).string();
   document.fact("report", path, "report: " + path);

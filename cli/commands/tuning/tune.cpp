@@ -129,6 +129,7 @@ class Session {
     document.fact("fresh", count(TaskState::Kind::kFresh), "");
     document.fact("stale", count(TaskState::Kind::kStale), "");
     document.fact("new", count(TaskState::Kind::kNew), "");
+    add_quarantine_fact(QuarantineList(quarantine_path(spec_.arch->target), context_), document);
   }
 
   Result<ExitCode> dry_run() {
