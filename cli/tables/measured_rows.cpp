@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "core/fields.hpp"
 #include "dispatch/choice/tuned_table.hpp"
@@ -124,26 +125,30 @@ std::vector<RowComparison> compare_rows(const std::vector<MeasuredRow>& a, const
                                         double threshold) {
   using Verdict = RowComparison::Verdict;
   // A bench has a row for each peer.
-  const auto same = [](const MeasuredRow& x, const MeasuredRow& y) { return x.key == y.key; };
+  using Index = std::map<std::string_view, std::vector<const MeasuredRow*>>;
+  const auto index_of = [](const std::vector<MeasuredRow>& rows) {
+    Index index;
+    for (const MeasuredRow& row : rows) index[row.key].push_back(&row);
+    return index;
+  };
+  const Index in_a = index_of(a), in_b = index_of(b);
   std::vector<RowComparison> compared;
-  std::map<std::string, bool> seen;
   for (const MeasuredRow& row : a) {
-    if (!seen.emplace(row.key, true).second) continue;
+    if (in_a.at(row.key).front() != &row) continue;
     RowComparison one;
     one.key = row.key, one.label = row.label, one.a_us = row.us;
-    const auto other = std::find_if(b.begin(), b.end(), [&](const MeasuredRow& r) { return same(row, r); });
-    if (other == b.end()) {
+    const auto others = in_b.find(row.key);
+    if (others == in_b.end()) {
       one.verdict = Verdict::kOnlyA;
       compared.push_back(std::move(one));
       continue;
     }
+    const MeasuredRow* const other = others->second.front();
     one.b_us = other->us, one.speedup = row.us / other->us, one.same_recipe = row.recipe == other->recipe;
     // The first peer that both have, else the limit.
-    for (const MeasuredRow& mine : a) {
-      for (const MeasuredRow& theirs : b) {
-        if (one.paired_by.empty() || one.paired_by == "limit") {
-          if (same(mine, row) && same(theirs, row)) pair_by_peer(mine, theirs, one);
-        }
+    for (const MeasuredRow* mine : in_a.at(row.key)) {
+      for (const MeasuredRow* theirs : others->second) {
+        if (one.paired_by.empty() || one.paired_by == "limit") pair_by_peer(*mine, *theirs, one);
       }
     }
     const double ratio = one.decisive(), noise = row.spread + other->spread;
@@ -153,7 +158,7 @@ std::vector<RowComparison> compare_rows(const std::vector<MeasuredRow>& a, const
     compared.push_back(std::move(one));
   }
   for (const MeasuredRow& row : b) {
-    if (!seen.emplace(row.key, true).second) continue;
+    if (in_a.contains(row.key) || in_b.at(row.key).front() != &row) continue;
     RowComparison one;
     one.key = row.key, one.label = row.label, one.b_us = row.us, one.verdict = Verdict::kOnlyB;
     compared.push_back(std::move(one));

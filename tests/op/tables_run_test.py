@@ -185,6 +185,8 @@ class Tables(Program):
         self.assertIn("nope", reasons)
         self.assertIn("damaged", reasons)
         self.assertEqual(len(self.json("tune", "--from-log", str(log), "--top", "1", "--dry-run")["rows"]), 1)
+        replayed = self.json("bench", "--from-log", str(log), "--seconds", "0.01", "--peer", "none")["rows"]
+        self.assertEqual([row["regime"] for row in replayed], ["captured"] * 2)
         empty = self.write("empty.log", "nothing\n")
         self.assertIn("TILEWRIGHT_LOG=info", self.check(NOT_FOUND, "tune", "--from-log", empty))
 

@@ -12,6 +12,7 @@
 #include "peer/bursts.hpp"
 #include "peer/peer_set.hpp"
 #include "problems/bench_suites.hpp"
+#include "problems/captured/captured_shapes.hpp"
 #include "resources.hpp"
 #include "results/bench_table.hpp"
 #include "results/limit_probe.hpp"
@@ -22,6 +23,7 @@ namespace {
 
 struct BenchOptions {
   ProblemArguments problems;
+  CaptureArguments capture;
   std::string suite, out, recipe, peer = "auto";
   std::vector<std::string> only;
   int threads = 0;
@@ -179,7 +181,15 @@ Result<std::vector<SuiteProblem>> wanted_problems(const BenchOptions& options) {
     if (!suite) return suite.status();
     problems = std::move(*suite);
   }
-  if (options.suite.empty() || !options.problems.empty()) {
+  if (!options.capture.empty()) {
+    Result<CapturedShapes> captured = captured_problems(options.capture);
+    if (!captured) return captured.status();
+    for (NamedProblem& problem : captured->problems) problems.push_back({std::move(problem), "captured", 0, {}});
+    for (const SkippedShapes& skipped : captured->skipped) {
+      note(fmt::format("{}: {} rows not taken: {}", skipped.source, skipped.rows, skipped.reason));
+    }
+  }
+  if ((options.suite.empty() && options.capture.empty()) || !options.problems.empty()) {
     Result<std::vector<NamedProblem>> named = require_problems(options.problems);
     if (!named) return named.status();
     for (NamedProblem& problem : *named) problems.push_back({std::move(problem), "given", 0, {}});
@@ -232,6 +242,7 @@ void add_bench_command(CLI::App& program, Invocation& invocation) {
       {"bench", "Time what the dispatcher chooses, against the limit and other libraries",
        "  tilewright bench --suite gemm                          writes build/bench/gemm.csv\n"
        "  tilewright bench --suite gemm --only decode,m=256 --seconds 6\n"
+       "  tilewright bench --from-log calls.log --top 20         what a program called, replayed\n"
        "  tilewright bench --gemm 2048x2048x2048:f32 --threads 1 --peer onednn\n"
        "  tilewright bench --problem m=16:n=4096:k=4096:a=bf16:packed=1 --peer none --csv"},
       [](Arguments& arguments, BenchOptions& options) {
@@ -242,6 +253,7 @@ void add_bench_command(CLI::App& program, Invocation& invocation) {
                         "only problems whose regime, text or layer contains one of these",
                         /*commas=*/true);
         add_problem_arguments(arguments, options.problems);
+        add_capture_arguments(arguments, options.capture);
         arguments.text("--recipe", options.recipe, "RECIPE", "time this recipe instead of the dispatcher's choice");
         arguments.text("--out", options.out, "FILE",
                        "write the rows to this CSV file (suites: build/bench/<suite>.csv)");
