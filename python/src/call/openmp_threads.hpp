@@ -13,7 +13,9 @@ struct OpenMp {
 };
 
 // Zero and null where PyTorch has no OpenMP, where TILEWRIGHT_OPENMP=off, and in the child of a fork, to which libgomp's
-// workers did not come along: the library's own pool serves there.
+// workers did not come along: the library's own pool serves there. `parallel_for` alone is null for a while after workers
+// came late: a region ends only when all have been there, and on a machine that others use too that may take many times
+// as long as the work; the pool's caller does itself what nobody has begun.
 OpenMp torch_openmp();
 
 }  // namespace tilewright::python

@@ -191,7 +191,7 @@ def run_torch(body, threads=2, **environment):
 def test_tensors_of_pytorch_run_on_its_threads_and_those_of_numpy_on_the_pool():
     body = (
         "torch.mm(a, b)\n"
-        "for _ in range(5): call()\n"
+        "call()\n"
         "assert 'tilewright' not in names(), names()\n"
         "tilewright.gemm(a.numpy(), b.numpy())\n"
         "assert 'tilewright' in names(), names()\n"
@@ -204,6 +204,22 @@ def test_tensors_of_pytorch_run_on_its_threads_and_those_of_numpy_on_the_pool():
 @needs_two_cores
 def test_the_pool_serves_pytorch_when_openmp_is_switched_off():
     run_torch("call(); assert 'tilewright' in names(), names()\n", TILEWRIGHT_OPENMP="off")
+
+
+@needs_two_cores
+def test_the_pool_serves_pytorch_while_its_workers_come_late():
+    # Two threads on one core: when the caller has done its share, the worker has yet to be scheduled.
+    run_torch(
+        "torch.mm(a, b)\n"
+        "call()\n"
+        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+        "for task in os.listdir('/proc/self/task'): os.sched_setaffinity(int(task), os.sched_getaffinity(0))\n"
+        "end = time.monotonic() + 60\n"
+        "while 'tilewright' not in names():\n"
+        "    d = tilewright.gemm(a, b)\n"
+        "    assert time.monotonic() < end, 'no worker came late'\n"
+        "call()\n"
+    )
 
 
 def test_one_thread_of_pytorch_is_one_thread_of_tilewright():
