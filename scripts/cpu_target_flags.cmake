@@ -3,6 +3,7 @@
 #   TILEWRIGHT_CPU_TARGETS         every x86 target that this compiler builds for, in the file's order
 #   TILEWRIGHT_FLAGS_<target>      its flags, a list
 #   TILEWRIGHT_KERNEL_FLAGS        the flags of CPU kernels for every target, from src/jit/host_flags.inc
+#   TILEWRIGHT_JIT_FLAGS           the same, without what a sanitizer build changes
 # A target whose flags the compiler rejects is left out of the always-built kernels, with one line that says so.
 include(CheckCXXSourceCompiles)
 
@@ -15,6 +16,8 @@ list(TRANSFORM TILEWRIGHT_KERNEL_FLAGS REPLACE "\"" "")
 if(NOT TILEWRIGHT_KERNEL_FLAGS)
   message(FATAL_ERROR "${_host_flags} names no flag")
 endif()
+# What the JIT itself compiles with, whatever this build adds.
+set(TILEWRIGHT_JIT_FLAGS ${TILEWRIGHT_KERNEL_FLAGS})
 # Register tiles are unrolled: written out at each access, checks are many times the code, and optimising them takes
 # minutes a unit. -O1 with checks as calls compiles in seconds and checks the same accesses.
 if(TILEWRIGHT_SANITIZE)

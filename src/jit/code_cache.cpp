@@ -50,9 +50,9 @@ bool is_ready(const std::shared_future<Answer>& future) {
 // A build in memory is of no use when its file was removed (by `cache prune`, by the user).
 bool still_there(const Artifact& artifact) { return artifact.path.empty() || is_file(artifact.path); }
 
-Digest with_compiler(const Digest& content, const Compiler& compiler) {
+Digest with_compiler(const Digest& content, const CompileRequest& request, const Compiler& compiler) {
   Digester digester;
-  digester.update_bytes(content.bytes).update(compiler.identity());
+  digester.update_bytes(content.bytes).update(compiler.identity()).update(compiler.linked_digest(request));
   return digester.finish();
 }
 
@@ -89,7 +89,7 @@ struct CodeCache::Impl {
     Compiler* compiler;
     Asked asked;
     std::promise<Answer> promise;
-    Digest digest() const { return with_compiler(asked.content, *compiler); }
+    Digest digest() const { return with_compiler(asked.content, request, *compiler); }
   };
 
   // All that threads share. A forked child gets one of its own: in the parent's, a lock may be held and a future be
@@ -280,7 +280,7 @@ Result<Digest> CodeCache::digest(const CompileRequest& request, const Compiler& 
   if (Status status = compiler.available(); !status) return status;
   Result<Digest> content = content_digest(request, compiler);
   if (!content) return content;
-  return with_compiler(*content, compiler);
+  return with_compiler(*content, request, compiler);
 }
 
 bool CodeCache::has(const CompileRequest& request, const Compiler& compiler) {
@@ -296,7 +296,7 @@ bool CodeCache::has(const CompileRequest& request, const Compiler& compiler) {
     }
   }
   if (!compiler.available().ok()) return false;
-  Answer found = impl_->store.find(request, with_compiler(*content, compiler));
+  Answer found = impl_->store.find(request, with_compiler(*content, request, compiler));
   if (!found) return false;
   // Verified once a process: what was found here is not read again by get().
   std::promise<Answer> promise;

@@ -43,6 +43,8 @@ class Compiler {
   virtual const std::string& identity() const = 0;
   // The flags that it adds to every request, known without running a program. Part of every digest.
   virtual std::string base_flags() const { return {}; }
+  // Of compiled code that it links with the request's, "" = none. Part of the digest of what it makes, not of the content.
+  virtual std::string linked_digest(const CompileRequest&) const { return {}; }
   // Why there is no compiler, or ok.
   virtual Status available() const = 0;
   // Writes source, headers, log and the binary into `folder` (which exists and is private to this call); returns the

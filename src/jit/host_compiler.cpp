@@ -10,6 +10,7 @@
 #include "core/log.hpp"
 #include "jit/flags.hpp"
 #include "jit/kernel_headers.hpp"
+#include "jit/support_objects.hpp"
 #include "jit/system/files.hpp"
 #include "jit/system/process.hpp"
 
@@ -20,6 +21,7 @@ constexpr const char* kSourceFile = "instance.cpp";
 constexpr const char* kBinaryFile = "instance.so";
 constexpr const char* kLogFile = "build.log";
 constexpr const char* kIncludeFolder = "include";
+constexpr const char* kSupportFile = "support.o";
 
 constexpr const char* kCompileFlags[] = {
 #include "jit/host_flags.inc"
@@ -68,6 +70,13 @@ std::vector<std::string> resolve_command(const std::string& command) {
   if (words.empty()) return {};
   words[0] = find_program(words[0]);
   return words[0].empty() ? std::vector<std::string>() : words;
+}
+
+// The object to link with the instance; "" = the instance is compiled whole, as always when the headers are those of a
+// folder and not the library's.
+std::string_view linked_support(const CompileRequest& request) {
+  if (request.source.find("_support_cpu.hpp\"") == std::string::npos || environment("TILEWRIGHT_KERNEL_DIR")) return {};
+  return support_object(request.target);
 }
 
 // The first line of what the program prints for `question`.
@@ -146,16 +155,23 @@ const std::string& HostCompiler::identity() const {
 
 std::string HostCompiler::base_flags() const { return all_base_flags(); }
 
+std::string HostCompiler::linked_digest(const CompileRequest& request) const {
+  const std::string_view object = linked_support(request);
+  return object.empty() ? "" : digest_of(object).hex();
+}
+
 Status HostCompiler::available() const {
   std::call_once(found_once_, [this] { find(); });
   return status_;
 }
 
-std::vector<std::string> HostCompiler::command_line(const std::vector<std::string>& flags) const {
+std::vector<std::string> HostCompiler::command_line(const std::vector<std::string>& flags, bool linked_support) const {
   std::vector<std::string> argv = program_;
   argv.insert(argv.end(), std::begin(kCompileFlags), std::end(kCompileFlags));
   argv.insert(argv.end(), flags.begin(), flags.end());
   argv.insert(argv.end(), {"-pipe", "-shared", "-I", kIncludeFolder, "-o", kBinaryFile, kSourceFile});
+  // Of the support object only what the instance calls stays.
+  if (linked_support) argv.insert(argv.end(), {"-DTILEWRIGHT_LINKED_SUPPORT", kSupportFile, "-Wl,--gc-sections"});
   argv.insert(argv.end(), std::begin(kLinkFlags), std::end(kLinkFlags));
   return argv;
 }
@@ -178,7 +194,13 @@ Result<std::string> HostCompiler::compile(const CompileRequest& request, const s
   const std::string source = entry_declaration(request.entry) + request.source;
   if (Status status = write_file(folder + "/" + kSourceFile, source); !status) return status;
 
-  const std::vector<std::string> argv = command_line(*flags);
+  const std::string support_file = folder + "/" + kSupportFile;
+  const std::string_view support = linked_support(request);
+  if (!support.empty()) {
+    if (Status status = write_file(support_file, support); !status) return status;
+  }
+
+  const std::vector<std::string> argv = command_line(*flags, !support.empty());
   ProcessOptions options = process_options(argv, folder, seconds_limit_);
   options.stop = stop;
   Result<ProcessResult> run = run_process(options);
@@ -189,6 +211,7 @@ Result<std::string> HostCompiler::compile(const CompileRequest& request, const s
   const std::string text = fmt::format("{}\n{}", fmt::join(argv, " "), run->output);
   if (Status status = write_file(folder + "/" + kLogFile, text); !status) return status;
   remove_tree(include);
+  remove_tree(support_file);
   if (run->ok() && is_file(folder + "/" + kBinaryFile)) return std::string(kBinaryFile);
   return Status(
       run->timed_out ? StatusCode::kTimeout : StatusCode::kCompileFailed,

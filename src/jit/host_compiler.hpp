@@ -22,12 +22,13 @@ class HostCompiler final : public Compiler {
   const std::string& identity() const override;
   Status available() const override;
   std::string base_flags() const override;
+  std::string linked_digest(const CompileRequest& request) const override;
   Result<std::string> compile(const CompileRequest& request, const std::string& folder,
                               const std::atomic<bool>* stop) override;
 
  private:
   void find() const;
-  std::vector<std::string> command_line(const std::vector<std::string>& flags) const;
+  std::vector<std::string> command_line(const std::vector<std::string>& flags, bool linked_support) const;
 
   const std::vector<std::string> candidates_;
   const double seconds_limit_;

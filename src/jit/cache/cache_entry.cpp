@@ -123,15 +123,13 @@ Status commit_entry(const std::string& folder, CacheEntryData& data) {
   const std::string path = folder + "/" + data.binary;
   Result<std::string> binary = read_file(path);
   if (!binary) return binary.status();
-  sync_path(path);
   data.binary_bytes = static_cast<int64_t>(binary->size());
   data.binary_digest = digest_of(*binary).hex();
   data.code = std::move(*binary);
   std::string text(kFirstLine);
   for_each_line(data, [&](const char* name, const auto& value) { text += fmt::format("{} {}\n", name, print(value)); });
   text += fmt::format("{}{}\n", kCheck, digest_of(text).hex());
-  if (Status status = write_file(folder + "/" + kMetadataFile, text, Durability::kSynced); !status) return status;
-  sync_path(folder);
+  if (Status status = write_file(folder + "/" + kMetadataFile, text); !status) return status;
   return {};
 }
 

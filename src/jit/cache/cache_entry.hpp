@@ -32,8 +32,8 @@ bool parse_artifact_kind(std::string_view text, ArtifactKind& kind);
 std::string readable_name(std::string_view name);
 std::string utc_now();
 
-// Measures and hashes `data.binary` inside `folder`, then writes the metadata: the entry is complete, and on the disk.
-// Sets size, digest and code.
+// Measures and hashes `data.binary` inside `folder`, then writes the metadata: the entry is complete. Nothing is
+// waited for: what a power cut leaves half written does not match its digest, and is a miss. Sets size, digest and code.
 Status commit_entry(const std::string& folder, CacheEntryData& data);
 
 std::string library_version();

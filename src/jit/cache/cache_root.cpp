@@ -106,10 +106,7 @@ Result<bool> CacheRoot::publish(const std::string& build_folder, const std::stri
   const std::string parent = entry_folder.substr(0, entry_folder.rfind('/'));
   if (Status made = make_folders(parent); !made) return made;
   // A folder replaces an empty folder only: whoever comes second gets an error and finds the first one's work.
-  if (std::rename(build_folder.c_str(), entry_folder.c_str()) == 0) {
-    sync_path(parent);
-    return true;
-  }
+  if (std::rename(build_folder.c_str(), entry_folder.c_str()) == 0) return true;
   if (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR) return false;
   return Status(StatusCode::kIoError, fmt::format("cannot publish '{}': {}", entry_folder, std::strerror(errno)));
 }

@@ -9,6 +9,7 @@
 #include "jit/flags.hpp"
 #include "jit/host_compiler.hpp"
 #include "jit/kernel_headers.hpp"
+#include "jit/support_objects.hpp"
 #include "jit/system/process.hpp"
 #include "unit/jit/cache_test_support.hpp"
 
@@ -153,6 +154,47 @@ TEST_F(HostCompilerTest, AnInstanceCompilesLoadsAndRuns) {
   for (uint32_t unit = 0; unit < 3; ++unit) entry(out, unit, 3);
   EXPECT_THAT(out, ElementsAre(300, 301, 302));
   dlclose(object);
+}
+
+// The instance of a gemm kernel as its family writes it, for a target that every compiler knows.
+CompileRequest gemm_request() {
+  CompileRequest request = make_request(
+      "#include \"gemm/gemm_support_cpu.hpp\"\n#include \"gemm/gemv_cpu.hpp\"\nextern \"C\" void tw_entry(const void* "
+      "args, "
+      "unsigned unit, unsigned units) { tilewright::gemv_cpu<tilewright::GemvCpuConfig{.dtype=tilewright::DType::kF32,"
+      ".mma=tilewright::CpuMma::kFmaAvx2,.packed=true,.rows=2,.panels=1,.prefetch=0}>(*static_cast<const "
+      "tilewright::GemmArgs*>(args), unit, units); }\n");
+  request.target = "x86-64-v3";
+  return request;
+}
+
+TEST_F(HostCompilerTest, WhatInstancesShareComesCompiledWithTheLibrary) {
+  for (const ArchSpec& arch : arch_specs()) {
+    if (arch.vendor == ArchVendor::kX86 && arch.target != "x86-64-v4-amx") {
+      EXPECT_EQ(support_object(arch.target).substr(0, 4),
+                "\x7f"
+                "ELF")
+          << arch.target;
+    }
+  }
+  const std::string folder = new_folder("build");
+  Result<std::string> binary = host_compiler().compile(gemm_request(), folder, nullptr);
+  ASSERT_TRUE(binary.ok()) << binary.status().message();
+  EXPECT_THAT(log_of(folder), HasSubstr("-DTILEWRIGHT_LINKED_SUPPORT"));
+  EXPECT_FALSE(fs::exists(folder + "/support.o"));
+  EXPECT_NE(host_compiler().linked_digest(gemm_request()), "");
+  EXPECT_EQ(host_compiler().linked_digest(make_request(kInstance)), "");
+}
+
+TEST_F(HostCompilerTest, WithHeadersOfAFolderNothingOfTheLibraryIsLinked) {
+  const char* const source = std::getenv("TILEWRIGHT_SOURCE_DIR");
+  const ScopedVariable kernels("TILEWRIGHT_KERNEL_DIR",
+                               std::string(source ? source : TILEWRIGHT_SOURCE_DIR) + "/kernels");
+  const std::string folder = new_folder("build");
+  Result<std::string> binary = host_compiler().compile(gemm_request(), folder, nullptr);
+  ASSERT_TRUE(binary.ok()) << binary.status().message();
+  EXPECT_THAT(log_of(folder), Not(HasSubstr("TILEWRIGHT_LINKED_SUPPORT")));
+  EXPECT_EQ(host_compiler().linked_digest(gemm_request()), "");
 }
 
 TEST_F(HostCompilerTest, SourceAndLogStayBesideTheBinaryAndHeadersDoNot) {

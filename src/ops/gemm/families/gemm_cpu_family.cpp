@@ -164,6 +164,7 @@ class GemmCpuFamily final : public KernelFamily {
         fmt::format("gemm_cpu-{}-{}x{}", fields_detail::print_value(config.mma), config.tile_m, config.tile_n);
     request.entry = "tw_gemm_cpu_" + key.digest.hex();
     request.source =
+        "#include \"gemm/gemm_support_cpu.hpp\"\n" +
         cpu_instance_source("gemm/gemm_cpu.hpp", request.entry,
                             "gemm_cpu<tilewright::GemmCpuConfig" + cpp_initializer(config) + ">", "GemmArgs");
     return request;

@@ -121,6 +121,7 @@ class GemvCpuFamily final : public KernelFamily {
                                config.packed ? "packed" : "plain", config.rows, config.panels);
     request.entry = "tw_gemv_cpu_" + key.digest.hex();
     request.source =
+        "#include \"gemm/gemm_support_cpu.hpp\"\n" +
         cpu_instance_source("gemm/gemv_cpu.hpp", request.entry,
                             "gemv_cpu<tilewright::GemvCpuConfig" + cpp_initializer(config) + ">", "GemmArgs");
     return request;
