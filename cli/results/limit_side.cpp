@@ -93,7 +93,7 @@ Result<BurstSide> LimitSide::side(const Roof& roof, double operations, double by
     if (auto woken = seconds_of(device_, *arithmetic_, ArithmeticArgs{args.run, args.rounds / 16}, units); !woken)
       return woken;
     const Result<double> seconds = seconds_of(device_, *arithmetic_, args, units);
-    if (!seconds) return seconds;
+    if (!seconds) return seconds.status();
     return operations / done * *seconds * 1e6;
   });
 }
@@ -115,7 +115,7 @@ Result<BurstSide> LimitSide::memory_side(double bytes, int units) {
     if (auto woken = seconds_of(device_, *reading_, args, units); !woken) return woken;
     args.data += first, args.bytes = part - first;
     const Result<double> seconds = seconds_of(device_, *reading_, args, units);
-    if (!seconds) return seconds;
+    if (!seconds) return seconds.status();
     return *seconds / static_cast<double>(args.bytes);
   };
   // The pattern that is fastest with so many units, from the best of three.
@@ -130,7 +130,7 @@ Result<BurstSide> LimitSide::memory_side(double bytes, int units) {
   }
   return BurstSide([read, bytes, fastest](int) -> Result<double> {
     const Result<double> seconds_per_byte = read(fastest);
-    if (!seconds_per_byte) return seconds_per_byte;
+    if (!seconds_per_byte) return seconds_per_byte.status();
     return *seconds_per_byte * bytes * 1e6;
   });
 }

@@ -56,17 +56,17 @@ Status Api::open(const std::string& library) {
   load(query_desc, "primitive_desc_query_md");
   load(reorder_create, "reorder_primitive_desc_create");
   if (major_ == 2) {
-    load(desc_init_by_strides, "memory_desc_init_by_strides");
-    load(desc_init_by_tag, "memory_desc_init_by_tag");
-    load(matmul_desc_init, "matmul_desc_init");
-    load(primitive_desc_create, "primitive_desc_create");
-    load(attr_set_output_scales, "primitive_attr_set_output_scales");
+    load(desc_init_by_strides_, "memory_desc_init_by_strides");
+    load(desc_init_by_tag_, "memory_desc_init_by_tag");
+    load(matmul_desc_init_, "matmul_desc_init");
+    load(primitive_desc_create_, "primitive_desc_create");
+    load(attr_set_output_scales_, "primitive_attr_set_output_scales");
   } else {
-    load(desc_create_with_strides, "memory_desc_create_with_strides");
-    load(desc_create_with_tag, "memory_desc_create_with_tag");
-    load(desc_destroy, "memory_desc_destroy");
-    load(matmul_create, "matmul_primitive_desc_create");
-    load(attr_set_scales_mask, "primitive_attr_set_scales_mask");
+    load(desc_create_with_strides_, "memory_desc_create_with_strides");
+    load(desc_create_with_tag_, "memory_desc_create_with_tag");
+    load(desc_destroy_, "memory_desc_destroy");
+    load(matmul_create_, "matmul_primitive_desc_create");
+    load(attr_set_scales_mask_, "primitive_attr_set_scales_mask");
   }
   if (!missing.empty()) {
     return Status(StatusCode::kUnsupported, fmt::format("{} in '{}' lacks dnnl_{}", name_, library, missing));
@@ -80,11 +80,11 @@ int Api::make_desc(MemoryDesc& desc, const std::vector<int64_t>& dims, int type,
   const int count = static_cast<int>(dims.size());
   if (major_ == 2) {
     desc.bytes_ = std::make_unique<std::byte[]>(MemoryDesc::kStructBytes);
-    return desc_init_by_strides(desc.bytes_.get(), count, dims.data(), type, strides.data());
+    return desc_init_by_strides_(desc.bytes_.get(), count, dims.data(), type, strides.data());
   }
   Handle made = nullptr;
-  const int status = desc_create_with_strides(&made, count, dims.data(), type, strides.data());
-  if (status == 0) desc.opaque_.reset(made, [destroy = desc_destroy](void* one) { destroy(one); });
+  const int status = desc_create_with_strides_(&made, count, dims.data(), type, strides.data());
+  if (status == 0) desc.opaque_.reset(made, [destroy = desc_destroy_](void* one) { destroy(one); });
   return status;
 }
 
@@ -92,28 +92,28 @@ int Api::make_any_desc(MemoryDesc& desc, const std::vector<int64_t>& dims, int t
   const int count = static_cast<int>(dims.size());
   if (major_ == 2) {
     desc.bytes_ = std::make_unique<std::byte[]>(MemoryDesc::kStructBytes);
-    return desc_init_by_tag(desc.bytes_.get(), count, dims.data(), type, kFormatAny);
+    return desc_init_by_tag_(desc.bytes_.get(), count, dims.data(), type, kFormatAny);
   }
   Handle made = nullptr;
-  const int status = desc_create_with_tag(&made, count, dims.data(), type, kFormatAny);
-  if (status == 0) desc.opaque_.reset(made, [destroy = desc_destroy](void* one) { destroy(one); });
+  const int status = desc_create_with_tag_(&made, count, dims.data(), type, kFormatAny);
+  if (status == 0) desc.opaque_.reset(made, [destroy = desc_destroy_](void* one) { destroy(one); });
   return status;
 }
 
 int Api::scale_columns(Handle attributes, const std::vector<float>& scales) const {
   constexpr int kColumns = 1 << 1;
-  return major_ == 2 ? attr_set_output_scales(attributes, static_cast<int64_t>(scales.size()), kColumns, scales.data())
-                     : attr_set_scales_mask(attributes, kArgWeights, kColumns);
+  return major_ == 2 ? attr_set_output_scales_(attributes, static_cast<int64_t>(scales.size()), kColumns, scales.data())
+                     : attr_set_scales_mask_(attributes, kArgWeights, kColumns);
 }
 
 int Api::matmul(Handle* description, Handle engine, const MemoryDesc& a, const MemoryDesc& b, const MemoryDesc& d,
                 Handle attributes) const {
-  if (major_ == 3) return matmul_create(description, engine, a.get(), b.get(), nullptr, d.get(), attributes);
+  if (major_ == 3) return matmul_create_(description, engine, a.get(), b.get(), nullptr, d.get(), attributes);
   constexpr size_t kStructBytes = 32 * 1024;  // version 2's dnnl_matmul_desc_t is smaller
   const auto operation = std::make_unique<std::byte[]>(kStructBytes);
-  if (const int status = matmul_desc_init(operation.get(), a.get(), b.get(), nullptr, d.get()); status != 0)
+  if (const int status = matmul_desc_init_(operation.get(), a.get(), b.get(), nullptr, d.get()); status != 0)
     return status;
-  return primitive_desc_create(description, operation.get(), attributes, engine, nullptr);
+  return primitive_desc_create_(description, operation.get(), attributes, engine, nullptr);
 }
 
 }  // namespace tilewright::cli::onednn

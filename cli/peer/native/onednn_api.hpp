@@ -75,17 +75,17 @@ class Api {
 
  private:
   // Version 2.
-  int (*desc_init_by_strides)(void*, int, const int64_t*, int, const int64_t*) = nullptr;
-  int (*desc_init_by_tag)(void*, int, const int64_t*, int, int) = nullptr;
-  int (*matmul_desc_init)(void*, const void*, const void*, const void*, const void*) = nullptr;
-  int (*primitive_desc_create)(Handle*, const void*, Handle, Handle, Handle) = nullptr;
-  int (*attr_set_output_scales)(Handle, int64_t, int, const float*) = nullptr;
+  int (*desc_init_by_strides_)(void*, int, const int64_t*, int, const int64_t*) = nullptr;
+  int (*desc_init_by_tag_)(void*, int, const int64_t*, int, int) = nullptr;
+  int (*matmul_desc_init_)(void*, const void*, const void*, const void*, const void*) = nullptr;
+  int (*primitive_desc_create_)(Handle*, const void*, Handle, Handle, Handle) = nullptr;
+  int (*attr_set_output_scales_)(Handle, int64_t, int, const float*) = nullptr;
   // Version 3.
-  int (*desc_create_with_strides)(Handle*, int, const int64_t*, int, const int64_t*) = nullptr;
-  int (*desc_create_with_tag)(Handle*, int, const int64_t*, int, int) = nullptr;
-  int (*desc_destroy)(Handle) = nullptr;
-  int (*matmul_create)(Handle*, Handle, const void*, const void*, const void*, const void*, Handle) = nullptr;
-  int (*attr_set_scales_mask)(Handle, int, int) = nullptr;
+  int (*desc_create_with_strides_)(Handle*, int, const int64_t*, int, const int64_t*) = nullptr;
+  int (*desc_create_with_tag_)(Handle*, int, const int64_t*, int, int) = nullptr;
+  int (*desc_destroy_)(Handle) = nullptr;
+  int (*matmul_create_)(Handle*, Handle, const void*, const void*, const void*, const void*, Handle) = nullptr;
+  int (*attr_set_scales_mask_)(Handle, int, int) = nullptr;
 
   int major_ = 0;
   std::string name_;
