@@ -5,8 +5,7 @@
 usage: embed_tables.py TUNED_FOLDER OUTPUT
 
 Every *.csv below TUNED_FOLDER (<target>/<op>.csv) stands in tilewright::embedded_tables(), byte for byte, under its
-path
-from that folder's parent, in path order. A folder that is not there is an empty list.
+path from that folder's parent, in path order. A folder that is not there is an empty list.
 """
 
 import pathlib
