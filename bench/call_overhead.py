@@ -124,6 +124,7 @@ def main():
     except ImportError:
         print("PyTorch is not installed")
     else:
+        torch.set_num_threads(1)
         tensors = [torch.from_numpy(array) for array in arrays]
         for title, mode in (("PyTorch, no_grad", torch.no_grad), ("PyTorch, grad enabled", torch.enable_grad)):
             with mode():
