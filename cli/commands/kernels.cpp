@@ -87,7 +87,8 @@ Result<ExitCode> run_kernels(const KernelsOptions& options) {
   Result<std::unique_ptr<ContextImpl>> context = open_context(0);
   if (!context) return context.status();
   add_tuned_rows(**context);
-  QuarantineList quarantine(quarantine_path((*context)->spec(0).arch->target), **context);
+  QuarantineList quarantine(quarantine_path((*context)->spec(0).arch->target), **context,
+                            options.forget ? FileAccess::kAppend : FileAccess::kRead);
   if (options.quarantined || options.forget) return run_quarantine(options, quarantine);
   quarantine.apply();
   const std::vector<RegistryEntry> entries = (*context)->registry().filter([&](const RegistryEntry& entry) {

@@ -234,7 +234,8 @@ Result<std::vector<TuneResult>> TuneRun::run() {
 
 std::vector<TaskState> task_states(ContextImpl& context, const std::vector<TuneTask>& tasks,
                                    const TuneOptions& options) {
-  const Journal journal(journal_path(context, options), tuning_environment(context, options.units), options.retune);
+  const Journal journal(journal_path(context, options), tuning_environment(context, options.units), options.retune,
+                        FileAccess::kRead);
   return task_states(context, tasks, options, journal);
 }
 

@@ -280,6 +280,13 @@ class Tables(Program):
 
     # ---- Quarantine ----
 
+    def test_looking_writes_nothing(self):
+        self.json("kernels", "--quarantined")
+        self.json("tables", "list")
+        self.json("tune", "--gemm", "2x64x128:f32", "--dry-run")
+        self.check(NOT_FOUND, "report")
+        self.assertFalse((self.folder / "data").exists())
+
     def test_an_empty_quarantine_is_an_empty_list(self):
         self.assertEqual(self.json("kernels", "--quarantined")["quarantine"], [])
         self.assertEqual(self.json("kernels", "--forget")["released"], 0)

@@ -42,7 +42,8 @@ Result<ExitCode> run_report(const ReportOptions& options) {
                     spec.units, spec.part));
   }
   // Candidates, and why some were rejected, stand in the tuner's journal.
-  const Journal journal(tuning_journal_path(spec.arch->target), tuning_environment(**context, spec.units), false);
+  const Journal journal(tuning_journal_path(spec.arch->target), tuning_environment(**context, spec.units), false,
+                        FileAccess::kRead);
   std::vector<TuneResult> results;
   for (const LayerRecord& record : records) {
     TuneResult result = result_of(**context, record);
@@ -53,7 +54,7 @@ Result<ExitCode> run_report(const ReportOptions& options) {
   ReportData report = report_data(**context, results, store.limits(spec.part, spec.units), spec.units);
   report.title = options.title;
   add_records(records, report);
-  const QuarantineList quarantine(quarantine_path(spec.arch->target), **context);
+  const QuarantineList quarantine(quarantine_path(spec.arch->target), **context, FileAccess::kRead);
   add_quarantine(quarantine, report);
   if (Status s = write_report(report, options.out); !s) return s;
 

@@ -129,7 +129,7 @@ class Session {
     document.fact("fresh", count(TaskState::Kind::kFresh), "");
     document.fact("stale", count(TaskState::Kind::kStale), "");
     document.fact("new", count(TaskState::Kind::kNew), "");
-    add_quarantine_fact(QuarantineList(quarantine_path(spec_.arch->target), context_), document);
+    add_quarantine_fact(QuarantineList(quarantine_path(spec_.arch->target), context_, FileAccess::kRead), document);
   }
 
   Result<ExitCode> dry_run() {
@@ -296,7 +296,7 @@ class Session {
     ReportData report = report_data(context_, results_, limits, spec_.units);
     report.title = arguments_.models.models.empty() ? "Tuning report" : join(arguments_.models.models);
     add_records(records_, report);
-    add_quarantine(QuarantineList(quarantine_path(spec_.arch->target), context_), report);
+    add_quarantine(QuarantineList(quarantine_path(spec_.arch->target), context_, FileAccess::kRead), report);
     return write_report(report, arguments_.report);
   }
 

@@ -42,8 +42,9 @@ std::string tuning_journal_path(std::string_view target) {
   return data.empty() ? "" : fmt::format("{}/tuning/{}.journal", data, target);
 }
 
-Journal::Journal(std::string path, const TuningEnvironment& environment, bool fresh)
-    : environment_(environment.id()), file_(std::move(path), [&](const Record& record) { read(record, fresh); }) {
+Journal::Journal(std::string path, const TuningEnvironment& environment, bool fresh, FileAccess access)
+    : environment_(environment.id()),
+      file_(std::move(path), access, [&](const Record& record) { read(record, fresh); }) {
   if (environment_known_) return;
   append(Record("environment")  // once each, for people
              .set("library", environment.library)

@@ -31,7 +31,7 @@ std::string tuning_journal_path(std::string_view target);
 class Journal {
  public:
   // Reads what is there unless `fresh`. A journal that cannot be written still works for this run; problem() says why.
-  Journal(std::string path, const TuningEnvironment& environment, bool fresh);
+  Journal(std::string path, const TuningEnvironment& environment, bool fresh, FileAccess access = FileAccess::kAppend);
 
   const Status& problem() const { return file_.problem(); }
   // Null when nothing is known. Candidates may be there although the task is not finished.

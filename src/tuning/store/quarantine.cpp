@@ -34,10 +34,10 @@ std::string quarantine_path(std::string_view target) {
   return data.empty() ? "" : fmt::format("{}/tuning/{}.quarantine", data, target);
 }
 
-QuarantineList::QuarantineList(std::string path, ContextImpl& context)
+QuarantineList::QuarantineList(std::string path, ContextImpl& context, FileAccess access)
     : context_(context),
       environment_(environment_id(context)),
-      file_(std::move(path), [this](const Record& record) { read(record); }) {
+      file_(std::move(path), access, [this](const Record& record) { read(record); }) {
   std::erase_if(entries_, [this](const QuarantineEntry& entry) {
     const Operator* op = context_.find_op(entry.op);
     if (op == nullptr) return true;

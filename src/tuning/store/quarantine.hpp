@@ -32,7 +32,7 @@ std::string quarantine_path(std::string_view target);
 
 class QuarantineList {
  public:
-  QuarantineList(std::string path, ContextImpl& context);
+  QuarantineList(std::string path, ContextImpl& context, FileAccess access = FileAccess::kAppend);
 
   const Status& problem() const { return file_.problem(); }
   // Of this environment, with kernels whose sources are as they were; oldest first.

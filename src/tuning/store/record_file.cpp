@@ -21,13 +21,16 @@ std::string checksum(std::string_view text) { return digest_of(text).hex().subst
 
 }  // namespace
 
-RecordFile::RecordFile(std::string path, const std::function<void(const Record&)>& read) : path_(std::move(path)) {
+RecordFile::RecordFile(std::string path, FileAccess access, const std::function<void(const Record&)>& read)
+    : path_(std::move(path)) {
+  const bool append = access == FileAccess::kAppend;
   if (path_.empty()) {
+    if (!append) return;
     problem_ = Status(StatusCode::kIoError, "no home directory and no TILEWRIGHT_DATA_DIR");
     return;
   }
   const size_t slash = path_.rfind('/');
-  if (slash != std::string::npos && slash > 0) problem_ = make_folders(path_.substr(0, slash));
+  if (append && slash != std::string::npos && slash > 0) problem_ = make_folders(path_.substr(0, slash));
   const Result<std::string> whole = read_file(path_);
   if (whole) {
     torn_ = !whole->empty() && whole->back() != '\n';
@@ -46,7 +49,7 @@ RecordFile::RecordFile(std::string path, const std::function<void(const Record&)
     }
     if (damaged > 0) log(LogLevel::kWarn, "tuner", "{}: {} damaged lines skipped", path_, damaged);
   }
-  if (!problem_.ok()) return;
+  if (!append || !problem_.ok()) return;
   file_ = ScopedFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!file_) problem_ = Status(StatusCode::kIoError, fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
 }

@@ -11,10 +11,13 @@
 
 namespace tilewright {
 
+// Who only looks makes no file and no folder.
+enum class FileAccess { kRead, kAppend };
+
 class RecordFile {
  public:
-  // Hands every whole line of an existing file to `read`, then opens it for appending.
-  RecordFile(std::string path, const std::function<void(const Record&)>& read);
+  // Hands every whole line of an existing file to `read`, then opens it for appending, if wanted.
+  RecordFile(std::string path, FileAccess access, const std::function<void(const Record&)>& read);
 
   // Why lines are not kept; appending then does nothing.
   const Status& problem() const { return problem_; }

@@ -59,6 +59,12 @@ TEST_F(Quarantine, AKernelThatIsLetGoIsTriedAgain) {
   EXPECT_TRUE(QuarantineList(path_, *context_).entries().empty());
 }
 
+TEST_F(Quarantine, LookingMakesNoFile) {
+  EXPECT_TRUE(QuarantineList(path_, *context_, FileAccess::kRead).problem().ok());
+  EXPECT_TRUE(QuarantineList("", *context_, FileAccess::kRead).problem().ok());
+  EXPECT_FALSE(is_file(path_));
+}
+
 TEST_F(Quarantine, TheSameKernelStandsOnce) {
   QuarantineList list(path_, *context_);
   list.add(test::toy_operator(), "n=17", crashed());
@@ -72,8 +78,8 @@ TEST_F(Quarantine, ChangedSourcesAnotherCompilerAndDamageRelease) {
   const std::string whole = *read_file(path_);
   const auto with = [&](const std::string& field) {
     // The field's value changes, and the checksum with it: another process wrote it so.
-    RecordFile written(folder_ / ("changed" + field), [](const Record&) {});
-    RecordFile(path_, [&](const Record& old) {
+    RecordFile written(folder_ / ("changed" + field), FileAccess::kAppend, [](const Record&) {});
+    RecordFile(path_, FileAccess::kRead, [&](const Record& old) {
       Record record(old.verb());
       for (const char* name : {"env", "op", "recipe", "problem", "outcome", "reason", "digest", "date"})
         record.set(name, std::string(old.get(name)) + (name == field ? "x" : ""));
