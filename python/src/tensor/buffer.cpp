@@ -50,14 +50,17 @@ nb::capsule export_buffer(const Buffer& buffer) {
       0};
   exported->managed.manager = exported.get();
   exported->managed.deleter = [](DlpackManaged* self) { delete static_cast<Exported*>(self->manager); };
+  DlpackManaged* const owned = &exported.release()->managed;
   // A consumer renames the capsule and calls the deleter itself.
-  nb::object capsule = nb::steal(PyCapsule_New(&exported->managed, kLegacyCapsule, [](PyObject* self) {
+  nb::object capsule = nb::steal(PyCapsule_New(owned, kLegacyCapsule, [](PyObject* self) {
     if (!PyCapsule_IsValid(self, kLegacyCapsule)) return;
     auto* managed = static_cast<DlpackManaged*>(PyCapsule_GetPointer(self, kLegacyCapsule));
     managed->deleter(managed);
   }));
-  if (!capsule.is_valid()) throw nb::python_error();
-  static_cast<void>(exported.release());  // the capsule's now
+  if (!capsule.is_valid()) {
+    owned->deleter(owned);
+    throw nb::python_error();
+  }
   return nb::cast<nb::capsule>(capsule);
 }
 
