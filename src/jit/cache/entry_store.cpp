@@ -48,6 +48,11 @@ bool tells_of_full_disk(const Status& status) {
   return false;
 }
 
+// Every thread, context and look at the same thing would say it again.
+void warn_once(const std::string& message) {
+  if (log_first_time("jit: " + message)) log(LogLevel::kWarn, "jit", "{}", message);
+}
+
 bool is_stopped(const std::atomic<bool>* stop) { return stop != nullptr && stop->load(std::memory_order_relaxed); }
 
 bool is_compile_error(const Status& status) {
@@ -96,14 +101,14 @@ EntryStore::EntryStore(const CodeCacheOptions& options, Counters& counters)
   } else {
     root_problem_ = opened.status();
   }
-  if (!root_problem_.ok()) log(LogLevel::kWarn, "jit", "{}", root_problem_.message());
+  if (!root_problem_.ok()) warn_once(root_problem_.message());
   for (const std::string& path : options.read_roots) {
     Result<CacheRoot> opened = CacheRoot::open(path, CacheRoot::Use::kReadOnly);
     if (opened.ok()) {
       read_roots_.push_back(std::move(*opened));
     } else {
       refused_.push_back({CacheLayer::Kind::kReadRoot, path, false, opened.status()});
-      log(LogLevel::kWarn, "jit", "{}", opened.status().message());
+      warn_once(opened.status().message());
     }
   }
 }
@@ -126,7 +131,7 @@ Result<Artifact> EntryStore::find(const CompileRequest& request, const Digest& d
     Result<Artifact> found = find_in(root, request, digest);
     if (!found && found.status().code() != StatusCode::kNotFound) {
       count(counters_.cache_corrupt);
-      log(LogLevel::kWarn, "jit", "{}; it counts as a miss", found.status().message());
+      warn_once(found.status().message() + "; it counts as a miss");
     }
     return found;
   };
@@ -158,7 +163,7 @@ Result<Artifact> EntryStore::build(const CompileRequest& request, Compiler& comp
     bool storage_problem = false;
     built = build_in_root(request, compiler, digest, force, storage_problem, stop);
     if (storage_problem && !is_stopped(stop)) {
-      if (log_first_time("jit: cannot store: " + root_path_)) {
+      if (log_first_time("jit: cannot store: " + root_path_)) {  // whatever the reasons are
         log(LogLevel::kWarn, "jit", "code cache '{}' takes no new entries: {}; kernels are built for this process only",
             root_path_, built.status().message());
       }
