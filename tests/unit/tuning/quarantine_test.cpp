@@ -79,7 +79,7 @@ TEST_F(Quarantine, ChangedSourcesAnotherCompilerAndDamageRelease) {
   const auto with = [&](const std::string& field) {
     // The field's value changes, and the checksum with it: another process wrote it so.
     RecordFile written(folder_ / ("changed" + field), FileAccess::kAppend, [](const Record&) {});
-    RecordFile(path_, FileAccess::kRead, [&](const Record& old) {
+    const RecordFile old_file(path_, FileAccess::kRead, [&](const Record& old) {
       Record record(old.verb());
       for (const char* name : {"env", "op", "recipe", "problem", "outcome", "reason", "digest", "date"})
         record.set(name, std::string(old.get(name)) + (name == field ? "x" : ""));
