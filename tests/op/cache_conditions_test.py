@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A kernel that must be compiled, where the code cache is in trouble: results are right and there is one warning at most."""
+"""A kernel that must be compiled where the code cache is in trouble: right results, and one warning at most."""
 
 import json
 import os
