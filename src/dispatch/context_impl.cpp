@@ -128,6 +128,28 @@ bool ContextImpl::outdated(const Plan& plan) const {
   return plan.fallback && cache_->mode() == JitMode::kBackground && plan.generation != cache_->background_generation();
 }
 
+uint64_t ContextImpl::next_serial() {
+  static std::atomic<uint64_t> serial{0};
+  return ++serial;
+}
+
+RecentPlans::Pin ContextImpl::known_plan(const Operator& op, ProblemRef problem, int units, std::string_view forced) {
+  if (!forced.empty()) return {};
+  const RecentPlans::Key key{serial_, plans_.epoch(), &op, units, problem};
+  RecentPlans& recent = RecentPlans::of_this_thread();
+  if (RecentPlans::Pin pin = recent.find(key); pin && !outdated(*pin)) return pin;
+  std::shared_ptr<const Plan> plan = plans_.find(PlanKey(op, problem, units, forced).view());
+  if (plan == nullptr || outdated(*plan)) return {};
+  return recent.insert(key, std::move(plan));
+}
+
+Status ContextImpl::run_known(const Operator& op, ProblemRef problem, const Plan& plan, const CallBindings& bindings,
+                              const Exec& exec) {
+  count(counters_.calls);
+  count(counters_.plan_hits);
+  return run_plan(op, problem, plan, bindings, exec);
+}
+
 Result<std::shared_ptr<const Plan>> ContextImpl::plan(const Operator& op, ProblemRef problem, int units,
                                                       std::string_view forced, bool allow_compile,
                                                       const std::function<void()>* on_new_problem) {

@@ -12,6 +12,7 @@
 #include "dispatch/choice/dispatcher.hpp"
 #include "dispatch/choice/tuned_table.hpp"
 #include "dispatch/plan_map.hpp"
+#include "dispatch/recent_plans.hpp"
 #include "dispatch/registry/registry.hpp"
 #include "jit/code_cache.hpp"
 #include "tilewright/context.hpp"
@@ -26,6 +27,11 @@ class ContextImpl {
   // The whole path: plan from the map or the dispatcher, bind, launch.
   Status run(const Operator& op, ProblemRef problem, const CallBindings& bindings, const Exec& exec,
              std::string_view forced);
+  // The plan of a problem that was planned before, and so has passed validation; empty otherwise. run_known() is the rest
+  // of such a call.
+  RecentPlans::Pin known_plan(const Operator& op, ProblemRef problem, int units, std::string_view forced);
+  Status run_known(const Operator& op, ProblemRef problem, const Plan& plan, const CallBindings& bindings,
+                   const Exec& exec);
   // The plan that run() would use, made now; `on_new_problem` is called when the map has none.
   Result<std::shared_ptr<const Plan>> plan(const Operator& op, ProblemRef problem, int units, std::string_view forced,
                                            bool allow_compile, const std::function<void()>* on_new_problem = nullptr);
@@ -50,6 +56,7 @@ class ContextImpl {
 
  private:
   ContextImpl() = default;
+  static uint64_t next_serial();
   // A fallback that was chosen before a background compile ended: what it stands in for may be there.
   bool outdated(const Plan& plan) const;
 
@@ -63,6 +70,7 @@ class ContextImpl {
   mutable std::mutex tables_mutex_;
   std::shared_ptr<const TunedTable> tables_;
   PlanMap plans_;
+  const uint64_t serial_ = next_serial();
 };
 
 }  // namespace tilewright

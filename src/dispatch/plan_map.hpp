@@ -3,6 +3,7 @@
 // becomes the old one and the old one goes; a hit in the old one moves up.
 #pragma once
 
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -65,9 +66,13 @@ class PlanMap {
   // After tables change every choice is open again.
   void clear() {
     std::unique_lock lock(mutex_);
+    epoch_.fetch_add(1, std::memory_order_relaxed);
     young_.clear();
     old_.clear();
   }
+
+  // Changes with clear(): what was found before may not be chosen again.
+  uint64_t epoch() const { return epoch_.load(std::memory_order_relaxed); }
 
   size_t size() {
     std::shared_lock lock(mutex_);
@@ -78,6 +83,7 @@ class PlanMap {
   using Map = std::unordered_map<std::string, std::shared_ptr<const Plan>, PlanKeyHash, std::equal_to<>>;
   size_t half_;
   std::shared_mutex mutex_;
+  std::atomic<uint64_t> epoch_{0};
   Map young_, old_;
 };
 

@@ -194,6 +194,30 @@ TEST(GemmThreads, ThirtyTwoThreadsUseEveryFunctionOfOneContextAtOnce) {
   EXPECT_EQ(wrong, "");
 }
 
+TEST(GemmThreads, ACallFromInsideACallLeavesTheOuterOnesPlanAlone) {
+  const std::unique_ptr<Context> context = make_context("off");
+  Memory memory;
+  const std::vector<Work> all = make_work(*context, memory);
+  std::string wrong;
+  // Every unit of the outer call first runs every other problem, twice: their plans take the places of recent ones.
+  const std::function<void(uint32_t, const std::function<void(uint32_t)>&)> busy =
+      [&](uint32_t count, const std::function<void(uint32_t)>& body) {
+        for (uint32_t i = 0; i < count; ++i) {
+          for (size_t j = 0; j < 2 * all.size() && wrong.empty(); ++j)
+            wrong = run(*context, all[j % all.size()], Exec());
+          context->impl().set_tables(TunedTable());
+          body(i);
+        }
+      };
+  Exec exec;
+  exec.parallel_for = &busy;
+  for (const Work& work : all) {
+    ASSERT_EQ(run(*context, work, exec), "");
+    ASSERT_EQ(run(*context, work, exec), "") << "a known problem";
+    ASSERT_EQ(wrong, "");
+  }
+}
+
 TEST(GemmThreads, FirstCallsOfOneKernelRaceAndItIsCompiledOnce) {
   if (!host_compiler().available().ok()) GTEST_SKIP() << host_compiler().available().to_string();
   const std::filesystem::path root =

@@ -3,6 +3,7 @@
 #include "tilewright/gemm.hpp"
 
 #include "dispatch/context_impl.hpp"
+#include "ops/gemm/problem/gemm_aliasing.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
 #include "ops/op_list.hpp"
 
@@ -11,11 +12,20 @@ namespace tilewright {
 Status gemm(Context& context, const GemmCall& call, const Exec& exec) {
   GemmProblem problem;
   GemmBindings bindings;
-  if (Status s = make_gemm_problem(call, /*check_addresses=*/true, problem, bindings); !s) return s;
-  if (Status s = context.impl().require_device("gemm", call.d.device); !s) return s;
+  if (Status s = read_gemm_call(call, /*check_addresses=*/true, problem, bindings); !s) return s;
+  ContextImpl& impl = context.impl();
+  if (Status s = impl.require_device("gemm", call.d.device); !s) return s;
+  const Operator& op = gemm_operator();
+  const CallBindings bound{bindings.pointers, bindings.scalars};
+  // A problem with a plan was validated when that was made; addresses are new with every call.
+  if (const RecentPlans::Pin plan = impl.known_plan(op, erase(problem), exec.units, call.options.recipe)) {
+    if (Status s = check_gemm_addresses(problem, bindings); !s) return s;
+    return impl.run_known(op, erase(problem), *plan, bound, exec);
+  }
+  if (Status s = validate_gemm_problem(problem); !s) return s;
   if (problem.m == 0 || problem.n == 0 || problem.batch == 0) return {};
-  return context.impl().run(gemm_operator(), erase(problem), {bindings.pointers, bindings.scalars}, exec,
-                            call.options.recipe);
+  if (Status s = check_gemm_addresses(problem, bindings); !s) return s;
+  return impl.run(op, erase(problem), bound, exec, call.options.recipe);
 }
 
 Status gemm_prepare(Context& context, const GemmCall& call, const Exec& exec) {

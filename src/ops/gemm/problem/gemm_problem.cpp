@@ -103,7 +103,7 @@ Status check_activation(const char* name, Activation activation, float low, floa
 
 }  // namespace
 
-Status make_gemm_problem(const GemmCall& call, bool check_addresses, GemmProblem& p, GemmBindings& bindings) {
+Status read_gemm_call(const GemmCall& call, bool check_addresses, GemmProblem& p, GemmBindings& bindings) {
   // Shapes.
   if (Status s = check_matrix("a", call.a); !s) return s;
   if (Status s = check_matrix("b", call.b); !s) return s;
@@ -204,6 +204,11 @@ Status make_gemm_problem(const GemmCall& call, bool check_addresses, GemmProblem
     bindings.scalars[kScalarStep0 + 2 * i] = call.steps[i].low;
     bindings.scalars[kScalarStep0 + 2 * i + 1] = call.steps[i].high;
   }
+  return {};
+}
+
+Status make_gemm_problem(const GemmCall& call, bool check_addresses, GemmProblem& p, GemmBindings& bindings) {
+  if (Status s = read_gemm_call(call, check_addresses, p, bindings); !s) return s;
   if (Status s = validate_gemm_problem(p); !s) return s;
   if (p.m == 0 || p.n == 0 || p.batch == 0) return {};
   return check_addresses ? check_gemm_addresses(p, bindings) : Status();
