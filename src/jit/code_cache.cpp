@@ -185,9 +185,8 @@ Answer CodeCache::Impl::get(const CompileRequest& request, Compiler& compiler, c
         return done;
       }
       if (!done.ok() && mode.load() == JitMode::kBackground && own.failures[job.asked] >= kBackgroundTries) return done;
-      const Answer failed = done;  // goes with what is erased
-      own.artifacts.erase(it);
-      if (!failed.ok()) return failed;  // a background compile failed: told once, then tried again
+      own.artifacts.erase(it);      // `known` keeps the answer
+      if (!done.ok()) return done;  // a background compile failed: told once, then tried again
     }
     own.artifacts.emplace(job.asked, job.promise.get_future().share());
   }

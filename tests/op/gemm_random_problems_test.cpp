@@ -255,7 +255,8 @@ TEST(GemmRandomProblems, EachIsRefusedWithAReasonOrEqualsTheReference) {
     Random random(static_cast<uint64_t>(i) * 7919 + 17);
     SCOPED_TRACE("seed index " + std::to_string(i));
     RandomCall r = make_call(random, **context);
-    if (chance(random, 0.3)) force_a_recipe(random, **context, r);
+    // Listing what could run costs more than running it.
+    if (chance(random, 0.05)) force_a_recipe(random, **context, r);
     if (chance(random, 0.25)) plant_defect(random, r);
     Exec exec;
     exec.units = static_cast<int>(pick(random, 0, 3));
