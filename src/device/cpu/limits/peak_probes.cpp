@@ -54,9 +54,9 @@ const Operands& byte_operands() {
   return operands;
 }
 
-// Integer sums have their element type: g++ leaves arrays of __m256i and __m512i in memory.
-using I32x8 = int32_t __attribute__((vector_size(32)));
-using I32x16 = int32_t __attribute__((vector_size(64)));
+// Integer sums wrap, and have their element type: g++ leaves arrays of __m256i and __m512i in memory.
+using U32x8 = uint32_t __attribute__((vector_size(32)));
+using U32x16 = uint32_t __attribute__((vector_size(64)));
 
 // What a loop computes goes here, so that it cannot be left out.
 thread_local volatile float sink;
@@ -87,7 +87,7 @@ __attribute__((target("avx2,fma"))) void fma_avx2(int64_t rounds) {
 // 16-bit products of widened bytes, and an addition: what a kernel without byte dot products does.
 __attribute__((target("avx2"))) void dot_i8_avx2(int64_t rounds) {
   const Operands& operands = byte_operands();
-  I32x8 sum[kRowsAvx2][2] = {};
+  U32x8 sum[kRowsAvx2][2] = {};
   for (int64_t round = 0; round < rounds; ++round) {
     const uint32_t* step = operands.step(round);
     const __m256i line0 = _mm256_load_si256(reinterpret_cast<const __m256i*>(step));
@@ -95,8 +95,8 @@ __attribute__((target("avx2"))) void dot_i8_avx2(int64_t rounds) {
 #pragma GCC unroll 6
     for (int i = 0; i < kRowsAvx2; ++i) {
       const __m256i unit = _mm256_set1_epi32(static_cast<int>(step[32 + i]));
-      sum[i][0] += (I32x8)_mm256_madd_epi16(unit, line0);
-      sum[i][1] += (I32x8)_mm256_madd_epi16(unit, line1);
+      sum[i][0] += (U32x8)_mm256_madd_epi16(unit, line0);
+      sum[i][1] += (U32x8)_mm256_madd_epi16(unit, line1);
     }
   }
 #pragma GCC unroll 6
@@ -148,15 +148,15 @@ __attribute__((target("avx512f,avx512bw,avx512bf16"))) void dot_bf16(int64_t rou
 
 __attribute__((target("avx512f,avx512bw,avx512vnni"))) void dot_i8_vnni(int64_t rounds) {
   const Operands& operands = byte_operands();
-  I32x16 sum[kRowsAvx512][2] = {};
+  U32x16 sum[kRowsAvx512][2] = {};
   for (int64_t round = 0; round < rounds; ++round) {
     const uint32_t* step = operands.step(round);
     const __m512i line0 = _mm512_load_si512(step), line1 = _mm512_load_si512(step + 16);
 #pragma GCC unroll 14
     for (int i = 0; i < kRowsAvx512; ++i) {
       const __m512i unit = _mm512_set1_epi32(static_cast<int>(step[32 + i]));
-      sum[i][0] = (I32x16)_mm512_dpbusd_epi32((__m512i)sum[i][0], unit, line0);
-      sum[i][1] = (I32x16)_mm512_dpbusd_epi32((__m512i)sum[i][1], unit, line1);
+      sum[i][0] = (U32x16)_mm512_dpbusd_epi32((__m512i)sum[i][0], unit, line0);
+      sum[i][1] = (U32x16)_mm512_dpbusd_epi32((__m512i)sum[i][1], unit, line1);
     }
   }
 #pragma GCC unroll 14
