@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Curated tables in the library: each byte of each file stands in the generated source, and no folder is an empty list."""
+"""Curated tables in the library: each byte of each file stands in the generated source; no folder is an empty list."""
 
 import os
 import pathlib
@@ -45,8 +45,9 @@ class EmbedTables(unittest.TestCase):
         # The header that the source includes, as little as it needs.
         (self.folder / "dispatch" / "choice").mkdir(parents=True)
         (self.folder / "dispatch" / "choice" / "tuned_table.hpp").write_text(
-            "#include <span>\n#include <string_view>\nnamespace tilewright { struct EmbeddedTable { std::string_view path, "
-            "text; }; std::span<const EmbeddedTable> embedded_tables(); }\n",
+            "#include <span>\n#include <string_view>\n"
+            "namespace tilewright { struct EmbeddedTable { std::string_view path, text; };\n"
+            "std::span<const EmbeddedTable> embedded_tables(); }\n",
             encoding="ascii",
         )
         (self.folder / "main.cpp").write_text(source + MAIN, encoding="ascii")
