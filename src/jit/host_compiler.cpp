@@ -157,7 +157,12 @@ std::string HostCompiler::base_flags() const { return all_base_flags(); }
 
 std::string HostCompiler::linked_digest(const CompileRequest& request) const {
   const std::string_view object = linked_support(request);
-  return object.empty() ? "" : digest_of(object).hex();
+  if (object.empty()) return "";
+  // Asked for with every kernel that may be chosen: half a megabyte is digested once.
+  const std::lock_guard lock(linked_mutex_);
+  std::string& digest = linked_digests_[object.data()];
+  if (digest.empty()) digest = digest_of(object).hex();
+  return digest;
 }
 
 Status HostCompiler::available() const {

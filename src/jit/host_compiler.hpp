@@ -2,6 +2,7 @@
 // The host C++ compiler as a Compiler: one instance's source becomes a shared object.
 #pragma once
 
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -36,6 +37,8 @@ class HostCompiler final : public Compiler {
   mutable std::vector<std::string> program_;  // path and its fixed arguments
   mutable std::string identity_;
   mutable Status status_;
+  mutable std::mutex linked_mutex_;
+  mutable std::map<const char*, std::string> linked_digests_;  // of objects in the library, which never change
 };
 
 }  // namespace tilewright
