@@ -19,7 +19,7 @@ TILEWRIGHT_INLINE F32x16 polynomial(F32x16 x, const float (&c)[kCount]) {
   return sum;
 }
 
-// 1 ulp; results near or below the smallest normal number are 0: one subnormal lane costs a hundred cycles.
+// 1 ulp; results near or below the smallest normal number are 0: a subnormal lane is slow.
 TILEWRIGHT_INLINE F32x16 exp(F32x16 argument) {
   // exp(x) = 2^n exp(r), |r| <= ln 2 / 2. Above the clamp the result is infinity all the same.
   const F32x16 lowest = constant(-86.9f);

@@ -320,11 +320,11 @@ TEST_F(CodeCacheProcessTest, FullDiskCostsTheSharingAndNotTheKernel) {
     if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return 77;
     if (mount("tmpfs", (scratch / "disk").c_str(), "tmpfs", 0, "size=256k,mode=0700") != 0) return 77;
     CodeCacheOptions full = options();
-    full.root = scratch / "disk/root";
+    full.root = scratch / "disk/store";
     CodeCache cache(full, counters);
     if (cache.root().empty()) return 1;
     if (!serves(cache)) return 2;
-    if (!cache.list().empty() || !fs::is_empty(scratch / "disk/root/abi1/building")) return 3;
+    if (!cache.list().empty() || !fs::is_empty(scratch / "disk/store/abi1/building")) return 3;
     // What fits is stored.
     compiler.binary_bytes = 100;
     request.source = "int small;\n";
