@@ -34,16 +34,14 @@ constexpr int64 panel_rows(int64 rows) {
   return each;
 }
 
-// body(Index<rows>{}) for the run-time number of rows.
+// body(Index<rows>{}) for the run-time number of rows, fewer than tile_m.
 template <GemmCpuConfig kConfig, int kRows = 1, class Body>
-TILEWRIGHT_INLINE void with_rows(int64 rows, Body&& body) {
-  if constexpr (kRows >= kConfig.tile_m) {
-    body(Index<kConfig.tile_m>{});
-  } else {
+TILEWRIGHT_INLINE void with_fewer_rows(int64 rows, Body&& body) {
+  if constexpr (kRows < kConfig.tile_m) {
     if constexpr (has_row_kernel<kConfig>(kRows)) {
       if (rows == kRows) return body(Index<kRows>{});
     }
-    with_rows<kConfig, kRows + 1>(rows, body);
+    with_fewer_rows<kConfig, kRows + 1>(rows, body);
   }
 }
 
@@ -135,16 +133,24 @@ class GemmCpuUnit {
       block.k = blocking::larger(0, blocking::smaller(blocking_.block_k, args_.k - block.k_begin));
       block.last = block.ik == blocking_.blocks_k - 1;
       place_a(block, each);
-      with_rows<kConfig>(each, [&](auto rows) { multiply<rows.value>(block); });
+      if (each == kConfig.tile_m) {
+        multiply<kConfig.tile_m>(block, each);
+      } else {
+        with_fewer_rows<kConfig>(each, [&](auto rows) { fewer_rows_ = micro_of_rows<rows.value>; });
+        multiply<0>(block, each);
+      }
     }
     if (blocking_.aligned) return;
     gemm_epilogue<is_integer(kMma)>(args_.epilogue, args_.n, batch_, block.m, block.rows, block.n, block.columns,
                                     acc(0), acc(1) + segments_[1].skip, blocking_.acc_stride);
   }
 
-  // Adds a block of k to the accumulators of a block; after the last one, runs the epilogue tile by tile.
+  // Adds a block of k to the accumulators of a block; after the last one, runs the epilogue tile by tile. Twice: around
+  // the micro-kernel of tile_m rows, and (kRows = 0) around a call of one for fewer rows, which would cost as much to
+  // compile each as all of them do so.
   template <int kRows>
-  __attribute__((noinline)) void multiply(const Block& block) {
+  __attribute__((noinline)) void multiply(const Block& block, int64 each) {
+    if constexpr (kRows > 0) each = kRows;
     const bool finish = block.last && blocking_.aligned, first = block.ik == 0;
     const int64 tiles = blocking::ceil_div(segments_[0].panels, kPanels);
     const int64 last_tiles = blocking::ceil_div(segments_[segment_count_ - 1].panels, kPanels);
@@ -159,16 +165,19 @@ class GemmCpuUnit {
       for (int64 row = 0; row < block.a_panels; ++row) {
         float* sums = scratch() + buffer_ * kConfig.tile_m * blocking_.scratch_stride;
         for (int s = 0; s < segment_count_; ++s) {
-          float* acc = this->acc(s) + row * kRows * blocking_.acc_stride + tile * kConfig.tile_n;
+          float* acc = this->acc(s) + row * each * blocking_.acc_stride + tile * kConfig.tile_n;
           MicroC c = {first ? nullptr : acc, blocking_.acc_stride, acc, blocking_.acc_stride};
           if (finish) c.out = sums + s * kConfig.tile_n, c.out_stride = blocking_.scratch_stride;
-          if (!is_amx(kMma) && !first) fetch_sums<kRows>(acc + kRows * blocking_.acc_stride);
-          if (!is_amx(kMma) && finish && s == 0) fetch_d<kRows>(block.m + row * kRows, block.n + column);
-          run_micro<kRows>(block, block.a + row * block.a_stride, lines[s], c, next[s]);
+          const int64 d_column = finish && s == 0 ? block.n + column : -1;
+          if constexpr (kRows > 0) {
+            micro<kRows>(block, row, d_column, lines[s], c, next[s]);
+          } else {
+            fewer_rows_(*this, block, row, d_column, lines[s], c, next[s]);
+          }
         }
         if (!finish) continue;
         finish_tile();
-        pending_ = {block.m + row * kRows, blocking::smaller(kRows, block.rows - row * kRows), block.n + column,
+        pending_ = {block.m + row * each, blocking::smaller(each, block.rows - row * each), block.n + column,
                     blocking::smaller(blocking_.out_tile, block.columns - column), sums};
         if constexpr (is_amx(kMma)) {
           buffer_ ^= 1;  // the epilogue runs inside the next micro-kernel
@@ -178,6 +187,22 @@ class GemmCpuUnit {
       }
     }
     if (block.last) finish_tile();
+  }
+
+  // The micro-kernel of panel `row` of the block, and what is fetched meanwhile. d_column: of D, where the epilogue
+  // follows; -1 where it does not.
+  template <int kRows>
+  TILEWRIGHT_INLINE void micro(const Block& block, int64 row, int64 d_column, const PanelLines<kPanels>& lines,
+                               const MicroC& c, PanelPrefetch<kPanels>& next) {
+    if (!is_amx(kMma) && c.in != nullptr) fetch_sums<kRows>(c.in + kRows * c.in_stride);
+    if (!is_amx(kMma) && d_column >= 0) fetch_d<kRows>(block.m + row * kRows, d_column);
+    run_micro<kRows>(block, block.a + row * block.a_stride, lines, c, next);
+  }
+  template <int kRows>
+  __attribute__((noinline)) static void micro_of_rows(GemmCpuUnit& unit, const Block& block, int64 row, int64 d_column,
+                                                      const PanelLines<kPanels>& lines, const MicroC& c,
+                                                      PanelPrefetch<kPanels>& next) {
+    unit.micro<kRows>(block, row, d_column, lines, c, next);
   }
 
   // The accumulators that the next micro-kernel begins with.
@@ -349,6 +374,9 @@ class GemmCpuUnit {
   ColumnSegment segments_[2] = {};
   int segment_count_ = 0;
   Pending pending_ = {};
+  // The micro-kernel of a block with panels of fewer than tile_m rows.
+  void (*fewer_rows_)(GemmCpuUnit&, const Block&, int64, int64, const PanelLines<kPanels>&, const MicroC&,
+                      PanelPrefetch<kPanels>&) = nullptr;
   int buffer_ = 0;                                                  // of scratch(), for the next tile
   [[no_unique_address]] typename TilesOf<is_amx(kMma)>::Type amx_;  // configured from here to the end of the run
 };

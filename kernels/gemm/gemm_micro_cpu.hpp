@@ -125,11 +125,14 @@ TILEWRIGHT_INLINE void micro_vector(const char* a, int64 lines, const PanelLines
   using Acc = typename Mma::Acc;
   constexpr int kUnits = kExpand ? kLinesOfUnits<kType, kMma> : 1;
   Acc acc[kRows][kPanels];
-  unroll<kRows>([&](auto i) __attribute__((always_inline)) {
-    unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-      acc[i][p] = c.in == nullptr ? Mma::zero() : Acc::load(c.in + i * c.in_stride + p * 16);
+  if (c.in == nullptr) {
+    unroll<kRows * kPanels>([&](auto t)
+                                __attribute__((always_inline)) { acc[t / kPanels][t % kPanels] = Mma::zero(); });
+  } else {
+    unroll<kRows * kPanels>([&](auto t) __attribute__((always_inline)) {
+      acc[t / kPanels][t % kPanels] = Acc::load(c.in + t / kPanels * c.in_stride + t % kPanels * 16);
     });
-  });
+  }
   if constexpr (needs_column_sums(kMma)) {
     // A was packed plus 128: take 128 times the column sums back.
     if (b.sums[0] != nullptr) {
@@ -157,10 +160,9 @@ TILEWRIGHT_INLINE void micro_vector(const char* a, int64 lines, const PanelLines
     } else {
       I32x16 line[kPanels];
       unroll<kPanels>([&](auto p) __attribute__((always_inline)) { line[p] = I32x16::load(base[p]); });
-      unroll<kRows>([&](auto i) __attribute__((always_inline)) {
-        const I32x16 broadcast = I32x16::splat(read_as<int>(a + i * 4));
-        unroll<kPanels>([&](auto p)
-                            __attribute__((always_inline)) { acc[i][p] = Mma::step(acc[i][p], broadcast, line[p]); });
+      unroll<kRows * kPanels>([&](auto t) __attribute__((always_inline)) {
+        constexpr int i = t / kPanels, p = t % kPanels;
+        acc[i][p] = Mma::step(acc[i][p], I32x16::splat(read_as<int>(a + i * 4)), line[p]);
       });
     }
     unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
@@ -170,8 +172,8 @@ TILEWRIGHT_INLINE void micro_vector(const char* a, int64 lines, const PanelLines
     a += kUnits * kRows * 4;
   }
 
-  unroll<kRows>([&](auto i) __attribute__((always_inline)) {
-    unroll<kPanels>([&](auto p) __attribute__((always_inline)) { acc[i][p].store(c.out + i * c.out_stride + p * 16); });
+  unroll<kRows * kPanels>([&](auto t) __attribute__((always_inline)) {
+    acc[t / kPanels][t % kPanels].store(c.out + t / kPanels * c.out_stride + t % kPanels * 16);
   });
 }
 
