@@ -92,7 +92,8 @@ void import_b(const GemmFunction& function, const GemmArguments& arguments, Acce
 
 void parse_gemm(const GemmFunction& function, const GemmArguments& arguments, ParsedGemm& parsed) {
   const char* const op = function.name;
-  const Access access = function.purpose == Purpose::kRun ? Access::kRead : Access::kDescribe;
+  const Access access = function.purpose == Purpose::kDescribe ? Access::kDescribe : Access::kRead;
+  parsed.scope.autograd_decided = function.purpose == Purpose::kOperator;
   GemmCall& call = parsed.call;
 
   // Tensors.

@@ -12,7 +12,7 @@
 
 namespace tilewright::python {
 
-// In the order of every signature; those from kStepTensors on are the torch operators' only.
+// Those from kStepTensors on are the torch operators' only.
 enum Parameter : int {
   kA,
   kB,
@@ -49,6 +49,7 @@ enum class WeightForm : uint8_t {
 
 enum class Purpose : uint8_t {
   kRun,       // D must have memory: out's, or a new one
+  kOperator,  // the same for a torch operator: what autograd records is decided before its kernel runs
   kDescribe,  // addresses may be missing
 };
 

@@ -84,34 +84,38 @@ nb::object explain(const GemmFunction& function, const GemmArguments& arguments)
   return nb::cast(text);
 }
 
-// In the order of Parameter, after the first two.
-constexpr std::pair<const char*, const char*> kOptions[] = {{"bias", "None"},
-                                                            {"activation", "None"},
-                                                            {"out", "None"},
-                                                            {"out_dtype", "None"},
-                                                            {"alpha", "1.0"},
-                                                            {"beta", "0.0"},
-                                                            {"c", "None"},
-                                                            {"scale_a", "None"},
-                                                            {"scale_b", "None"},
-                                                            {"gate", "None"},
-                                                            {"steps", "()"},
-                                                            {"deterministic", "False"},
-                                                            {"batch_invariant", "False"},
-                                                            {"recipe", "None"},
-                                                            {"units", "0"},
-                                                            {"step_tensors", "None"},
-                                                            {"n", "None"},
-                                                            {"batch", "1"}};
-static_assert(std::size(kOptions) + 2 == kParameters);
+// Names and defaults, in the order of Parameter. The first two names are each function's own.
+struct ParameterText {
+  const char* name;
+  const char* value;
+};
+constexpr ParameterText kTexts[] = {{nullptr, nullptr},
+                                    {nullptr, nullptr},
+                                    {"bias", "None"},
+                                    {"activation", "None"},
+                                    {"out", "None"},
+                                    {"out_dtype", "None"},
+                                    {"alpha", "1.0"},
+                                    {"beta", "0.0"},
+                                    {"c", "None"},
+                                    {"scale_a", "None"},
+                                    {"scale_b", "None"},
+                                    {"gate", "None"},
+                                    {"steps", "()"},
+                                    {"deterministic", "False"},
+                                    {"batch_invariant", "False"},
+                                    {"recipe", "None"},
+                                    {"units", "0"},
+                                    {"step_tensors", "None"},
+                                    {"n", nullptr},
+                                    {"batch", "1"}};
+static_assert(std::size(kTexts) == kParameters);
 
 // One function of the module.
 struct Entry {
   const char* name;  // in Python
   GemmFunction function;
-  const char *a, *b;  // names of the first two parameters
-  int positional;
-  int parameters;                                                // the first of Parameter
+  const char *a, *b;                                             // names of the first two parameters
   nb::object (*run)(const GemmFunction&, const GemmArguments&);  // null: the call's parts are timed
   const char* doc;
 };
@@ -121,44 +125,68 @@ constexpr GemmFunction kLinearRun = {"linear", GemmForm::kLinear};
 constexpr GemmFunction kPrepare = {"prepare", GemmForm::kGemm, Purpose::kDescribe};
 constexpr GemmFunction kQuery = {"query", GemmForm::kGemm, Purpose::kDescribe};
 constexpr GemmFunction kExplain = {"explain", GemmForm::kGemm, Purpose::kDescribe};
-constexpr GemmFunction kGemmPacked = {"gemm_packed", GemmForm::kGemm, Purpose::kRun, WeightForm::kPackedBytes};
-constexpr GemmFunction kLinearPacked = {"linear_packed", GemmForm::kLinear, Purpose::kRun, WeightForm::kPackedBytes};
+constexpr GemmFunction kGemmOp = {"gemm", GemmForm::kGemm, Purpose::kOperator};
+constexpr GemmFunction kLinearOp = {"linear", GemmForm::kLinear, Purpose::kOperator};
+constexpr GemmFunction kGemmPackedOp = {"gemm_packed", GemmForm::kGemm, Purpose::kOperator, WeightForm::kPackedBytes};
+constexpr GemmFunction kLinearPackedOp = {"linear_packed", GemmForm::kLinear, Purpose::kOperator,
+                                          WeightForm::kPackedBytes};
 
 constexpr Entry kEntries[] = {
-    {"gemm", kGemmRun, "a", "b", 2, kStepTensors, &run,
+    {"gemm", kGemmRun, "a", "b", &run,
      "D = steps(gate(activation(alpha * scale_a * scale_b * a @ b + beta * c + bias))); returns D, or out."},
-    {"linear", kLinearRun, "x", "weight", 4, kStepTensors, &run,
+    {"linear", kLinearRun, "x", "weight", &run,
      "activation(x @ weight.T + bias), with weight [N, K] as torch.nn.Linear has it, or packed."},
-    {"prepare", kPrepare, "a", "b", 2, kStepTensors, &prepare,
+    {"prepare", kPrepare, "a", "b", &prepare,
      "Chooses, compiles and loads what gemm() of the same arguments will run. Values are not read."},
-    {"query", kQuery, "a", "b", 2, kStepTensors, &query,
-     "What gemm() of the same arguments would run. Never compiles."},
-    {"explain", kExplain, "a", "b", 2, kStepTensors, &explain,
+    {"query", kQuery, "a", "b", &query, "What gemm() of the same arguments would run. Never compiles."},
+    {"explain", kExplain, "a", "b", &explain,
      "Every kernel family and candidate with its predicted cost, or why it was refused, as text."},
-    {"op_gemm", kGemmRun, "a", "b", 2, kColumns, &run, "torch.ops.tilewright.gemm on the CPU."},
-    {"op_linear", kLinearRun, "x", "weight", 4, kColumns, &run, "torch.ops.tilewright.linear on the CPU."},
-    {"op_gemm_packed", kGemmPacked, "a", "packed", 2, kParameters, &run,
-     "torch.ops.tilewright.gemm_packed on the CPU."},
-    {"op_linear_packed", kLinearPacked, "x", "packed", 4, kParameters, &run,
-     "torch.ops.tilewright.linear_packed on the CPU."},
-    {"call_parts", kGemmRun, "a", "b", 2, kStepTensors, nullptr, "Nanoseconds by part of gemm() with these arguments."},
+    {"op_gemm", kGemmOp, "a", "b", &run, "torch.ops.tilewright.gemm on the CPU."},
+    {"op_linear", kLinearOp, "x", "weight", &run, "torch.ops.tilewright.linear on the CPU."},
+    {"op_gemm_packed", kGemmPackedOp, "a", "packed", &run, "torch.ops.tilewright.gemm_packed on the CPU."},
+    {"op_linear_packed", kLinearPackedOp, "x", "packed", &run, "torch.ops.tilewright.linear_packed on the CPU."},
+    {"call_parts", kGemmRun, "a", "b", nullptr, "Nanoseconds by part of gemm() with these arguments."},
 };
 constexpr size_t kEntryCount = std::size(kEntries);
 
+// What the function takes, in the order of its signature.
+struct Parameters {
+  std::vector<ParameterName> all;
+  int required = 2;
+  int positional = 2;
+};
+
+Parameters parameters_of(const Entry& entry) {
+  Parameters found;
+  found.all = {{entry.a, kA}, {entry.b, kB}};
+  const bool packed = entry.function.weight == WeightForm::kPackedBytes;
+  if (packed) {
+    found.all.push_back({kTexts[kColumns].name, kColumns});
+    found.required = ++found.positional;
+  }
+  if (entry.function.form == GemmForm::kLinear) found.positional += 2;  // bias, activation
+  const int end = entry.function.purpose == Purpose::kOperator ? kColumns : kStepTensors;
+  for (int i = kBias; i < end; ++i) found.all.push_back({kTexts[i].name, i});
+  if (packed) found.all.push_back({kTexts[kBatch].name, kBatch});
+  return found;
+}
+
 Signature signature_of(const Entry& entry) {
-  const char* names[kParameters] = {entry.a, entry.b};
-  for (size_t i = 0; i < std::size(kOptions); ++i) names[i + 2] = kOptions[i].first;
-  return {entry.name, std::span<const char* const>(names, static_cast<size_t>(entry.parameters)), 2, entry.positional};
+  const Parameters parameters = parameters_of(entry);
+  return {entry.name, parameters.all, parameters.required, parameters.positional};
 }
 
 // "gemm(a, b, *, bias=None ...": what inspect.signature reads.
 std::string doc_of(const Entry& entry) {
-  std::string text = fmt::format("{}({}, {}", entry.name, entry.a, entry.b);
-  for (int i = 2; i < entry.parameters; ++i) {
-    const auto& [name, value] = kOptions[i - 2];
-    text += fmt::format("{}, {}={}", i == entry.positional ? ", *" : "", name, value);
+  const Parameters parameters = parameters_of(entry);
+  std::string text;
+  for (size_t i = 0; i < parameters.all.size(); ++i) {
+    const auto& [name, slot] = parameters.all[i];
+    text += i == 0 ? "" : i == static_cast<size_t>(parameters.positional) ? ", *, " : ", ";
+    text += name;
+    if (i >= static_cast<size_t>(parameters.required)) text += fmt::format("={}", kTexts[slot].value);
   }
-  return text + ")\n--\n\n" + entry.doc;
+  return fmt::format("{}({})\n--\n\n{}", entry.name, text, entry.doc);
 }
 
 template <size_t kIndex>

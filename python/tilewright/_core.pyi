@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 # Types of the extension module. Tensors are anything with DLPack: torch.Tensor, numpy.ndarray, jax.Array.
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, TypeVar, final, overload
+from typing import Any, Literal, Protocol, TypedDict, TypeVar, final, overload
+
+from typing_extensions import Unpack
 
 class _Tensor(Protocol):
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
@@ -18,6 +20,28 @@ _Layout = Literal["kn", "nk"]
 _DtypeName = Literal["f32", "f16", "bf16", "i8"]
 # "float32", "bf16", torch.float16, numpy.float32, jax.numpy.bfloat16 ...
 _OutDtype = Any
+
+class _GemmOptions(TypedDict, total=False):
+    """Keywords that every gemm takes, after bias, activation and out."""
+
+    out_dtype: _OutDtype | None
+    alpha: float
+    beta: float
+    c: _Tensor | None
+    scale_a: _Tensor | float | None
+    scale_b: _Tensor | float | None
+    gate: _Gate
+    steps: Sequence[_Step]
+    deterministic: bool
+    batch_invariant: bool
+    recipe: str | None
+    units: int
+
+class _OpOptions(_GemmOptions, total=False):
+    step_tensors: Sequence[_Tensor] | None
+
+class _PackedOpOptions(_OpOptions, total=False):
+    batch: int
 
 @final
 class PackedWeights:
@@ -71,18 +95,7 @@ def gemm(
     bias: _Tensor | None = None,
     activation: _Activation = None,
     out: None = None,
-    out_dtype: _OutDtype | None = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    c: _Tensor | None = None,
-    scale_a: _Tensor | float | None = None,
-    scale_b: _Tensor | float | None = None,
-    gate: _Gate = None,
-    steps: Sequence[_Step] = (),
-    deterministic: bool = False,
-    batch_invariant: bool = False,
-    recipe: str | None = None,
-    units: int = 0,
+    **options: Unpack[_GemmOptions],
 ) -> _T: ...
 @overload
 def gemm(
@@ -92,18 +105,7 @@ def gemm(
     bias: _Tensor | None = None,
     activation: _Activation = None,
     out: _Out,
-    out_dtype: _OutDtype | None = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    c: _Tensor | None = None,
-    scale_a: _Tensor | float | None = None,
-    scale_b: _Tensor | float | None = None,
-    gate: _Gate = None,
-    steps: Sequence[_Step] = (),
-    deterministic: bool = False,
-    batch_invariant: bool = False,
-    recipe: str | None = None,
-    units: int = 0,
+    **options: Unpack[_GemmOptions],
 ) -> _Out: ...
 @overload
 def linear(
@@ -113,18 +115,7 @@ def linear(
     activation: _Activation = None,
     *,
     out: None = None,
-    out_dtype: _OutDtype | None = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    c: _Tensor | None = None,
-    scale_a: _Tensor | float | None = None,
-    scale_b: _Tensor | float | None = None,
-    gate: _Gate = None,
-    steps: Sequence[_Step] = (),
-    deterministic: bool = False,
-    batch_invariant: bool = False,
-    recipe: str | None = None,
-    units: int = 0,
+    **options: Unpack[_GemmOptions],
 ) -> _T: ...
 @overload
 def linear(
@@ -134,18 +125,7 @@ def linear(
     activation: _Activation = None,
     *,
     out: _Out,
-    out_dtype: _OutDtype | None = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    c: _Tensor | None = None,
-    scale_a: _Tensor | float | None = None,
-    scale_b: _Tensor | float | None = None,
-    gate: _Gate = None,
-    steps: Sequence[_Step] = (),
-    deterministic: bool = False,
-    batch_invariant: bool = False,
-    recipe: str | None = None,
-    units: int = 0,
+    **options: Unpack[_GemmOptions],
 ) -> _Out: ...
 def prepare(
     a: _Tensor,
@@ -154,18 +134,7 @@ def prepare(
     bias: _Tensor | None = None,
     activation: _Activation = None,
     out: _Tensor | None = None,
-    out_dtype: _OutDtype | None = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    c: _Tensor | None = None,
-    scale_a: _Tensor | float | None = None,
-    scale_b: _Tensor | float | None = None,
-    gate: _Gate = None,
-    steps: Sequence[_Step] = (),
-    deterministic: bool = False,
-    batch_invariant: bool = False,
-    recipe: str | None = None,
-    units: int = 0,
+    **options: Unpack[_GemmOptions],
 ) -> None: ...
 def query(
     a: _Tensor,
@@ -174,18 +143,7 @@ def query(
     bias: _Tensor | None = None,
     activation: _Activation = None,
     out: _Tensor | None = None,
-    out_dtype: _OutDtype | None = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    c: _Tensor | None = None,
-    scale_a: _Tensor | float | None = None,
-    scale_b: _Tensor | float | None = None,
-    gate: _Gate = None,
-    steps: Sequence[_Step] = (),
-    deterministic: bool = False,
-    batch_invariant: bool = False,
-    recipe: str | None = None,
-    units: int = 0,
+    **options: Unpack[_GemmOptions],
 ) -> QueryResult: ...
 def explain(
     a: _Tensor,
@@ -194,18 +152,7 @@ def explain(
     bias: _Tensor | None = None,
     activation: _Activation = None,
     out: _Tensor | None = None,
-    out_dtype: _OutDtype | None = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    c: _Tensor | None = None,
-    scale_a: _Tensor | float | None = None,
-    scale_b: _Tensor | float | None = None,
-    gate: _Gate = None,
-    steps: Sequence[_Step] = (),
-    deterministic: bool = False,
-    batch_invariant: bool = False,
-    recipe: str | None = None,
-    units: int = 0,
+    **options: Unpack[_GemmOptions],
 ) -> str: ...
 def pack_weights(b: _Tensor, *, layout: _Layout = "kn") -> PackedWeights: ...
 def packed_nbytes(dtype: str, n: int, k: int, batch: int = 1) -> int: ...
@@ -224,19 +171,7 @@ def op_gemm(
     bias: _Tensor | None = None,
     activation: _Activation = None,
     out: _T | None = None,
-    out_dtype: _OutDtype | None = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    c: _Tensor | None = None,
-    scale_a: _Tensor | float | None = None,
-    scale_b: _Tensor | float | None = None,
-    gate: _Gate = None,
-    steps: Sequence[_Step] = (),
-    deterministic: bool = False,
-    batch_invariant: bool = False,
-    recipe: str | None = None,
-    units: int = 0,
-    step_tensors: Sequence[_Tensor] | None = None,
+    **options: Unpack[_OpOptions],
 ) -> _T: ...
 def op_linear(
     x: _T,
@@ -245,65 +180,27 @@ def op_linear(
     activation: _Activation = None,
     *,
     out: _T | None = None,
-    out_dtype: _OutDtype | None = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    c: _Tensor | None = None,
-    scale_a: _Tensor | float | None = None,
-    scale_b: _Tensor | float | None = None,
-    gate: _Gate = None,
-    steps: Sequence[_Step] = (),
-    deterministic: bool = False,
-    batch_invariant: bool = False,
-    recipe: str | None = None,
-    units: int = 0,
-    step_tensors: Sequence[_Tensor] | None = None,
+    **options: Unpack[_OpOptions],
 ) -> _T: ...
 def op_gemm_packed(
     a: _T,
     packed: _Tensor,
+    n: int,
     *,
     bias: _Tensor | None = None,
     activation: _Activation = None,
     out: _T | None = None,
-    out_dtype: _OutDtype | None = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    c: _Tensor | None = None,
-    scale_a: _Tensor | float | None = None,
-    scale_b: _Tensor | float | None = None,
-    gate: _Gate = None,
-    steps: Sequence[_Step] = (),
-    deterministic: bool = False,
-    batch_invariant: bool = False,
-    recipe: str | None = None,
-    units: int = 0,
-    step_tensors: Sequence[_Tensor] | None = None,
-    n: int | None = None,
-    batch: int = 1,
+    **options: Unpack[_PackedOpOptions],
 ) -> _T: ...
 def op_linear_packed(
     x: _T,
     packed: _Tensor,
+    n: int,
     bias: _Tensor | None = None,
     activation: _Activation = None,
     *,
     out: _T | None = None,
-    out_dtype: _OutDtype | None = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    c: _Tensor | None = None,
-    scale_a: _Tensor | float | None = None,
-    scale_b: _Tensor | float | None = None,
-    gate: _Gate = None,
-    steps: Sequence[_Step] = (),
-    deterministic: bool = False,
-    batch_invariant: bool = False,
-    recipe: str | None = None,
-    units: int = 0,
-    step_tensors: Sequence[_Tensor] | None = None,
-    n: int | None = None,
-    batch: int = 1,
+    **options: Unpack[_PackedOpOptions],
 ) -> _T: ...
 def call_parts(
     a: _Tensor,
@@ -312,16 +209,5 @@ def call_parts(
     bias: _Tensor | None = None,
     activation: _Activation = None,
     out: _Tensor | None = None,
-    out_dtype: _OutDtype | None = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    c: _Tensor | None = None,
-    scale_a: _Tensor | float | None = None,
-    scale_b: _Tensor | float | None = None,
-    gate: _Gate = None,
-    steps: Sequence[_Step] = (),
-    deterministic: bool = False,
-    batch_invariant: bool = False,
-    recipe: str | None = None,
-    units: int = 0,
+    **options: Unpack[_GemmOptions],
 ) -> dict[str, float]: ...

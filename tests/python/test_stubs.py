@@ -18,8 +18,15 @@ PACKAGE = pathlib.Path(tilewright.__file__).parent
 STUB = ast.parse((PACKAGE / "_core.pyi").read_text(encoding="utf-8"))
 
 
+def typed_dict_names(name):
+    """Keys of a TypedDict of the stub, its bases' first."""
+    definition = next(node for node in STUB.body if isinstance(node, ast.ClassDef) and node.name == name)
+    inherited = [key for base in definition.bases if base.id != "TypedDict" for key in typed_dict_names(base.id)]
+    return inherited + [node.target.id for node in definition.body if isinstance(node, ast.AnnAssign)]
+
+
 def parameters_of(function):
-    """[(name, kind, has a default)] of a definition in the stub."""
+    """[(name, kind, has a default)] of a definition in the stub; **options: Unpack[T] stands for the keys of T."""
     arguments = function.args
     positional = [*arguments.posonlyargs, *arguments.args]
     first_default = len(positional) - len(arguments.defaults)
@@ -27,6 +34,9 @@ def parameters_of(function):
     found += [
         (arg.arg, "keyword", value is not None) for arg, value in zip(arguments.kwonlyargs, arguments.kw_defaults)
     ]
+    unpacked = arguments.kwarg and getattr(arguments.kwarg.annotation, "slice", None)
+    if unpacked:
+        found += [(name, "keyword", True) for name in typed_dict_names(unpacked.id)]
     return [entry for entry in found if entry[0] != "self"]
 
 

@@ -51,7 +51,7 @@ nb::object torch_empty(nb::handle a, const nb::object& sizes, DType dtype, bool 
 void use_out(const char* op, const GemmFunction& function, const GemmArguments& arguments, const Shape& shape,
              ParsedGemm& parsed) {
   TensorView& d = parsed.call.d;
-  const Access access = function.purpose == Purpose::kRun ? Access::kWrite : Access::kDescribe;
+  const Access access = function.purpose == Purpose::kDescribe ? Access::kDescribe : Access::kWrite;
   d = import_tensor(op, "out", arguments[kOut], access, parsed.scope).view;
   if (d.rank != shape.rank || !std::equal(d.shape.begin(), d.shape.begin() + d.rank, shape.size.begin())) {
     refuse("{}: argument 'out' has shape [{}], expected [{}]", op,

@@ -5,9 +5,13 @@
 
 namespace tilewright::python {
 
-Signature::Signature(const char* function, std::span<const char* const> names, int required, int positional)
-    : function_(function), count_(static_cast<int>(names.size())), required_(required), positional_(positional) {
-  for (int i = 0; i < count_; ++i) names_[i] = PyUnicode_InternFromString(names[static_cast<size_t>(i)]);
+Signature::Signature(const char* function, std::span<const ParameterName> parameters, int required, int positional)
+    : function_(function), count_(static_cast<int>(parameters.size())), required_(required), positional_(positional) {
+  for (int i = 0; i < count_; ++i) {
+    const auto& [name, slot] = parameters[static_cast<size_t>(i)];
+    names_[i] = PyUnicode_InternFromString(name);
+    slots_[i] = static_cast<size_t>(slot);
+  }
 }
 
 // Keywords written in a program are interned: one pointer to compare, and most calls give them in the order of the
@@ -27,7 +31,7 @@ int Signature::find(PyObject* keyword, int guess) const {
 
 void Signature::refuse_missing(std::span<PyObject*> values) const {
   for (int i = 0; i < required_; ++i) {
-    if (values[static_cast<size_t>(i)] != nullptr) continue;
+    if (values[slots_[i]] != nullptr) continue;
     PyErr_Format(PyExc_TypeError, "%s() missing required argument '%U'", function_, names_[i]);
     break;
   }
@@ -40,7 +44,8 @@ void Signature::bind(const RawCall& call, std::span<PyObject*> values) const {
                  call.positional);
     throw nb::python_error();
   }
-  std::fill(std::copy_n(call.arguments, call.positional, values.begin()), values.end(), nullptr);
+  std::fill(values.begin(), values.end(), nullptr);
+  for (Py_ssize_t i = 0; i < call.positional; ++i) values[slots_[i]] = call.arguments[i];
   const Py_ssize_t keywords = call.keywords == nullptr ? 0 : PyTuple_Size(call.keywords);
   int guess = static_cast<int>(call.positional);
   for (Py_ssize_t i = 0; i < keywords; ++i) {
@@ -50,7 +55,7 @@ void Signature::bind(const RawCall& call, std::span<PyObject*> values) const {
       PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", function_, keyword);
       throw nb::python_error();
     }
-    PyObject*& value = values[static_cast<size_t>(at)];
+    PyObject*& value = values[slots_[at]];
     if (value != nullptr) {
       PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument '%U'", function_, keyword);
       throw nb::python_error();
@@ -59,7 +64,7 @@ void Signature::bind(const RawCall& call, std::span<PyObject*> values) const {
     guess = at + 1;
   }
   for (int i = 0; i < required_; ++i) {
-    if (values[static_cast<size_t>(i)] == nullptr) refuse_missing(values);
+    if (values[slots_[i]] == nullptr) refuse_missing(values);
   }
 }
 

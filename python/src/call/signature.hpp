@@ -18,13 +18,19 @@ struct RawCall {
   PyObject* keywords;          // tuple of names, or null
 };
 
+// A parameter's name, and where its value goes.
+struct ParameterName {
+  const char* name;
+  int slot;
+};
+
 class Signature {
  public:
   // The first `required` must be given; the first `positional` may be given by position, the others by keyword only.
-  Signature(const char* function, std::span<const char* const> names, int required, int positional);
+  Signature(const char* function, std::span<const ParameterName> parameters, int required, int positional);
 
-  // values[i] is what was passed for the i-th name (borrowed), or null. Throws Python's TypeError for a call that does
-  // not fit.
+  // values[slot] is what was passed for the parameter (borrowed), or null. Throws Python's TypeError for a call that
+  // does not fit.
   void bind(const RawCall& call, std::span<PyObject*> values) const;
 
  private:
@@ -34,6 +40,7 @@ class Signature {
   const char* function_;
   int count_, required_, positional_;
   PyObject* names_[kMaxParameters] = {};  // interned; never freed
+  size_t slots_[kMaxParameters] = {};
 };
 
 // Runs `body` and turns what it throws into a Python exception; null then.

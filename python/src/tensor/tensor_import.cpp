@@ -136,16 +136,21 @@ void mark_changed(nb::handle tensor) {
   if (!nb::cast<bool>(tensor.attr("is_inference")())) throw error;
 }
 
-// A tensor that autograd records would silently lose its gradient.
-void check_autograd(const Argument& argument) {
-  if (argument.access == Access::kDescribe || !grad_enabled(argument.scope)) return;
+// A tensor that autograd would record silently loses its gradient here.
+void refuse_recorded(const Argument& argument) {
   static const nb::handle kRequiresGrad = intern("requires_grad");
-  if (!nb::object(argument.object.attr(kRequiresGrad)).is(nb::handle(Py_False))) {
-    refuse(
-        "{}: argument '{}' requires grad, and tilewright.{} records no gradient: pass {}.detach(), or call under "
-        "torch.no_grad()",
-        argument.op, argument.name, argument.op, argument.name);
-  }
+  if (nb::object(argument.object.attr(kRequiresGrad)).is(nb::handle(Py_False))) return;
+  refuse(
+      "{}: argument '{}' requires grad, and tilewright.{} records no gradient: pass {}.detach(), or call under "
+      "torch.no_grad(); gemm and linear of tilewright.torch record one",
+      argument.op, argument.name, argument.op, argument.name);
+}
+
+void check_autograd(const Argument& argument) {
+  if (argument.access == Access::kDescribe) return;
+  if (argument.scope.autograd_decided && argument.access == Access::kRead) return;
+  if (!grad_enabled(argument.scope)) return;
+  if (!argument.scope.autograd_decided) refuse_recorded(argument);
   if (argument.access == Access::kWrite) mark_changed(argument.object);
 }
 

@@ -5,11 +5,16 @@ results, and torch.compile sees one operator."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import torch
 
 from ._operators import OUT_TAG  # and registers torch.ops.tilewright
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .._core import _GemmOptions as GemmOptions
 
 Activation = Union[str, "tuple[str, float, float]", None]
 Step = Union[Activation, "tuple[str, torch.Tensor]"]
@@ -26,10 +31,15 @@ def _text(activation: Activation) -> str | None:
     return activation
 
 
-def _options(
-    alpha: float, scale_a: Scale, scale_b: Scale, steps: Sequence[Step], options: dict[str, Any]
+def _schema_options(
+    *,
+    alpha: float = 1.0,
+    scale_a: Scale = None,
+    scale_b: Scale = None,
+    steps: Sequence[Step] = (),
+    **options: Any,
 ) -> dict[str, Any]:
-    """Arguments of an operator: numbers among the scales join alpha, steps are parted into words and tensors."""
+    """Keywords of an operator: numbers among the scales join alpha, steps are parted into words and tensors."""
     for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
         if isinstance(scale, torch.Tensor):
             options[name] = scale
@@ -45,20 +55,31 @@ def _options(
                 words.append(step[0])
                 tensors.append(step[1])
             else:
-                words.append(_text(step) or "none")  # type: ignore[arg-type]
+                words.append(_text(step) or "none")
         options["steps"] = words
         if tensors:
             options["step_tensors"] = tensors
     return options
 
 
-def _run(op: Any, out: torch.Tensor | None, arguments: tuple[Any, ...], options: dict[str, Any]) -> torch.Tensor:
+def _run(op: Any, out: torch.Tensor | None, arguments: tuple[Any, ...], options: Any) -> torch.Tensor:
+    if options:
+        options = _schema_options(**options)
     if out is None:
         return op.default(*arguments, **options)  # type: ignore[no-any-return]
     if OUT_TAG is not None or not torch.compiler.is_compiling():
         return op.out(*arguments, out=out, **options)  # type: ignore[no-any-return]
     # A PyTorch that cannot trace an out variant.
     return out.copy_(op.default(*arguments, **options))
+
+
+def _epilogue(bias: torch.Tensor | None, activation: Activation, options: Any) -> dict[str, Any]:
+    """Keywords, which PyTorch's dispatcher takes long to match: only those that say something."""
+    if bias is not None:
+        options["bias"] = bias
+    if activation is not None:
+        options["activation"] = _text(activation)
+    return options  # type: ignore[no-any-return]
 
 
 def gemm(
@@ -68,15 +89,10 @@ def gemm(
     bias: torch.Tensor | None = None,
     activation: Activation = None,
     out: torch.Tensor | None = None,
-    alpha: float = 1.0,
-    scale_a: Scale = None,
-    scale_b: Scale = None,
-    steps: Sequence[Step] = (),
-    **options: Any,
+    **options: Unpack[GemmOptions],
 ) -> torch.Tensor:
     """tilewright.gemm as an operator: D = steps(gate(activation(alpha * a @ b + beta * c + bias)))."""
-    options = _options(alpha, scale_a, scale_b, steps, options)
-    return _run(_ops.gemm, out, (a, b), {"bias": bias, "activation": _text(activation), **options})
+    return _run(_ops.gemm, out, (a, b), _epilogue(bias, activation, options))
 
 
 def linear(
@@ -86,14 +102,9 @@ def linear(
     activation: Activation = None,
     *,
     out: torch.Tensor | None = None,
-    alpha: float = 1.0,
-    scale_a: Scale = None,
-    scale_b: Scale = None,
-    steps: Sequence[Step] = (),
-    **options: Any,
+    **options: Unpack[GemmOptions],
 ) -> torch.Tensor:
     """tilewright.linear as an operator: activation(x @ weight.T + bias), with weight [N, K]."""
-    options = _options(alpha, scale_a, scale_b, steps, options)
     return _run(_ops.linear, out, (x, weight, bias, _text(activation)), options)
 
 
@@ -106,16 +117,13 @@ def gemm_packed(
     bias: torch.Tensor | None = None,
     activation: Activation = None,
     out: torch.Tensor | None = None,
-    alpha: float = 1.0,
-    scale_a: Scale = None,
-    scale_b: Scale = None,
-    steps: Sequence[Step] = (),
-    **options: Any,
+    **options: Unpack[GemmOptions],
 ) -> torch.Tensor:
     """gemm with what pack_weights() gave for B [K, n], or [batch, K, n]."""
-    options = _options(alpha, scale_a, scale_b, steps, options)
-    options.update(bias=bias, activation=_text(activation), n=n, batch=batch)
-    return _run(_ops.gemm_packed, out, (a, packed), options)
+    keywords = _epilogue(bias, activation, options)
+    if batch != 1:
+        keywords["batch"] = batch
+    return _run(_ops.gemm_packed, out, (a, packed, n), keywords)
 
 
 def linear_packed(
@@ -126,15 +134,10 @@ def linear_packed(
     activation: Activation = None,
     *,
     out: torch.Tensor | None = None,
-    alpha: float = 1.0,
-    scale_a: Scale = None,
-    scale_b: Scale = None,
-    steps: Sequence[Step] = (),
-    **options: Any,
+    **options: Unpack[GemmOptions],
 ) -> torch.Tensor:
     """linear with what pack_weights(weight, layout="nk") gave for a weight [n, K]."""
-    options = _options(alpha, scale_a, scale_b, steps, options)
-    return _run(_ops.linear_packed, out, (x, packed, bias, _text(activation)), {"n": n, **options})
+    return _run(_ops.linear_packed, out, (x, packed, n, bias, _text(activation)), options)
 
 
 def pack_weights(b: torch.Tensor, *, layout: str = "kn") -> torch.Tensor:

@@ -50,7 +50,7 @@ class _PackedModule(nn.Module):
         # Module.__getattr__ would search for each of them, and take half a microsecond.
         buffers = self._buffers
         return _linear_packed(  # type: ignore[no-any-return]
-            x, buffers["packed"], buffers["bias"], activation, n=self.rows, **options
+            x, buffers["packed"], self.rows, buffers["bias"], activation, **options
         )
 
     def _checked(self, dtype: torch.dtype) -> torch.dtype:
@@ -90,7 +90,7 @@ class _PackedModule(nn.Module):
             assign = local_metadata.get("assign_to_params_buffers", False)
             try:
                 self.set_weight(weight if assign else weight.to(self.packed.device, self.dtype))
-            except (RuntimeError, ValueError, NotImplementedError) as error:
+            except (RuntimeError, ValueError, NotImplementedError) as error:  # the last: no values on the meta device
                 error_msgs.append(f"While packing '{key}': {error}")
         elif strict:
             missing_keys.append(key)
