@@ -2,6 +2,7 @@
 // tilewright devices: what there is to run on, and its measured limits.
 #include <fmt/format.h>
 
+#include "arch/cpu_nodes.hpp"
 #include "command.hpp"
 #include "output/numbers.hpp"
 
@@ -34,6 +35,18 @@ Table device_table(const DeviceSpec& spec) {
   return table;
 }
 
+Table node_table() {
+  Table table("nodes", {{"node", "NUMA node", Align::kRight},
+                        {"cores", "cores", Align::kRight},
+                        {"cpus", "CPUs"},
+                        {"memory_bytes", "memory", Align::kRight}});
+  for (const CpuNode& node : cpu_nodes(allowed_cpus(0))) {
+    table.add({count_cell(node.id), count_cell(static_cast<int64_t>(node.cpus.size())),
+               text_cell(cpu_list_text(node.cpus)), bytes_cell(node.memory_bytes)});
+  }
+  return table;
+}
+
 Table limit_table(const DeviceSpec& spec, const DeviceLimits& limits) {
   Table table("limits", {{"device", "device"},
                          {"limit", "limit"},
@@ -57,6 +70,7 @@ Result<ExitCode> run_devices(const DevicesOptions& options) {
   const std::unique_ptr<Device> device = make_cpu_device(options.threads);
   Document document("devices");
   document.add(device_table(device->spec()));
+  document.add(node_table());
   if (options.measure) {
     Result<DeviceLimits> limits = device->measure_limits(options.seconds);
     if (!limits) return limits.status();

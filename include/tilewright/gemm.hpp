@@ -76,6 +76,6 @@ TILEWRIGHT_API Status gemm_pack_weights(Context& context, const TensorView& b, v
 // Recognises packed bytes (magic, version, sizes) and makes the view that GemmCall::b takes.
 TILEWRIGHT_API Result<TensorView> gemm_packed_view(void* data, int64_t bytes);
 // The way back, exactly.
-TILEWRIGHT_API Status gemm_unpack_weights(const TensorView& packed, const TensorView& b);
+TILEWRIGHT_API Status gemm_unpack_weights(Context& context, const TensorView& packed, const TensorView& b);
 
 }  // namespace tilewright

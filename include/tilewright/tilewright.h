@@ -263,7 +263,7 @@ typedef struct tilewright_packed_info {
 /* Recognises packed bytes: magic, version, sizes. */
 TILEWRIGHT_C_API tilewright_status tilewright_gemm_packed_view(const void* packed, int64_t packed_bytes,
                                                                tilewright_packed_info* info);
-/* The way back, exactly. */
+/* The way back, exactly; on the threads of the process's own context. */
 TILEWRIGHT_C_API tilewright_status tilewright_gemm_unpack_weights(const void* packed, int64_t packed_bytes,
                                                                   const TwDLTensor* b);
 

@@ -2,6 +2,7 @@
 // The extension module: what tilewright/__init__.py re-exports. Types of everything here stand in tilewright/_core.pyi.
 #include <nanobind/nanobind.h>
 
+#include "arch/cpu_nodes.hpp"
 #include "dispatch/context_impl.hpp"
 #include "gemm_functions.hpp"
 #include "packed_weights.hpp"
@@ -19,6 +20,15 @@ nb::list devices() {
   device["part"] = spec.part;
   device["units"] = spec.units;
   device["clock_ghz"] = spec.clock_ghz;
+  nb::list nodes;
+  for (const CpuNode& found : cpu_nodes(allowed_cpus(0))) {
+    nb::dict node;
+    node["id"] = found.id;
+    node["cpus"] = cpu_list_text(found.cpus);
+    node["memory_bytes"] = found.memory_bytes;
+    nodes.append(node);
+  }
+  device["nodes"] = nodes;
   nb::list all;
   all.append(device);
   return all;

@@ -119,7 +119,7 @@ void unpack(const PackedWeights& self, nb::handle out, const std::string& layout
   Status status;
   {
     const nb::gil_scoped_release released;
-    status = gemm_unpack_weights(self.view(), view);
+    status = gemm_unpack_weights(Context::global(), self.view(), view);
   }
   check(status);
 }

@@ -83,6 +83,6 @@ tilewright_status tilewright_gemm_unpack_weights(const void* packed, int64_t pac
     if (!to) return to.status();
     Result<TensorView> from = gemm_packed_view(const_cast<void*>(packed), packed_bytes);
     if (!from) return from.status();
-    return gemm_unpack_weights(*from, *to);
+    return gemm_unpack_weights(Context::global(), *from, *to);
   });
 }

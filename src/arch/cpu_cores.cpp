@@ -2,31 +2,17 @@
 // Affinity and cgroup quotas, read from Linux.
 #include "arch/cpu_cores.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <thread>
-#include <vector>
+
+#include "arch/cpu_nodes.hpp"
 
 namespace tilewright {
 
 namespace {
-
-int affinity_cores() {
-  // The kernel refuses a mask smaller than its own; machines with more than 1024 CPUs need a larger one.
-  for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
-    cpu_set_t* const set = CPU_ALLOC(cpus);
-    if (set == nullptr) break;
-    const size_t bytes = CPU_ALLOC_SIZE(cpus);
-    const int count = sched_getaffinity(0, bytes, set) == 0 ? CPU_COUNT_S(bytes, set) : 0;
-    CPU_FREE(set);
-    if (count > 0) return count;
-  }
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
 
 std::string read_text(const std::string& path) {
   std::ifstream file(path);
@@ -100,7 +86,8 @@ double cgroup_quota(std::string_view membership, const std::string& mount) {
 }
 
 int usable_cores() {
-  const int allowed = affinity_cores();
+  const size_t cpus = allowed_cpus(0).size();
+  const int allowed = std::max(1, static_cast<int>(cpus != 0 ? cpus : std::thread::hardware_concurrency()));
   const double quota = cgroup_quota(read_text("/proc/self/cgroup"), "/sys/fs/cgroup");
   if (quota <= 0) return allowed;
   // A thread on a core that the quota pays in part would be stopped in every period, and the others would wait for it.

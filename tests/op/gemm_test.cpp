@@ -237,7 +237,7 @@ TEST(Gemm, PackedWeightsUnpackToTheSameBytesAndDamagedOnesAreRefused) {
         ASSERT_TRUE(gemm_pack_weights(context(), view(b.data()), out, bytes).ok());
         Result<TensorView> packed = gemm_packed_view(out, bytes);
         ASSERT_TRUE(packed.ok()) << packed.status().to_string();
-        ASSERT_TRUE(gemm_unpack_weights(*packed, view(back.data())).ok());
+        ASSERT_TRUE(gemm_unpack_weights(context(), *packed, view(back.data())).ok());
         EXPECT_EQ(std::memcmp(b.data(), back.data(), static_cast<size_t>(n * k) * size), 0)
             << dtype_name(dtype) << " " << k << "x" << n;
         EXPECT_FALSE(gemm_packed_view(out, bytes - 1).ok());

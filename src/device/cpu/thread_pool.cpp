@@ -3,13 +3,18 @@
 #include "device/cpu/thread_pool.hpp"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "arch/cpu_nodes.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -55,11 +60,36 @@ uint32_t fork_generation() {
   return fork_count.load(std::memory_order_relaxed);
 }
 
+// CPUs for `threads` threads that the calling one makes. A caller that was bound to a few of the process's CPUs, as
+// OpenMP runtimes bind theirs, does not pull a whole pool onto them.
+std::vector<int> pool_cpus(uint32_t threads) {
+  std::vector<int> own = allowed_cpus(0);
+  if (own.size() >= threads) return own;
+  const std::vector<int> process = allowed_cpus(getpid());  // its first thread's
+  std::vector<int> all;
+  std::set_union(own.begin(), own.end(), process.begin(), process.end(), std::back_inserter(all));
+  return all;
+}
+
+// Without success the thread runs where its maker does: slower, not wrong.
+void bind_thread(pthread_t thread, const std::vector<int>& cpus) {
+  if (cpus.empty()) return;
+  const int most = cpus.back() + 1;
+  cpu_set_t* const set = CPU_ALLOC(most);
+  if (set == nullptr) return;
+  const size_t bytes = CPU_ALLOC_SIZE(most);
+  CPU_ZERO_S(bytes, set);
+  for (const int cpu : cpus) CPU_SET_S(cpu, bytes, set);
+  pthread_setaffinity_np(thread, bytes, set);
+  CPU_FREE(set);
+}
+
 }  // namespace
 
 class ThreadPool::Crew {
  public:
-  Crew(uint32_t threads, uint32_t generation) : generation_(generation), size_(threads), members_(new Member[threads]) {
+  Crew(uint32_t threads, uint32_t generation, const std::string& nodes)
+      : generation_(generation), size_(threads), nodes_(nodes), members_(new Member[threads]) {
     // More threads than cores: a spinning thread would keep the others from their work.
     const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
     spin_microseconds_ = threads <= cores ? kSpinMicroseconds : 0;
@@ -101,7 +131,8 @@ class ThreadPool::Crew {
 
   const uint32_t generation_;
   const uint32_t size_;
-  uint32_t started_ = 0;  // members 1 .. started_ have a thread
+  const std::string& nodes_;  // the pool's
+  uint32_t started_ = 0;      // members 1 .. started_ have a thread
   bool start_tried_ = false;
   int spin_microseconds_;
   std::unique_ptr<Member[]> members_;
@@ -119,6 +150,9 @@ class ThreadPool::Crew {
 
 void ThreadPool::Crew::start() {
   start_tried_ = true;
+  const std::vector<int> cpus = pool_cpus(size_);
+  const std::vector<CpuNode> nodes = cpu_nodes(cpus, nodes_);
+  const bool bind = nodes.size() > 1 || cpus != allowed_cpus(0);
   // Signals of the process are handled by its own threads.
   sigset_t all, before;
   sigfillset(&all);
@@ -130,6 +164,7 @@ void ThreadPool::Crew::start() {
       break;  // the system gives no more threads; those that are there do the work
     }
     pthread_setname_np(members_[i].thread.native_handle(), "tilewright");
+    if (bind) bind_thread(members_[i].thread.native_handle(), cpus_of_thread(nodes, i, size_));
     started_ = i;
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -211,8 +246,10 @@ void ThreadPool::Crew::run(uint32_t count, Function function, void* context) {
   }
 }
 
-ThreadPool::ThreadPool(uint32_t threads)
-    : threads_(std::clamp(threads, 1u, kMaxThreads)), crew_(new Crew(threads_, fork_generation())) {}
+ThreadPool::ThreadPool(uint32_t threads, std::string nodes)
+    : threads_(std::clamp(threads, 1u, kMaxThreads)),
+      nodes_(std::move(nodes)),
+      crew_(new Crew(threads_, fork_generation(), nodes_)) {}
 
 ThreadPool::~ThreadPool() {
   Crew* crew = crew_.load();
@@ -226,7 +263,7 @@ ThreadPool::Crew* ThreadPool::current_crew() {
   if (crew->generation() == generation) [[likely]]
     return crew;
   // First run after a fork. The old crew is left alone: its locks and threads are in an unknown state.
-  Crew* fresh = new Crew(threads_, generation);
+  Crew* fresh = new Crew(threads_, generation, nodes_);
   if (crew_.compare_exchange_strong(crew, fresh, std::memory_order_acq_rel)) return fresh;
   delete fresh;
   return crew;

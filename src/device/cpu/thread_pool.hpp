@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <type_traits>
 
 namespace tilewright {
@@ -14,7 +15,8 @@ namespace tilewright {
 //   - a pool that is busy (another caller, or a nested call) runs the units one after another on the calling thread;
 //   - a child of fork() starts with a pool of its own, made at its first run(). What the parent's pool held stays mapped.
 // Threads start at the first run() that needs them and do not allocate afterwards. They spin for kSpinMicroseconds after
-// a job, then sleep, so that they leave the cores to other runtimes.
+// a job, then sleep, so that they leave the cores to other runtimes. They stay on the CPUs that their maker may use, or,
+// where those are fewer than the threads, on those of the process; and within one NUMA node each (arch/cpu_nodes.hpp).
 class ThreadPool {
  public:
   static constexpr int kSpinMicroseconds = 30;
@@ -22,8 +24,8 @@ class ThreadPool {
 
   using Function = void (*)(void* context, uint32_t index);
 
-  // `threads` counts the caller; clamped to [1, kMaxThreads]. Nothing starts yet.
-  explicit ThreadPool(uint32_t threads);
+  // `threads` counts the caller; clamped to [1, kMaxThreads]. Nothing starts yet. `nodes` is where Linux tells of nodes.
+  explicit ThreadPool(uint32_t threads, std::string nodes = "/sys/devices/system/node");
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -47,6 +49,7 @@ class ThreadPool {
   Crew* current_crew();
 
   const uint32_t threads_;
+  const std::string nodes_;
   std::atomic<Crew*> crew_;
 };
 

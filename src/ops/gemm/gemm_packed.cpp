@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Packed weights: size, recognition, packing and the way back. The layout is documented in gemm_args.hpp.
+// Packed weights: size, recognition and packing. The layout is documented in gemm_args.hpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -119,30 +119,6 @@ Result<TensorView> gemm_packed_view(void* data, int64_t bytes) {
   view.shape[at] = header.k;
   view.shape[at + 1] = header.n;
   return view;
-}
-
-Status gemm_unpack_weights(const TensorView& packed, const TensorView& b) {
-  if (packed.layout != Layout::kPackedGemmB) return refuse("gemm_unpack_weights: argument 'packed' is not packed");
-  if (b.layout != Layout::kStrided || b.rank != packed.rank || b.dtype != packed.dtype ||
-      !std::equal(b.shape.begin(), b.shape.begin() + b.rank, packed.shape.begin())) {
-    return refuse("gemm_unpack_weights: argument 'b' must be strided, with the dtype and shape of 'packed'");
-  }
-  const int64_t batch = b.rank == 3 ? b.shape[0] : 1, k = b.shape[b.rank - 2], n = b.shape[b.rank - 1];
-  const int kp = packed_kp(b.dtype);
-  const size_t size = static_cast<size_t>(dtype_bits(b.dtype) / 8);
-  for (int64_t i = 0; i < batch; ++i) {
-    const char* panels = static_cast<const char*>(packed.data) + (b.rank == 3 ? i * packed.stride[0] : 0);
-    char* to = static_cast<char*>(b.data) + (b.rank == 3 ? i * b.stride[0] : 0) * static_cast<int64_t>(size);
-    for (int64_t column = 0; column < n; ++column) {
-      const char* panel = panels + column / kPanelColumns * packed_panel_bytes(b.dtype, k);
-      for (int64_t row = 0; row < k; ++row) {
-        const int64_t element = (row / kp * kPanelColumns + column % kPanelColumns) * kp + row % kp;
-        std::memcpy(to + (row * b.stride[b.rank - 2] + column * b.stride[b.rank - 1]) * static_cast<int64_t>(size),
-                    panel + element * static_cast<int64_t>(size), size);
-      }
-    }
-  }
-  return {};
 }
 
 }  // namespace tilewright

@@ -64,9 +64,16 @@ def test_a_frozen_tensor_gets_no_gradient_and_the_others_do(frozen):
 
 @pytest.mark.parametrize(
     ("a", "b"),
-    [((5, 16), (16, 8)), ((3, 5, 16), (16, 8)), ((3, 5, 16), (3, 16, 8)), ((5, 16), (3, 16, 8)), ((2, 1, 5, 16), (16, 8)),
-     ((3, 5, 16), (1, 16, 8)), ((1, 16), (16, 1))],
-)  # fmt: skip
+    [
+        ((5, 16), (16, 8)),
+        ((3, 5, 16), (16, 8)),
+        ((2, 1, 5, 16), (16, 8)),
+        ((3, 5, 16), (1, 16, 8)),
+        ((3, 5, 16), (3, 16, 8)),
+        ((5, 16), (3, 16, 8)),
+        ((1, 16), (16, 1)),
+    ],
+)
 def test_gemm_sums_over_what_was_broadcast(a, b):
     check_gradients(tt.gemm, torch.matmul, (leaf(*a), leaf(*b)))
     # B with K contiguous, as a weight's transpose has it.

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// From packed weights back to plain ones, on every unit of the context. The layout is documented in gemm_args.hpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "dispatch/context_impl.hpp"
+#include "gemm/gemm_cpu_blocking.hpp"
+#include "tilewright/gemm.hpp"
+
+namespace tilewright {
+namespace {
+
+Status refuse(std::string message) { return Status(StatusCode::kInvalidArgument, std::move(message)); }
+
+struct UnpackArgs {
+  DType dtype;
+  int64_t n, k, panels;  // panels of all batch entries
+  const char* packed;
+  int64_t packed_batch_bytes;
+  char* b;
+  int64_t stride_batch, stride_k, stride_n;  // in bytes
+};
+
+// One panel of up to 16 columns. Rows in blocks that stay in the first cache, so that each column of a block is written in
+// one run where k is contiguous, and each row where n is.
+template <DType kType>
+void unpack_panel(const UnpackArgs& args, const char* panel, char* to, int64_t columns) {
+  constexpr int64_t kRows = 128, kKp = packed_kp(kType), kSize = dtype_bits(kType) / 8;
+  const auto copy = [&](int64_t row, int64_t column) {
+    const int64_t element = (row / kKp * kPanelColumns + column) * kKp + row % kKp;
+    std::memcpy(to + row * args.stride_k + column * args.stride_n, panel + element * static_cast<int64_t>(kSize),
+                kSize);
+  };
+  for (int64_t begin = 0; begin < args.k; begin += kRows) {
+    const int64_t end = std::min(begin + kRows, args.k);
+    if (std::abs(args.stride_n) <= std::abs(args.stride_k)) {
+      for (int64_t row = begin; row < end; ++row) {
+        for (int64_t column = 0; column < columns; ++column) copy(row, column);
+      }
+    } else {
+      for (int64_t column = 0; column < columns; ++column) {
+        for (int64_t row = begin; row < end; ++row) copy(row, column);
+      }
+    }
+  }
+}
+
+// A CpuEntry: unit `unit` of `units` unpacks its share of the panels, the one that it packed.
+void unpack_unit(const void* data, uint32_t unit, uint32_t units) {
+  const UnpackArgs& args = *static_cast<const UnpackArgs*>(data);
+  const int64_t panels = packed_panels(args.n);
+  const int64_t end = blocking::share_begin(args.panels, units, unit + int64_t{1});
+  for (int64_t i = blocking::share_begin(args.panels, units, unit); i < end; ++i) {
+    const int64_t batch = i / panels, column = i % panels * kPanelColumns;
+    const char* panel =
+        args.packed + batch * args.packed_batch_bytes + i % panels * packed_panel_bytes(args.dtype, args.k);
+    char* to = args.b + batch * args.stride_batch + column * args.stride_n;
+    const int64_t columns = std::min<int64_t>(args.n - column, kPanelColumns);
+    switch (args.dtype) {
+      case DType::kF32: unpack_panel<DType::kF32>(args, panel, to, columns); break;
+      case DType::kF16: unpack_panel<DType::kF16>(args, panel, to, columns); break;
+      case DType::kBf16: unpack_panel<DType::kBf16>(args, panel, to, columns); break;
+      default: unpack_panel<DType::kI8>(args, panel, to, columns); break;
+    }
+  }
+}
+
+}  // namespace
+
+Status gemm_unpack_weights(Context& context, const TensorView& packed, const TensorView& b) {
+  if (packed.layout != Layout::kPackedGemmB) return refuse("gemm_unpack_weights: argument 'packed' is not packed");
+  if (b.layout != Layout::kStrided || b.rank != packed.rank || b.dtype != packed.dtype ||
+      !std::equal(b.shape.begin(), b.shape.begin() + b.rank, packed.shape.begin())) {
+    return refuse("gemm_unpack_weights: argument 'b' must be strided, with the dtype and shape of 'packed'");
+  }
+  if (b.device.kind != DeviceKind::kCpu) {
+    return refuse(fmt::format("gemm_unpack_weights: argument 'b' is on {}, allowed: cpu", to_string(b.device)));
+  }
+  if (b.numel() == 0) return {};
+  if (b.data == nullptr) return refuse("gemm_unpack_weights: argument 'b' has a null data pointer");
+
+  const int64_t size = dtype_bits(b.dtype) / 8, batch = b.rank == 3 ? b.shape[0] : 1;
+  UnpackArgs args{};
+  args.dtype = b.dtype;
+  args.n = b.shape[b.rank - 1], args.k = b.shape[b.rank - 2];
+  args.panels = batch * packed_panels(args.n);
+  args.packed = static_cast<const char*>(packed.data);
+  args.packed_batch_bytes = b.rank == 3 ? packed.stride[0] : 0;
+  args.b = static_cast<char*>(b.data);
+  args.stride_batch = b.rank == 3 ? b.stride[0] * size : 0;
+  args.stride_k = b.stride[b.rank - 2] * size, args.stride_n = b.stride[b.rank - 1] * size;
+
+  Device& device = context.impl().device();
+  Artifact entry;
+  entry.kind = ArtifactKind::kBuiltin;
+  entry.target = device.spec().arch->target;
+  entry.entry = "gemm_unpack";
+  entry.address = reinterpret_cast<const void*>(&unpack_unit);
+  Result<std::shared_ptr<const LoadedKernel>> kernel = device.load(entry);
+  if (!kernel) return kernel.status();
+  return device.launch(**kernel, std::as_bytes(std::span(&args, 1)), {static_cast<uint32_t>(device.spec().units)}, {});
+}
+
+}  // namespace tilewright
