@@ -170,7 +170,6 @@ class Case {
     args_.a_dtype = args_.b_dtype = dtype;
     args_.b_packed = packed;
     args_.block_m = options.block_m, args_.block_n = options.block_n, args_.block_k = options.block_k;
-    args_.split_k = 1;
     args_.epilogue.alpha = 1;
     args_.epilogue.d = d_.get();
     args_.epilogue.stride_d_m = shape.n, args_.epilogue.stride_d_n = 1;

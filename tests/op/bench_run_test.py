@@ -6,11 +6,12 @@ import csv
 import io
 import json
 import os
+import pathlib
 import subprocess
 import sys
-import unittest
 
-from cli_run_test import ENVIRONMENT, NOT_FOUND, OK, PROGRAM, Program
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from program import ENVIRONMENT, NOT_FOUND, OK, PROGRAM, Program, main  # noqa: E402
 
 # The columns of every bench of the project, then the interval of the ratio.
 COLUMNS = (
@@ -141,7 +142,4 @@ class Peers(Program):
 
 
 if __name__ == "__main__":
-    if not PROGRAM.exists():
-        print(f"skipped: {PROGRAM} is not built (CLI11 not found)")
-        sys.exit(77)
-    unittest.main()
+    main()

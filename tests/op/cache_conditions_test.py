@@ -6,11 +6,13 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(os.environ.get("TILEWRIGHT_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-PROGRAM = pathlib.Path(os.environ.get("TILEWRIGHT_BINARY_DIR", ROOT / "build")) / "bin" / "tilewright"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from program import main, own_environment, run  # noqa: E402
+
 PROBLEM = "2x512x256:bf16:packed"
 NOBODY = 65534
 
@@ -32,18 +34,8 @@ class Conditions(unittest.TestCase):
 
     @classmethod
     def run_program(cls, arguments, environment, before=()):
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("TILEWRIGHT_")}
-        clean |= {
-            "TILEWRIGHT_DATA_DIR": str(cls.folder / "data"),
-            "TILEWRIGHT_CPU_TARGET": "x86-64-v3",
-            "TILEWRIGHT_LOG": "warn",
-        }
-        clean |= environment
-        for name in [name for name, value in clean.items() if value is None]:
-            del clean[name]
-        return subprocess.run(
-            [*before, str(PROGRAM), *arguments], capture_output=True, text=True, env=clean, check=False
-        )
+        own = {"TILEWRIGHT_CPU_TARGET": "x86-64-v3", "TILEWRIGHT_LOG": "warn"}
+        return run(arguments, own_environment(cls.folder) | own | environment, before)
 
     @classmethod
     def verify(cls, environment, before=()):
@@ -140,4 +132,4 @@ class Conditions(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -3,14 +3,14 @@
 compiling off chooses the pack's kernel and computes right results with it."""
 
 import json
-import os
 import pathlib
-import subprocess
+import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(os.environ.get("TILEWRIGHT_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-PROGRAM = pathlib.Path(os.environ.get("TILEWRIGHT_BINARY_DIR", ROOT / "build")) / "bin" / "tilewright"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from program import compiler_works, main, own_environment, run  # noqa: E402
+
 # AVX2 code runs on every machine that runs these tests, and its best kernel for two rows is never linked in.
 PROBLEM = "2x4096x512:bf16:packed"
 AVX2 = {"TILEWRIGHT_CPU_TARGET": "x86-64-v3"}
@@ -26,22 +26,19 @@ class Packs(unittest.TestCase):
         with open("/proc/cpuinfo", encoding="utf-8") as info:
             if "avx2" not in info.read():
                 raise unittest.SkipTest("this CPU has no AVX2")
-        if cls.json("doctor")["findings"][4]["verdict"] != "ok":
+        if not compiler_works(own_environment(cls.folder)):
             raise unittest.SkipTest("no compiler")
         cls.pack = cls.folder / "a.twpack"
         cls.built = cls.json("prebuild", "--gemm", PROBLEM, "--target", "x86-64-v3", "--out", cls.pack, **AVX2)
 
     @classmethod
     def run_program(cls, *arguments, **environment):
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("TILEWRIGHT_")}
-        clean |= {"TILEWRIGHT_CACHE_DIR": str(cls.folder / "cache"), "TILEWRIGHT_DATA_DIR": str(cls.folder / "data")}
-        command = [PROGRAM, *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, env=clean | environment, check=False)
+        return run(arguments, own_environment(cls.folder) | environment)
 
     @classmethod
     def json(cls, *arguments, **environment):
         result = cls.run_program(*arguments, "--json", **environment)
-        if result.returncode != 0 and arguments[0] != "doctor":
+        if result.returncode != 0:
             raise AssertionError(f"{arguments}\n{result.stdout}\n{result.stderr}")
         return json.loads(result.stdout)
 
@@ -118,4 +115,4 @@ class Packs(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -2,124 +2,13 @@
 """Commands of the program that run kernels: what they print, store, resume. Problems are tiny; no time is checked."""
 
 import json
-import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 import textwrap
 import unittest
 
-ROOT = pathlib.Path(os.environ.get("TILEWRIGHT_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-PROGRAM = pathlib.Path(os.environ.get("TILEWRIGHT_BINARY_DIR", ROOT / "build")) / "bin" / "tilewright"
-OK, CHECK_FAILED, USAGE, NOT_FOUND, ENVIRONMENT = 0, 1, 2, 3, 4
-# As much of PyTorch as scripts/peer_torch.py asks for.
-FAKE_TORCH = """
-__version__ = "9.8.7+fake"
-float32, float16, bfloat16, int8 = "f32", "f16", "bf16", "i8"
-threads = 0
-
-
-class Tensor:
-    def to(self, kind):
-        return self
-
-    def clone(self):
-        return self
-
-    def t(self):
-        return self
-
-    def repeat(self, *counts):
-        return self
-
-    def contiguous(self):
-        return self
-
-    def __getitem__(self, index):
-        return self
-
-
-def randn(*sizes, **options):
-    return Tensor()
-
-
-def randint(*arguments, **options):
-    return Tensor()
-
-
-def get_num_threads():
-    return threads
-
-
-def set_num_threads(count):
-    global threads
-    threads = count
-
-
-class inference_mode:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *what):
-        return False
-
-
-def _int_mm(a, b):
-    return a
-
-
-class nn:
-    class functional:
-        @staticmethod
-        def linear(x, weight):
-            FAILURE
-            return x
-"""
-
-
-class Program(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.environment = {n: v for n, v in os.environ.items() if not n.startswith("TILEWRIGHT_")}
-        self.environment["TILEWRIGHT_CACHE_DIR"] = str(self.folder / "cache")
-        self.environment["TILEWRIGHT_DATA_DIR"] = str(self.folder / "data")
-        # Absent, until a test puts one there.
-        self.environment["TILEWRIGHT_PYTHON"] = "/nonexistent/python"
-
-    def fake_torch(self, failure="pass"):
-        """A Python whose PyTorch answers at once."""
-        site = self.folder / "site"
-        (site / "torch").mkdir(parents=True)
-        (site / "torch" / "__init__.py").write_text(FAKE_TORCH.replace("FAILURE", failure), encoding="utf-8")
-        (site / "torch-9.8.7.dist-info").mkdir()
-        metadata = "Metadata-Version: 2.1\nName: torch\nVersion: 9.8.7+fake\n"
-        (site / "torch-9.8.7.dist-info" / "METADATA").write_text(metadata, encoding="utf-8")
-        self.environment["TILEWRIGHT_PYTHON"] = sys.executable
-        self.environment["PYTHONPATH"] = str(site)
-
-    def run_program(self, *arguments, **environment):
-        return subprocess.run(
-            [PROGRAM, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-            cwd=self.folder,
-            env={**self.environment, **environment},
-        )
-
-    def check(self, code, *arguments, **environment):
-        result = self.run_program(*arguments, **environment)
-        self.assertEqual(result.returncode, code, f"{arguments}\n{result.stdout}\n{result.stderr}")
-        return result.stdout if code == OK else result.stderr
-
-    def json(self, *arguments, code=OK, **environment):
-        result = self.run_program(*arguments, "--json", **environment)
-        self.assertEqual(result.returncode, code, f"{arguments}\n{result.stdout}\n{result.stderr}")
-        return json.loads(result.stdout)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from program import CHECK_FAILED, ENVIRONMENT, NOT_FOUND, OK, ROOT, USAGE, Program, compiler_works, main  # noqa: E402
 
 
 class Verify(Program):
@@ -144,7 +33,7 @@ class Verify(Program):
 class Prebuild(Program):
     def test_kernels_are_compiled_once(self):
         arguments = ["prebuild", "--gemm", "3x64x64:f32", "--candidates", "4", "--jobs", "2"]
-        if self.json("doctor", code=OK)["findings"][4]["verdict"] != "ok":
+        if not compiler_works(self.environment):
             self.skipTest("no compiler")
         first, second = self.json(*arguments), self.json(*arguments)
         self.assertEqual(first["failed"], 0)
@@ -261,7 +150,4 @@ class Demo(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if not PROGRAM.exists():
-        print(f"skipped: {PROGRAM} is not built (CLI11 not found)")
-        sys.exit(77)
-    unittest.main()
+    main()

@@ -6,9 +6,9 @@ import csv
 import json
 import pathlib
 import sys
-import unittest
 
-from cli_run_test import CHECK_FAILED, ENVIRONMENT, NOT_FOUND, OK, PROGRAM, USAGE, Program
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from program import CHECK_FAILED, ENVIRONMENT, NOT_FOUND, OK, USAGE, Program, main  # noqa: E402
 
 
 class Tables(Program):
@@ -294,7 +294,4 @@ class Tables(Program):
 
 
 if __name__ == "__main__":
-    if not PROGRAM.exists():
-        print(f"skipped: {PROGRAM} is not built (CLI11 not found)")
-        sys.exit(77)
-    unittest.main()
+    main()

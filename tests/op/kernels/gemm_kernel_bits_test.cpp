@@ -30,9 +30,9 @@ TEST(GemmKernelBits, BlockingAndUnitsChangeNoBit) {
     const std::string text = text_for(kernel, "m=37:n=100:k=333", takes_packed(kernel));
     const std::vector<unsigned char> whole = bits(target, kernel, text);
     RunOptions blocked;
-    blocked.knobs = {16, 32, 64, 1};
+    blocked.knobs = {16, 32, 64};
     EXPECT_EQ(bits(target, kernel, text, blocked), whole) << kernel_name(target, kernel);
-    blocked.knobs = {48, 48, 128, 1};
+    blocked.knobs = {48, 48, 128};
     blocked.units = 5;
     EXPECT_EQ(bits(target, kernel, text, blocked), whole) << kernel_name(target, kernel);
   });

@@ -101,7 +101,7 @@ TEST(GemmKernelShapes, BlocksOfEverySizeAreComputed) {
                           {1, 1000, 64},
                           {1000, 1, 100000}}) {
     RunOptions options;
-    options.knobs = {b.m, b.n, b.k, 1};
+    options.knobs = {b.m, b.n, b.k};
     check_kernels("m=70:n=150:k=200", options);
     check_kernels("m=70:n=150:k=130:layout=rrr", options);
   }

@@ -55,7 +55,8 @@ class EmbedScriptTest : public testing::Test {
     if (!python.ok() || !python->ok()) GTEST_SKIP() << "no python3 on PATH";
   }
   void embed(const std::string& output) {
-    Result<ProcessResult> script = run({"python3", kSource + "/scripts/embed_headers.py", scratch / "kernels", output});
+    Result<ProcessResult> script =
+        run({"python3", kSource + "/scripts/embed_files.py", "headers", scratch / "kernels", output});
     ASSERT_TRUE(script.ok() && script->ok()) << script->output;
   }
   ScratchFolder scratch;
@@ -117,7 +118,7 @@ TEST_F(EmbedScriptTest, AFolderWithoutHeadersGivesAnEmptyList) {
 
 TEST_F(EmbedScriptTest, AMissingFolderIsAnError) {
   Result<ProcessResult> script =
-      run({"python3", kSource + "/scripts/embed_headers.py", scratch / "missing", scratch / "one.cpp"});
+      run({"python3", kSource + "/scripts/embed_files.py", "headers", scratch / "missing", scratch / "one.cpp"});
   ASSERT_TRUE(script.ok());
   EXPECT_NE(script->exit_code, 0);
   EXPECT_NE(script->output.find("missing"), std::string::npos);

@@ -11,11 +11,10 @@ import re
 import select
 import subprocess
 import sys
-import tempfile
-import unittest
 
-ROOT = pathlib.Path(os.environ.get("TILEWRIGHT_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[3]))
-PROGRAM = pathlib.Path(os.environ.get("TILEWRIGHT_BINARY_DIR", ROOT / "build")) / "bin" / "tilewright"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from program import CHECK_FAILED, ENVIRONMENT, NOT_FOUND, OK, PROGRAM, ROOT, USAGE, Program, main  # noqa: E402
+
 COMMANDS = [
     "devices",
     "arch",
@@ -32,40 +31,12 @@ COMMANDS = [
     "doctor",
 ]
 CACHE_COMMANDS = ["path", "info", "verify", "prune"]
-OK, CHECK_FAILED, USAGE, NOT_FOUND, ENVIRONMENT = 0, 1, 2, 3, 4
 
 
-class Program(unittest.TestCase):
-    """Every test has caches and tables of its own."""
-
+class Face(Program):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.environment = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith("TILEWRIGHT_") and name != "NO_COLOR"
-        }
-        self.environment["TILEWRIGHT_CACHE_DIR"] = str(self.folder / "cache")
-        self.environment["TILEWRIGHT_DATA_DIR"] = str(self.folder / "data")
-
-    def run_program(self, *arguments, **environment):
-        return subprocess.run(
-            [PROGRAM, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-            cwd=self.folder,
-            env={**self.environment, **environment},
-        )
-
-    def check(self, code, *arguments, **environment):
-        """Runs and expects the exit code; returns what came on stdout, or on stderr when it fails."""
-        result = self.run_program(*arguments, **environment)
-        self.assertEqual(result.returncode, code, f"{arguments}\n{result.stdout}\n{result.stderr}")
-        return result.stdout if code == OK else result.stderr
+        super().setUp()
+        self.environment.pop("NO_COLOR", None)
 
     def refused(self, code, words, *arguments, **environment):
         message = self.check(code, *arguments, **environment)
@@ -99,7 +70,7 @@ class Program(unittest.TestCase):
         return output.decode()
 
 
-class Help(Program):
+class Help(Face):
     def test_every_command_has_help_with_an_example_and_the_exit_codes(self):
         cases = [[c] for c in COMMANDS] + [["cache", c] for c in CACHE_COMMANDS]
         for words in cases:
@@ -125,7 +96,7 @@ class Help(Program):
         self.assertRegex(self.check(OK, "--version"), r"^tilewright \d+\.\d+\.\d+\n$")
 
 
-class Refusals(Program):
+class Refusals(Face):
     """A bad argument gives exit code 2, and the message names argument, value and allowed set."""
 
     def test_command_names(self):
@@ -209,7 +180,7 @@ class Refusals(Program):
         self.check(CHECK_FAILED, "doctor", TILEWRIGHT_CACHE_DIR=str(shared))
 
 
-class Forms(Program):
+class Forms(Face):
     TABLES = [
         (["devices"], "devices"),
         (["arch"], "targets"),
@@ -279,7 +250,7 @@ class Forms(Program):
         self.assertEqual(self.check(OK, "cache", "path").strip(), str(self.folder / "cache"))
 
 
-class Terminal(Program):
+class Terminal(Face):
     def test_colours_on_a_terminal_only(self):
         self.assertIn("\x1b[", self.on_terminal("arch"))
         self.assertNotIn("\x1b[", self.check(OK, "arch"))
@@ -299,7 +270,4 @@ class Terminal(Program):
 
 
 if __name__ == "__main__":
-    if not PROGRAM.exists():
-        print(f"skipped: {PROGRAM} is not built (CLI11 not found)")
-        sys.exit(77)
-    unittest.main()
+    main()

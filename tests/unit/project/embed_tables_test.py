@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(os.environ.get("TILEWRIGHT_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[3]))
-SCRIPT = ROOT / "scripts" / "embed_tables.py"
+SCRIPT = ROOT / "scripts" / "embed_files.py"
 
 MAIN = """
 #include <cstdio>
@@ -31,7 +31,7 @@ class EmbedTables(unittest.TestCase):
 
     def generate(self, tuned):
         output = self.folder / "tables.cpp"
-        subprocess.run([sys.executable, SCRIPT, str(tuned), str(output)], check=True, timeout=60)
+        subprocess.run([sys.executable, SCRIPT, "tables", str(tuned), str(output)], check=True, timeout=60)
         return output.read_text(encoding="ascii")
 
     def test_every_table_comes_back_byte_for_byte(self):

@@ -46,24 +46,11 @@ double peak_gflops(const DeviceSpec& device, CpuMma mma) {
 
 }  // namespace
 
-bool cpu_mma_takes(CpuMma mma, DType dtype) {
-  switch (mma) {
-    case CpuMma::kFmaAvx2:
-    case CpuMma::kFmaAvx512: return dtype == DType::kF32 || dtype == DType::kBf16 || dtype == DType::kF16;
-    case CpuMma::kDotBf16:
-    case CpuMma::kAmxBf16: return dtype == DType::kBf16;
-    case CpuMma::kDotI8Avx2:
-    case CpuMma::kDotI8:
-    case CpuMma::kAmxI8: return dtype == DType::kI8;
-  }
-  return false;
-}
-
 std::vector<CpuMmaChoice> cpu_mma_choices(const DeviceSpec& device, DType dtype) {
   std::vector<CpuMmaChoice> choices;
   for (int i = enum_count(CpuMma{}) - 1; i >= 0; --i) {
     const auto mma = static_cast<CpuMma>(i);
-    if (!cpu_mma_takes(mma, dtype)) continue;
+    if (cpu_mma_dtype_refusal(dtype, mma) != nullptr) continue;
     // The lowest target of the chain that has the instruction: one artifact serves every target above it.
     CpuMmaChoice choice{mma, nullptr, nullptr};
     for (const ArchSpec* arch : device.targets) {
@@ -84,7 +71,7 @@ std::vector<CpuMma> cpu_mma_introduced(std::string_view target, DType dtype) {
   const ArchSpec* base = find_arch(arch->base);
   for (int i = 0; i < enum_count(CpuMma{}); ++i) {
     const auto mma = static_cast<CpuMma>(i);
-    if (!cpu_mma_takes(mma, dtype) || find_mma(*arch, kCpuMmaNames[i]) == nullptr) continue;
+    if (cpu_mma_dtype_refusal(dtype, mma) != nullptr || find_mma(*arch, kCpuMmaNames[i]) == nullptr) continue;
     if (base != nullptr && find_mma(*base, kCpuMmaNames[i]) != nullptr) continue;
     own.push_back(mma);
   }

@@ -24,7 +24,5 @@ struct CpuMmaChoice {
 std::vector<CpuMmaChoice> cpu_mma_choices(const DeviceSpec& device, DType dtype);
 // The same for one target's own code: what it introduces.
 std::vector<CpuMma> cpu_mma_introduced(std::string_view target, DType dtype);
-// Widened types multiply as f32.
-bool cpu_mma_takes(CpuMma mma, DType dtype);
 
 }  // namespace tilewright

@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: MIT
 // gemm_cpu: cache-blocked and packed, a micro-kernel per instruction set. The epilogue is typed at run time, so that one
 // instance serves every epilogue.
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "core/fields.hpp"
 #include "gemm/gemm_cpu_blocking.hpp"
-#include "ops/gemm/families/gemm_cpu_cost.hpp"
+#include "ops/gemm/families/cpu_family.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
-#include "ops/gemm/families/gemm_stage.hpp"
 
 namespace tilewright {
 namespace {
-
-Status refuse(std::string message) { return Status(StatusCode::kUnsupported, "gemm_cpu: " + std::move(message)); }
 
 struct Tile {
   int m, n;
@@ -38,10 +32,6 @@ std::vector<Tile> tiles(CpuMma mma) {
   return {};
 }
 
-KernelKey key_of(const GemmCpuConfig& config, std::string_view target) {
-  return make_key("gemm", "gemm_cpu", target, fmt::format("dtype={}", dtype_name(config.dtype)), print_fields(config));
-}
-
 // Depth, width and height of cache blocks, in order of promise: a B block in half of L2, an A block beside it.
 std::vector<GemmKnobs> blockings(const GemmProblem& p, const DeviceSpec& device, const GemmCpuConfig& c) {
   const int64_t element = dtype_bits(p.a_dtype) / 8;
@@ -53,13 +43,13 @@ std::vector<GemmKnobs> blockings(const GemmProblem& p, const DeviceSpec& device,
   std::vector<GemmKnobs> found;
   auto add = [&](int64_t m, int64_t n, int64_t k) {
     GemmKnobs knobs{std::clamp<int64_t>(round_up(m, c.tile_m), c.tile_m, full_m),
-                    std::clamp<int64_t>(round_up(n, c.tile_n), c.tile_n, full_n), std::max<int64_t>(k, 64), 1};
+                    std::clamp<int64_t>(round_up(n, c.tile_n), c.tile_n, full_n), std::max<int64_t>(k, 64)};
     const bool known = std::any_of(found.begin(), found.end(), [&](const GemmKnobs& f) {
       return f.block_m == knobs.block_m && f.block_n == knobs.block_n && f.block_k == knobs.block_k;
     });
     if (!known) found.push_back(knobs);
   };
-  found.push_back({0, 0, 0, 1});  // the kernel's own, always the first
+  found.push_back({});  // the kernel's own, always the first
   // A strip of B (tile_n wide, block_k deep) in L1 decides the depth; A's block in L2 the height; the width follows from
   // what is left, from the units, or from the accumulators.
   const int64_t deep = std::max<int64_t>(64, l1 / 2 / (c.tile_n * element) / 64 * 64);
@@ -74,24 +64,9 @@ std::vector<GemmKnobs> blockings(const GemmProblem& p, const DeviceSpec& device,
   return found;
 }
 
-class GemmCpuFamily final : public KernelFamily {
+class GemmCpuFamily final : public CpuFamily<GemmCpuConfig> {
  public:
-  std::string_view name() const override { return "gemm_cpu"; }
-  std::string_view op() const override { return "gemm"; }
-  Backend backend() const override { return Backend::kTile; }
-
-  Status supports(ProblemRef ref, const DeviceSpec& device) const override {
-    const auto& p = problem_cast<GemmProblem>(ref);
-    if (p.m == 0 || p.out_n() == 0 || p.batch == 0) return refuse("D is empty: there is nothing to compute");
-    if (p.k == 0) return refuse("K = 0 has nothing to multiply; the generic kernel applies the epilogue");
-    if (p.a_dtype == DType::kI8 && p.k > kMaxExactI8K) {
-      return refuse(fmt::format("K = {} for i8, allowed: at most {} (i32 sums)", p.k, kMaxExactI8K));
-    }
-    if (cpu_mma_choices(device, p.a_dtype).empty()) {
-      return refuse(fmt::format("{} has no instruction for {}", device.arch->target, dtype_name(p.a_dtype)));
-    }
-    return {};
-  }
+  GemmCpuFamily() : CpuFamily("gemm_cpu") {}
 
   std::vector<Candidate> candidates(ProblemRef ref, const DeviceSpec& device) const override {
     const auto& p = problem_cast<GemmProblem>(ref);
@@ -117,57 +92,9 @@ class GemmCpuFamily final : public KernelFamily {
     return found;
   }
 
-  Status check(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
-    const auto& p = problem_cast<GemmProblem>(ref);
-    if (Status s = supports(ref, device); !s) return s;
-    GemmCpuConfig config;
-    if (Status s = parse_config(step.key, config); !s) return s;
-    if (config.dtype != p.a_dtype) {
-      return refuse(fmt::format("kernel takes {}, the problem is {}", dtype_name(config.dtype), dtype_name(p.a_dtype)));
-    }
-    if (p.batch_invariant && config.mma != cpu_mma_choices(device, p.a_dtype).front().mma) {
-      return refuse("batch_invariant: this device's order of summation is another instruction's");
-    }
-    return {};
-  }
-
-  double cost(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
-    GemmCpuConfig config;
-    if (!parse_config(step.key, config)) return 0;
-    return gemm_cpu_cost(problem_cast<GemmProblem>(ref), device, config, typed(step.knobs));
-  }
-
-  int64_t workspace_bytes(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
-    GemmCpuConfig config;
-    if (!parse_config(step.key, config)) return 0;
-    return gemm_cpu_workspace_bytes(
-        config, gemm_cpu_sizes(gemm_args(problem_cast<GemmProblem>(ref), typed(step.knobs))), device.units);
-  }
-
-  std::string numerics_id(const RecipeStep& step) const override {
-    GemmCpuConfig config;
-    if (!parse_config(step.key, config)) return "";
-    return fmt::format("seq:{}", fields_detail::print_value(config.mma));
-  }
-
   std::span<const std::string_view> knob_names() const override {
     static constexpr std::string_view kNames[] = {"block_m", "block_n", "block_k"};
     return kNames;
-  }
-
-  Result<CompileRequest> source(const KernelKey& key) const override {
-    GemmCpuConfig config;
-    if (Status s = parse_config(key, config); !s) return s;
-    CompileRequest request;
-    request.target = key.target;
-    request.name =
-        fmt::format("gemm_cpu-{}-{}x{}", fields_detail::print_value(config.mma), config.tile_m, config.tile_n);
-    request.entry = "tw_gemm_cpu_" + key.digest.hex();
-    request.source =
-        "#include \"gemm/gemm_support_cpu.hpp\"\n" +
-        cpu_instance_source("gemm/gemm_cpu.hpp", request.entry,
-                            "gemm_cpu<tilewright::GemmCpuConfig" + cpp_initializer(config) + ">", "GemmArgs");
-    return request;
   }
 
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
@@ -188,33 +115,26 @@ class GemmCpuFamily final : public KernelFamily {
     return keys;
   }
 
-  Result<std::vector<Stage>> stages(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step,
-                                    std::shared_ptr<const LoadedKernel> kernel) const override {
-    if (Status s = check(ref, device, step); !s) return s;
-    return std::vector<Stage>{gemm_stage(problem_cast<GemmProblem>(ref), typed(step.knobs),
-                                         static_cast<uint32_t>(device.units), std::move(kernel))};
+ protected:
+  Status check_problem(const GemmProblem& p, const DeviceSpec& device) const override {
+    if (!cpu_mma_choices(device, p.a_dtype).empty()) return {};
+    return unsupported(fmt::format("{} has no instruction for {}", device.arch->target, dtype_name(p.a_dtype)));
+  }
+  const char* refusal_of(const GemmCpuConfig& config) const override { return gemm_cpu_refusal(config); }
+  double cost_of(const GemmProblem& p, const DeviceSpec& device, const GemmCpuConfig& config,
+                 const GemmKnobs& knobs) const override {
+    return gemm_cpu_cost(p, device, config, knobs);
+  }
+  int64_t workspace_of(const GemmArgs& args, int units, const GemmCpuConfig& config) const override {
+    return gemm_cpu_workspace_bytes(config, gemm_cpu_sizes(args), units);
+  }
+  std::string_view order_of(const GemmCpuConfig&) const override { return "seq"; }
+  std::string label_of(const GemmCpuConfig& config) const override {
+    return fmt::format("{}x{}", config.tile_m, config.tile_n);
   }
 
  private:
-  static GemmKnobs typed(const Knobs& knobs) { return {knobs.values[0], knobs.values[1], knobs.values[2], 1}; }
   static Knobs erase_knobs(const GemmKnobs& knobs) { return {{knobs.block_m, knobs.block_n, knobs.block_k}}; }
-
-  static Status parse_config(const KernelKey& key, GemmCpuConfig& config) {
-    if (Status s = parse_fields(key.config(), config); !s) return refuse(fmt::format("{}: {}", key.text, s.message()));
-    if (key.signature() != fmt::format("dtype={}", dtype_name(config.dtype)))
-      return refuse(key.text + ": signature and config name different dtypes");
-    if (!cpu_mma_takes(config.mma, config.dtype)) {
-      return refuse(fmt::format("{}: {} does not take {}", key.text, fields_detail::print_value(config.mma),
-                                dtype_name(config.dtype)));
-    }
-    const ArchSpec* arch = find_arch(key.target);
-    if (arch == nullptr || find_mma(*arch, fields_detail::print_value(config.mma)) == nullptr) {
-      return refuse(
-          fmt::format("{}: target {} has no {}", key.text, key.target, fields_detail::print_value(config.mma)));
-    }
-    if (const char* reason = gemm_cpu_refusal(config)) return refuse(fmt::format("{}: {}", key.text, reason));
-    return {};
-  }
 };
 
 }  // namespace

@@ -19,7 +19,6 @@ GemmArgs gemm_args(const GemmProblem& p, const GemmKnobs& knobs) {
   args.a_dtype = p.a_dtype, args.b_dtype = p.b_dtype;
   args.b_packed = p.b_packed != 0;
   args.block_m = knobs.block_m, args.block_n = knobs.block_n, args.block_k = knobs.block_k;
-  args.split_k = knobs.split_k;
   GemmEpilogueArgs& e = args.epilogue;
   e.alpha = 1;
   e.scale_a = operand(p.scale_a), e.scale_b = operand(p.scale_b), e.c = operand(p.c), e.bias = operand(p.bias);

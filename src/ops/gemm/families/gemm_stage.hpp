@@ -8,7 +8,7 @@
 namespace tilewright {
 
 struct GemmKnobs {
-  int64_t block_m = 0, block_n = 0, block_k = 0, split_k = 1;
+  int64_t block_m = 0, block_n = 0, block_k = 0;
 };
 
 // Everything of GemmArgs but addresses and scalars.
