@@ -23,6 +23,7 @@ PUBLIC_HEADERS = {
     "dtype.hpp": "core",
     "tensor_view.hpp": "core",
     "dlpack_abi.h": "core",
+    "profile.hpp": "core",
     "context.hpp": "dispatch",
     "tilewright.h": "api",
 }

@@ -48,11 +48,11 @@ Finding check_compiler() {
     return {Verdict::kWarn, "compiler", folder.status().message(), "make the folder for temporary files writable"};
   const ScopedFolder scoped(*folder);
   const std::string target(cpu_info().target.empty() ? "x86-64" : cpu_info().target);
-  const CompileRequest request{"doctor",
-                               "extern \"C\" void tilewright_doctor(const void*, unsigned, unsigned) {}\n",
-                               "tilewright_doctor",
-                               target,
-                               {}};
+  CompileRequest request;
+  request.name = "doctor";
+  request.source = "extern \"C\" void tilewright_doctor(const void*, unsigned, unsigned) {}\n";
+  request.entry = "tilewright_doctor";
+  request.target = target;
   Result<std::string> built = compiler.compile(request, *folder, nullptr);
   if (!built) {
     std::string words = built.status().message();

@@ -122,6 +122,19 @@ typedef struct tilewright_counter {
 TILEWRIGHT_C_API tilewright_status tilewright_counters(tilewright_context* context, tilewright_counter* counters,
                                                        size_t* count);
 
+/* ---- Profiling --------------------------------------------------------------------------------------------------- */
+
+/* Ranges around the stages of calls ("tilewright:gemm:launch"), as TILEWRIGHT_PROFILE tells them to profilers. Called on
+ * the thread that runs the stage, in pairs, nested; from many threads at once. `name` lives as long as the call. They must
+ * not throw and must not call tilewright. */
+typedef void (*tilewright_profile_push)(void* user, const char* name);
+typedef void (*tilewright_profile_pop)(void* user);
+
+/* From now on, for the whole process; both NULL = none. A range that is open meanwhile ends with the callbacks that it
+ * began with. */
+TILEWRIGHT_C_API tilewright_status tilewright_set_profile_callbacks(tilewright_profile_push push,
+                                                                    tilewright_profile_pop pop, void* user);
+
 /* ---- gemm -------------------------------------------------------------------------------------------------------- */
 
 /* D = steps(gate(act(alpha * scale_a * scale_b * A B + beta * C + bias)))

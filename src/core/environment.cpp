@@ -12,6 +12,8 @@ namespace {
 constexpr EnvironmentVariable kVariables[] = {
     {"TILEWRIGHT_LOG", "off | error | warn | info | debug, each with an optional :path", "off",
      "What is logged, and the file to append it to (standard error without a path). One line an event."},
+    {"TILEWRIGHT_PROFILE", "off, or nvtx, roctx, trace, each with an optional :path, separated by commas", "off",
+     "Who is told of the stages of calls: profilers that listen to NVTX or roctx, and a trace file."},
     {"TILEWRIGHT_JIT", "off | on | background | force", "on",
      "Whether a missing kernel is compiled: never; when it is needed; on another thread while an always-built kernel "
      "serves; always, even when the code cache has it."},
@@ -44,6 +46,7 @@ constexpr EnvironmentVariable kBorrowed[] = {
     {"XDG_CACHE_HOME", "folder", "~/.cache", "Parent of the code cache."},
     {"XDG_DATA_HOME", "folder", "~/.local/share", "Parent of the user's data."},
     {"CXX", "program", "none", "The host compiler of the JIT when TILEWRIGHT_CXX is unset."},
+    {"NVTX_INJECTION64_PATH", "shared library", "none", "The profiler that TILEWRIGHT_PROFILE=nvtx tells of ranges."},
     {"NO_COLOR", "anything", "none", "The program prints no colours."},
     {"TERM", "terminal type", "none", "The program prints no colours on a terminal of type dumb, or of none."},
     {"PATH", "folders, separated by colons", "none", "Where the host compiler is looked for."},

@@ -7,6 +7,7 @@
 
 #include "core/fields.hpp"
 #include "core/log.hpp"
+#include "core/profile/profile.hpp"
 
 namespace tilewright {
 namespace {
@@ -159,6 +160,7 @@ Result<std::shared_ptr<const Plan>> ContextImpl::plan(const Operator& op, Proble
     return plan;
   }
   count(counters_.plan_misses);
+  const ProfileRange range(op.name(), "plan");
   const uint64_t generation = cache_->background_generation();
   if (on_new_problem != nullptr) (*on_new_problem)();
   Result<std::shared_ptr<const Plan>> plan =
@@ -186,12 +188,15 @@ Status ContextImpl::run_plan(const Operator& op, ProblemRef problem, const Plan&
     bound.workspace = exec.workspace;
   }
   const LaunchContext launch{exec.stream, exec.parallel_for};
-  if (!log_enabled(LogLevel::kInfo)) return tilewright::run_plan(*device_, plan, bound, launch);
+  if (!log_enabled(LogLevel::kInfo) && !profile_enabled()) return tilewright::run_plan(*device_, plan, bound, launch);
+  const ProfileRange range(op.name(), "launch", plan.recipe.steps.front().key.text);
   const auto start = std::chrono::steady_clock::now();
   Status status = tilewright::run_plan(*device_, plan, bound, launch);
   const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
-  log(LogLevel::kInfo, "call", "{},{},{},{},{:.2f}", op.name(), op.problem_text(problem),
-      fields_detail::print_value(plan.source), print_recipe(op.families(), plan.recipe), us);
+  if (log_enabled(LogLevel::kInfo)) {
+    log(LogLevel::kInfo, "call", "{},{},{},{},{:.2f}", op.name(), op.problem_text(problem),
+        fields_detail::print_value(plan.source), print_recipe(op.families(), plan.recipe), us);
+  }
   return status;
 }
 

@@ -32,6 +32,7 @@ struct CompileRequest {
   std::string entry;               // extern "C" name inside
   std::string target;              // flags come from arch_specs.json
   std::vector<std::string> flags;  // additional
+  std::string op;                  // whose instance it is, for profilers; changes nothing
 };
 
 class Compiler {

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "core/log.hpp"
+#include "core/profile/profile.hpp"
 #include "tuning/search.hpp"
 #include "tuning/store/journal.hpp"
 #include "tuning/store/quarantine.hpp"
@@ -209,6 +210,7 @@ Result<std::vector<TuneResult>> TuneRun::run() {
     const TuneTask& task = tasks_[task_];
     const double share = (options_.budget_seconds - elapsed()) / static_cast<double>(to_search_ - searched_);
     const TaskState task_state = result.state;
+    const ProfileRange range(task.op->name(), "tune", task.label);
     result = TaskSearch(state, task).run(share);
     result.state = task_state;
     ++searched_;

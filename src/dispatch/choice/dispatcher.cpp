@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/log.hpp"
+#include "core/profile/profile.hpp"
 
 namespace tilewright {
 namespace {
@@ -40,6 +41,7 @@ bool Dispatcher::built(const Operator& op, const Recipe& recipe) const {
 Result<std::vector<Choice>> Dispatcher::choices(const Operator& op, ProblemRef problem, const DeviceSpec& spec,
                                                 const TunedTable& table, std::string_view forced,
                                                 std::vector<std::string>* refusals) const {
+  const ProfileRange range(op.name(), "dispatch");
   // Whether this recipe may run here; the reason otherwise.
   auto check = [&](const Recipe& recipe) -> Status {
     for (const RecipeStep& step : recipe.steps) {
@@ -145,6 +147,7 @@ Result<std::shared_ptr<const LoadedKernel>> Dispatcher::load(const KernelFamily&
     std::shared_lock lock(mutex_);
     if (const auto it = loaded_.find(key.text); it != loaded_.end()) return it->second;
   }
+  const ProfileRange range(family.op(), "load", key.text);
   Artifact artifact;
   RegistryEntry entry;
   if (registry_.find(key.text, entry) && entry.builtin != nullptr) {
@@ -154,6 +157,7 @@ Result<std::shared_ptr<const LoadedKernel>> Dispatcher::load(const KernelFamily&
   } else {
     Result<CompileRequest> request = family.source(key);
     if (!request) return request.status();
+    request->op = family.op();
     if (!allow_compile && !cache_.has(*request, host_compiler())) {
       return Status(StatusCode::kCompileDisabled, fmt::format("{} is not built and may not be compiled now", key.text));
     }

@@ -10,6 +10,7 @@
 
 #include "core/environment.hpp"
 #include "core/log.hpp"
+#include "core/profile/profile.hpp"
 #include "jit/cache/cache_entry.hpp"
 #include "jit/cache/cache_upkeep.hpp"
 #include "jit/system/files.hpp"
@@ -146,6 +147,7 @@ Result<Artifact> EntryStore::find(const CompileRequest& request, const Digest& d
 
 Result<std::string> EntryStore::compile(const CompileRequest& request, Compiler& compiler, const std::string& folder,
                                         const std::atomic<bool>* stop) const {
+  const ProfileRange range(request.op.empty() ? "jit" : request.op, "compile", request.name);
   const auto begin = std::chrono::steady_clock::now();
   Result<std::string> binary = compiler.compile(request, folder, stop);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

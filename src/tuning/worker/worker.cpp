@@ -20,6 +20,7 @@
 #include <new>
 #include <sstream>
 
+#include "core/profile/profile.hpp"
 #include "jit/system/files.hpp"
 #include "tuning/measure.hpp"
 #include "tuning/tuner.hpp"
@@ -87,6 +88,7 @@ class WorkerSession {
   Result<Record> verify(const Record& request) {
     Result<Recipe> parsed = recipe(request.get("recipe"));
     if (!parsed) return parsed.status();
+    const ProfileRange range(op_->name(), "verify", request.get("recipe"));
     Result<VerifyReport> report =
         request.get("extent") == "full" ? verifier_->verify_problem(*parsed) : verifier_->verify_quickly(*parsed);
     if (!report) return report.status();
@@ -112,6 +114,7 @@ class WorkerSession {
     options.seconds = request.number("seconds");
     options.min_samples = static_cast<int>(request.integer("min_samples"));
     options.max_samples = static_cast<int>(request.integer("max_samples"));
+    const ProfileRange range(op_->name(), "measure", request.get("recipes"));
     Result<std::vector<Timing>> timings = measure_plans(context_.device(), plans, verifier_->instance(), options);
     if (!timings) return timings.status();
     Record record("time");
