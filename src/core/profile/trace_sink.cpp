@@ -58,9 +58,9 @@ class TraceSink final : public ProfileSink {
  public:
   // One a process: the environment names it, and the hooks below know it by its address.
   explicit TraceSink(std::string path) : path_(std::move(path)) {
-    only_ = this;
-    std::atexit([] { only_->flush(); });
-    pthread_atfork([] { only_->mutex_.lock(); }, [] { only_->mutex_.unlock(); }, [] { only_->forget_parent(); });
+    only = this;
+    std::atexit([] { only->flush(); });
+    pthread_atfork([] { only->mutex_.lock(); }, [] { only->mutex_.unlock(); }, [] { only->forget_parent(); });
   }
 
   void push(const char* name, std::string_view detail) override {
@@ -141,7 +141,7 @@ class TraceSink final : public ProfileSink {
     mutex_.unlock();
   }
 
-  static inline TraceSink* only_ = nullptr;
+  static inline TraceSink* only = nullptr;
   std::mutex mutex_;
   std::string path_, buffer_;
   int64_t bytes_ = 0, written_at_ = 0;  // bytes without kEnd

@@ -99,7 +99,7 @@ class Documentation(unittest.TestCase):
         rows = docs_tables.environment_rows((ROOT / "src" / "core" / "environment.cpp").read_text(encoding="utf-8"))
         self.assertGreater(len(rows), 10)
         for row in rows:
-            self.assertRegex(row, r"^\| `[A-Z_]+` \| .+ \| .+ \| .+ \|$")
+            self.assertRegex(row, r"^\| `[A-Z0-9_]+` \| .+ \| .+ \| .+ \|$")
 
 
 if __name__ == "__main__":
