@@ -122,6 +122,17 @@ TILEWRIGHT_INLINE F32x16 as_float(I32x16 a) { return {as_float(a.lo), as_float(a
 TILEWRIGHT_INLINE F32x16 to_float(I32x16 a) { return {to_float(a.lo), to_float(a.hi)}; }
 #endif
 
+#if !TILEWRIGHT_AVX512
+// To nearest, ties to even; |a| < 2^31.
+TILEWRIGHT_INLINE F32x16 round_to_whole(F32x16 a) { return to_float(round_to_int(a)); }
+// a 2^n for whole n in [-252, 254]. Two steps, because 2^n alone can overflow or be subnormal.
+TILEWRIGHT_INLINE F32x16 scale_by_power(F32x16 a, F32x16 n) {
+  const I32x16 whole = round_to_int(n), half = shift_right_signed<1>(whole), bias = I32x16::splat(127);
+  return a * as_float(shift_left<23>(half + bias)) * as_float(shift_left<23>(whole - half + bias));
+}
+TILEWRIGHT_INLINE F32x16 reciprocal(F32x16 a) { return F32x16::splat(1) / a; }
+#endif
+
 inline constexpr int kVec = 16;
 
 TILEWRIGHT_INLINE F32x16 absolute(F32x16 a) { return as_float(as_int(a) & I32x16::splat(0x7FFFFFFF)); }

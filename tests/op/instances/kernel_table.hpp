@@ -38,7 +38,6 @@ inline void apply_vector(int function, const float* in, float* out, long count) 
     F32x16 x = F32x16::load(in + i);
     switch (function) {
       case VectorFunction::kExp: x = exp(x); break;
-      case VectorFunction::kErf: x = erf(x); break;
       case VectorFunction::kTanh: x = tanh(x); break;
       case VectorFunction::kSigmoid: x = sigmoid(x); break;
       case VectorFunction::kSilu: x = silu(x); break;
