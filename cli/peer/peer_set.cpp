@@ -5,6 +5,7 @@
 
 #include "command.hpp"
 #include "peer/find_peers.hpp"
+#include "peer/peer_isa.hpp"
 
 namespace tilewright::cli {
 namespace {
@@ -29,6 +30,7 @@ void add_peer_argument(Arguments& arguments, std::string& choice, PeerScope scop
 Result<PeerSet> PeerSet::make(const std::string& choice, PeerScope scope) {
   PeerSet set;
   if (choice == "none") return set;
+  hold_peers_to_target();
   for (const KnownPeer& known : kPeers) {
     const bool wanted = choice == "auto" ? scope == PeerScope::kAll || known.find == find_torch : choice == known.kind;
     if (!wanted) continue;

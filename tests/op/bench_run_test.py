@@ -45,6 +45,17 @@ class Bench(Program):
         self.assertGreater(row["ratio"], 0)
         self.assertGreater(result["regimes"][0]["ratio"], 0)
 
+    def test_a_lowered_cpu_target_holds_for_peers_too(self):
+        seen = self.folder / "seen"
+        names = ("ONEDNN_MAX_CPU_ISA", "OPENBLAS_CORETYPE")
+        self.fake_torch(failure=f"import os; open({str(seen)!r}, 'w').write(str([os.environ.get(n) for n in {names}]))")
+        arguments = ["bench", "--gemm", "4x64x64:f32", "--peer", "torch", "--seconds", "0.05"]
+        self.check(OK, *arguments, TILEWRIGHT_CPU_TARGET="x86-64-v3")
+        self.assertEqual(seen.read_text(encoding="utf-8"), "['AVX2', 'Haswell']")
+        # What the user set stays.
+        self.check(OK, *arguments, TILEWRIGHT_CPU_TARGET="x86-64-v3", ONEDNN_MAX_CPU_ISA="SSE41")
+        self.assertEqual(seen.read_text(encoding="utf-8"), "['SSE41', 'Haswell']")
+
     def test_a_problem_that_torch_has_not_is_timed_alone(self):
         self.fake_torch()
         row = self.json("bench", "--gemm", "4x64x64:f32:act=gelu", "--peer", "torch", "--seconds", "0.05")["rows"][0]
