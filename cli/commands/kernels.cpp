@@ -6,8 +6,8 @@
 
 #include "command.hpp"
 #include "core/fields.hpp"
+#include "dispatch/registry/quarantine.hpp"
 #include "ops/op_list.hpp"
-#include "tuning/store/quarantine.hpp"
 
 namespace tilewright::cli {
 namespace {

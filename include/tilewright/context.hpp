@@ -18,7 +18,7 @@ namespace tilewright {
 struct ContextOptions {
   std::string cache_dir;                 // code cache; "" = TILEWRIGHT_CACHE_DIR or the user's cache folder
   std::vector<std::string> tuned_files;  // tuned tables layered over built-in, user's and TILEWRIGHT_TUNED ones
-  bool user_tables = true;               // read built-in, user's and TILEWRIGHT_TUNED tables
+  bool user_tables = true;               // read the user's and TILEWRIGHT_TUNED tables, and the user's quarantine
   std::string jit;                       // "off" | "on" | "background" | "force"; "" = TILEWRIGHT_JIT or "on"
   int cpu_units = 0;                     // CPU threads; 0 = TILEWRIGHT_NUM_THREADS or every core the process may use
 };
@@ -58,7 +58,7 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  // Digest of all tuned rows in effect: ranks of a job compare it to know that they choose alike.
+  // Digest of all tuned rows in effect, and of kernels in quarantine: ranks of a job compare it to know that they choose alike.
   TILEWRIGHT_API std::string tables_digest() const;
   // Counter values as "name=value" pairs in a fixed order (src/core/counters.hpp).
   TILEWRIGHT_API std::vector<std::pair<std::string, uint64_t>> counters() const;

@@ -77,7 +77,8 @@ TILEWRIGHT_C_API uint32_t tilewright_c_abi(void);
 typedef struct tilewright_context tilewright_context;
 
 enum {
-  TILEWRIGHT_CONTEXT_NO_USER_TABLES = 1 /* read neither the user's tuned tables nor those of TILEWRIGHT_TUNED */
+  /* read neither the user's tuned tables and quarantine nor the tables of TILEWRIGHT_TUNED */
+  TILEWRIGHT_CONTEXT_NO_USER_TABLES = 1
 };
 
 typedef struct tilewright_context_options {
@@ -107,7 +108,7 @@ TILEWRIGHT_C_API tilewright_status tilewright_context_global(tilewright_context*
  * still ends with NUL; the status is TILEWRIGHT_OK, and *size above the capacity tells. buffer = NULL asks for the size
  * alone. */
 
-/* Digest of all tuned rows in effect: ranks of a job compare it to know that they choose alike. */
+/* Digest of all tuned rows in effect, and of kernels in quarantine: ranks of a job compare it to know that they choose alike. */
 TILEWRIGHT_C_API tilewright_status tilewright_tables_digest(tilewright_context* context, char* buffer, size_t* size);
 
 /* ---- Counters ---------------------------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@ namespace tilewright {
 Context::Context(std::unique_ptr<ContextImpl> impl) : impl_(std::move(impl)) {}
 Context::~Context() = default;
 
-std::string Context::tables_digest() const { return impl_->tables()->digest().hex(); }
+std::string Context::tables_digest() const { return impl_->choice_digest().hex(); }
 
 std::vector<std::pair<std::string, uint64_t>> Context::counters() const {
   std::vector<std::pair<std::string, uint64_t>> values;

@@ -8,6 +8,7 @@
 #include "core/fields.hpp"
 #include "core/log.hpp"
 #include "core/profile/profile.hpp"
+#include "dispatch/registry/quarantine.hpp"
 
 namespace tilewright {
 namespace {
@@ -90,6 +91,13 @@ Result<std::unique_ptr<ContextImpl>> ContextImpl::create(const ContextOptions& o
     impl->registry_.add({.key = std::move(*key), .builtin = builtin.address, .note = "always built"});
   }
   impl->tables_ = std::make_shared<TunedTable>(load_tuned_tables(options.user_tables, options.tuned_files));
+  if (const ArchSpec* arch = impl->device_->spec().arch; options.user_tables && arch != nullptr) {
+    const QuarantineList quarantine(quarantine_path(arch->target), *impl, FileAccess::kRead);
+    quarantine.apply();
+    for (const QuarantineEntry& entry : quarantine.entries()) {
+      impl->quarantined_ += fmt::format("{} {}\n", entry.op, entry.recipe);
+    }
+  }
   return impl;
 }
 
@@ -123,6 +131,11 @@ void ContextImpl::set_tables(TunedTable tables) {
     tables_ = std::make_shared<TunedTable>(std::move(tables));
   }
   plans_.clear();
+}
+
+Digest ContextImpl::choice_digest() const {
+  const Digest tables = this->tables()->digest();
+  return quarantined_.empty() ? tables : Digester().update_bytes(tables.bytes).update(quarantined_).finish();
 }
 
 bool ContextImpl::outdated(const Plan& plan) const {

@@ -52,6 +52,8 @@ class ContextImpl {
   Counters& counters() { return counters_; }
   std::shared_ptr<const TunedTable> tables() const;
   void set_tables(TunedTable tables);  // forgets every plan
+  // Of all that a choice follows from besides the problem: tuned rows, and kernels in quarantine.
+  Digest choice_digest() const;
   const ContextOptions& options() const { return options_; }
 
  private:
@@ -69,6 +71,7 @@ class ContextImpl {
   std::unique_ptr<Dispatcher> dispatcher_;
   mutable std::mutex tables_mutex_;
   std::shared_ptr<const TunedTable> tables_;
+  std::string quarantined_;  // what the user's quarantine disabled, one line a recipe
   PlanMap plans_;
   const uint64_t serial_ = next_serial();
 };

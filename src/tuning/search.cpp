@@ -380,7 +380,10 @@ void TaskSearch::finish(Candidate& candidate, CandidateOutcome outcome, std::str
   candidate.result.outcome = outcome;
   candidate.result.reason = std::move(reason);
   if (outcome != CandidateOutcome::kSkipped) state_.journal.add_candidate(op_.name(), problem_text_, candidate.result);
-  if (quarantined(outcome)) state_.quarantine.add(op_, problem_text_, candidate.result);
+  if (shows_a_bad_kernel(outcome)) {
+    state_.quarantine.add({std::string(op_.name()), candidate.result.recipe, problem_text_,
+                           kOutcomeNames[static_cast<int>(outcome)], candidate.result.reason, "", ""});
+  }
   if (outcome != CandidateOutcome::kTimed && outcome != CandidateOutcome::kSkipped) {
     log(LogLevel::kWarn, "tuner", "{} {}: {}", candidate.result.recipe, kOutcomeNames[static_cast<int>(outcome)],
         candidate.result.reason);

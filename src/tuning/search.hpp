@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "dispatch/registry/quarantine.hpp"
 #include "tuning/measure.hpp"
 #include "tuning/store/journal.hpp"
-#include "tuning/store/quarantine.hpp"
 #include "tuning/tuner.hpp"
 #include "tuning/worker/worker_process.hpp"
 

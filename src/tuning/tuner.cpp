@@ -9,9 +9,9 @@
 
 #include "core/log.hpp"
 #include "core/profile/profile.hpp"
+#include "dispatch/registry/quarantine.hpp"
 #include "tuning/search.hpp"
 #include "tuning/store/journal.hpp"
-#include "tuning/store/quarantine.hpp"
 #include "tuning/store/table_store.hpp"
 
 namespace tilewright {

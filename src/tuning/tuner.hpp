@@ -42,6 +42,11 @@ enum class CandidateOutcome : uint8_t {
   kOutOfMemory,
   kSkipped
 };
+// Outcomes that show a kernel to be bad, whatever the problem: it goes into the quarantine.
+constexpr bool shows_a_bad_kernel(CandidateOutcome outcome) {
+  return outcome == CandidateOutcome::kRejected || outcome == CandidateOutcome::kCrashed ||
+         outcome == CandidateOutcome::kTimedOut || outcome == CandidateOutcome::kOutOfMemory;
+}
 
 struct CandidateResult {
   std::string recipe;

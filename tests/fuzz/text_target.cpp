@@ -5,9 +5,9 @@
 
 #include "dispatch/context_impl.hpp"
 #include "fuzz/fuzz_target.hpp"
+#include "jit/system/record.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
 #include "ops/op_list.hpp"
-#include "tuning/worker/record.hpp"
 
 namespace tilewright::fuzz {
 namespace {

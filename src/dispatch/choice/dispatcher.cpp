@@ -42,6 +42,12 @@ Result<std::vector<Choice>> Dispatcher::choices(const Operator& op, ProblemRef p
                                                 const TunedTable& table, std::string_view forced,
                                                 std::vector<std::string>* refusals) const {
   const ProfileRange range(op.name(), "dispatch");
+  // "gemm_cpu: quarantined: crashed: SIGSEGV: <key>"
+  auto disabled = [&](const KernelFamily& family, const KernelKey& key) {
+    RegistryEntry entry;
+    const bool noted = registry_.find(key.text, entry) && !entry.note.empty();
+    return fmt::format("{}: {}: {}", family.name(), noted ? entry.note : "disabled in the registry", key.text);
+  };
   // Whether this recipe may run here; the reason otherwise.
   auto check = [&](const Recipe& recipe) -> Status {
     for (const RecipeStep& step : recipe.steps) {
@@ -54,8 +60,7 @@ Result<std::vector<Choice>> Dispatcher::choices(const Operator& op, ProblemRef p
                                                             step.key.target, spec.arch->target));
       }
       if (registry_.priority(step.key.text) == Priority::kDisabled) {
-        return Status(StatusCode::kUnsupported,
-                      fmt::format("{}: disabled in the registry: {}", family->name(), step.key.text));
+        return Status(StatusCode::kUnsupported, disabled(*family, step.key));
       }
       if (Status s = family->check(problem, spec, step); !s) return s;
     }
@@ -78,6 +83,7 @@ Result<std::vector<Choice>> Dispatcher::choices(const Operator& op, ProblemRef p
     Result<Recipe> recipe = parse_recipe(op.families(), row->recipe);
     const Status status = recipe ? check(*recipe) : recipe.status();
     if (!status.ok()) {
+      if (refusals != nullptr) refusals->push_back(fmt::format("tuned row ({}): {}", row->sizes, status.message()));
       if (log_first_time("tuned row: " + row->recipe + row->sizes)) {
         log(LogLevel::kWarn, "dispatch", "tuned row ignored ({} {}): {}", row->op, row->sizes, status.message());
       }
@@ -103,8 +109,7 @@ Result<std::vector<Choice>> Dispatcher::choices(const Operator& op, ProblemRef p
     for (Candidate& candidate : family->candidates(problem, spec)) {
       const Priority priority = registry_.priority(candidate.step.key.text);
       if (priority == Priority::kDisabled) {
-        if (refusals != nullptr)
-          refusals->push_back(fmt::format("{}: disabled: {}", family->name(), candidate.step.key.text));
+        if (refusals != nullptr) refusals->push_back(disabled(*family, candidate.step.key));
         continue;
       }
       Choice choice{Recipe{{std::move(candidate.step)}},

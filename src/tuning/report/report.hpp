@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "device/device.hpp"
-#include "tuning/store/quarantine.hpp"
+#include "dispatch/registry/quarantine.hpp"
 #include "tuning/tuner.hpp"
 
 namespace tilewright {

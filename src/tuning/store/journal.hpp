@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "jit/system/record_file.hpp"
 #include "tuning/store/provenance.hpp"
-#include "tuning/store/record_file.hpp"
 #include "tuning/tuner.hpp"
 
 namespace tilewright {

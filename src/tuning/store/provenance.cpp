@@ -34,17 +34,6 @@ std::string kernel_sources_digest(std::string_view op, const DeviceSpec& spec) {
   return digester.finish().hex().substr(0, kDigestDigits);
 }
 
-std::string kernel_digest(const KernelFamily& family, const KernelKey& key) {
-  const Result<CompileRequest> request = family.source(key);
-  if (!request) return "";
-  const auto headers = reachable_headers(request->source);
-  if (!headers) return "";
-  Digester digester;
-  digester.update(request->source);
-  for (const auto& [path, text] : *headers) digester.update(path).update(text);
-  return digester.finish().hex().substr(0, kDigestDigits);
-}
-
 std::string TuningEnvironment::id() const {
   return Digester()
       .update(library)

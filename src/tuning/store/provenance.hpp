@@ -13,8 +13,6 @@ namespace tilewright {
 // Digest (16 digits) of the sources that an operator's kernels for this device are made of: its own folder and the tile
 // vocabulary of the vendor.
 std::string kernel_sources_digest(std::string_view op, const DeviceSpec& spec);
-// Digest of the sources of one kernel: what its instance includes. "" when the key has no source.
-std::string kernel_digest(const KernelFamily& family, const KernelKey& key);
 
 // What must be equal for a measured row to be worth keeping.
 struct TuningEnvironment {

@@ -22,10 +22,10 @@
 
 #include "core/profile/profile.hpp"
 #include "jit/system/files.hpp"
+#include "jit/system/record.hpp"
 #include "tuning/measure.hpp"
 #include "tuning/tuner.hpp"
 #include "tuning/verify.hpp"
-#include "tuning/worker/record.hpp"
 
 namespace tilewright {
 namespace {

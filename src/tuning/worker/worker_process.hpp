@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "jit/system/files.hpp"
+#include "jit/system/record.hpp"
 #include "tuning/tuner.hpp"
-#include "tuning/worker/record.hpp"
 
 namespace tilewright {
 

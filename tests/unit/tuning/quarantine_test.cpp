@@ -4,8 +4,8 @@
 
 #include <fstream>
 
+#include "dispatch/registry/quarantine.hpp"
 #include "support/toy_operator.hpp"
-#include "tuning/store/quarantine.hpp"
 #include "unit/jit/cache_test_support.hpp"
 
 namespace tilewright {
@@ -21,12 +21,8 @@ class Quarantine : public testing::Test {
     test::offer_toy_kernels({"plain", "crash"});
     return test::toy_context(folder_.path());
   }
-  static CandidateResult crashed(const std::string& kernel = "crash") {
-    CandidateResult candidate;
-    candidate.recipe = test::toy_recipe(kernel);
-    candidate.outcome = CandidateOutcome::kCrashed;
-    candidate.reason = "SIGSEGV\tafter\n\"hello\"";
-    return candidate;
+  static QuarantineEntry crashed(const std::string& problem = "n=17", const std::string& kernel = "crash") {
+    return {"toy", test::toy_recipe(kernel), problem, "crashed", "SIGSEGV\tafter\n\"hello\"", "", ""};
   }
   Priority priority(ContextImpl& context) { return context.registry().priority(test::toy_recipe("crash")); }
 
@@ -36,7 +32,7 @@ class Quarantine : public testing::Test {
 };
 
 TEST_F(Quarantine, AnEntryOutlivesTheProcessAndIsAppliedOnRequest) {
-  QuarantineList(path_, *context_).add(test::toy_operator(), "n=17", crashed());
+  QuarantineList(path_, *context_).add(crashed("n=17"));
   EXPECT_EQ(priority(*context_), Priority::kDisabled) << "at once";
   const std::unique_ptr<ContextImpl> next = make();
   const QuarantineList list(path_, *next);
@@ -52,7 +48,7 @@ TEST_F(Quarantine, AnEntryOutlivesTheProcessAndIsAppliedOnRequest) {
 
 TEST_F(Quarantine, AKernelThatIsLetGoIsTriedAgain) {
   QuarantineList list(path_, *context_);
-  list.add(test::toy_operator(), "n=17", crashed());
+  list.add(crashed("n=17"));
   EXPECT_FALSE(list.forget("toy", "no such recipe"));
   EXPECT_TRUE(list.forget("toy", crashed().recipe));
   EXPECT_TRUE(list.entries().empty());
@@ -67,14 +63,14 @@ TEST_F(Quarantine, LookingMakesNoFile) {
 
 TEST_F(Quarantine, TheSameKernelStandsOnce) {
   QuarantineList list(path_, *context_);
-  list.add(test::toy_operator(), "n=17", crashed());
-  list.add(test::toy_operator(), "n=33", crashed());
+  list.add(crashed("n=17"));
+  list.add(crashed("n=33"));
   ASSERT_EQ(list.entries().size(), 1u);
   EXPECT_EQ(list.entries()[0].problem, "n=33");
 }
 
 TEST_F(Quarantine, ChangedSourcesAnotherCompilerAndDamageRelease) {
-  QuarantineList(path_, *context_).add(test::toy_operator(), "n=17", crashed());
+  QuarantineList(path_, *context_).add(crashed("n=17"));
   const std::string whole = *read_file(path_);
   const auto with = [&](const std::string& field) {
     // The field's value changes, and the checksum with it: another process wrote it so.
@@ -98,7 +94,7 @@ TEST_F(Quarantine, ChangedSourcesAnotherCompilerAndDamageRelease) {
 TEST_F(Quarantine, WithoutAPlaceToWriteTheKernelIsStillDisabled) {
   QuarantineList list("/proc/none/tuning.quarantine", *context_);
   EXPECT_FALSE(list.problem().ok());
-  list.add(test::toy_operator(), "n=17", crashed());
+  list.add(crashed("n=17"));
   EXPECT_EQ(priority(*context_), Priority::kDisabled);
 }
 

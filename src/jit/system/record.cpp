@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuning/worker/record.hpp"
+#include "jit/system/record.hpp"
 
 #include <fmt/format.h>
 

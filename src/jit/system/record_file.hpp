@@ -7,7 +7,7 @@
 #include <string>
 
 #include "jit/system/files.hpp"
-#include "tuning/worker/record.hpp"
+#include "jit/system/record.hpp"
 
 namespace tilewright {
 

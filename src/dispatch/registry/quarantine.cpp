@@ -1,23 +1,28 @@
 // SPDX-License-Identifier: MIT
-#include "tuning/store/quarantine.hpp"
+#include "dispatch/registry/quarantine.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "core/digest.hpp"
 #include "core/environment.hpp"
+#include "dispatch/context_impl.hpp"
 #include "jit/cache/cache_entry.hpp"
-#include "tuning/store/journal.hpp"
-#include "tuning/store/provenance.hpp"
+#include "jit/compiler.hpp"
 
 namespace tilewright {
 namespace {
 
-// The number of units and the library's version make no kernel right.
+constexpr size_t kDigestDigits = 16;
+
+// What may make a kernel right: another compiler, target or part. Neither the number of units nor the library's version.
 std::string environment_id(ContextImpl& context) {
-  TuningEnvironment environment = tuning_environment(context, 0);
-  environment.library.clear(), environment.kernels.clear(), environment.units = 0;
-  return environment.id();
+  const DeviceSpec& spec = context.device().spec();
+  Digester digester;
+  digester.update(host_compiler().available().ok() ? host_compiler().identity() : "-");
+  digester.update(spec.arch != nullptr ? spec.arch->target : "").update(spec.part);
+  return digester.finish().hex().substr(0, kDigestDigits);
 }
 
 const KernelFamily* family_of(const Operator& op, const KernelKey& key) {
@@ -35,9 +40,7 @@ std::string quarantine_path(std::string_view target) {
 }
 
 QuarantineList::QuarantineList(std::string path, ContextImpl& context, FileAccess access)
-    : context_(context),
-      environment_(environment_id(context)),
-      file_(std::move(path), access, [this](const Record& record) { read(record); }) {
+    : context_(context), file_(std::move(path), access, [this](const Record& record) { read(record); }) {
   std::erase_if(entries_, [this](const QuarantineEntry& entry) {
     const Operator* op = context_.find_op(entry.op);
     if (op == nullptr) return true;
@@ -46,9 +49,25 @@ QuarantineList::QuarantineList(std::string path, ContextImpl& context, FileAcces
   });
 }
 
+std::string kernel_digest(const KernelFamily& family, const KernelKey& key) {
+  const Result<CompileRequest> request = family.source(key);
+  if (!request) return "";
+  const auto headers = reachable_headers(request->source);
+  if (!headers) return "";
+  Digester digester;
+  digester.update(request->source);
+  for (const auto& [path, text] : *headers) digester.update(path).update(text);
+  return digester.finish().hex().substr(0, kDigestDigits);
+}
+
+const std::string& QuarantineList::environment() const {
+  if (environment_.empty()) environment_ = environment_id(context_);
+  return environment_;
+}
+
 // A later line about a recipe replaces the earlier one.
 void QuarantineList::read(const Record& record) {
-  if (record.get("env") != environment_) return;
+  if (record.get("env") != environment()) return;
   std::erase_if(entries_, [&record](const QuarantineEntry& entry) {
     return entry.op == record.get("op") && entry.recipe == record.get("recipe");
   });
@@ -94,18 +113,15 @@ void QuarantineList::apply() const {
   for (const QuarantineEntry& entry : entries_) disable(entry);
 }
 
-void QuarantineList::add(const Operator& op, std::string_view problem, const CandidateResult& candidate) {
-  const Result<Recipe> recipe = parse_recipe(op.families(), candidate.recipe);
+void QuarantineList::add(QuarantineEntry entry) {
+  const Operator* op = context_.find_op(entry.op);
+  if (op == nullptr) return;
+  const Result<Recipe> recipe = parse_recipe(op->families(), entry.recipe);
   if (!recipe) return;
-  const QuarantineEntry entry{std::string(op.name()),
-                              candidate.recipe,
-                              std::string(problem),
-                              kOutcomeNames[static_cast<int>(candidate.outcome)],
-                              candidate.reason,
-                              digest_of_recipe(op, *recipe),
-                              utc_now()};
+  entry.digest = digest_of_recipe(*op, *recipe);
+  entry.date = utc_now();
   Record record("quarantine");
-  record.set("env", environment_);
+  record.set("env", environment());
   for (const auto& [name, value] : {std::pair{"op", &entry.op},
                                     {"recipe", &entry.recipe},
                                     {"problem", &entry.problem},
@@ -124,7 +140,7 @@ bool QuarantineList::forget(std::string_view op, std::string_view recipe) {
   const auto known = [&](const QuarantineEntry& entry) { return entry.op == op && entry.recipe == recipe; };
   if (std::none_of(entries_.begin(), entries_.end(), known)) return false;
   Record record("forget");
-  record.set("env", environment_).set("op", op).set("recipe", recipe).set("date", utc_now());
+  record.set("env", environment()).set("op", op).set("recipe", recipe).set("date", utc_now());
   read(record);
   file_.append(record);
   return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuning/store/record_file.hpp"
+#include "jit/system/record_file.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Kernels that crashed, hung, ate memory or were wrong here: remembered for this target, part and compiler, and not tried
-// again until their sources change.
+// Kernels that crashed, hung, ate memory or were wrong here: the tuner remembers them for this target, part and compiler.
+// Until their sources change they are neither tried again nor chosen for a call.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "dispatch/context_impl.hpp"
-#include "tuning/store/record_file.hpp"
-#include "tuning/tuner.hpp"
+#include "dispatch/operator.hpp"
+#include "dispatch/registry/family.hpp"
+#include "jit/system/record_file.hpp"
 
 namespace tilewright {
+
+class ContextImpl;
 
 struct QuarantineEntry {
   std::string op, recipe;       // a recipe of one or more kernels; each is disabled
@@ -21,11 +23,8 @@ struct QuarantineEntry {
   std::string date;
 };
 
-// Outcomes that show a kernel to be bad, whatever the problem.
-constexpr bool quarantined(CandidateOutcome outcome) {
-  return outcome == CandidateOutcome::kRejected || outcome == CandidateOutcome::kCrashed ||
-         outcome == CandidateOutcome::kTimedOut || outcome == CandidateOutcome::kOutOfMemory;
-}
+// Digest (16 digits) of the sources of one kernel: what its instance includes. "" when the key has no source.
+std::string kernel_digest(const KernelFamily& family, const KernelKey& key);
 
 // <user data>/tuning/<target>.quarantine; "" without a home directory.
 std::string quarantine_path(std::string_view target);
@@ -39,8 +38,8 @@ class QuarantineList {
   const std::vector<QuarantineEntry>& entries() const { return entries_; }
   // Disables every entry's kernels in the context's registry.
   void apply() const;
-  // Remembers the recipe and disables it now.
-  void add(const Operator& op, std::string_view problem, const CandidateResult& candidate);
+  // Remembers the entry's recipe and disables it now; digest and date are filled in.
+  void add(QuarantineEntry entry);
   // Lifts the quarantine of a recipe; false when it is not on the list.
   bool forget(std::string_view op, std::string_view recipe);
 
@@ -50,7 +49,9 @@ class QuarantineList {
   std::string digest_of_recipe(const Operator& op, const Recipe& recipe) const;
 
   ContextImpl& context_;
-  std::string environment_;
+  const std::string& environment() const;
+
+  mutable std::string environment_;  // asked for with the first record: it names the compiler, which has to be run
   std::vector<QuarantineEntry> entries_;
   RecordFile file_;
 };
