@@ -50,10 +50,14 @@ bool is_ready(const std::shared_future<Answer>& future) {
 // A build in memory is of no use when its file was removed (by `cache prune`, by the user).
 bool still_there(const Artifact& artifact) { return artifact.path.empty() || is_file(artifact.path); }
 
-Digest with_compiler(const Digest& content, const CompileRequest& request, const Compiler& compiler) {
+Digest with_compiler(const Digest& content, const CompileRequest& request, const Compiler& compiler,
+                     std::string_view identity) {
   Digester digester;
-  digester.update_bytes(content.bytes).update(compiler.identity()).update(compiler.linked_digest(request));
+  digester.update_bytes(content.bytes).update(identity).update(compiler.linked_digest(request));
   return digester.finish();
+}
+Digest with_compiler(const Digest& content, const CompileRequest& request, const Compiler& compiler) {
+  return with_compiler(content, request, compiler, compiler.identity());
 }
 
 Status compile_disabled(const CompileRequest& request) {
@@ -135,6 +139,7 @@ struct CodeCache::Impl {
   }
 
   Answer get(const CompileRequest& request, Compiler& compiler, const Digest& content);
+  Answer find(const CompileRequest& request, const Compiler& compiler, const Digest& content);
   Answer make(Memory& own, Job job);
   void answer(Memory& own, Job& job, Answer result);
   void enqueue(Memory& own, Job& job);  // takes the job, or throws and leaves it
@@ -193,18 +198,30 @@ Answer CodeCache::Impl::get(const CompileRequest& request, Compiler& compiler, c
   return make(own, std::move(job));
 }
 
+// On the disk: the entry of this compiler. Where it is absent, or must not be run, that of an earlier one serves as well:
+// it was made from the same content.
+Answer CodeCache::Impl::find(const CompileRequest& request, const Compiler& compiler, const Digest& content) {
+  const bool available = compiler.available().ok();
+  if (available) {
+    Answer found = store.find(request, with_compiler(content, request, compiler));
+    if (found.ok() || mode.load() != JitMode::kOff) return found;
+  }
+  return store.find_of_earlier_compilers(
+      request, [&](std::string_view identity) { return with_compiler(content, request, compiler, identity); });
+}
+
 Answer CodeCache::Impl::make(Memory& own, Job job) {
   const JitMode how = mode.load();
   Answer result = Status(StatusCode::kInternal, "jit: no answer");
   try {
     const Status compiler = job.compiler->available();
-    if (compiler.ok() && how != JitMode::kForce) {
-      result = store.find(job.request, job.digest());
+    if (!compiler.ok() || how != JitMode::kForce) {
+      result = find(job.request, *job.compiler, job.asked.content);
       if (result.ok()) count(counters.cache_disk_hits);
     }
     if (!result.ok() && how == JitMode::kOff) {
       result = compile_disabled(job.request);
-    } else if (!compiler.ok()) {
+    } else if (!result.ok() && !compiler.ok()) {
       result = Status(compiler.code(), fmt::format("jit: '{}' for {} needs a compiler: {}", job.request.name,
                                                    job.request.target, compiler.message()));
     } else if (!result.ok() && how == JitMode::kBackground) {
@@ -294,8 +311,7 @@ bool CodeCache::has(const CompileRequest& request, const Compiler& compiler) {
       return is_ready(it->second) && it->second.get().ok() && still_there(*it->second.get());
     }
   }
-  if (!compiler.available().ok()) return false;
-  Answer found = impl_->store.find(request, with_compiler(*content, request, compiler));
+  Answer found = impl_->find(request, compiler, *content);
   if (!found) return false;
   // Verified once a process: what was found here is not read again by get().
   std::promise<Answer> promise;
@@ -311,6 +327,7 @@ Result<Artifact> CodeCache::get(const CompileRequest& request, Compiler& compile
   return impl_->get(request, compiler, *content);
 }
 
+std::vector<std::string> CodeCache::earlier_compilers() const { return impl_->store.earlier_compilers(); }
 uint64_t CodeCache::background_generation() const { return impl_->generation.load(std::memory_order_acquire); }
 JitMode CodeCache::mode() const { return impl_->mode.load(); }
 void CodeCache::set_mode(JitMode mode) { impl_->mode.store(mode); }

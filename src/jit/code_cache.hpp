@@ -87,6 +87,9 @@ class CodeCache {
   // digest share one compile; an error reaches every waiter and is not remembered.
   Result<Artifact> get(const CompileRequest& request, Compiler& compiler);
 
+  // Identities of the compilers that filled the cache's folders: where there is none now, their entries serve.
+  std::vector<std::string> earlier_compilers() const;
+
   // Counts background compiles that came to an end, well or badly: while it stands still, asking again is of no use.
   uint64_t background_generation() const;
 

@@ -122,6 +122,11 @@ class Conditions(unittest.TestCase):
         self.assertIn("counts as a miss", self.works({"TILEWRIGHT_CACHE_DIR": str(root)}, 1))
         self.works({"TILEWRIGHT_CACHE_DIR": str(root)}, 0)
 
+    def test_a_compiler_that_is_gone(self):
+        for jit in ("off", "on"):
+            gone = {"TILEWRIGHT_CXX": "/nowhere/c++", "TILEWRIGHT_JIT": jit}
+            self.works({"TILEWRIGHT_CACHE_DIR": str(self.folder / "warm")} | gone, 0)
+
     def test_times_in_the_future(self):
         root = self.folder / "future"
         shutil.copytree(self.folder / "warm", root)

@@ -17,11 +17,10 @@ namespace {
 constexpr size_t kDigestDigits = 16;
 
 // What may make a kernel right: another compiler, target or part. Neither the number of units nor the library's version.
-std::string environment_id(ContextImpl& context) {
+std::string environment_id(ContextImpl& context, std::string_view compiler) {
   const DeviceSpec& spec = context.device().spec();
   Digester digester;
-  digester.update(host_compiler().available().ok() ? host_compiler().identity() : "-");
-  digester.update(spec.arch != nullptr ? spec.arch->target : "").update(spec.part);
+  digester.update(compiler).update(spec.arch != nullptr ? spec.arch->target : "").update(spec.part);
   return digester.finish().hex().substr(0, kDigestDigits);
 }
 
@@ -60,14 +59,22 @@ std::string kernel_digest(const KernelFamily& family, const KernelKey& key) {
   return digester.finish().hex().substr(0, kDigestDigits);
 }
 
-const std::string& QuarantineList::environment() const {
-  if (environment_.empty()) environment_ = environment_id(context_);
-  return environment_;
+const std::vector<std::string>& QuarantineList::environments() const {
+  if (!environments_.empty()) return environments_;
+  const bool compiles = host_compiler().available().ok();
+  environments_.push_back(environment_id(context_, compiles ? host_compiler().identity() : "-"));
+  if (!compiles) {
+    for (const std::string& identity : context_.cache().earlier_compilers()) {
+      environments_.push_back(environment_id(context_, identity));
+    }
+  }
+  return environments_;
 }
 
 // A later line about a recipe replaces the earlier one.
 void QuarantineList::read(const Record& record) {
-  if (record.get("env") != environment()) return;
+  const std::vector<std::string>& here = environments();
+  if (std::find(here.begin(), here.end(), record.get("env")) == here.end()) return;
   std::erase_if(entries_, [&record](const QuarantineEntry& entry) {
     return entry.op == record.get("op") && entry.recipe == record.get("recipe");
   });
@@ -121,7 +128,7 @@ void QuarantineList::add(QuarantineEntry entry) {
   entry.digest = digest_of_recipe(*op, *recipe);
   entry.date = utc_now();
   Record record("quarantine");
-  record.set("env", environment());
+  record.set("env", environments().front());
   for (const auto& [name, value] : {std::pair{"op", &entry.op},
                                     {"recipe", &entry.recipe},
                                     {"problem", &entry.problem},
@@ -139,10 +146,12 @@ void QuarantineList::add(QuarantineEntry entry) {
 bool QuarantineList::forget(std::string_view op, std::string_view recipe) {
   const auto known = [&](const QuarantineEntry& entry) { return entry.op == op && entry.recipe == recipe; };
   if (std::none_of(entries_.begin(), entries_.end(), known)) return false;
-  Record record("forget");
-  record.set("env", environment()).set("op", op).set("recipe", recipe).set("date", utc_now());
-  read(record);
-  file_.append(record);
+  for (const std::string& environment : environments()) {
+    Record record("forget");
+    record.set("env", environment).set("op", op).set("recipe", recipe).set("date", utc_now());
+    read(record);
+    file_.append(record);
+  }
   return true;
 }
 

@@ -49,9 +49,11 @@ class QuarantineList {
   std::string digest_of_recipe(const Operator& op, const Recipe& recipe) const;
 
   ContextImpl& context_;
-  const std::string& environment() const;
+  const std::vector<std::string>& environments() const;
 
-  mutable std::string environment_;  // asked for with the first record: it names the compiler, which has to be run
+  // This one; without a compiler, those of the compilers that filled the code cache. Asked for with the first record,
+  // because the compiler has to be run.
+  mutable std::vector<std::string> environments_;
   std::vector<QuarantineEntry> entries_;
   RecordFile file_;
 };

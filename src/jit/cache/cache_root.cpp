@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -26,6 +27,9 @@ namespace fs = std::filesystem;
 constexpr auto kStaleBuild = std::chrono::hours(24);
 
 constexpr const char* kWhat = "code cache";
+
+// More compilers than this nobody looks for.
+constexpr size_t kMaxCompilers = 16;
 
 Status refuse(const std::string& path, std::string_view reason) {
   return Status(StatusCode::kUnsupported, fmt::format("{} '{}' is not used: {}", kWhat, path, reason));
@@ -109,6 +113,34 @@ Result<bool> CacheRoot::publish(const std::string& build_folder, const std::stri
   if (std::rename(build_folder.c_str(), entry_folder.c_str()) == 0) return true;
   if (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR) return false;
   return Status(StatusCode::kIoError, fmt::format("cannot publish '{}': {}", entry_folder, std::strerror(errno)));
+}
+
+std::vector<std::string> CacheRoot::compilers() const {
+  std::vector<std::string> found;
+  const Result<std::string> text = read_file(abi_folder_ + "/compilers");
+  if (!text) return found;
+  for (std::string_view rest = *text; !rest.empty() && found.size() < kMaxCompilers;) {
+    // From the end: the last whole line.
+    const size_t end = rest.rfind('\n');
+    if (end == std::string_view::npos) break;
+    const size_t before = rest.substr(0, end).rfind('\n');
+    const size_t begin = before == std::string_view::npos ? 0 : before + 1;
+    const std::string_view line = rest.substr(begin, end - begin);
+    rest = rest.substr(0, begin);
+    if (!line.empty() && std::find(found.begin(), found.end(), line) == found.end()) found.emplace_back(line);
+  }
+  return found;
+}
+
+void CacheRoot::record_compiler(std::string_view identity) const {
+  const std::vector<std::string> known = compilers();
+  if (std::find(known.begin(), known.end(), identity) != known.end()) return;
+  const ScopedFd file(
+      ::open((abi_folder_ + "/compilers").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return;
+  // One write. A line that another process, or a full disk, cut short names no compiler; the newline in front ends it.
+  const std::string line = fmt::format("\n{}\n", identity);
+  if (::write(file.get(), line.data(), line.size()) < 0) return;
 }
 
 bool CacheRoot::set_aside(const std::string& entry_folder) const {

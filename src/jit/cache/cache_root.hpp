@@ -3,6 +3,7 @@
 //
 //   root/abi1/<first two digits of the digest>/<readable name>-<digest>/   entries
 //   root/abi1/building/   builds under way;  root/abi1/aside/   damaged entries;  root/abi1/locks/   advisory locks
+//   root/abi1/compilers   identities of the compilers whose entries may be here, one a line
 #pragma once
 
 #include <sys/types.h>
@@ -42,6 +43,10 @@ class CacheRoot {
   Result<std::string> make_build_folder() const;
   // Renames a finished build into place. False: another process was first, and the build is still where it was.
   Result<bool> publish(const std::string& build_folder, const std::string& entry_folder) const;
+  // Whose entries may be here, the latest first: where there is no compiler, names of entries are made with these.
+  std::vector<std::string> compilers() const;
+  // Before an entry is published. What cannot be written costs only those who come without a compiler.
+  void record_compiler(std::string_view identity) const;
   // Takes an entry out of the way; false when that is not possible.
   bool set_aside(const std::string& entry_folder) const;
   // Removes a folder of this root so that no reader sees half of it.

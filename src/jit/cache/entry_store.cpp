@@ -127,22 +127,50 @@ Result<Artifact> EntryStore::find_in(const CacheRoot& root, const CompileRequest
   return artifact;
 }
 
+// A damaged entry is a miss that is told of.
+Result<Artifact> EntryStore::look_in(const CacheRoot& root, const CompileRequest& request, const Digest& digest) const {
+  Result<Artifact> found = find_in(root, request, digest);
+  if (!found && found.status().code() != StatusCode::kNotFound) {
+    count(counters_.cache_corrupt);
+    warn_once(found.status().message() + "; it counts as a miss");
+  }
+  return found;
+}
+
 Result<Artifact> EntryStore::find(const CompileRequest& request, const Digest& digest) const {
-  const auto look = [&](const CacheRoot& root) {
-    Result<Artifact> found = find_in(root, request, digest);
-    if (!found && found.status().code() != StatusCode::kNotFound) {
-      count(counters_.cache_corrupt);
-      warn_once(found.status().message() + "; it counts as a miss");
+  for (const CacheRoot& root : read_roots_) {
+    if (Result<Artifact> found = look_in(root, request, digest); found.ok()) return found;
+  }
+  if (root_) {
+    if (Result<Artifact> found = look_in(*root_, request, digest); found.ok()) return found;
+  }
+  return Status(StatusCode::kNotFound, fmt::format("jit: no entry for '{}'", request.name));
+}
+
+Result<Artifact> EntryStore::find_of_earlier_compilers(
+    const CompileRequest& request, const std::function<Digest(std::string_view identity)>& digest_of) const {
+  const auto look = [&](const CacheRoot& root) -> Result<Artifact> {
+    for (const std::string& identity : root.compilers()) {
+      if (Result<Artifact> found = look_in(root, request, digest_of(identity)); found.ok()) return found;
     }
-    return found;
+    return Status(StatusCode::kNotFound, fmt::format("jit: no entry of any compiler for '{}'", request.name));
   };
   for (const CacheRoot& root : read_roots_) {
     if (Result<Artifact> found = look(root); found.ok()) return found;
   }
-  if (root_) {
-    if (Result<Artifact> found = look(*root_); found.ok()) return found;
-  }
-  return Status(StatusCode::kNotFound, fmt::format("jit: no entry for '{}'", request.name));
+  return root_ ? look(*root_) : Status(StatusCode::kNotFound, root_problem_.message());
+}
+
+std::vector<std::string> EntryStore::earlier_compilers() const {
+  std::vector<std::string> all;
+  const auto add = [&all](const CacheRoot& root) {
+    for (std::string& identity : root.compilers()) {
+      if (std::find(all.begin(), all.end(), identity) == all.end()) all.push_back(std::move(identity));
+    }
+  };
+  for (const CacheRoot& root : read_roots_) add(root);
+  if (root_) add(*root_);
+  return all;
 }
 
 Result<std::string> EntryStore::compile(const CompileRequest& request, Compiler& compiler, const std::string& folder,
@@ -241,6 +269,7 @@ Result<Artifact> EntryStore::build_in_root(const CompileRequest& request, Compil
     storage_problem = true;
     return committed;
   }
+  root.record_compiler(data.compiler);
   // Second try: what stands there may be damaged, or (with force) old.
   for (int attempt = 0; attempt < 2; ++attempt) {
     Result<bool> published = root.publish(folder.path(), entry);

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -43,6 +44,13 @@ class EntryStore {
   // kNotFound when no folder has a good entry. Takes no lock and writes nothing.
   Result<Artifact> find(const CompileRequest& request, const Digest& digest) const;
 
+  // The same where the compiler that would be asked is absent, or may not be: entries of the compilers that filled a
+  // folder, the latest first. `digest_of` makes an entry's name from a compiler's identity.
+  Result<Artifact> find_of_earlier_compilers(const CompileRequest& request,
+                                             const std::function<Digest(std::string_view identity)>& digest_of) const;
+  // Their identities, in all folders.
+  std::vector<std::string> earlier_compilers() const;
+
   // Compiles, unless another process did it in the meantime, and publishes. With `force`, replaces an existing entry.
   // What cannot be stored is built in `spare`, with one warning: a full disk costs the sharing, not the kernel. Ends soon
   // after `*stop` becomes true.
@@ -55,6 +63,7 @@ class EntryStore {
   Result<PruneReport> prune(const PruneOptions& options) const;
 
  private:
+  Result<Artifact> look_in(const CacheRoot& root, const CompileRequest& request, const Digest& digest) const;
   Result<Artifact> find_in(const CacheRoot& root, const CompileRequest& request, const Digest& digest) const;
   // The error is a problem of storing when `storage_problem` is set, else one of compiling.
   Result<Artifact> build_in_root(const CompileRequest& request, Compiler& compiler, const Digest& digest, bool force,
