@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "command.hpp"
+#include "jit/cache/cache_entry.hpp"
 #include "jit/cache/code_pack.hpp"
 #include "jit/system/files.hpp"
 #include "output/numbers.hpp"
@@ -130,7 +131,12 @@ class Prebuild {
     entry.target = artifact->target;
     entry.entry = artifact->entry;
     entry.kind = artifact->kind;
-    entry.compiler = artifact->path.empty() ? "taken from another pack" : host_compiler().identity();
+    entry.compiler = "taken from another pack";
+    if (!artifact->path.empty()) {
+      // What is in the cache may be an earlier compiler's.
+      Result<CacheEntryData> stored = read_entry(fs::path(artifact->path).parent_path().string());
+      entry.compiler = stored.ok() ? stored->compiler : host_compiler().identity();
+    }
     if (!artifact->image.empty()) {
       job.packed.code.assign(reinterpret_cast<const char*>(artifact->image.data()), artifact->image.size());
       return {};
