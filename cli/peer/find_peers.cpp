@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "command.hpp"
@@ -109,6 +110,25 @@ Result<PeerProgram> find_onednn() {
     if (found && (!best || version_of(found->name) > version_of(best->name))) best = std::move(found);
   }
   return best;
+}
+
+void hold_peers_to_target(std::string_view target) {
+  struct Isa {
+    const char *target, *onednn, *mkl, *aten, *openblas;
+  };
+  static constexpr Isa kIsas[] = {
+      {"x86-64", "SSE41", "SSE4_2", "default", "Nehalem"},
+      {"x86-64-v3", "AVX2", "AVX2", "avx2", "Haswell"},
+      {"x86-64-v4", "AVX512_CORE", "AVX512", "avx512", "SkylakeX"},
+      {"x86-64-v4-bf16", "AVX512_CORE_BF16", "AVX512", "avx512", "Cooperlake"},
+  };
+  for (const Isa& isa : kIsas) {
+    if (target != isa.target) continue;
+    setenv("ONEDNN_MAX_CPU_ISA", isa.onednn, /*overwrite=*/0);
+    setenv("MKL_ENABLE_INSTRUCTIONS", isa.mkl, 0);
+    setenv("ATEN_CPU_CAPABILITY", isa.aten, 0);
+    setenv("OPENBLAS_CORETYPE", isa.openblas, 0);
+  }
 }
 
 }  // namespace tilewright::cli

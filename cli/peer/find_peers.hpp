@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Which peers this machine has.
+// Which peers this machine has, and the instructions that they may use.
 #pragma once
+
+#include <string_view>
 
 #include "peer/peer.hpp"
 
@@ -13,5 +15,10 @@ Result<PeerProgram> find_torch();
 Result<PeerProgram> find_openblas();
 // $TILEWRIGHT_ONEDNN, else the newest of: libdnnl of the system, libdnnl in those Pythons' environments.
 Result<PeerProgram> find_onednn();
+
+// A lowered CPU target holds for both sides: TILEWRIGHT_CPU_TARGET=x86-64-v4 compared with a oneDNN that uses AMX would say
+// nothing. Sets the variables by which other libraries are held to a target, for the children of this process; what the
+// user set stays.
+void hold_peers_to_target(std::string_view target);
 
 }  // namespace tilewright::cli

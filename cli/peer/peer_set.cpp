@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "command.hpp"
+#include "core/environment.hpp"
 #include "peer/find_peers.hpp"
-#include "peer/peer_isa.hpp"
 
 namespace tilewright::cli {
 namespace {
@@ -30,7 +30,7 @@ void add_peer_argument(Arguments& arguments, std::string& choice, PeerScope scop
 Result<PeerSet> PeerSet::make(const std::string& choice, PeerScope scope) {
   PeerSet set;
   if (choice == "none") return set;
-  hold_peers_to_target();
+  if (const auto target = environment("TILEWRIGHT_CPU_TARGET")) hold_peers_to_target(*target);
   for (const KnownPeer& known : kPeers) {
     const bool wanted = choice == "auto" ? scope == PeerScope::kAll || known.find == find_torch : choice == known.kind;
     if (!wanted) continue;

@@ -308,15 +308,20 @@ class GemmCpuUnit {
     if constexpr (widens_b(kType, kMma)) widen_tile(block, s, lines);
   }
 
-  // The lines of packed B that the tile after this one reads, shared among the rows of this one.
+  // The lines of packed B that the next micro-kernels read, shared among the rows of this tile: those of the next tile, at
+  // the end those of the first tile in the next block of k or of columns.
   PanelPrefetch<kPanels> next_tile(const Block& block, int s, int64 tile) const {
     PanelPrefetch<kPanels> next = {{}, 0};
-    const int64 first = (tile + 1) * kPanels;
-    if (!args_.b_packed || first >= segments_[s].panels) return next;
-    const int64 stride = packed_panel_bytes(kType, args_.k);
+    if (!args_.b_packed) return next;
+    int64 panel = segments_[s].panel + (tile + 1) * kPanels, k_begin = block.k_begin;
+    if ((tile + 1) * kPanels >= segments_[s].panels) {
+      panel = block.last ? segments_[s].panel + segments_[s].panels : segments_[s].panel;
+      k_begin = block.last ? 0 : k_begin + blocking_.block_k;
+    }
+    const int64 stride = packed_panel_bytes(kType, args_.k), panels = packed_panels(args_.n);
+    if (panel >= panels) return next;
     for (int p = 0; p < kPanels; ++p) {
-      const int64 panel = blocking::smaller(first + p, segments_[s].panels - 1);
-      next.base[p] = b_ + (segments_[s].panel + panel) * stride + block.k_begin / packed_kp(kType) * kLine;
+      next.base[p] = b_ + blocking::smaller(panel + p, panels - 1) * stride + k_begin / packed_kp(kType) * kLine;
     }
     // AMX asks after each tile of k, the others once a micro-kernel.
     const int64 lines = is_amx(kMma) ? kTileRows : blocking::ceil_div(block.k, packed_kp(kType)) * kLine / 64;

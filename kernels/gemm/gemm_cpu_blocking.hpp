@@ -187,8 +187,10 @@ constexpr GemmCpuBlocking gemm_cpu_blocking(const GemmCpuConfig& c, const GemmCp
 
   // k: the vector kernels keep tile_n columns of B in the first level of cache. AMX streams both operands from the
   // second and asks for long stretches, because storing a tile stalls the multiplier.
+  // Panels are K apart: where that is a power of two, the same stretch of every panel falls into the same sets of the second
+  // level, and two segments fill twice as many ways.
   const int64 unit = unit_k(c.mma), kp = packed_kp(c.dtype), line = packed_line_bytes(c.dtype);
-  const int64 want_k = s.block_k > 0 ? s.block_k : (is_amx(c.mma) ? 1280 : 6144 / c.tile_n) * unit;
+  const int64 want_k = s.block_k > 0 ? s.block_k : (is_amx(c.mma) ? 1280 / b.segments : 6144 / c.tile_n) * unit;
   cut(s.k, want_k, 64, b.block_k, b.blocks_k);
   // m: a block of A fits the second level.
   const int64 unit_m = ceil_div(b.m_tiles, b.units_m) * c.tile_m,
