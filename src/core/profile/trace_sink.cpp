@@ -30,7 +30,7 @@ int64_t now_ns() {
       .count();
 }
 
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -72,10 +72,11 @@ class TraceSink final : public ProfileSink {
     std::vector<Open>& ranges = open_ranges();
     if (ranges.empty()) return;
     const Open& range = ranges.back();
-    std::string event = fmt::format(
-        R"({{"name":{},"cat":"tilewright","ph":"X","ts":{:.3f},"dur":{:.3f},"pid":{},"tid":{})", quoted(range.name),
-        1e-3 * static_cast<double>(range.begin), 1e-3 * static_cast<double>(end - range.begin), getpid(), gettid());
-    if (!range.detail.empty()) event += R"(,"args":{"detail":)" + quoted(range.detail) + "}";
+    std::string event =
+        fmt::format(R"({{"name":{},"cat":"tilewright","ph":"X","ts":{:.3f},"dur":{:.3f},"pid":{},"tid":{})",
+                    json_string(range.name), 1e-3 * static_cast<double>(range.begin),
+                    1e-3 * static_cast<double>(end - range.begin), getpid(), gettid());
+    if (!range.detail.empty()) event += R"(,"args":{"detail":)" + json_string(range.detail) + "}";
     event += "}";
     ranges.pop_back();
     const std::lock_guard lock(mutex_);
