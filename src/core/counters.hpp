@@ -2,6 +2,7 @@
 // What happened, as numbers: plan misses, compiles, fallbacks. Relaxed atomics; reading them costs nobody anything.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
@@ -53,14 +54,12 @@ using CounterValues = CountersOf<uint64_t>;
 inline void count(std::atomic<uint64_t>& counter) { counter.fetch_add(1, std::memory_order_relaxed); }
 
 inline CounterValues snapshot(const Counters& counters) {
+  std::array<uint64_t, sizeof(CounterValues) / sizeof(uint64_t)> read{};
+  auto next = read.begin();
+  for_each_field(counters, [&](const char*, const auto& from) { *next++ = from.load(std::memory_order_relaxed); });
   CounterValues values;
-  uint64_t* out = nullptr;
-  for_each_field(counters, [&](const char* name, const auto& from) {
-    for_each_field(values, [&](const char* to_name, uint64_t& to) {
-      if (name == to_name || __builtin_strcmp(name, to_name) == 0) out = &to;
-    });
-    *out = from.load(std::memory_order_relaxed);
-  });
+  next = read.begin();
+  for_each_field(values, [&](const char*, uint64_t& to) { to = *next++; });
   return values;
 }
 
