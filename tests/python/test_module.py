@@ -82,6 +82,7 @@ def test_calls_and_refusals_keep_no_reference():
 
 def test_devices_counters_and_digest():
     (cpu,) = tilewright.devices()
+    assert all(node["cpus"] and node["memory_bytes"] >= 0 for node in cpu["nodes"])
     assert cpu["name"] == "cpu"
     assert cpu["units"] >= 1
     before = tilewright.counters()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The parameters of a function that Python calls, and what one call passed for each. Written for CPython's fast calling
-// convention: nanobind's own matching of 17 keywords takes longer than the rest of a call (docs/python.md).
+// convention: nanobind's own matching of 17 keywords takes longer than the rest of a call.
 #pragma once
 
 #include <span>

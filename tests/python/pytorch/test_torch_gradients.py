@@ -52,6 +52,9 @@ def test_linear_has_the_gradients_of_torch_linear(shape, dtype):
     x, weight, bias = leaf(*shape, dtype=dtype), leaf(20, 48, dtype=dtype), leaf(20, dtype=dtype)
     check_gradients(tt.linear, functional.linear, (x, weight, bias), dtype)
     assert weight.grad.is_contiguous()
+    with torch.no_grad():
+        inference = tt.linear(x, weight, bias)
+    assert torch.equal(tt.linear(x, weight, bias), inference)
 
 
 @pytest.mark.parametrize("frozen", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)])

@@ -215,6 +215,15 @@ class Forms(Face):
             self.assertEqual(line[at - 1], " ", line)
             self.assertNotEqual(line[at], " ", line)
 
+    def test_devices_tell_the_cores_of_each_numa_node_that_may_be_used(self):
+        one = min(os.sched_getaffinity(0))
+        for allowed in (os.sched_getaffinity(0), {one}):
+            run = ["taskset", "-c", ",".join(map(str, allowed)), str(PROGRAM), "devices", "--json"]
+            done = subprocess.run(run, capture_output=True, text=True, check=True, env=self.environment)
+            nodes = json.loads(done.stdout)["nodes"]
+            self.assertEqual(sum(node["cores"] for node in nodes), len(allowed))
+        self.assertEqual([node["cpus"] for node in nodes], [str(one)])
+
     def test_devices_tell_the_target_that_arch_calls_the_best(self):
         device = json.loads(self.check(OK, "devices", "--json"))["devices"][0]
         best = [t["target"] for t in json.loads(self.check(OK, "arch", "--json"))["targets"] if t["here"] == "best"]
