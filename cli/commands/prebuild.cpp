@@ -107,15 +107,14 @@ class Prebuild {
   Status add_recipe(const Operator& op, const Recipe& recipe) {
     for (const RecipeStep& step : recipe.steps) {
       if (jobs_.contains(step.key.text) || linked_.contains(step.key.text)) continue;
-      for (const KernelFamily* family : op.families()) {
-        if (family->name() != step.key.family) continue;
-        Result<CompileRequest> request = family->source(step.key);
-        if (!request) return request.status();
-        Job job;
-        job.built = context_.cache().has(*request, host_compiler());
-        job.request = std::move(*request);
-        jobs_.emplace(step.key.text, std::move(job));
-      }
+      const KernelFamily* family = find_family(op.families(), step.key.family);
+      if (family == nullptr) continue;
+      Result<CompileRequest> request = family->source(step.key);
+      if (!request) return request.status();
+      Job job;
+      job.built = context_.cache().has(*request, host_compiler());
+      job.request = std::move(*request);
+      jobs_.emplace(step.key.text, std::move(job));
     }
     return {};
   }

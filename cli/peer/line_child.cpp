@@ -4,16 +4,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 
-extern char** environ;
+#include "jit/system/spawn.hpp"
 
 namespace tilewright::cli {
 namespace {
@@ -32,19 +29,11 @@ Status LineChild::start(const std::vector<std::string>& argv) {
   if (pipe2(out, O_CLOEXEC) != 0) return failed("pipe", errno);
   ScopedFd out_read(out[0]), out_write(out[1]);
 
-  std::vector<char*> words;
-  for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, in_read.get(), STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, out_write.get(), STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  pid_t pid = -1;
-  const int error = posix_spawnp(&pid, words[0], &actions, nullptr, words.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) return failed(fmt::format("cannot start '{}'", argv[0]), error);
-  pid_ = pid;
+  SpawnOptions spawn{argv, "", {}, {}};
+  spawn.input = in_read.get(), spawn.output = out_write.get(), spawn.errors = SpawnOptions::kNullFile;
+  const Result<pid_t> pid = spawn_process(spawn);
+  if (!pid) return pid.status();
+  pid_ = *pid;
   to_child_ = std::move(in_write);
   from_child_ = std::move(out_read);
   return {};
@@ -92,9 +81,7 @@ void LineChild::stop() {
   buffer_.clear();
   if (pid_ <= 0) return;
   // Its input is closed: it ends by itself, unless it hangs.
-  kill(pid_, SIGKILL);
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  kill_process(pid_);
   pid_ = -1;
 }
 

@@ -243,10 +243,9 @@ Result<QueryResult> ContextImpl::query(const Operator& op, ProblemRef problem, i
   result.fallback = served != &choices->front();
   result.predicted_us = served->cost * 1e6;
   for (const RecipeStep& step : served->recipe.steps) {
-    for (const KernelFamily* family : op.families()) {
-      if (family->name() != step.key.family) continue;
-      result.workspace_bytes = std::max(result.workspace_bytes, family->workspace_bytes(problem, device, step));
-    }
+    const KernelFamily* family = find_family(op.families(), step.key.family);
+    if (family == nullptr) continue;
+    result.workspace_bytes = std::max(result.workspace_bytes, family->workspace_bytes(problem, device, step));
   }
   return result;
 }

@@ -63,10 +63,9 @@ Result<Verifier::Part> Verifier::make_part(ProblemRef problem, int rotations, co
 
 Status Verifier::check(const Recipe& recipe, ProblemRef problem) const {
   for (const RecipeStep& step : recipe.steps) {
-    for (const KernelFamily* family : op_.families()) {
-      if (family->name() != step.key.family) continue;
-      if (Status s = family->check(problem, spec_, step); !s) return s;
-    }
+    const KernelFamily* family = find_family(op_.families(), step.key.family);
+    if (family == nullptr) continue;
+    if (Status s = family->check(problem, spec_, step); !s) return s;
   }
   return {};
 }

@@ -19,18 +19,11 @@ constexpr double kCostTie = 1.05;
 Dispatcher::Dispatcher(Device& device, Registry& registry, CodeCache& cache, Counters& counters)
     : device_(device), registry_(registry), cache_(cache), counters_(counters) {}
 
-const KernelFamily* Dispatcher::family_of(const Operator& op, const RecipeStep& step) const {
-  for (const KernelFamily* family : op.families()) {
-    if (family->name() == step.key.family) return family;
-  }
-  return nullptr;
-}
-
 bool Dispatcher::built(const Operator& op, const Recipe& recipe) const {
   for (const RecipeStep& step : recipe.steps) {
     RegistryEntry entry;
     if (registry_.find(step.key.text, entry) && entry.builtin != nullptr) continue;
-    const KernelFamily* family = family_of(op, step);
+    const KernelFamily* family = find_family(op.families(), step.key.family);
     if (family == nullptr) return false;
     Result<CompileRequest> request = family->source(step.key);
     if (!request || !cache_.has(*request, host_compiler())) return false;
@@ -51,7 +44,7 @@ Result<std::vector<Choice>> Dispatcher::choices(const Operator& op, ProblemRef p
   // Whether this recipe may run here; the reason otherwise.
   auto check = [&](const Recipe& recipe) -> Status {
     for (const RecipeStep& step : recipe.steps) {
-      const KernelFamily* family = family_of(op, step);
+      const KernelFamily* family = find_family(op.families(), step.key.family);
       if (family == nullptr) {
         return Status(StatusCode::kNotFound, fmt::format("{}: no kernel family '{}'", op.name(), step.key.family));
       }
@@ -126,17 +119,11 @@ Result<std::vector<Choice>> Dispatcher::choices(const Operator& op, ProblemRef p
     return x.priority != y.priority ? x.priority > y.priority : x.choice.cost < y.choice.cost;
   });
   // Among near-equals, what is built goes first; only the head of the list decides what runs.
-  for (Ranked& r : ranked) {
-    if (r.choice.cost > ranked.front().choice.cost * kCostTie || r.priority != ranked.front().priority) break;
-    r.choice.built = built(op, r.choice.recipe);
-  }
-  std::stable_partition(ranked.begin(),
-                        std::find_if(ranked.begin(), ranked.end(),
-                                     [&](const Ranked& r) {
-                                       return r.choice.cost > ranked.front().choice.cost * kCostTie ||
-                                              r.priority != ranked.front().priority;
-                                     }),
-                        [](const Ranked& r) { return r.choice.built; });
+  const auto equals_end = std::find_if(ranked.begin(), ranked.end(), [&](const Ranked& r) {
+    return r.choice.cost > ranked.front().choice.cost * kCostTie || r.priority != ranked.front().priority;
+  });
+  for (auto r = ranked.begin(); r != equals_end; ++r) r->choice.built = built(op, r->choice.recipe);
+  std::stable_partition(ranked.begin(), equals_end, [](const Ranked& r) { return r.choice.built; });
   for (Ranked& r : ranked) found.push_back(std::move(r.choice));
   if (!generic.recipe.steps.empty()) found.push_back(std::move(generic));
   if (found.empty()) {
@@ -183,7 +170,7 @@ Result<std::shared_ptr<const Plan>> Dispatcher::bind(const Operator& op, Problem
   plan->recipe = recipe;
   plan->source = source;
   for (const RecipeStep& step : recipe.steps) {
-    const KernelFamily* family = family_of(op, step);
+    const KernelFamily* family = find_family(op.families(), step.key.family);
     if (family == nullptr) {
       return Status(StatusCode::kNotFound, fmt::format("{}: no kernel family '{}'", op.name(), step.key.family));
     }

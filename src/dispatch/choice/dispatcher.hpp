@@ -53,8 +53,6 @@ class Dispatcher {
                                                    bool allow_compile);
 
  private:
-  const KernelFamily* family_of(const Operator& op, const RecipeStep& step) const;
-
   Device& device_;
   Registry& registry_;
   CodeCache& cache_;

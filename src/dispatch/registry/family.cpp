@@ -8,6 +8,13 @@
 
 namespace tilewright {
 
+const KernelFamily* find_family(std::span<const KernelFamily* const> families, std::string_view name) {
+  for (const KernelFamily* family : families) {
+    if (family->name() == name) return family;
+  }
+  return nullptr;
+}
+
 std::string print_knobs(const KernelFamily& family, const Knobs& knobs) {
   std::string text;
   const auto names = family.knob_names();
@@ -42,11 +49,8 @@ std::string print_recipe(std::span<const KernelFamily* const> families, const Re
   for (const RecipeStep& step : recipe.steps) {
     if (!text.empty()) text += '+';
     text += step.key.text;
-    for (const KernelFamily* family : families) {
-      if (family->name() == step.key.family && !family->knob_names().empty()) {
-        text += '@' + print_knobs(*family, step.knobs);
-      }
-    }
+    const KernelFamily* family = find_family(families, step.key.family);
+    if (family != nullptr && !family->knob_names().empty()) text += '@' + print_knobs(*family, step.knobs);
   }
   return text;
 }
@@ -59,11 +63,8 @@ Result<Recipe> parse_recipe(std::span<const KernelFamily* const> families, std::
     const size_t at = part.find('@');
     Result<KernelKey> key = parse_key(part.substr(0, at));
     if (!key) return key.status();
-    const KernelFamily* family = nullptr;
-    for (const KernelFamily* f : families) {
-      if (f->name() == key->family && f->op() == key->op) family = f;
-    }
-    if (family == nullptr) {
+    const KernelFamily* family = find_family(families, key->family);
+    if (family == nullptr || family->op() != key->op) {
       return Status(StatusCode::kNotFound,
                     fmt::format("no kernel family '{}' for operator '{}'", key->family, key->op));
     }

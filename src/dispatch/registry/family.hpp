@@ -53,6 +53,9 @@ class KernelFamily {
                                             std::shared_ptr<const LoadedKernel> kernel) const = 0;
 };
 
+// The one of that name; null when there is none.
+const KernelFamily* find_family(std::span<const KernelFamily* const> families, std::string_view name);
+
 // "block_m=64:block_n=256"; parse refuses unknown names and missing ones.
 std::string print_knobs(const KernelFamily& family, const Knobs& knobs);
 Result<Knobs> parse_knobs(const KernelFamily& family, std::string_view text);

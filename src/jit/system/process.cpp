@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,51 +14,12 @@
 #include <thread>
 
 #include "jit/system/files.hpp"
-
-extern char** environ;
+#include "jit/system/spawn.hpp"
 
 namespace tilewright {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// posix_spawn's attributes and file actions, destroyed with the scope.
-struct SpawnSetup {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-
-  SpawnSetup() {
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
-  }
-  ~SpawnSetup() {
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-  }
-  SpawnSetup(const SpawnSetup&) = delete;
-  SpawnSetup& operator=(const SpawnSetup&) = delete;
-};
-
-std::string_view variable_name(std::string_view assignment) { return assignment.substr(0, assignment.find('=')); }
-
-std::vector<std::string> child_environment(const ProcessOptions& options) {
-  std::vector<std::string> variables = options.set;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view name = variable_name(*entry);
-    const auto replaced = [&](const std::string& other) { return variable_name(other) == name; };
-    if (std::any_of(options.set.begin(), options.set.end(), replaced)) continue;
-    if (std::find(options.unset.begin(), options.unset.end(), name) != options.unset.end()) continue;
-    variables.emplace_back(*entry);
-  }
-  return variables;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> out;
-  for (std::string& text : texts) out.push_back(text.data());
-  out.push_back(nullptr);
-  return out;
-}
 
 int milliseconds_until(Clock::time_point end) {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
@@ -129,40 +88,20 @@ Result<ProcessResult> run_process(const ProcessOptions& options) {
   const ScopedFd reader(ends[0]);
   ScopedFd writer(ends[1]);
 
-  SpawnSetup setup;
-  posix_spawn_file_actions_addopen(&setup.actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&setup.actions, writer.get(), STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&setup.actions, writer.get(), STDERR_FILENO);
-  if (!options.folder.empty()) posix_spawn_file_actions_addchdir_np(&setup.actions, options.folder.c_str());
-  // A process group of its own, so that the limit ends its children too; signals as a fresh program expects them.
-  sigset_t none, all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&setup.attributes, &none);
-  posix_spawnattr_setsigdefault(&setup.attributes, &all);
-  posix_spawnattr_setpgroup(&setup.attributes, 0);
-  posix_spawnattr_setflags(&setup.attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-
-  std::vector<std::string> argv = options.argv;
-  std::vector<std::string> variables = child_environment(options);
-  pid_t child = 0;
-  const int error = posix_spawn(&child, argv.front().c_str(), &setup.actions, &setup.attributes, pointers(argv).data(),
-                                pointers(variables).data());
-  if (error != 0) {
-    return Status(StatusCode::kIoError, fmt::format("cannot run '{}': {}", argv.front(), std::strerror(error)));
-  }
+  SpawnOptions spawn{options.argv, options.folder, options.set, options.unset};
+  spawn.output = spawn.errors = writer.get();
+  const Result<pid_t> child = spawn_process(spawn);
+  if (!child) return child.status();
   writer.reset();
 
   ProcessResult result;
   const Limit limit{Clock::now() + std::chrono::microseconds(static_cast<int64_t>(options.seconds * 1e6)),
                     options.stop};
   int status = 0;
-  if (!drain(reader.get(), limit, result.output) || !reap(child, limit, status)) {
+  if (!drain(reader.get(), limit, result.output) || !reap(*child, limit, status)) {
     result.stopped = limit.stopped();
     result.timed_out = !result.stopped;
-    kill(-child, SIGKILL);
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
+    kill_process(*child);
     return result;
   }
   if (status == -1) {

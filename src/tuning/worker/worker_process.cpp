@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -17,50 +16,12 @@
 #include <fstream>
 
 #include "core/log.hpp"
-
-extern char** environ;
+#include "jit/system/spawn.hpp"
 
 namespace tilewright {
 namespace {
 
 constexpr int kPollMilliseconds = 20;
-
-// posix_spawn's attributes and file actions, destroyed with the scope.
-struct SpawnSetup {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-
-  SpawnSetup() {
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
-  }
-  ~SpawnSetup() {
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-  }
-  SpawnSetup(const SpawnSetup&) = delete;
-  SpawnSetup& operator=(const SpawnSetup&) = delete;
-};
-
-std::vector<std::string> child_environment(const std::vector<std::string>& replaced) {
-  std::vector<std::string> variables = replaced;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view variable = *entry;
-    const std::string_view name = variable.substr(0, variable.find('='));
-    const bool known = std::any_of(replaced.begin(), replaced.end(), [name](const std::string& other) {
-      return std::string_view(other).substr(0, other.find('=')) == name;
-    });
-    if (!known) variables.emplace_back(variable);
-  }
-  return variables;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> out;
-  for (std::string& text : texts) out.push_back(text.data());
-  out.push_back(nullptr);
-  return out;
-}
 
 std::string describe_signal(int signal) {
   const char* name = sigabbrev_np(signal);
@@ -84,26 +45,14 @@ Status WorkerProcess::start(const std::function<void()>& tick) {
   // What the worker prints is only of interest when it ends badly; with a log it goes where the log goes.
   errors_ = ScopedFd(log_enabled(LogLevel::kError) ? -1 : memfd_create("worker-stderr", MFD_CLOEXEC));
 
-  SpawnSetup setup;
-  posix_spawn_file_actions_adddup2(&setup.actions, child.get(), STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&setup.actions, child.get(), STDOUT_FILENO);
-  if (errors_) posix_spawn_file_actions_adddup2(&setup.actions, errors_.get(), STDERR_FILENO);
-  sigset_t none, all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&setup.attributes, &none);
-  posix_spawnattr_setsigdefault(&setup.attributes, &all);
-  posix_spawnattr_setpgroup(&setup.attributes, 0);  // killed together with the compilers it runs
-  posix_spawnattr_setflags(&setup.attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-
-  std::vector<std::string> argv = options_.argv, variables = child_environment(options_.environment);
-  const int error = posix_spawn(&pid_, argv[0].c_str(), &setup.actions, &setup.attributes, pointers(argv).data(),
-                                pointers(variables).data());
-  if (error != 0) {
-    pid_ = -1;
-    return Status(StatusCode::kIoError,
-                  fmt::format("tuner: cannot start the worker '{}': {}", argv[0], std::strerror(error)));
+  SpawnOptions spawn{options_.argv, "", options_.environment, {}};
+  spawn.input = spawn.output = child.get();
+  if (errors_) spawn.errors = errors_.get();
+  const Result<pid_t> pid = spawn_process(spawn);
+  if (!pid) {
+    return Status(StatusCode::kIoError, fmt::format("tuner: no worker: {}", pid.status().message()));
   }
+  pid_ = *pid;
   socket_ = std::move(own);
   received_.clear();
   told_ = false;
@@ -116,8 +65,8 @@ Status WorkerProcess::start(const std::function<void()>& tick) {
   if (reply.end == WorkerReply::End::kAnswered && reply.record.get("version") == TILEWRIGHT_VERSION) return {};
   stop();
   if (reply.end == WorkerReply::End::kAnswered) {
-    return Status(StatusCode::kIoError, fmt::format("tuner: the worker '{}' is of version '{}', this is {}", argv[0],
-                                                    reply.record.get("version"), TILEWRIGHT_VERSION));
+    return Status(StatusCode::kIoError, fmt::format("tuner: the worker '{}' is of version '{}', this is {}",
+                                                    options_.argv[0], reply.record.get("version"), TILEWRIGHT_VERSION));
   }
   std::string command;
   for (const std::string& word : options_.argv) command += (command.empty() ? "" : " ") + word;
@@ -272,12 +221,7 @@ void WorkerProcess::finish(WorkerReply::End end, std::string reason) {
 }
 
 void WorkerProcess::stop() {
-  if (pid_ >= 0) {
-    ::kill(-pid_, SIGKILL);
-    ::kill(pid_, SIGKILL);
-    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-    }
-  }
+  if (pid_ >= 0) kill_process(pid_);
   pid_ = -1;
   told_ = false;
   socket_.reset();
