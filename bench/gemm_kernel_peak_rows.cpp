@@ -37,23 +37,23 @@ const PeakTable& TILEWRIGHT_PEAK_ROWS() {
 #elif TILEWRIGHT_AVX512_BF16
       gemm_row<GemmCpuConfig{kBf16, kDotBf16, 14, 32, 0}>(),
       gemm_row<GemmCpuConfig{kI8, kDotI8, 14, 32, 0}>(),
-      gemv_row<GemvCpuConfig{kBf16, kDotBf16, true, 1, 4, 0}>(),
-      gemv_row<GemvCpuConfig{kI8, kDotI8, true, 1, 4, 0}>(),
-      gemv_row<GemvCpuConfig{kBf16, kDotBf16, false, 1, 4, 0}>(),
-      gemv_row<GemvCpuConfig{kI8, kDotI8, false, 1, 4, 0}>(),
+      gemv_row<GemvCpuConfig{kBf16, kDotBf16, true, 1, 1, 48}>(),
+      gemv_row<GemvCpuConfig{kI8, kDotI8, true, 1, 1, 48}>(),
+      gemv_row<GemvCpuConfig{kBf16, kDotBf16, false, 1, 1, 48}>(),
+      gemv_row<GemvCpuConfig{kI8, kDotI8, false, 1, 1, 48}>(),
 #elif TILEWRIGHT_AVX512
       gemm_row<GemmCpuConfig{kF32, kFmaAvx512, 14, 32, 0}>(),
       gemm_row<GemmCpuConfig{kBf16, kFmaAvx512, 14, 32, 0}>(),
       gemm_row<GemmCpuConfig{kF16, kFmaAvx512, 14, 32, 0}>(),
-      gemv_row<GemvCpuConfig{kF32, kFmaAvx512, true, 1, 4, 0}>(),
-      gemv_row<GemvCpuConfig{kBf16, kFmaAvx512, true, 1, 4, 0}>(),
-      gemv_row<GemvCpuConfig{kF16, kFmaAvx512, true, 1, 4, 0}>(),
-      gemv_row<GemvCpuConfig{kF32, kFmaAvx512, false, 1, 4, 0}>(),
-      gemv_row<GemvCpuConfig{kBf16, kFmaAvx512, false, 1, 4, 0}>(),
+      gemv_row<GemvCpuConfig{kF32, kFmaAvx512, true, 1, 1, 48}>(),
+      gemv_row<GemvCpuConfig{kBf16, kFmaAvx512, true, 1, 1, 48}>(),
+      gemv_row<GemvCpuConfig{kF16, kFmaAvx512, true, 1, 1, 48}>(),
+      gemv_row<GemvCpuConfig{kF32, kFmaAvx512, false, 1, 2, 48}>(),
+      gemv_row<GemvCpuConfig{kBf16, kFmaAvx512, false, 1, 1, 48}>(),
 #else
       gemm_row<GemmCpuConfig{kF32, kFmaAvx2, 6, 16, 0}>(),
       gemm_row<GemmCpuConfig{kI8, kDotI8Avx2, 6, 16, 0}>(),
-      gemv_row<GemvCpuConfig{kF32, kFmaAvx2, true, 1, 4, 0}>(),
+      gemv_row<GemvCpuConfig{kF32, kFmaAvx2, true, 1, 1, 48}>(),
 #endif
   };
   constexpr int kCount = sizeof(rows) / sizeof(rows[0]);

@@ -11,6 +11,16 @@ namespace {
 
 constexpr int64_t kMaxRows = 16;
 
+// Lines of each stream of B that are fetched ahead: what a core reads while memory answers.
+constexpr int kAhead = 48;
+
+// Streams of B side by side, as measured (docs/kernels/gemv_cpu.md). Each of them starts anew with every panel or row, so
+// the fewer the better: as many as keep the multipliers from waiting for one chain of sums.
+int best_panels(DType dtype, bool packed, int rows) {
+  if (packed) return rows == 1 ? 1 : 2;
+  return dtype == DType::kF32 ? 2 : 1;
+}
+
 class GemvCpuFamily final : public CpuFamily<GemvCpuConfig> {
  public:
   GemvCpuFamily() : CpuFamily("gemv_cpu") {}
@@ -23,8 +33,10 @@ class GemvCpuFamily final : public CpuFamily<GemvCpuConfig> {
       if (p.batch_invariant && choice.mma != choices.front().mma) break;
       for (const int rows : {1, 2, 4, 8, 16}) {
         if (rows / 2 >= p.m) break;
-        for (const int panels : {1, 2, 4, 8}) {
-          for (const int prefetch : {0, 16}) {
+        // The best first: the order stays among those of equal cost.
+        const int best = best_panels(p.a_dtype, p.b_packed != 0, rows);
+        for (const int panels : {best, 3 - best, 4, 8}) {
+          for (const int prefetch : {kAhead, 0}) {
             const GemvCpuConfig config{p.a_dtype, choice.mma, p.b_packed != 0, rows, panels, prefetch};
             if (gemv_cpu_refusal(config) != nullptr) continue;
             found.push_back({{key_of(config, choice.arch->target), {}}, gemv_cpu_cost(p, device, config)});
@@ -46,8 +58,8 @@ class GemvCpuFamily final : public CpuFamily<GemvCpuConfig> {
         if (is_amx(mma)) continue;
         for (const bool packed : {true, false}) {
           for (const int rows : {1, 4}) {
-            for (const int panels : {4, 2, 1}) {
-              const GemvCpuConfig config{dtype, mma, packed, rows, panels, 0};
+            for (const int panels : {best_panels(dtype, packed, rows), 1}) {
+              const GemvCpuConfig config{dtype, mma, packed, rows, panels, kAhead};
               if (gemv_cpu_refusal(config) != nullptr) continue;
               keys.push_back(key_of(config, target));
               break;
