@@ -213,7 +213,8 @@ class GemmCpuUnit {
     }
   }
 
-  // The lines of D that this tile's epilogue writes: they come while the micro-kernel multiplies.
+  // The lines of D that this tile's epilogue writes: they come while the micro-kernel multiplies. To the second level of
+  // cache only: rows a power of two apart fall into one set of the first.
   template <int kRows>
   TILEWRIGHT_INLINE void fetch_d(int64 m, int64 n) const {
     const GemmEpilogueArgs& e = args_.epilogue;
@@ -221,7 +222,7 @@ class GemmCpuUnit {
     const int64 size = e.d_dtype == DType::kF32 ? 4 : 2, rows = blocking::smaller(kRows, args_.m - m);
     const char* d = static_cast<const char*>(e.d) + (batch_ * e.stride_d_batch + m * e.stride_d_m + n) * size;
     for (int64 row = 0; row < rows; ++row, d += e.stride_d_m * size) {
-      for (int64 byte = 0; byte < blocking_.out_tile * size; byte += 64) __builtin_prefetch(d + byte, 1, 3);
+      for (int64 byte = 0; byte < blocking_.out_tile * size; byte += 64) __builtin_prefetch(d + byte, 0, 2);
     }
   }
 

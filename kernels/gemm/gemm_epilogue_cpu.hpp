@@ -90,57 +90,65 @@ inline bool is_linear_by_columns(const GemmEpilogueArgs& e) {
          by_columns(e.scale_b) && by_columns(e.bias);
 }
 
-inline constexpr int kLinearColumns = 64;  // at a time
+// Columns [n, n + 16) of an operand, `left` of which are there, or `absent`.
+inline F32x16 read_columns(const EpilogueOperand& operand, int64 batch, int64 n, int64 left, float absent) {
+  F32x16 columns = F32x16::splat(absent);
+  if (operand.data == nullptr) return columns;
+  with_float_type(operand.dtype, [&](auto type) __attribute__((always_inline)) {
+    constexpr DType kType = decltype(type)::value;
+    const char* from =
+        static_cast<const char*>(operand.data) + (batch * operand.stride_batch + n * operand.stride_n) * kBytes<kType>;
+    columns = operand.stride_n == 0 ? F32x16::splat(load_one<kType>(from))
+              : left >= kVec        ? load_vec<kType>(from)
+                                    : load_tail<kType>(from, static_cast<int>(left));
+  });
+  return columns;
+}
 
-// Columns [n, n + count) of an operand, or `absent`.
-inline void read_columns(const EpilogueOperand& operand, int64 batch, int64 n, int64 count, float absent,
-                         float (&to)[kLinearColumns]) {
-  for (int i = 0; i < kLinearColumns; i += kVec) F32x16::splat(absent).store(to + i);
+// The scales of up to kLinearRows rows, or 1: f32, `step` bytes apart.
+inline constexpr int kLinearRows = 64;
+struct RowScales {
+  const char* data;
+  int64 step;
+  float other[kLinearRows];  // what is not f32 in memory
+};
+inline void read_rows(const EpilogueOperand& operand, int64 batch, int64 m, int64 rows, RowScales& to) {
+  to.data = reinterpret_cast<const char*>(to.other), to.step = 0;
+  to.other[0] = 1.0f;
   if (operand.data == nullptr) return;
   with_float_type(operand.dtype, [&](auto type) __attribute__((always_inline)) {
     constexpr DType kType = decltype(type)::value;
-    constexpr int kSize = kBytes<kType>;
     const char* from =
-        static_cast<const char*>(operand.data) + (batch * operand.stride_batch + n * operand.stride_n) * kSize;
-    for (int64 i = 0; i < count; i += kVec) {
-      const int64 left = count - i;
-      const F32x16 y = operand.stride_n == 0 ? F32x16::splat(load_one<kType>(from))
-                       : left >= kVec        ? load_vec<kType>(from + i * kSize)
-                                             : load_tail<kType>(from + i * kSize, static_cast<int>(left));
-      y.store(to + i);
+        static_cast<const char*>(operand.data) + (batch * operand.stride_batch + m * operand.stride_m) * kBytes<kType>;
+    if constexpr (kType == DType::kF32) {
+      to.data = from, to.step = operand.stride_m * kBytes<kType>;
+      return;
     }
+    to.step = kBytes<DType::kF32>;
+    for (int64 r = 0; r < rows; ++r) to.other[r] = load_one<kType>(from + r * operand.stride_m * kBytes<kType>);
   });
 }
 
-// The scale of a row, or 1.
-inline float row_scale(const EpilogueOperand& operand, int64 batch, int64 m) {
-  float scale = 1.0f;
-  if (operand.data == nullptr) return scale;
-  with_float_type(operand.dtype, [&](auto type) __attribute__((always_inline)) {
-    constexpr DType kType = decltype(type)::value;
-    const int64 at = batch * operand.stride_batch + m * operand.stride_m;
-    scale = load_one<kType>(static_cast<const char*>(operand.data) + at * kBytes<kType>);
-  });
-  return scale;
-}
-
-template <bool kInteger>
-void linear_by_columns(const GemmEpilogueArgs& e, const EpilogueTile& t, float* x, int64 count, int64 n) {
+// rows(begin, end, i, left, value): value(sums, r) is the linear part of 16 columns of row r from column i on, of which
+// `left` are there.
+template <bool kInteger, class Rows>
+TILEWRIGHT_INLINE void linear_by_columns(const GemmEpilogueArgs& e, const EpilogueTile& t, int64 count, int64 n,
+                                         Rows rows) {
   const F32x16 alpha = F32x16::splat(e.alpha), one = F32x16::splat(1.0f);
-  alignas(64) float scale[kLinearColumns], bias[kLinearColumns];
-  for (int64 begin = 0; begin < count; begin += kLinearColumns) {
-    const int64 columns = count - begin < kLinearColumns ? count - begin : kLinearColumns;
-    read_columns(e.scale_b, t.batch, n + begin, columns, 1.0f, scale);
-    read_columns(e.bias, t.batch, n + begin, columns, -0.0f, bias);
-    for (int64 r = 0; r < t.rows; ++r) {
-      const F32x16 row = F32x16::splat(row_scale(e.scale_a, t.batch, t.m + r));
-      float* sums = x + r * t.stride + begin;
-      for (int64 i = 0; i < columns; i += kVec) {
-        F32x16 v = F32x16::load(sums + i);
+  RowScales scales;
+  for (int64 begin = 0; begin < t.rows; begin += kLinearRows) {
+    const int64 end = begin + kLinearRows < t.rows ? begin + kLinearRows : t.rows;
+    read_rows(e.scale_a, t.batch, t.m + begin, end - begin, scales);
+    for (int64 i = 0; i < count; i += kVec) {
+      const F32x16 scale = read_columns(e.scale_b, t.batch, n + i, count - i, 1.0f);
+      const F32x16 bias = read_columns(e.bias, t.batch, n + i, count - i, -0.0f);
+      rows(begin, end, i, count - i, [&](const float* sums, int64 r) __attribute__((always_inline)) {
+        F32x16 v = F32x16::load(sums);
         if constexpr (kInteger) v = to_float(as_int(v));
+        const F32x16 row = F32x16::splat(read_as<float>(scales.data + (r - begin) * scales.step));
         // fma, because a compiler may contract a product and a sum, and then bits depend on which pass it was.
-        fma(one, F32x16::load(bias + i), v * alpha * row * F32x16::load(scale + i)).store(sums + i);
-      }
+        return fma(one, bias, v * alpha * row * scale);
+      });
     }
   }
 }
@@ -151,8 +159,12 @@ TILEWRIGHT_INLINE void linear(const GemmEpilogueArgs& e, const EpilogueTile& t, 
   if (is_linear_by_columns(e)) {
     const bool nothing = !kInteger && e.alpha == 1.0f && e.scale_a.data == nullptr && e.scale_b.data == nullptr &&
                          e.bias.data == nullptr;
-    if (!nothing) linear_by_columns<kInteger>(e, t, x, count, n);
-    return;
+    if (nothing) return;
+    const auto rows = [&](int64 begin, int64 end, int64 i, int64, auto value) __attribute__((always_inline)) {
+      float* sums = x + begin * t.stride + i;
+      for (int64 r = begin; r < end; ++r, sums += t.stride) value(sums, r).store(sums);
+    };
+    return linear_by_columns<kInteger>(e, t, count, n, rows);
   }
   if constexpr (kInteger) {
     map(t, x, count, [](F32x16 v) __attribute__((always_inline)) { return to_float(as_int(v)); });
@@ -221,6 +233,34 @@ inline void store_tile(const GemmEpilogueArgs& e, const EpilogueTile& t, const f
   });
 }
 
+// The linear part straight to D when nothing follows it. False: something does.
+template <bool kInteger>
+bool store_linear(const GemmEpilogueArgs& e, const EpilogueTile& t, const float* x, int64 count, int64 n) {
+  if (e.gate != GateMode::kNone || e.activation != Activation::kNone || e.step_count != 0 || e.stride_d_n != 1 ||
+      !is_linear_by_columns(e)) {
+    return false;
+  }
+  with_float_type(e.d_dtype, [&](auto type) __attribute__((always_inline)) {
+    constexpr DType kType = decltype(type)::value;
+    constexpr int kSize = kBytes<kType>;
+    const int64 stride_d = e.stride_d_m * kSize;
+    char* d = static_cast<char*>(e.d) + (t.batch * e.stride_d_batch + t.m * e.stride_d_m + n) * kSize;
+    linear_by_columns<kInteger>(
+        e, t, count, n, [&](int64 begin, int64 end, int64 i, int64 left, auto value) __attribute__((always_inline)) {
+          const float* sums = x + begin * t.stride + i;
+          char* to = d + begin * stride_d + i * kSize;
+          if (left >= kVec) {
+            for (int64 r = begin; r < end; ++r, sums += t.stride, to += stride_d) store_vec<kType>(to, value(sums, r));
+            return;
+          }
+          for (int64 r = begin; r < end; ++r, sums += t.stride, to += stride_d) {
+            store_tail<kType>(to, value(sums, r), static_cast<int>(left));
+          }
+        });
+  });
+  return true;
+}
+
 // Rows [m, m + rows) and columns [n, n + columns) of D. `acc`: the sums of these columns of B, `stride` elements from row
 // to row; with a separated gate those of the gate half, `up` those of the up half; with an interleaved gate 2 * columns
 // of them. `all_n`: columns of B.
@@ -228,6 +268,7 @@ template <bool kInteger>
 void gemm_epilogue(const GemmEpilogueArgs& e, int64 all_n, int64 batch, int64 m, int64 rows, int64 n, int64 columns,
                    float* acc, float* up, int64 stride) {
   const EpilogueTile tile = {batch, m, rows, stride};
+  if (store_linear<kInteger>(e, tile, acc, columns, n)) return;
   switch (e.gate) {
     case GateMode::kNone:
       linear<kInteger>(e, tile, acc, columns, n);
