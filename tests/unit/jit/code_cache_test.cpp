@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/sanitizer.hpp"
 #include "unit/jit/cache_test_support.hpp"
 
 namespace tilewright {
@@ -329,6 +330,7 @@ TEST_F(CodeCacheTest, ClosingTheCacheEndsTheCompileUnderWayAndDropsTheRest) {
 }
 
 TEST_F(CodeCacheTest, AChildForkedDuringABackgroundCompileEndsAtOnceAndCompilesForItself) {
+  if (test::kThreadSanitizer) GTEST_SKIP() << test::kNoForkReason;
   std::atomic<bool> go{false};
   compiler.before_write = [&] {
     while (!go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
