@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Random problem descriptions, valid and not: each is refused with a reason that leaves D alone, or equals the reference
-// and leaves what lies between D's elements alone. TILEWRIGHT_TEST_PROBLEMS sets their number (CI's sanitizer runs do).
+// and leaves what lies between D's elements alone. TILEWRIGHT_TEST_PROBLEMS sets their number (CI's sanitizer runs do),
+// TILEWRIGHT_TEST_FIRST the first one's, so that several processes can share many.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -241,9 +242,14 @@ void expect_reference(const RandomCall& r) {
   }
 }
 
+int from_environment(const char* name, int otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? std::atoi(value) : otherwise;
+}
+
 TEST(GemmRandomProblems, EachIsRefusedWithAReasonOrEqualsTheReference) {
-  const char* wanted = std::getenv("TILEWRIGHT_TEST_PROBLEMS");
-  const int count = wanted != nullptr ? std::atoi(wanted) : 3000;
+  const int count = from_environment("TILEWRIGHT_TEST_PROBLEMS", 3000);
+  const int first = from_environment("TILEWRIGHT_TEST_FIRST", 0);
   ContextOptions options;
   options.jit = "off";
   options.user_tables = false;
@@ -251,7 +257,7 @@ TEST(GemmRandomProblems, EachIsRefusedWithAReasonOrEqualsTheReference) {
   Result<std::unique_ptr<Context>> context = Context::create(options);
   ASSERT_TRUE(context.ok()) << context.status().to_string();
   int refused = 0;
-  for (int i = 0; i < count; ++i) {
+  for (int i = first; i < first + count; ++i) {
     Random random(static_cast<uint64_t>(i) * 7919 + 17);
     SCOPED_TRACE("seed index " + std::to_string(i));
     RandomCall r = make_call(random, **context);
