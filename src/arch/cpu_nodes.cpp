@@ -103,7 +103,8 @@ std::vector<CpuNode> cpu_nodes(std::span<const int> allowed, const std::string& 
   if (found != allowed.size()) {
     CpuNode all;
     all.cpus.assign(allowed.begin(), allowed.end());
-    nodes.assign(1, std::move(all));
+    nodes.clear();
+    nodes.push_back(std::move(all));
   }
   return nodes;
 }
