@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -67,6 +68,13 @@ def test_a_function_of_the_stub_has_the_parameters_of_the_module(definition):
     if is_overload(definition):  # one of them asks for `out`
         stub = [(name, kind, True if name == "out" else default) for name, kind, default in stub]
     assert stub == module
+
+
+def test_the_page_describes_every_keyword_in_the_order_of_the_signature():
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    table = page.split("| keyword | meaning |\n|---|---|\n")[1].split("\n\n")[0]
+    described = [name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert described == list(inspect.signature(tilewright.gemm).parameters)[2:]
 
 
 def test_every_name_of_the_module_stands_in_the_stub_and_the_other_way_round():
