@@ -20,7 +20,8 @@ namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
 // Rows of a micro-panel that have a kernel of their own. A block of rows is cut into equal panels, so that 16 rows with
-// tile_m = 14 are two panels of 8 and not 14 + 2.
+// tile_m = 14 are two panels of 8 and not 14 + 2; the last panel takes the smallest kernel that holds what is left, so
+// that 64 rows are not 5 times 14.
 template <GemmCpuConfig kConfig>
 constexpr bool has_row_kernel(int64 rows) {
   if (is_amx(kConfig.mma)) return rows % 16 == 0;
@@ -32,6 +33,11 @@ constexpr int64 panel_rows(int64 rows) {
   int64 each = blocking::ceil_div(rows, panels);
   while (each < kConfig.tile_m && !has_row_kernel<kConfig>(each)) ++each;
   return each;
+}
+// Of the last panel. AMX packs all panels alike.
+template <GemmCpuConfig kConfig>
+constexpr int64 last_panel_rows(int64 rows, int64 each) {
+  return is_amx(kConfig.mma) ? each : panel_rows<kConfig>(rows - (blocking::ceil_div(rows, each) - 1) * each);
 }
 
 // body(Index<rows>{}) for the run-time number of rows, fewer than tile_m.
@@ -93,7 +99,12 @@ class GemmCpuUnit {
     bool last;  // block of k
     const char* a;
     int64 a_panels, a_stride;  // micro-panels of A and bytes from one to the next
+    int64 each, last_rows;     // rows of a panel, of the last one
   };
+
+  // A micro-kernel of fewer rows than tile_m.
+  using MicroOfRows = void (*)(GemmCpuUnit&, const Block&, int64, int64, const PanelLines<kPanels>&, const MicroC&,
+                               PanelPrefetch<kPanels>&);
 
   // A tile of D whose sums wait for the epilogue.
   struct Pending {
@@ -126,18 +137,23 @@ class GemmCpuUnit {
     block.rows = blocking::smaller(blocking_.block_m, m_end_ - block.m);
     block.columns = blocking::smaller(blocking_.block_out, n_end_ - block.n);
     segment_count_ = column_segments(args_.epilogue.gate, args_.n, block.n, block.n + block.columns, segments_);
-    const int64 each = panel_rows<kConfig>(block.rows);
-    block.a_panels = blocking::ceil_div(block.rows, each);
+    block.each = panel_rows<kConfig>(block.rows);
+    block.last_rows = last_panel_rows<kConfig>(block.rows, block.each);
+    block.a_panels = blocking::ceil_div(block.rows, block.each);
+    const auto use = [](int64 rows, MicroOfRows& micro) {
+      with_fewer_rows<kConfig>(rows, [&](auto count) { micro = micro_of_rows<count.value>; });
+    };
+    use(block.each, fewer_rows_);
+    use(block.last_rows, last_rows_);
     for (block.ik = 0; block.ik < blocking_.blocks_k; ++block.ik) {
       block.k_begin = block.ik * blocking_.block_k;
       block.k = blocking::larger(0, blocking::smaller(blocking_.block_k, args_.k - block.k_begin));
       block.last = block.ik == blocking_.blocks_k - 1;
-      place_a(block, each);
-      if (each == kConfig.tile_m) {
-        multiply<kConfig.tile_m>(block, each);
+      place_a(block);
+      if (block.each == kConfig.tile_m) {
+        multiply<kConfig.tile_m>(block);
       } else {
-        with_fewer_rows<kConfig>(each, [&](auto rows) { fewer_rows_ = micro_of_rows<rows.value>; });
-        multiply<0>(block, each);
+        multiply<0>(block);
       }
     }
     if (blocking_.aligned) return;
@@ -149,8 +165,8 @@ class GemmCpuUnit {
   // the micro-kernel of tile_m rows, and (kRows = 0) around a call of one for fewer rows, which would cost as much to
   // compile each as all of them do so.
   template <int kRows>
-  __attribute__((noinline)) void multiply(const Block& block, int64 each) {
-    if constexpr (kRows > 0) each = kRows;
+  __attribute__((noinline)) void multiply(const Block& block) {
+    const int64 each = kRows > 0 ? kRows : block.each;
     const bool finish = block.last && blocking_.aligned, first = block.ik == 0;
     const int64 tiles = blocking::ceil_div(segments_[0].panels, kPanels);
     const int64 last_tiles = blocking::ceil_div(segments_[segment_count_ - 1].panels, kPanels);
@@ -169,7 +185,9 @@ class GemmCpuUnit {
           MicroC c = {first ? nullptr : acc, blocking_.acc_stride, acc, blocking_.acc_stride};
           if (finish) c.out = sums + s * kConfig.tile_n, c.out_stride = blocking_.scratch_stride;
           const int64 d_column = finish && s == 0 ? block.n + column : -1;
-          if constexpr (kRows > 0) {
+          if (row == block.a_panels - 1 && block.last_rows < each) {
+            last_rows_(*this, block, row, d_column, lines[s], c, next[s]);
+          } else if constexpr (kRows > 0) {
             micro<kRows>(block, row, d_column, lines[s], c, next[s]);
           } else {
             fewer_rows_(*this, block, row, d_column, lines[s], c, next[s]);
@@ -195,7 +213,7 @@ class GemmCpuUnit {
   TILEWRIGHT_INLINE void micro(const Block& block, int64 row, int64 d_column, const PanelLines<kPanels>& lines,
                                const MicroC& c, PanelPrefetch<kPanels>& next) {
     if (!is_amx(kMma) && c.in != nullptr) fetch_sums<kRows>(c.in + kRows * c.in_stride);
-    if (!is_amx(kMma) && d_column >= 0) fetch_d<kRows>(block.m + row * kRows, d_column);
+    if (!is_amx(kMma) && d_column >= 0) fetch_d<kRows>(block.m + row * block.each, d_column);
     run_micro<kRows>(block, block.a + row * block.a_stride, lines, c, next);
   }
   template <int kRows>
@@ -258,10 +276,10 @@ class GemmCpuUnit {
   }
 
   // Points the block at its packed A, packing it where that is not done yet.
-  void place_a(Block& block, int64 each) {
+  void place_a(Block& block) {
     const int64 steps =
         is_amx(kMma) ? 16 * blocking::ceil_div(block.k, 16 * unit_k(kMma)) : blocking::ceil_div(block.k, unit_k(kMma));
-    block.a_stride = each * 4 * steps;
+    block.a_stride = block.each * 4 * steps;
     int64 index = 0;
     if (blocking_.packed_a != PackedA::kBlock) index = block.ik;
     if (blocking_.packed_a == PackedA::kAll) index += block.im * blocking_.blocks_k;
@@ -269,12 +287,13 @@ class GemmCpuUnit {
     block.a = out;
     if (block.k <= 0 || (blocking_.packed_a != PackedA::kBlock && !block.first_n)) return;
     for (int64 p = 0; p < block.a_panels; ++p, out += block.a_stride) {
-      const int64 row = p * each, valid = blocking::smaller(each, block.rows - row);
+      const int64 row = p * block.each, rows = p == block.a_panels - 1 ? block.last_rows : block.each;
+      const int64 valid = blocking::smaller(rows, block.rows - row);
       const char* from = a_ + ((block.m + row) * args_.stride_a_m + block.k_begin * args_.stride_a_k) * kBytes<kType>;
       if constexpr (is_amx(kMma)) {
-        pack_a_tiles<kType>(from, args_.stride_a_m, args_.stride_a_k, each, valid, block.k, out);
+        pack_a_tiles<kType>(from, args_.stride_a_m, args_.stride_a_k, rows, valid, block.k, out);
       } else {
-        pack_a_units<kType, kMma>(from, args_.stride_a_m, args_.stride_a_k, each, valid, block.k, out);
+        pack_a_units<kType, kMma>(from, args_.stride_a_m, args_.stride_a_k, rows, valid, block.k, out);
       }
     }
   }
@@ -381,8 +400,7 @@ class GemmCpuUnit {
   int segment_count_ = 0;
   Pending pending_ = {};
   // The micro-kernel of a block with panels of fewer than tile_m rows.
-  void (*fewer_rows_)(GemmCpuUnit&, const Block&, int64, int64, const PanelLines<kPanels>&, const MicroC&,
-                      PanelPrefetch<kPanels>&) = nullptr;
+  MicroOfRows fewer_rows_ = nullptr, last_rows_ = nullptr;          // of each panel, of the last one
   int buffer_ = 0;                                                  // of scratch(), for the next tile
   [[no_unique_address]] typename TilesOf<is_amx(kMma)>::Type amx_;  // configured from here to the end of the run
 };
