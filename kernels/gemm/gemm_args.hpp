@@ -74,7 +74,6 @@ struct GemmArgs {
   void* workspace;  // 64-byte aligned
   // Knobs: how, at run time.
   int64 block_m, block_n, block_k;  // cache blocking
-  int64 split_k;                    // gemv: parts of K
   GemmEpilogueArgs epilogue;
 };
 

@@ -24,13 +24,6 @@ std::string environment_id(ContextImpl& context, std::string_view compiler) {
   return digester.finish().hex().substr(0, kDigestDigits);
 }
 
-const KernelFamily* family_of(const Operator& op, const KernelKey& key) {
-  for (const KernelFamily* family : op.families()) {
-    if (family->name() == key.family) return family;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 std::string quarantine_path(std::string_view target) {
@@ -95,7 +88,7 @@ void QuarantineList::read(const Record& record) {
 std::string QuarantineList::digest_of_recipe(const Operator& op, const Recipe& recipe) const {
   std::string digests;
   for (const RecipeStep& step : recipe.steps) {
-    const KernelFamily* family = family_of(op, step.key);
+    const KernelFamily* family = find_family(op.families(), step.key.family);
     digests += (digests.empty() ? "" : "+") + (family != nullptr ? kernel_digest(*family, step.key) : "");
   }
   return digests;
@@ -107,7 +100,7 @@ void QuarantineList::disable(const QuarantineEntry& entry) const {
   const Result<Recipe> recipe = parse_recipe(op->families(), entry.recipe);
   if (!recipe) return;
   for (const RecipeStep& step : recipe->steps) {
-    const KernelFamily* family = family_of(*op, step.key);
+    const KernelFamily* family = find_family(op->families(), step.key.family);
     // What always works is never taken away.
     if (family == nullptr || family->generic()) continue;
     context_.registry().add({.key = step.key,
