@@ -8,6 +8,7 @@
 #include "core/digest.hpp"
 #include "core/environment.hpp"
 #include "dispatch/context_impl.hpp"
+#include "dispatch/registry/family.hpp"
 #include "jit/cache/cache_entry.hpp"
 #include "jit/compiler.hpp"
 
