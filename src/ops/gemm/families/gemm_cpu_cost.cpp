@@ -15,6 +15,8 @@ constexpr double kClockGhz = 3.0;
 constexpr double kReadGbpsUnit = 12.0;
 constexpr double kReadGbpsAll = 200.0;
 constexpr double kCopyGbpsUnit = 6.0;  // packing: read, transpose, write
+// Of the bandwidth when AMX reads: its loads share the buffers of the first level with what is fetched from memory.
+constexpr double kAmxStreams = 0.96, kAmxManyStreams = 0.85;  // up to two panels of B at a time; more
 constexpr double kL2GbpsUnit = 90.0;
 constexpr double kL3GbpsUnit = 15.0;
 constexpr double kLaunchSeconds = 3e-6;  // wake the units and join them
@@ -90,8 +92,10 @@ double gemm_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemmC
   const double unit_n = ceil_div(static_cast<double>(blocks.n_tiles), static_cast<double>(blocks.units_n)) *
                         static_cast<double>(blocks.out_tile) * ratio;
 
-  // Compute: the busiest unit's tiles, padded to their size.
-  const double compute = 2 * batch * unit_m * unit_n * k / (peak_gflops(device, c.mma) * 1e9 * tile_efficiency(c));
+  // Compute: the busiest unit's tiles, padded to their size; AMX multiplies 16 rows of a tile of 32 by themselves.
+  const bool amx = is_amx(c.mma);
+  const double rows = amx ? std::min(unit_m, 16 * ceil_div(static_cast<double>(p.m), 16)) : unit_m;
+  const double compute = 2 * batch * rows * unit_n * k / (peak_gflops(device, c.mma) * 1e9 * tile_efficiency(c));
 
   // Cache traffic of the loops over tiles: a strip of B (tile_n wide) serves every row of the block; A's block is read
   // again for every strip. Each comes from the first level that holds it.
@@ -113,7 +117,8 @@ double gemm_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemmC
   const double b_bytes = unit_n * k * element * batch;
   const bool a_once = blocks.packed_a != PackedA::kBlock, b_once = blocks.packed_b != PackedB::kTile;
   const double b_passes = b_bytes <= 0.5 * l2 || (!p.b_packed && b_once) ? 1 : static_cast<double>(blocks.blocks_m);
-  const double unit_gbps = read_gbps(static_cast<int>(units)) / units;
+  const double streams = !amx ? 1 : c.tile_n > 32 ? kAmxManyStreams : kAmxStreams;
+  const double unit_gbps = read_gbps(static_cast<int>(units)) / units * streams;
   const double memory =
       (b_bytes * b_passes + unit_m * k * element * batch + unit_m * unit_n * dtype_bits(p.d_dtype) / 8.0 * batch) /
       (unit_gbps * 1e9);
