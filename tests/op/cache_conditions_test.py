@@ -7,11 +7,10 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import main, own_environment, run  # noqa: E402
+from program import class_folder, main, needs_avx2, own_environment, run  # noqa: E402
 
 PROBLEM = "2x512x256:bf16:packed"
 NOBODY = 65534
@@ -20,12 +19,8 @@ NOBODY = 65534
 class Conditions(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        holder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(holder.cleanup)
-        cls.folder = pathlib.Path(holder.name)
-        with open("/proc/cpuinfo", encoding="utf-8") as info:
-            if "avx2" not in info.read():
-                raise unittest.SkipTest("this CPU has no AVX2")
+        needs_avx2()
+        cls.folder = class_folder(cls)
         off = {"TILEWRIGHT_JIT": "off", "TILEWRIGHT_CACHE_DIR": str(cls.folder / "empty")}
         choices = json.loads(cls.run_program(["explain", "--gemm", PROBLEM, "--json"], off).stdout)["choices"]
         cls.recipe = next(choice["recipe"] for choice in choices if not choice["built"])

@@ -5,11 +5,10 @@ compiling off chooses the pack's kernel and computes right results with it."""
 import json
 import pathlib
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import compiler_works, main, own_environment, run  # noqa: E402
+from program import class_folder, compiler_works, main, needs_avx2, own_environment, run  # noqa: E402
 
 # AVX2 code runs on every machine that runs these tests, and its best kernel for two rows is never linked in.
 PROBLEM = "2x4096x512:bf16:packed"
@@ -20,12 +19,8 @@ NO_COMPILER = {"TILEWRIGHT_CXX": "/nonexistent/c++", "TILEWRIGHT_JIT": "off", **
 class Packs(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        holder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(holder.cleanup)
-        cls.folder = pathlib.Path(holder.name)
-        with open("/proc/cpuinfo", encoding="utf-8") as info:
-            if "avx2" not in info.read():
-                raise unittest.SkipTest("this CPU has no AVX2")
+        needs_avx2()
+        cls.folder = class_folder(cls)
         if not compiler_works(own_environment(cls.folder)):
             raise unittest.SkipTest("no compiler")
         cls.pack = cls.folder / "a.twpack"

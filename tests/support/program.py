@@ -137,6 +137,20 @@ class Program(unittest.TestCase):
         return json.loads(result.stdout)
 
 
+def needs_avx2():
+    """Of a class that compiles or picks kernels for x86-64-v3."""
+    with open("/proc/cpuinfo", encoding="utf-8") as info:
+        if "avx2" not in info.read():
+            raise unittest.SkipTest("this CPU has no AVX2")
+
+
+def class_folder(cls):
+    """A folder that all tests of a class share; it goes with the class."""
+    holder = tempfile.TemporaryDirectory()
+    cls.addClassCleanup(holder.cleanup)
+    return pathlib.Path(holder.name)
+
+
 def main():
     """Of a test file: skipped where the program is not built."""
     if not PROGRAM.exists():

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// exp, tanh and the activations on 16 lanes. Polynomials are our own minimax fits; the largest errors against the
-// exact functions, over all f32 arguments with fused multiply-add (in ulps of the result), stand at each function and
-// are checked by tests/op/kernels/gemm_kernel_vec_test.cpp. NaN stays NaN.
+// exp, tanh and the activations on 16 lanes. Polynomials are our own minimax fits; what exp and tanh err, in ulps
+// of the result, stands there; activations keep to core/tensor/tolerance.hpp. tests/op/kernels/gemm_kernel_vec_test.cpp checks
+// both on a sample of all f32 arguments. NaN stays NaN.
 #pragma once
 
 #include "tile/cpu/vec.hpp"
@@ -32,15 +32,14 @@ TILEWRIGHT_INLINE F32x16 exp(F32x16 argument) {
   return select_less(argument, lowest, constant(0.0f), scale_by_power(p, n));
 }
 
-// 2^x for -126 <= x < 128, 2 ulps.
+// 2^x for -126 <= x < 128.
 TILEWRIGHT_INLINE F32x16 exp2_normal(F32x16 x) {
   const F32x16 n = round_to_whole(x);
   constexpr float kCoefficients[] = {1.0f,           0x1.62e42ap-1f, 0x1.ebf9bcp-3f,
                                      0x1.c6b752p-5f, 0x1.3cea88p-7f, 0x1.5bba14p-10f};
   return scale_by_power(polynomial(x - n, kCoefficients), n);
 }
-// 1 / (1 + 2^x). Its error is 4 ulps of 1 times what x moves it: small where the result is near 1, as far as x is exact
-// where it is near 0. From 126 on it is 0.
+// 1 / (1 + 2^x); from 126 on it is 0.
 TILEWRIGHT_INLINE F32x16 logistic2(F32x16 x) {
   const F32x16 highest = constant(126.0f);
   const F32x16 e = exp2_normal(at_most(at_least(x, constant(-126.0f)), highest));
@@ -63,8 +62,8 @@ TILEWRIGHT_INLINE F32x16 sigmoid(F32x16 x) { return logistic2(x * constant(-1.44
 // x / (1 + exp(-x)); like that formula, NaN at minus infinity.
 TILEWRIGHT_INLINE F32x16 silu(F32x16 x) { return x * sigmoid(x); }
 
-// x Phi(x), Phi the normal distribution: a logistic function of x P(x^2), which is within 7e-8 / max(|x|, 1) of it. The last
-// coefficient makes it vanish on the left as fast as anything. NaN at minus infinity.
+// x Phi(x), Phi the normal distribution as a logistic function of x P(x^2). The last coefficient keeps that argument growing
+// outside the range of the fit, so that the result vanishes on the left. NaN at minus infinity.
 TILEWRIGHT_INLINE F32x16 gelu(F32x16 x) {
   constexpr float kCoefficients[] = {-0x1.26aec2p+1f,  -0x1.ad69c0p-4f, 0x1.8db0d0p-14f, 0x1.4eae5ep-13f,
                                      -0x1.812094p-17f, 0x1.9f1274p-22f, -0x1.6860d2p-28f};

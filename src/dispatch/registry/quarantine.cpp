@@ -17,6 +17,14 @@ namespace {
 
 constexpr size_t kDigestDigits = 16;
 
+// An entry as a line of the file.
+constexpr std::pair<const char*, std::string QuarantineEntry::*> kFields[] = {
+    {"op", &QuarantineEntry::op},           {"recipe", &QuarantineEntry::recipe},
+    {"problem", &QuarantineEntry::problem}, {"outcome", &QuarantineEntry::outcome},
+    {"reason", &QuarantineEntry::reason},   {"digest", &QuarantineEntry::digest},
+    {"date", &QuarantineEntry::date},
+};
+
 // What may make a kernel right: another compiler, target or part. Neither the number of units nor the library's version.
 std::string environment_id(ContextImpl& context, std::string_view compiler) {
   const DeviceSpec& spec = context.device().spec();
@@ -74,15 +82,7 @@ void QuarantineList::read(const Record& record) {
   });
   if (record.verb() != "quarantine") return;
   QuarantineEntry entry;
-  for (auto [name, field] : {std::pair{"op", &entry.op},
-                             {"recipe", &entry.recipe},
-                             {"problem", &entry.problem},
-                             {"outcome", &entry.outcome},
-                             {"reason", &entry.reason},
-                             {"digest", &entry.digest},
-                             {"date", &entry.date}}) {
-    *field = record.get(name);
-  }
+  for (const auto& [name, field] : kFields) entry.*field = record.get(name);
   entries_.push_back(std::move(entry));
 }
 
@@ -123,15 +123,7 @@ void QuarantineList::add(QuarantineEntry entry) {
   entry.date = utc_now();
   Record record("quarantine");
   record.set("env", environments().front());
-  for (const auto& [name, value] : {std::pair{"op", &entry.op},
-                                    {"recipe", &entry.recipe},
-                                    {"problem", &entry.problem},
-                                    {"outcome", &entry.outcome},
-                                    {"reason", &entry.reason},
-                                    {"digest", &entry.digest},
-                                    {"date", &entry.date}}) {
-    record.set(name, *value);
-  }
+  for (const auto& [name, field] : kFields) record.set(name, entry.*field);
   read(record);
   file_.append(record);
   disable(entry);
