@@ -3,6 +3,7 @@
 // same interface.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -65,6 +66,26 @@ using ParallelFor = std::function<void(uint32_t count, const std::function<void(
 
 struct LaunchShape {
   uint32_t units = 1;  // CPU: threads that call the entry, each with its index
+  // GPU.
+  std::array<uint32_t, 3> grid{1, 1, 1};     // blocks; a multiple of the cluster
+  std::array<uint32_t, 3> cluster{1, 1, 1};  // blocks that share their memories
+  uint32_t threads = 1;                      // of a block
+  uint32_t shared_bytes = 0;                 // dynamic
+  // May start before the kernel in front of it in the stream ends; it waits by itself before it touches that one's results.
+  bool programmatic_edge = false;
+};
+
+// A tensor map that stands in a kernel's arguments: how the copy engine walks an operand. Everything but the address.
+// Dimension 0 is the contiguous one.
+struct TensorMapSpec {
+  enum class Swizzle : uint8_t { kNone, k32, k64, k128 };
+  uint32_t arg_offset = 0;  // of its 128 bytes in the arguments
+  DType dtype = DType::kNone;
+  uint32_t rank = 2;
+  std::array<uint64_t, 5> dims{};     // elements
+  std::array<uint64_t, 5> strides{};  // bytes; [0] is the element
+  std::array<uint32_t, 5> box{};      // elements that one copy brings
+  Swizzle swizzle = Swizzle::kNone;
 };
 
 struct LaunchContext {
@@ -84,6 +105,9 @@ class Device {
   virtual void deallocate(void* data, int64_t bytes) = 0;
   // The default workspace: grows, never frees what an earlier call may still use. One a calling thread.
   virtual Result<void*> workspace(int64_t bytes) = 0;
+  // Writes the map without an address into its 128 bytes; then, call by call, the address. Devices without tensor maps refuse.
+  virtual Status encode_tensor_map(const TensorMapSpec& spec, std::byte* map) const;
+  virtual Status set_tensor_map_address(std::byte* map, const void* address) const;
   // Measures for `budget_seconds`; slow, never called by dispatch.
   virtual Result<DeviceLimits> measure_limits(double budget_seconds) = 0;
 };

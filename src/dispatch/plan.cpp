@@ -25,6 +25,10 @@ Status run_plan(Device& device, const Plan& plan, const CallBindings& bindings, 
                              ? workspace
                              : static_cast<const char*>(bindings.pointers[patch.slot]);
       const char* address = base == nullptr ? nullptr : base + patch.add;
+      if (patch.kind == ArgPatch::Kind::kTensorMap) {
+        if (Status s = device.set_tensor_map_address(to, address); !s) return s;
+        continue;
+      }
       std::memcpy(to, &address, sizeof(address));
     }
     if (Status s = device.launch(*stage.kernel, std::span(args, stage.args.size()), stage.shape, context); !s) return s;

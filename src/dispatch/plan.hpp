@@ -14,7 +14,7 @@ namespace tilewright {
 
 // Where a call's values go in a stage's argument bytes. Slots are the operator's own numbering.
 struct ArgPatch {
-  enum class Kind : uint8_t { kPointer, kWorkspace, kScalar };
+  enum class Kind : uint8_t { kPointer, kWorkspace, kScalar, kTensorMap };  // kTensorMap: a pointer slot's, into a map
   Kind kind;
   uint16_t slot;        // pointer or scalar slot; unused for the workspace
   uint32_t arg_offset;  // bytes from the start of the arguments
@@ -26,6 +26,7 @@ struct Stage {
   LaunchShape shape;
   std::vector<std::byte> args;
   std::vector<ArgPatch> patches;
+  std::vector<TensorMapSpec> tensor_maps;  // encoded into `args` when the plan is made
 };
 
 // Why this recipe: the order of design.md, section 3.

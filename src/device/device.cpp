@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+#include "device/device.hpp"
+
+#include <fmt/format.h>
+
+namespace tilewright {
+
+Status Device::encode_tensor_map(const TensorMapSpec&, std::byte*) const {
+  return Status(StatusCode::kUnsupported, fmt::format("{}: this device has no tensor maps", spec().name));
+}
+
+Status Device::set_tensor_map_address(std::byte*, const void*) const {
+  return Status(StatusCode::kUnsupported, fmt::format("{}: this device has no tensor maps", spec().name));
+}
+
+}  // namespace tilewright
