@@ -183,4 +183,33 @@ struct GemvCpuConfig {
   }
 };
 
+// ---- GPU configs ----------------------------------------------------------------------------------------------------
+
+// How much of the epilogue a GPU kernel is compiled for.
+enum class EpilogueKind : unsigned char {
+  kPlain,  // D = sum
+  kLinear,  // D = gate(act(alpha * scale_a[row] * scale_b[column] * sum + bias[column])): operands may be absent or scalar
+  kFull,  // everything, activation included, at run time
+};
+inline constexpr const char* kEpilogueKindNames[] = {"plain", "linear", "full"};
+constexpr const char* const* enum_names(EpilogueKind) { return kEpilogueKindNames; }
+constexpr int enum_count(EpilogueKind) { return 3; }
+
+struct GemmEpilogueConfig {
+  static constexpr const char* kTypeName = "GemmEpilogueConfig";
+  EpilogueKind kind;
+  Activation activation;  // kLinear; kFull reads it from the arguments
+  GateMode gate;
+  DType d_dtype;  // kNone: read from the arguments
+
+  bool operator==(const GemmEpilogueConfig&) const = default;
+  template <class Self, class Visit>
+  static constexpr void fields(Self& self, Visit&& visit) {
+    visit("kind", self.kind);
+    visit("activation", self.activation);
+    visit("gate", self.gate);
+    visit("d_dtype", self.d_dtype);
+  }
+};
+
 }  // namespace tilewright

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// Scalar arithmetic by single instructions of sm_80 and later, with what each of them errs (u = 2^-24).
+#pragma once
+
+namespace tilewright {
+
+// 2^x, relative error below 4 u; zero below 2^-126, infinity from 2^128 on.
+__device__ __forceinline__ float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+// 1 / x, relative error below 2 u; 0 for infinity, and where the result is subnormal.
+__device__ __forceinline__ float reciprocal_approx(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// The larger and the smaller one; NaN if one of them is.
+__device__ __forceinline__ float at_least(float x, float lower) {
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(lower));
+  return y;
+}
+__device__ __forceinline__ float at_most(float x, float upper) {
+  float y;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(upper));
+  return y;
+}
+
+}  // namespace tilewright
