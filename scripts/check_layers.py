@@ -112,8 +112,9 @@ def check_file(root, path):
             continue
         included = resolve(root, path, match.group(2))
         if included is None:
-            # Generated files end in .inc; anything else in quotes must exist.
-            if match.group(1) == '"' and not match.group(2).endswith(".inc"):
+            # Generated files end in .inc or stand in a folder "generated"; anything else in quotes must exist.
+            generated = match.group(2).endswith(".inc") or "generated" in match.group(2).split("/")
+            if match.group(1) == '"' and not generated:
                 yield relative, number, f"included file {match.group(2)} does not exist"
             continue
         included_layer, why = layer_of(root, included)

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: MIT
 """Turns files into one C++ file, so that the library carries them.
 
-usage: embed_files.py headers|tables FOLDER OUTPUT
+usage: embed_files.py headers|tables FOLDER... OUTPUT
 
 headers: every *.hpp and *.cuh below the kernel folder, in tilewright::embedded_headers(), under its path from there.
 tables:  every *.csv below the folder of curated tuned tables (<target>/<op>.csv), in tilewright::embedded_tables(),
          under its path from that folder's parent. A folder that is not there is an empty list.
 
-Files stand byte for byte, in the order of their paths. The output depends on names and contents only.
+Several folders are one list. Files stand byte for byte, in the order of their paths. The output depends on names and contents only.
 """
 
 import pathlib
@@ -54,10 +54,13 @@ def literal(data):
     return "\n".join(f'    "{escape(piece)}"' for piece in pieces) or '    ""'
 
 
-def generate(kind, folder):
-    start = folder.parent if kind.from_parent else folder
-    paths = [path for path in folder.rglob("*") if path.suffix in kind.suffixes and path.is_file()]
-    named = sorted((path.relative_to(start).as_posix().encode("utf-8"), path) for path in paths)
+def generate(kind, folders):
+    named = []
+    for folder in folders:
+        start = folder.parent if kind.from_parent else folder
+        paths = [path for path in folder.rglob("*") if path.suffix in kind.suffixes and path.is_file()]
+        named += [(path.relative_to(start).as_posix().encode("utf-8"), path) for path in paths]
+    named.sort()
     texts, rows = [], []
     for index, (name, path) in enumerate(named):
         data = path.read_bytes()
@@ -83,14 +86,15 @@ std::span<const {kind.type}> {kind.function}() {{ return {"kFiles" if rows else 
 
 
 def main(argv):
-    if len(argv) != 4 or argv[1] not in KINDS:
+    if len(argv) < 4 or argv[1] not in KINDS:
         sys.stderr.write(__doc__)
         return 2
-    kind, folder = KINDS[argv[1]], pathlib.Path(argv[2])
-    if not kind.optional and not folder.is_dir():
-        sys.stderr.write(f"embed_files.py: no folder '{folder}'\n")
-        return 1
-    pathlib.Path(argv[3]).write_text(generate(kind, folder), encoding="ascii", newline="\n")
+    kind, folders = KINDS[argv[1]], [pathlib.Path(name) for name in argv[2:-1]]
+    for folder in folders:
+        if not kind.optional and not folder.is_dir():
+            sys.stderr.write(f"embed_files.py: no folder '{folder}'\n")
+            return 1
+    pathlib.Path(argv[-1]).write_text(generate(kind, folders), encoding="ascii", newline="\n")
     return 0
 
 

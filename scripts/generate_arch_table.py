@@ -126,12 +126,21 @@ def record(required, optional=None):
 
 SIZES = array_of(integer(1, 4096), 3)
 
+
+def mma_shape(value, line, where):
+    """[m, n, k]; n may be a list: an instruction for each."""
+    if isinstance(value, Array) and len(value) == 3 and isinstance(value[1], Array):
+        columns = array_of(integer(1, 4096))(value[1], value.lines[1], f"{where}[1]")
+        return [[m, n, k] for m, k in [(value[0], value[2])] for n in columns]
+    return [SIZES(value, line, where)]
+
+
 MMA = record(
     {
         "name": name,
         "input": one_of(DTYPES),
         "accumulator": one_of(ACCUMULATORS),
-        "shape": SIZES,
+        "shape": mma_shape,
     },
     {"ops_per_cycle": (number, 0)},
 )
@@ -216,10 +225,11 @@ def check_target(raw, line, cpuid):
     seen = set()
     for i, mma in enumerate(target["mma"]):
         # A CPU config names its instruction; a GPU instruction is told apart by type and shape.
-        identity = mma["name"] if is_cpu else (mma["name"], mma["input"], tuple(mma["shape"]))
-        if identity in seen:
-            fail(raw["mma"].lines[i], f"{label}.mma[{i}]", f"'{mma['name']}' stands twice")
-        seen.add(identity)
+        for shape in mma["shape"]:
+            identity = mma["name"] if is_cpu else (mma["name"], mma["input"], tuple(shape))
+            if identity in seen:
+                fail(raw["mma"].lines[i], f"{label}.mma[{i}]", f"'{mma['name']}' stands twice")
+            seen.add(identity)
         expected = "i32" if mma["input"] in ("i8", "i4") else "f32"
         if mma["accumulator"] != expected:
             fail(
@@ -227,6 +237,7 @@ def check_target(raw, line, cpuid):
                 f"{label}.mma[{i}].accumulator",
                 f"'{mma['accumulator']}' does not go with input '{mma['input']}'; expected '{expected}'",
             )
+    target["mma"] = [dict(mma, shape=shape) for mma in target["mma"] for shape in mma["shape"]]
     return target
 
 

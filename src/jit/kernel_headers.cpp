@@ -26,14 +26,14 @@ HeaderPointer make_header(std::string path, std::string text) {
   return header;
 }
 
-// Where headers come from: the library, or a folder.
+// Where headers come from: the library, or a folder. What a build step wrote (tile/generated) is the library's always.
 class HeaderSource {
  public:
   explicit HeaderSource(std::optional<std::string> folder) : folder_(std::move(folder)) {}
 
   // Null when there is none; an error when it is there and cannot be read.
   Result<HeaderPointer> find(const std::string& path) const {
-    if (!folder_) {
+    if (!folder_ || path.starts_with("tile/generated/")) {
       const auto& table = embedded_table();
       const auto it = table.find(path);
       return it == table.end() ? HeaderPointer() : it->second;

@@ -27,10 +27,14 @@ TEST(EmbeddedHeaders, EqualTheSourceTree) {
     }
   }
   std::sort(paths.begin(), paths.end());
-  ASSERT_EQ(embedded_headers().size(), paths.size());
+  // What a build step wrote is not in the tree.
+  std::vector<EmbeddedHeader> carried(embedded_headers().begin(), embedded_headers().end());
+  std::erase_if(carried, [](const EmbeddedHeader& header) { return header.path.starts_with("tile/generated/"); });
+  EXPECT_EQ(embedded_headers().size(), carried.size() + 1);
+  ASSERT_EQ(carried.size(), paths.size());
   for (size_t i = 0; i < paths.size(); ++i) {
-    EXPECT_EQ(embedded_headers()[i].path, paths[i]);
-    EXPECT_EQ(embedded_headers()[i].text, *read_file(kSource + "/kernels/" + paths[i])) << paths[i];
+    EXPECT_EQ(carried[i].path, paths[i]);
+    EXPECT_EQ(carried[i].text, *read_file(kSource + "/kernels/" + paths[i])) << paths[i];
   }
 }
 

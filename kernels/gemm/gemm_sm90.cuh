@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+// gemm_sm90: persistent, warp-specialised GEMM for Hopper. One thread asks the copy engine for tiles of A and B; the
+// warpgroups multiply them, and write D while the copies of the next tile are under way.
+#pragma once
+
+#include "gemm/gemm_sm90_args.hpp"
+#include "gemm/gemm_sm90_epilogue.cuh"
+#include "tile/sm90/cluster.cuh"
+#include "tile/sm90/operand.cuh"
+
+namespace tilewright {
+
+// What a config fixes: types of the tiles, and where they lie in dynamic shared memory.
+template <GemmSm90Config kConfig>
+struct GemmSm90Layout {
+  static constexpr sm90::Major kMajorA = kConfig.a_major == OperandMajor::kK ? sm90::Major::kK : sm90::Major::kMn;
+  static constexpr sm90::Major kMajorB = kConfig.b_major == OperandMajor::kK ? sm90::Major::kK : sm90::Major::kMn;
+  using A = sm90::Operand<kConfig.dtype, kMajorA, kConfig.tile_m>;
+  using B = sm90::Operand<kConfig.dtype, kMajorB, kConfig.tile_n>;
+  using Wgmma = sm90::WgmmaInstruction<kConfig.dtype, kConfig.dtype, kConfig.tile_n>;
+  static constexpr int kTileK = A::kTileK;
+  static constexpr int kStageBytes = A::kBytes + B::kBytes;
+  static constexpr int kBlocks = kConfig.cluster_m * kConfig.cluster_n;
+  static constexpr int kRows64 = kConfig.tile_m / 64 / kConfig.warpgroups;  // instructions along M of a warpgroup
+
+  unsigned char* base;
+  __device__ explicit GemmSm90Layout(unsigned char* memory) : base(memory) {}
+  __device__ unsigned char* a(int stage) const { return base + stage * kStageBytes; }
+  __device__ unsigned char* b(int stage) const { return a(stage) + A::kBytes; }
+  __device__ unsigned char* staging(int warpgroup) const { return a(kConfig.stages) + warpgroup * kSm90StagingBytes; }
+  __device__ sm90::Barrier& full(int stage) const {
+    return reinterpret_cast<sm90::Barrier*>(staging(kConfig.warpgroups))[stage];
+  }
+  __device__ sm90::Barrier& empty(int stage) const { return full(kConfig.stages + stage); }
+};
+
+// A ring of stages: where a producer or a consumer stands.
+template <int kStages>
+struct Ring {
+  int stage = 0;
+  unsigned phase = 0;
+  __device__ __forceinline__ void advance() {
+    if (++stage == kStages) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+};
+
+// The tiles of D that a cluster computes, one after another; all in clusters of tiles.
+template <GemmSm90Config kConfig>
+struct GemmSm90Tiles {
+  int next, step, count, tiles_m, tiles_n, group;
+  int m, n, batch;
+
+  __device__ explicit GemmSm90Tiles(const GemmSm90Args& args)
+      : next(static_cast<int>(sm90::cluster_id())),
+        step(static_cast<int>(sm90::cluster_count())),
+        tiles_m(static_cast<int>(ceil_div(args.gemm.m, kConfig.tile_m * kConfig.cluster_m))),
+        tiles_n(static_cast<int>(
+            ceil_div(args.gemm.n, kConfig.tile_n * kConfig.cluster_n))),  // half of N and of the tile: as many
+        group(args.raster) {
+    count = tiles_m * tiles_n * static_cast<int>(args.gemm.batch);
+  }
+  // Groups of `group` rows of tiles, along M inside and along N outside: what runs at a time is near a square and shares
+  // most of A and B in L2.
+  __device__ __forceinline__ bool take() {
+    if (next >= count) return false;
+    batch = next / (tiles_m * tiles_n);
+    const int index = next - batch * tiles_m * tiles_n;
+    const int first = index / (group * tiles_n) * group;
+    const int rows = min(group, tiles_m - first);
+    const int inside = index - first * tiles_n;
+    n = inside / rows;
+    m = first + inside - n * rows;
+    next += step;
+    return true;
+  }
+  __device__ static constexpr int64 ceil_div(int64 a, int64 b) { return (a + b - 1) / b; }
+};
+
+// The producer, one thread. Blocks that need the same tile bring a slice of it each, for all of them.
+template <GemmSm90Config kConfig>
+__device__ __forceinline__ void gemm_sm90_load(const GemmSm90Args& args, const GemmSm90Layout<kConfig>& shared,
+                                               int block_m, int block_n) {
+  using Layout = GemmSm90Layout<kConfig>;
+  constexpr int kSliceA = kConfig.tile_m / kConfig.cluster_n, kSliceB = kConfig.tile_n / kConfig.cluster_m;
+  constexpr bool kSeparated = kConfig.gate == GateMode::kSeparated;
+  [[maybe_unused]] constexpr int kLoadB =
+      kSeparated && kConfig.cluster_m == 1 ? kSliceB / 2 : kSliceB;  // columns a copy
+  constexpr unsigned kRow = (1u << kConfig.cluster_n) - 1;
+  constexpr unsigned kColumn = kConfig.cluster_m == 1 ? 1 : kConfig.cluster_m == 2 ? 1 | 1u << kConfig.cluster_n : 0xFF;
+  const auto blocks_a = static_cast<unsigned short>(kRow << block_m * kConfig.cluster_n);
+  const auto blocks_b = static_cast<unsigned short>(kColumn << block_n);
+  const unsigned long long policy = sm90::cache_policy<sm90::CachePolicy::kNormal>();
+  const int steps = static_cast<int>((args.gemm.k + Layout::kTileK - 1) / Layout::kTileK);
+
+  Ring<kConfig.stages> ring;
+  GemmSm90Tiles<kConfig> tiles(args);
+  while (tiles.take()) {
+    const int m = (tiles.m * kConfig.cluster_m + block_m) * kConfig.tile_m + block_n * kSliceA;
+    // A separated gate: the tile's first half is columns of the gate, its second the same columns of up.
+    const int first = block_m * kSliceB;
+    int n = (tiles.n * kConfig.cluster_n + block_n) * kConfig.tile_n + first;
+    if constexpr (kSeparated) {
+      n = (tiles.n * kConfig.cluster_n + block_n) * kConfig.tile_n / 2 + first % (kConfig.tile_n / 2);
+      if (first >= kConfig.tile_n / 2) n += static_cast<int>(args.gemm.n / 2);
+    }
+    const int batch_a = args.batch_a ? tiles.batch : 0, batch_b = args.batch_b ? tiles.batch : 0;
+    for (int step = 0; step < steps; ++step, ring.advance()) {
+      sm90::wait(shared.empty(ring.stage), ring.phase ^ 1);
+      sm90::Barrier& full = shared.full(ring.stage);
+      sm90::arrive_expect_bytes(full, Layout::kStageBytes);
+      Layout::A::template load<kSliceA, (kConfig.cluster_n > 1)>(args.a, shared.a(ring.stage), block_n * kSliceA, full,
+                                                                 policy, blocks_a, m, step * Layout::kTileK, batch_a);
+      Layout::B::template load<kSliceB, (kConfig.cluster_m > 1)>(args.b, shared.b(ring.stage), block_m * kSliceB, full,
+                                                                 policy, blocks_b, n, step * Layout::kTileK, batch_b);
+    }
+  }
+}
+
+// A warpgroup: the tile's sum over K, left in `sum`. A stage is given back when the products after its own are issued, so
+// that the tensor cores always have the next ones.
+template <GemmSm90Config kConfig, class Accumulator, int kRows64, int kCount>
+__device__ __forceinline__ void gemm_sm90_multiply(const GemmSm90Layout<kConfig>& shared, Ring<kConfig.stages>& ring,
+                                                   int steps, int warpgroup, int block_m, int block_n,
+                                                   Accumulator (&sum)[kRows64][kCount]) {
+  using Layout = GemmSm90Layout<kConfig>;
+  using Wgmma = typename Layout::Wgmma;
+  constexpr int kTransposeA = Layout::kMajorA == sm90::Major::kMn, kTransposeB = Layout::kMajorB == sm90::Major::kMn;
+  const int lane = threadIdx.x % 32;
+  // The blocks whose copies land here: this one's row and column of the cluster, this one once.
+  const auto release = [&](int stage) {
+    if constexpr (Layout::kBlocks == 1) {
+      if (lane == 0) sm90::arrive(shared.empty(stage));
+    } else if (lane < kConfig.cluster_m + kConfig.cluster_n - 1) {
+      const int i = lane - kConfig.cluster_n;
+      const int block = lane < kConfig.cluster_n ? block_m * kConfig.cluster_n + lane
+                                                 : (i + (i >= block_m)) * kConfig.cluster_n + block_n;
+      sm90::arrive_remote(shared.empty(stage), block);
+    }
+  };
+
+  int before = 0;
+  for (int step = 0; step < steps; ++step) {
+    sm90::wait(shared.full(ring.stage), ring.phase);
+    const unsigned long long b = Layout::B::descriptor_at(shared.b(ring.stage), 0);
+#pragma unroll
+    for (int r = 0; r < kRows64; ++r) sm90::pin(sum[r]);
+    sm90::begin_products();
+#pragma unroll
+    for (int r = 0; r < kRows64; ++r) {
+      const unsigned long long a = Layout::A::descriptor_at(shared.a(ring.stage), (warpgroup * kRows64 + r) * 64);
+#pragma unroll
+      for (int k = 0; k < Layout::kTileK / Wgmma::kK; ++k) {
+        Wgmma::template multiply<kTransposeA, kTransposeB>(sum[r], a + k * sm90::kDescriptorStep<Layout::kMajorA>,
+                                                           b + k * sm90::kDescriptorStep<Layout::kMajorB>,
+                                                           step + k > 0);
+      }
+    }
+    sm90::commit_products();
+#pragma unroll
+    for (int r = 0; r < kRows64; ++r) sm90::pin(sum[r]);
+    sm90::wait_products<1>();
+    if (step > 0) release(before);
+    before = ring.stage;
+    ring.advance();
+  }
+  sm90::wait_products<0>();
+#pragma unroll
+  for (int r = 0; r < kRows64; ++r) sm90::pin(sum[r]);
+  if (steps > 0) release(before);
+}
+
+template <GemmSm90Config kConfig>
+__device__ __forceinline__ void gemm_sm90(const GemmSm90Args& args) {
+  using Layout = GemmSm90Layout<kConfig>;
+  extern __shared__ __align__(
+      1024) unsigned char dynamic_shared[];  // the 128-byte swizzle counts from multiples of 1024
+  const Layout shared(dynamic_shared);
+  const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);
+  const int rank = Layout::kBlocks == 1 ? 0 : static_cast<int>(sm90::block_in_cluster());
+  const int block_m = rank / kConfig.cluster_n, block_n = rank % kConfig.cluster_n;
+
+  // Barriers: a stage is full when its bytes are there, empty when every warp of every block that reads copies of this
+  // block's producer is done with it.
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < kConfig.stages; ++stage) {
+      sm90::init(shared.full(stage), 1);
+      sm90::init(shared.empty(stage), (kConfig.cluster_m + kConfig.cluster_n - 1) * kConfig.warpgroups * 4);
+    }
+    sm90::fence_barrier_init();
+    sm90::prefetch_map(args.a);
+    sm90::prefetch_map(args.b);
+    if constexpr (kConfig.d_box) sm90::prefetch_map(args.d);
+  }
+  if constexpr (Layout::kBlocks > 1) {
+    sm90::meet_cluster();
+  } else {
+    __syncthreads();
+  }
+  sm90::wait_for_previous_kernel();
+  sm90::allow_next_kernel();
+
+  // The last warpgroup loads, the others multiply.
+  constexpr int kProducerRegisters = kConfig.warpgroups == 2 ? 40 : 32;
+  constexpr int kConsumerRegisters = kConfig.warpgroups == 1 ? 240 : kConfig.warpgroups == 2 ? 232 : 160;
+  const int warpgroup = warp / 4;
+  if (warpgroup == kConfig.warpgroups) {
+    sm90::release_registers<kProducerRegisters>();
+    if (warp % 4 == 0 && sm90::elect_one()) gemm_sm90_load(args, shared, block_m, block_n);
+  } else {
+    if constexpr (kConfig.warpgroups > 1) sm90::take_registers<kConsumerRegisters>();
+    typename Layout::Wgmma::Accumulator sum[Layout::kRows64][kConfig.tile_n / 2];
+    const int steps = static_cast<int>((args.gemm.k + Layout::kTileK - 1) / Layout::kTileK);
+    Ring<kConfig.stages> ring;
+    GemmSm90Tiles<kConfig> tiles(args);
+    GemmSm90Output<kConfig> output(args, shared.staging(warpgroup), warpgroup);
+    while (tiles.take()) {
+      gemm_sm90_multiply<kConfig>(shared, ring, steps, warpgroup, block_m, block_n, sum);
+      const int m = (tiles.m * kConfig.cluster_m + block_m) * kConfig.tile_m + warpgroup * Layout::kRows64 * 64;
+      const int n = (tiles.n * kConfig.cluster_n + block_n) * gemm_sm90_d_columns(kConfig);
+#pragma unroll
+      for (int r = 0; r < Layout::kRows64; ++r) output.write(sum[r], m + r * 64, n, tiles.batch);
+    }
+    output.finish();
+  }
+  // No block leaves while others of its cluster still arrive at its barriers or write into its memory.
+  if constexpr (Layout::kBlocks > 1) sm90::meet_cluster();
+}
+
+}  // namespace tilewright

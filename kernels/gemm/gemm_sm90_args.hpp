@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// What host and gemm_sm90 share: its config, its arguments, what lies in shared memory. Freestanding.
+#pragma once
+
+#include "gemm/gemm_args.hpp"
+#include "tile/common/tensor_map.hpp"
+
+namespace tilewright {
+
+// Which dimension of an operand is contiguous: K, or M of A and N of B.
+enum class OperandMajor : unsigned char { kK, kMn };
+inline constexpr const char* kOperandMajorNames[] = {"k", "mn"};
+constexpr const char* const* enum_names(OperandMajor) { return kOperandMajorNames; }
+constexpr int enum_count(OperandMajor) { return 2; }
+
+struct GemmSm90Config {
+  static constexpr const char* kTypeName = "GemmSm90Config";
+  DType dtype;  // of A and B
+  OperandMajor a_major, b_major;
+  EpilogueKind epilogue;
+  Activation activation;  // kLinear
+  GateMode gate;
+  DType d_dtype;
+  bool d_box;                // D leaves by the copy engine; else by each thread
+  int tile_m;                // rows of D a block; warpgroups share them
+  int tile_n;                // columns of B a block: 64, 128, 192 or 256
+  int warpgroups;            // that multiply
+  int stages;                // tiles of A and B in flight
+  int cluster_m, cluster_n;  // blocks that share tiles of B and of A
+
+  bool operator==(const GemmSm90Config&) const = default;
+  template <class Self, class Visit>
+  static constexpr void fields(Self& self, Visit&& visit) {
+    visit("dtype", self.dtype);
+    visit("a_major", self.a_major);
+    visit("b_major", self.b_major);
+    visit("epilogue", self.epilogue);
+    visit("activation", self.activation);
+    visit("gate", self.gate);
+    visit("d_dtype", self.d_dtype);
+    visit("d_box", self.d_box);
+    visit("tile_m", self.tile_m);
+    visit("tile_n", self.tile_n);
+    visit("warpgroups", self.warpgroups);
+    visit("stages", self.stages);
+    visit("cluster_m", self.cluster_m);
+    visit("cluster_n", self.cluster_n);
+  }
+};
+
+constexpr GemmEpilogueConfig gemm_sm90_epilogue(const GemmSm90Config& c) {
+  return {c.epilogue, c.activation, c.gate, c.d_dtype};
+}
+// Columns of D that a tile gives.
+constexpr int gemm_sm90_d_columns(const GemmSm90Config& c) {
+  return c.gate == GateMode::kNone ? c.tile_n : c.tile_n / 2;
+}
+
+struct GemmSm90Args {
+  TensorMap a, b, d;  // [batch, M, K], [batch, N, K] (or with M, N contiguous), [batch, M, N]
+  GemmArgs gemm;
+  bool batch_a, batch_b;  // false: one matrix serves every entry of the batch
+  int raster;             // rows of tiles walked together
+};
+
+// A row of a tile in shared memory, and the K of 16- and 8-bit types that it holds.
+inline constexpr int kSm90RowBytes = 128;
+constexpr int sm90_tile_k(DType dtype) { return kSm90RowBytes * 8 / dtype_bits(dtype); }
+
+// D passes through boxes of 64 rows of 128 bytes, two for each warpgroup; with them, scale and bias of 64 pairs of columns.
+inline constexpr int kSm90BoxRows = 64;
+inline constexpr int kSm90BoxBytes = kSm90BoxRows * kSm90RowBytes;
+inline constexpr int kSm90Boxes = 2;
+inline constexpr int kSm90StagingBytes = kSm90Boxes * kSm90BoxBytes + 64 * 16;
+
+constexpr int gemm_sm90_shared_bytes(const GemmSm90Config& c) {
+  const int tiles = c.stages * (c.tile_m + c.tile_n) * kSm90RowBytes;
+  const int barriers = 2 * c.stages * 8;
+  return tiles + c.warpgroups * kSm90StagingBytes + barriers;
+}
+constexpr int gemm_sm90_threads(const GemmSm90Config& c) { return 128 * (c.warpgroups + 1); }
+
+}  // namespace tilewright

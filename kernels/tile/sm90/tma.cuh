@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// The copy engine of sm_90 (TMA): boxes of a tensor between global and shared memory. One thread asks; loads complete at
+// an mbarrier, stores in groups of the asking thread. Elements outside of the tensor load as zero and are not stored.
+// Coordinates are in elements, the contiguous dimension first. PTX ISA 8.0, "cp.async.bulk.tensor".
+#pragma once
+
+#include "tile/common/tensor_map.hpp"
+#include "tile/sm90/barrier.cuh"
+
+namespace tilewright::sm90 {
+
+// What L2 should think of the lines.
+enum class CachePolicy : unsigned char { kNormal, kEvictFirst, kEvictLast };
+
+template <CachePolicy kPolicy>
+__device__ __forceinline__ unsigned long long cache_policy() {
+  unsigned long long policy = 0;
+  if constexpr (kPolicy == CachePolicy::kEvictFirst) {
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  } else if constexpr (kPolicy == CachePolicy::kEvictLast) {
+    asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  } else {
+    asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
+  }
+  return policy;
+}
+
+__device__ __forceinline__ void prefetch_map(const TensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+__device__ __forceinline__ void load_box(const TensorMap& map, void* to, Barrier& barrier, unsigned long long policy,
+                                         int c0, int c1, int c2) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+      " [%0], [%1, {%4, %5, %6}], [%2], %3;" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(&barrier)), "l"(policy), "r"(c0), "r"(c1), "r"(c2)
+      : "memory");
+}
+// Into every block of the cluster that `blocks` names by a bit, at the same place, completing at each one's own barrier.
+__device__ __forceinline__ void load_box_multicast(const TensorMap& map, void* to, Barrier& barrier,
+                                                   unsigned long long policy, unsigned short blocks, int c0, int c1,
+                                                   int c2) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint"
+      " [%0], [%1, {%5, %6, %7}], [%2], %3, %4;" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(&barrier)), "h"(blocks), "l"(policy), "r"(c0), "r"(c1), "r"(c2)
+      : "memory");
+}
+
+__device__ __forceinline__ void store_box(const TensorMap& map, const void* from, int c0, int c1, int c2) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map),
+               "r"(shared_address(from)), "r"(c0), "r"(c1), "r"(c2)
+               : "memory");
+}
+__device__ __forceinline__ void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Until at most `kPending` of this thread's groups still read shared memory.
+template <int kPending>
+__device__ __forceinline__ void wait_stores_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+
+}  // namespace tilewright::sm90
