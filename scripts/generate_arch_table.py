@@ -150,7 +150,7 @@ WARP_TILES = record({"a": one_of(DTYPES), "b": one_of(DTYPES), "tiles": array_of
 PART = record(
     {"name": name},
     {
-        "ids": (array_of(name), []),
+        "ids": (array_of(string), []),
         "units": (integer(0), 0),
         "memory_gib": (number, 0),
         "memory_gbps": (number, 0),

@@ -68,9 +68,9 @@ Table part_table(const ArchSpec& arch) {
                         {"last_level_bytes", "last level", Align::kRight}});
   for (const PartSpec& part : arch.parts) {
     auto number = [](double value) { return value > 0 ? number_cell(value, print_significant(value, 4)) : absent(); };
-    table.add({text_cell(std::string(part.name)), word_cell(words(part.ids)), positive_cell(part.units),
-               number(part.memory_gib), number(part.memory_gbps), positive_bytes(part.l2_bytes),
-               positive_bytes(part.last_level_bytes)});
+    table.add({text_cell(std::string(part.name)), word_cell(fmt::format("{}", fmt::join(part.ids, ", "))),
+               positive_cell(part.units), number(part.memory_gib), number(part.memory_gbps),
+               positive_bytes(part.l2_bytes), positive_bytes(part.last_level_bytes)});
   }
   return table;
 }

@@ -112,7 +112,7 @@ class Prebuild {
       Result<CompileRequest> request = family->source(step.key);
       if (!request) return request.status();
       Job job;
-      job.built = context_.cache().has(*request, host_compiler());
+      job.built = context_.cache().has(*request, compiler_for(request->target));
       job.request = std::move(*request);
       jobs_.emplace(step.key.text, std::move(job));
     }
@@ -120,9 +120,10 @@ class Prebuild {
   }
 
   Status build_one(Job& job) {
-    Result<Artifact> artifact = context_.cache().get(job.request, host_compiler());
+    Compiler& compiler = compiler_for(job.request.target);
+    Result<Artifact> artifact = context_.cache().get(job.request, compiler);
     if (!artifact || !keep_code_) return artifact.status();
-    Result<Digest> content = CodeCache::content_digest(job.request, host_compiler());
+    Result<Digest> content = CodeCache::content_digest(job.request, compiler);
     if (!content) return content.status();
     PackEntry& entry = job.packed.entry;
     entry.content = *content;
@@ -134,7 +135,7 @@ class Prebuild {
     if (!artifact->path.empty()) {
       // What is in the cache may be an earlier compiler's.
       Result<CacheEntryData> stored = read_entry(fs::path(artifact->path).parent_path().string());
-      entry.compiler = stored.ok() ? stored->compiler : host_compiler().identity();
+      entry.compiler = stored.ok() ? stored->compiler : compiler.identity();
     }
     if (!artifact->image.empty()) {
       job.packed.code.assign(reinterpret_cast<const char*>(artifact->image.data()), artifact->image.size());

@@ -37,12 +37,13 @@ struct WarpTile {
 
 // Parts tell apart what shares a target (MI300X, MI325X; H100, H200; one CPU microarchitecture from another).
 struct PartSpec {
-  std::string_view name;                  // "sapphire_rapids", "mi300x"
-  std::span<const std::string_view> ids;  // CPUs: what detection sees, "intel-6-143" (vendor, family, model)
-  int units;                              // cores, SMs, CUs; 0 = varies
-  double memory_gib;                      // 0 = not stated
-  double memory_gbps;                     // 0 = not stated
-  int64_t l2_bytes;                       // whole device for GPUs, a core for CPUs
+  std::string_view name;  // "sapphire_rapids", "mi300x"
+  std::span<const std::string_view>
+      ids;             // what detection sees: of a CPU "intel-6-143" (vendor, family, model), of a GPU its name
+  int units;           // cores, SMs, CUs; 0 = varies
+  double memory_gib;   // 0 = not stated
+  double memory_gbps;  // 0 = not stated
+  int64_t l2_bytes;    // whole device for GPUs, a core for CPUs
   int64_t last_level_bytes;
 };
 

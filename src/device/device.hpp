@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,6 +51,7 @@ struct Artifact {
   ArtifactKind kind = ArtifactKind::kHostObject;
   std::string target;             // never loaded on a device that does not run it
   std::string entry;              // entry name inside
+  std::string key = {};           // of the kernel, for messages; "" = the entry's name tells enough
   std::string path;               // a file, unless there is
   std::vector<std::byte> image;   // bytes, which are loaded instead, or
   const void* address = nullptr;  // a function linked into the library (always-built instances)
@@ -93,6 +95,21 @@ struct LaunchContext {
   const ParallelFor* parallel_for = nullptr;  // CPU: the caller's threads instead of the device's pool
 };
 
+// Scratch memory of one call. While `in_use` is held, no other call on the same stream gets it.
+struct Workspace {
+  void* data = nullptr;
+  std::unique_lock<std::mutex> in_use{};
+};
+
+// Calls that are timed together, as often as wanted.
+class Burst {
+ public:
+  virtual ~Burst() = default;
+  virtual Result<double> run() = 0;  // runs them all and waits; the time of one of them, in us
+};
+// Puts one call on the stream of the context; `turn` counts up, so that calls can take their operands in turn.
+using TurnedCall = std::function<Status(int turn, const LaunchContext& context)>;
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -103,8 +120,23 @@ class Device {
   // Aligned to a page. Never freed while the device lives, unless given back.
   virtual Result<void*> allocate(int64_t bytes) = 0;
   virtual void deallocate(void* data, int64_t bytes) = 0;
-  // The default workspace: grows, never frees what an earlier call may still use. One a calling thread.
-  virtual Result<void*> workspace(int64_t bytes) = 0;
+  // The default workspace: grows, never frees what an earlier call or a captured graph may still use. One a calling
+  // thread on the CPU, one a stream on a GPU.
+  virtual Result<Workspace> workspace(int64_t bytes, void* stream) = 0;
+
+  // Whether the host reads and writes allocate()'s memory directly.
+  virtual bool host_memory() const = 0;
+  // Host pointers here are of the calling process. All of these wait until what they do is done; a fault of an earlier
+  // kernel comes out of them.
+  virtual Status copy_from_host(void* to, const void* from, int64_t bytes) = 0;
+  virtual Status copy_to_host(void* to, const void* from, int64_t bytes) = 0;
+  virtual Status fill(void* to, uint8_t value, int64_t bytes) = 0;
+  virtual Status synchronize() = 0;
+  // What allocate() could still give; 0 = not known.
+  virtual int64_t available_memory() = 0;
+  // `count` calls with turns from `first_turn` on. On a GPU a graph of them, captured once: they must not allocate.
+  virtual Result<std::unique_ptr<Burst>> make_burst(const TurnedCall& call, int first_turn, int count) = 0;
+
   // Writes the map without an address into its 128 bytes; then, call by call, the address. Devices without tensor maps refuse.
   virtual Status encode_tensor_map(const TensorMapSpec& spec, std::byte* map) const;
   virtual Status set_tensor_map_address(std::byte* map, const void* address) const;
@@ -117,5 +149,9 @@ using CpuEntry = void (*)(const void* args, uint32_t unit, uint32_t units);
 
 // `units` = 0: every core the process may use.
 std::unique_ptr<Device> make_cpu_device(int units);
+
+// CUDA devices of this machine, opened through the driver; the error says why there are none.
+Result<int> cuda_device_count();
+Result<std::unique_ptr<Device>> make_cuda_device(int index);
 
 }  // namespace tilewright

@@ -7,10 +7,12 @@ namespace tilewright {
 
 Status run_plan(Device& device, const Plan& plan, const CallBindings& bindings, const LaunchContext& context) {
   char* workspace = static_cast<char*>(bindings.workspace);
+  Workspace own;  // in use until the last stage is launched
   if (workspace == nullptr && plan.workspace_bytes > 0) {
-    Result<void*> own = device.workspace(plan.workspace_bytes);
-    if (!own) return own.status();
-    workspace = static_cast<char*>(*own);
+    Result<Workspace> got = device.workspace(plan.workspace_bytes, context.stream);
+    if (!got) return got.status();
+    own = std::move(*got);
+    workspace = static_cast<char*>(own.data);
   }
   alignas(64) std::byte args[kMaxArgBytes];
   for (const Stage& stage : plan.stages) {

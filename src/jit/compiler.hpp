@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A compiler turns one instance's source into an artifact file. Host C++ now; NVRTC, clang for AMD and the assembler
-// follow the same interface.
+// A compiler turns one instance's source into an artifact file: host C++ and NVRTC.
 #pragma once
 
 #include <atomic>
@@ -57,5 +56,9 @@ class Compiler {
 
 // $TILEWRIGHT_CXX, else $CXX, else c++, g++, clang++ on PATH. Found once.
 Compiler& host_compiler();
+// nvrtc/nvrtc_library.hpp says where it is looked for.
+Compiler& nvrtc_compiler();
+// The one that makes a target's code. What `available()` says tells why there is none.
+Compiler& compiler_for(std::string_view target);
 
 }  // namespace tilewright

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <cstring>
 #include <exception>
 #include <string>
 
@@ -15,6 +17,7 @@
 #include "device/cpu/shared_object.hpp"
 #include "device/cpu/thread_pool.hpp"
 #include "device/device.hpp"
+#include "device/host_memory.hpp"
 
 namespace tilewright {
 namespace {
@@ -60,6 +63,25 @@ DeviceSpec make_spec(int units) {
   spec.clock_ghz = nominal_clock_ghz();
   return spec;
 }
+
+// Each run goes on with the turns where the last one ended.
+class CpuBurst final : public Burst {
+ public:
+  CpuBurst(TurnedCall call, int first_turn, int count) : call_(std::move(call)), turn_(first_turn), count_(count) {}
+
+  Result<double> run() override {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < count_; ++i) {
+      if (Status s = call_(turn_++, {}); !s) return s;
+    }
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / count_;
+  }
+
+ private:
+  const TurnedCall call_;
+  int turn_;
+  const int count_;
+};
 
 class CpuDevice final : public Device {
  public:
@@ -121,13 +143,35 @@ class CpuDevice final : public Device {
 
   Result<void*> allocate(int64_t bytes) override { return map_pages(bytes); }
   void deallocate(void* data, int64_t bytes) override { unmap_pages(data, bytes); }
-  Result<void*> workspace(int64_t bytes) override { return workspaces_.get(bytes); }
+  Result<Workspace> workspace(int64_t bytes, void*) override {
+    Result<void*> data = workspaces_.get(bytes);
+    if (!data) return data.status();
+    return Workspace{*data, {}};
+  }
+
+  bool host_memory() const override { return true; }
+  Status copy_from_host(void* to, const void* from, int64_t bytes) override { return copy(to, from, bytes); }
+  Status copy_to_host(void* to, const void* from, int64_t bytes) override { return copy(to, from, bytes); }
+  Status fill(void* to, uint8_t value, int64_t bytes) override {
+    std::memset(to, value, static_cast<size_t>(bytes));
+    return {};
+  }
+  Status synchronize() override { return {}; }
+  int64_t available_memory() override { return available_host_memory(); }
+  Result<std::unique_ptr<Burst>> make_burst(const TurnedCall& call, int first_turn, int count) override {
+    return std::unique_ptr<Burst>(std::make_unique<CpuBurst>(call, first_turn, count));
+  }
 
   Result<DeviceLimits> measure_limits(double budget_seconds) override {
     return measure_cpu_limits(spec_, pool_, budget_seconds);
   }
 
  private:
+  static Status copy(void* to, const void* from, int64_t bytes) {
+    if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+    return {};
+  }
+
   Result<std::shared_ptr<const LoadedKernel>> load_object(const Artifact& artifact) {
     Result<std::shared_ptr<SharedObject>> object = artifact.image.empty()
                                                        ? SharedObject::open(artifact.path)

@@ -26,7 +26,7 @@ bool Dispatcher::built(const Operator& op, const Recipe& recipe) const {
     const KernelFamily* family = find_family(op.families(), step.key.family);
     if (family == nullptr) return false;
     Result<CompileRequest> request = family->source(step.key);
-    if (!request || !cache_.has(*request, host_compiler())) return false;
+    if (!request || !cache_.has(*request, compiler_for(request->target))) return false;
   }
   return true;
 }
@@ -150,14 +150,15 @@ Result<std::shared_ptr<const LoadedKernel>> Dispatcher::load(const KernelFamily&
     Result<CompileRequest> request = family.source(key);
     if (!request) return request.status();
     request->op = family.op();
-    if (!allow_compile && !cache_.has(*request, host_compiler())) {
+    if (!allow_compile && !cache_.has(*request, compiler_for(request->target))) {
       return Status(StatusCode::kCompileDisabled, fmt::format("{} is not built and may not be compiled now", key.text));
     }
-    Result<Artifact> compiled = cache_.get(*request, host_compiler());
+    Result<Artifact> compiled = cache_.get(*request, compiler_for(request->target));
     if (!compiled) return compiled.status();
     artifact = std::move(*compiled);
     registry_.add({.key = key, .note = "compiled"});
   }
+  artifact.key = key.text;
   Result<std::shared_ptr<const LoadedKernel>> kernel = device_.load(artifact);
   if (!kernel) return kernel.status();
   std::unique_lock lock(mutex_);
@@ -181,6 +182,9 @@ Result<std::shared_ptr<const Plan>> Dispatcher::bind(const Operator& op, Problem
     for (Stage& stage : *stages) {
       if (stage.args.size() > kMaxArgBytes)
         return Status(StatusCode::kInternal, "argument struct larger than kMaxArgBytes");
+      for (const TensorMapSpec& map : stage.tensor_maps) {
+        if (Status s = device_.encode_tensor_map(map, stage.args.data() + map.arg_offset); !s) return s;
+      }
       plan->stages.push_back(std::move(stage));
     }
     // Stages run one after another: each may use the whole workspace.

@@ -78,7 +78,8 @@ std::vector<CacheEntryInfo> list_entries(const CacheRoot& root) {
   return entries;
 }
 
-Result<PruneReport> prune_entries(const CacheRoot& root, const PruneOptions& options, std::string_view compiler) {
+Result<PruneReport> prune_entries(const CacheRoot& root, const PruneOptions& options,
+                                  const CompilerOfTarget& compiler) {
   if (options.keep_bytes && *options.keep_bytes < 0) {
     return Status(StatusCode::kInvalidArgument,
                   fmt::format("prune: keep_bytes = {}, allowed: 0 or more", *options.keep_bytes));
@@ -100,7 +101,7 @@ Result<PruneReport> prune_entries(const CacheRoot& root, const PruneOptions& opt
   int64_t kept = 0;
   for (const CacheEntryInfo& entry : entries) {
     std::string reason;
-    if (options.stale) reason = staleness(entry, compiler);
+    if (options.stale) reason = staleness(entry, entry.valid ? compiler(entry.target) : "");
     if (reason.empty() && options.max_age_seconds && entry.age_seconds > *options.max_age_seconds) reason = "too old";
     if (reason.empty() && options.keep_bytes && kept + entry.bytes > *options.keep_bytes)
       reason = "over the size limit";

@@ -2,6 +2,8 @@
 // Looking after a cache folder: what is in it, whether it is sound, and what may go.
 #pragma once
 
+#include <functional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,7 +15,8 @@ namespace tilewright {
 // Every entry, by name; each one is read and checked.
 std::vector<CacheEntryInfo> list_entries(const CacheRoot& root);
 
-// `compiler`: identity of the compiler in use, "" = none; entries of another one are stale.
-Result<PruneReport> prune_entries(const CacheRoot& root, const PruneOptions& options, std::string_view compiler);
+// Identity of the compiler in use for a target, "" = none; entries of another one are stale.
+using CompilerOfTarget = std::function<std::string(std::string_view target)>;
+Result<PruneReport> prune_entries(const CacheRoot& root, const PruneOptions& options, const CompilerOfTarget& compiler);
 
 }  // namespace tilewright

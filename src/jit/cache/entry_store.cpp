@@ -316,8 +316,10 @@ std::vector<CacheLayer> EntryStore::layers() const {
 
 Result<PruneReport> EntryStore::prune(const PruneOptions& options) const {
   if (!root_ || !root_->writable()) return root_problem_;
-  Compiler& compiler = host_compiler();
-  return prune_entries(*root_, options, options.stale && compiler.available().ok() ? compiler.identity() : "");
+  return prune_entries(*root_, options, [](std::string_view target) {
+    const Compiler& compiler = compiler_for(target);
+    return compiler.available().ok() ? compiler.identity() : std::string();
+  });
 }
 
 }  // namespace tilewright

@@ -272,49 +272,55 @@ TEST_F(CpuDeviceTest, AllocationsAreAlignedZeroedAndGivenBack) {
 
 TEST_F(CpuDeviceTest, ImpossibleSizesAreRefused) {
   EXPECT_EQ(device->allocate(-1).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(device->workspace(-1).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(device->workspace(-1, nullptr).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(device->allocate(INT64_MAX).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(device->allocate(int64_t{1} << 47).status().code(), StatusCode::kOutOfMemory);
-  EXPECT_TRUE(device->workspace(100).ok());
+  EXPECT_TRUE(device->workspace(100, nullptr).ok());
+}
+
+void* workspace(Device& device, int64_t bytes) {
+  Result<Workspace> got = device.workspace(bytes, nullptr);
+  EXPECT_TRUE(got.ok()) << got.status().message();
+  return got ? got->data : nullptr;
 }
 
 TEST_F(CpuDeviceTest, WorkspaceGrowsAndKeepsWhatEarlierCallsUse) {
-  Result<void*> small = device->workspace(1000);
-  ASSERT_TRUE(small.ok());
-  EXPECT_TRUE(aligned(*small, kPage));
-  EXPECT_EQ(*device->workspace(10), *small);
-  EXPECT_EQ(*device->workspace(1000), *small);
-  std::memset(*small, 42, 1000);
-  Result<void*> large = device->workspace(10 * kHugePage);
-  ASSERT_TRUE(large.ok());
-  EXPECT_TRUE(aligned(*large, kHugePage));
-  std::memset(*large, 1, 10 * kHugePage);
-  EXPECT_EQ(static_cast<char*>(*small)[999], 42);  // still there
-  EXPECT_EQ(*device->workspace(1), *large);
+  void* const small = workspace(*device, 1000);
+  ASSERT_NE(small, nullptr);
+  EXPECT_TRUE(aligned(small, kPage));
+  EXPECT_EQ(workspace(*device, 10), small);
+  EXPECT_EQ(workspace(*device, 1000), small);
+  std::memset(small, 42, 1000);
+  void* const large = workspace(*device, 10 * kHugePage);
+  ASSERT_NE(large, nullptr);
+  EXPECT_TRUE(aligned(large, kHugePage));
+  std::memset(large, 1, 10 * kHugePage);
+  EXPECT_EQ(static_cast<char*>(small)[999], 42);  // still there
+  EXPECT_EQ(workspace(*device, 1), large);
   // Growth is geometric: a little more does not make a new block each time.
   std::set<void*> blocks;
-  for (int64_t extra = 1; extra <= 100; ++extra) blocks.insert(*device->workspace(10 * kHugePage + extra * 1000));
+  for (int64_t extra = 1; extra <= 100; ++extra) blocks.insert(workspace(*device, 10 * kHugePage + extra * 1000));
   EXPECT_LE(blocks.size(), 2u);
 }
 
 TEST_F(CpuDeviceTest, WorkspacesOfThreadsAndDevicesDoNotOverlap) {
   auto other = make_cpu_device(1);
-  void* const mine = *device->workspace(kPage);
-  EXPECT_NE(mine, *other->workspace(kPage));
-  EXPECT_EQ(mine, *device->workspace(kPage));
+  void* const mine = workspace(*device, kPage);
+  EXPECT_NE(mine, workspace(*other, kPage));
+  EXPECT_EQ(mine, workspace(*device, kPage));
   void* theirs = nullptr;
-  std::thread([&] { theirs = *device->workspace(kPage); }).join();
+  std::thread([&] { theirs = workspace(*device, kPage); }).join();
   EXPECT_NE(mine, theirs);
 }
 
 TEST_F(CpuDeviceTest, AWorkspaceIsNotTakenForThatOfADestroyedDevice) {
   auto first = make_cpu_device(1);
-  ASSERT_TRUE(first->workspace(kHugePage).ok());
+  ASSERT_TRUE(first->workspace(kHugePage, nullptr).ok());
   first.reset();
   auto second = make_cpu_device(1);
-  Result<void*> data = second->workspace(kHugePage);
-  ASSERT_TRUE(data.ok());
-  std::memset(*data, 1, kHugePage);  // faults when the old mapping was handed out
+  void* const data = workspace(*second, kHugePage);
+  ASSERT_NE(data, nullptr);
+  std::memset(data, 1, kHugePage);  // faults when the old mapping was handed out
 }
 
 }  // namespace

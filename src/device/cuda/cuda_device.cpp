@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+// An NVIDIA GPU as a device: its primary context, made current for each call and put back, so that neither the caller's
+// thread nor its current device matters.
+#include "device/cuda/cuda_device.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <typeinfo>
+
+#include "device/cuda/cuda_kernel.hpp"
+#include "device/cuda/device_info.hpp"
+#include "device/cuda/driver/context_scope.hpp"
+#include "device/cuda/graph_burst.hpp"
+#include "device/cuda/stream_workspaces.hpp"
+#include "device/cuda/tensor_maps.hpp"
+
+namespace tilewright {
+namespace cuda {
+namespace {
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(const Place& place, DeviceSpec spec) : place_(place), d_(*place.driver), spec_(std::move(spec)) {}
+  ~CudaDevice() override {
+    workspaces_.reset();
+    if (anchor_ != 0) {
+      const ContextScope scope(d_, place_.context);
+      d_.cuMemFree_v2(anchor_);
+    }
+    d_.cuDevicePrimaryCtxRelease_v2(place_.device);
+  }
+
+  const DeviceSpec& spec() const override { return spec_; }
+
+  Result<std::shared_ptr<const LoadedKernel>> load(const Artifact& artifact) override {
+    const std::string& name = artifact.key.empty() ? artifact.entry : artifact.key;
+    if (!runs_on(artifact.target, spec_.arch->target)) {
+      return Status(StatusCode::kUnsupported,
+                    fmt::format("{}: '{}' is code for target '{}', this device runs '{}'; not "
+                                "loaded",
+                                where(), name, artifact.target, spec_.arch->target));
+    }
+    if (artifact.kind != ArtifactKind::kCubin) {
+      return Status(StatusCode::kUnsupported,
+                    fmt::format("{}: '{}' is no cubin; a CUDA device loads nothing else", where(), name));
+    }
+    return CudaKernel::load(place_, artifact);
+  }
+
+  Status launch(const LoadedKernel& kernel, std::span<const std::byte> args, const LaunchShape& shape,
+                const LaunchContext& context) override {
+    if (typeid(kernel) != typeid(CudaKernel)) {
+      return Status(StatusCode::kInvalidArgument,
+                    fmt::format("{}: launch: the kernel was loaded by another kind of device", where()));
+    }
+    const auto& own = static_cast<const CudaKernel&>(kernel);
+    if (own.device_index() != place_.index) {
+      return Status(StatusCode::kInvalidArgument,
+                    fmt::format("{}: launch: the kernel was loaded by cuda:{}", where(), own.device_index()));
+    }
+    return own.launch(args, shape, context.stream);
+  }
+
+  Result<void*> allocate(int64_t bytes) override {
+    if (bytes < 0) {
+      return Status(StatusCode::kInvalidArgument,
+                    fmt::format("{}: allocate: bytes = {}, allowed: 0 or more", where(), bytes));
+    }
+    const ContextScope scope(d_, place_.context);
+    const RelaxedCapture relaxed(d_);
+    DevicePointer data = 0;
+    CuResult result = scope.result();
+    if (result == CuResult::kSuccess) result = d_.cuMemAlloc_v2(&data, static_cast<size_t>(bytes < 1 ? 1 : bytes));
+    if (Status s = check(d_, result, fmt::format("{}: {} bytes of memory", where(), bytes)); !s) return s;
+    return reinterpret_cast<void*>(data);
+  }
+  void deallocate(void* data, int64_t) override {
+    if (data == nullptr) return;
+    const ContextScope scope(d_, place_.context);
+    d_.cuMemFree_v2(address_of(data));
+  }
+  Result<Workspace> workspace(int64_t bytes, void* stream) override { return workspaces_->get(bytes, stream); }
+
+  bool host_memory() const override { return false; }
+  Status copy_from_host(void* to, const void* from, int64_t bytes) override {
+    return in_context("copy from the host",
+                      [&] { return d_.cuMemcpyHtoD_v2(address_of(to), from, static_cast<size_t>(bytes)); });
+  }
+  Status copy_to_host(void* to, const void* from, int64_t bytes) override {
+    return in_context("copy to the host",
+                      [&] { return d_.cuMemcpyDtoH_v2(to, address_of(from), static_cast<size_t>(bytes)); });
+  }
+  Status fill(void* to, uint8_t value, int64_t bytes) override {
+    return in_context("fill", [&] {
+      const CuResult result = d_.cuMemsetD8Async(address_of(to), value, static_cast<size_t>(bytes), nullptr);
+      return result == CuResult::kSuccess ? d_.cuStreamSynchronize(nullptr) : result;
+    });
+  }
+  Status synchronize() override {
+    return in_context("waiting for its kernels", [&] { return d_.cuCtxSynchronize(); });
+  }
+  int64_t available_memory() override {
+    size_t free_bytes = 0, total = 0;
+    const Status s = in_context("memory", [&] { return d_.cuMemGetInfo_v2(&free_bytes, &total); });
+    return s ? static_cast<int64_t>(free_bytes) : 0;
+  }
+  Result<std::unique_ptr<Burst>> make_burst(const TurnedCall& call, int first_turn, int count) override {
+    return make_graph_burst(place_, call, first_turn, count);
+  }
+
+  Status encode_tensor_map(const TensorMapSpec& spec, std::byte* map) const override {
+    if (place_.capability_major < 9) return Device::encode_tensor_map(spec, map);
+    Result<TensorMapArguments> arguments = tensor_map_arguments(spec);
+    if (!arguments) return arguments.status();
+    const TensorMapArguments& a = *arguments;
+    // Its address comes with each call; until then that of memory which is there.
+    Result<DevicePointer> address = anchor();
+    if (!address) return address.status();
+    alignas(64) std::byte encoded[kTensorMapBytes];
+    const CuResult result = d_.cuTensorMapEncodeTiled(
+        encoded, a.type, a.rank, reinterpret_cast<void*>(*address), a.dims.data(), a.strides.data(), a.box.data(),
+        a.element_strides.data(), MapInterleave::kNone, a.swizzle, MapL2Promotion::k256, MapOutOfBounds::kZeros);
+    if (Status s = check(d_, result, fmt::format("{}: tensor map", where())); !s) return s;
+    std::memcpy(map, encoded, kTensorMapBytes);
+    return {};
+  }
+
+  Status set_tensor_map_address(std::byte* map, const void* address) const override {
+    if (reinterpret_cast<uintptr_t>(address) % kTensorMapAlignment != 0 || address == nullptr) {
+      return Status(StatusCode::kUnsupported, fmt::format("{}: tensor map: address {}, allowed: multiples of {}",
+                                                          where(), address, kTensorMapAlignment));
+    }
+    const CuResult result = d_.cuTensorMapReplaceAddress(map, const_cast<void*>(address));
+    if (result == CuResult::kSuccess) return {};
+    return check(d_, result, fmt::format("{}: tensor map: address {}", where(), address));
+  }
+
+  Result<DeviceLimits> measure_limits(double) override {
+    return Status(StatusCode::kUnsupported, fmt::format("{}: limits are not measured", where()));
+  }
+
+ private:
+  static constexpr size_t kTensorMapBytes = 128;
+
+  std::string where() const { return to_string(spec_.id); }
+  static DevicePointer address_of(const void* data) { return reinterpret_cast<DevicePointer>(data); }
+
+  template <class Body>
+  Status in_context(std::string_view what, Body body) const {
+    const ContextScope scope(d_, place_.context);
+    const CuResult result = scope.result() == CuResult::kSuccess ? body() : scope.result();
+    return result == CuResult::kSuccess ? Status() : check(d_, result, fmt::format("{}: {}", where(), what));
+  }
+
+  Result<DevicePointer> anchor() const {
+    const std::lock_guard lock(anchor_mutex_);
+    if (anchor_ != 0) return anchor_;
+    const RelaxedCapture relaxed(d_);
+    const Status s = in_context("memory", [&] { return d_.cuMemAlloc_v2(&anchor_, 256); });
+    if (!s) return s;
+    return anchor_;
+  }
+
+  const Place place_;
+  const Driver& d_;
+  const DeviceSpec spec_;
+  std::unique_ptr<StreamWorkspaces> workspaces_ = std::make_unique<StreamWorkspaces>(place_);
+  mutable std::mutex anchor_mutex_;
+  mutable DevicePointer anchor_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> make_device(const Driver& driver, int index) {
+  Result<DeviceSpec> spec = read_device_spec(driver, index);
+  if (!spec) return spec.status();
+  Place place{.driver = &driver, .index = index};
+  const std::string where = to_string(spec->id);
+  if (Status s = check(driver, driver.cuDeviceGet(&place.device, index), where); !s) return s;
+  const auto read = [&](DeviceAttribute which, int& value) {
+    return check(driver, driver.cuDeviceGetAttribute(&value, which, place.device), where);
+  };
+  if (Status s = read(DeviceAttribute::kCapabilityMajor, place.capability_major); !s) return s;
+  if (Status s = read(DeviceAttribute::kSharedPerBlockOptin, place.shared_limit); !s) return s;
+  if (Status s = check(driver, driver.cuDevicePrimaryCtxRetain(&place.context, place.device),
+                       fmt::format("{}: primary context", where));
+      !s) {
+    return s;
+  }
+  return std::unique_ptr<Device>(std::make_unique<CudaDevice>(place, std::move(*spec)));
+}
+
+}  // namespace cuda
+
+Result<int> cuda_device_count() {
+  Result<const cuda::Driver*> driver = cuda::driver();
+  if (!driver) return driver.status();
+  int count = 0;
+  if (Status s = cuda::check(**driver, (*driver)->cuDeviceGetCount(&count), "cuda: devices"); !s) return s;
+  return count;
+}
+
+Result<std::unique_ptr<Device>> make_cuda_device(int index) {
+  Result<int> count = cuda_device_count();
+  if (!count) return count.status();
+  if (index < 0 || index >= *count) {
+    return Status(StatusCode::kNotFound, fmt::format("cuda:{}: no such device; this process sees {} CUDA device{}",
+                                                     index, *count, *count == 1 ? "" : "s"));
+  }
+  return cuda::make_device(**cuda::driver(), index);
+}
+
+}  // namespace tilewright

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#include "device/cuda/device_info.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace tilewright::cuda {
+
+std::string_view target_of_capability(int major, int minor) {
+  // Code for a capability runs on later ones of its major version; sm_90a is code for 9.0 alone.
+  if (major == 8) return "sm_80";
+  if (major == 9 && minor == 0) return "sm_90a";
+  return "";
+}
+
+std::string part_of_name(const std::string& name) {
+  if (const PartSpec* part = find_part(name)) return std::string(part->name);
+  std::string text;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte)) {
+      text += static_cast<char>(std::tolower(byte));
+    } else if (!text.empty() && text.back() != '_') {
+      text += '_';
+    }
+  }
+  while (!text.empty() && text.back() == '_') text.pop_back();
+  return text;
+}
+
+Result<DeviceSpec> read_device_spec(const Driver& driver, int index) {
+  const std::string where = fmt::format("cuda:{}", index);
+  CuDevice device = 0;
+  if (Status s = check(driver, driver.cuDeviceGet(&device, index), where); !s) return s;
+  std::array<char, 256> name{};
+  if (Status s = check(driver, driver.cuDeviceGetName(name.data(), name.size() - 1, device), where); !s) return s;
+
+  Status failed;
+  const auto attribute = [&](DeviceAttribute which) {
+    int value = 0;
+    Status s = check(driver, driver.cuDeviceGetAttribute(&value, which, device), where);
+    if (!s && failed.ok()) failed = s;
+    return value;
+  };
+  const int major = attribute(DeviceAttribute::kCapabilityMajor), minor = attribute(DeviceAttribute::kCapabilityMinor);
+
+  DeviceSpec spec;
+  spec.id = {DeviceKind::kCuda, index};
+  spec.name = name.data();
+  spec.part = part_of_name(spec.name);
+  spec.arch = find_arch(target_of_capability(major, minor));
+  for (const ArchSpec* arch = spec.arch; arch != nullptr; arch = find_arch(arch->base)) spec.targets.push_back(arch);
+  spec.units = attribute(DeviceAttribute::kMultiprocessorCount);
+  spec.l1_bytes = attribute(DeviceAttribute::kSharedPerMultiprocessor);
+  spec.l2_bytes = attribute(DeviceAttribute::kL2CacheSize);
+  spec.clock_ghz = attribute(DeviceAttribute::kClockRate) * 1e-6;
+  if (!failed) return failed;
+  if (spec.arch == nullptr) {
+    std::string known;
+    for (const ArchSpec& arch : arch_specs()) {
+      if (arch.vendor == ArchVendor::kNvidia) known += fmt::format("{}{}", known.empty() ? "" : ", ", arch.target);
+    }
+    return Status(StatusCode::kUnsupported,
+                  fmt::format("{}: '{}' has compute capability {}.{}, for which there is no target; targets: {}", where,
+                              spec.name, major, minor, known));
+  }
+  return spec;
+}
+
+}  // namespace tilewright::cuda

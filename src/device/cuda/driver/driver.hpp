@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// The CUDA driver, opened when it is first asked for: a table of its functions, and its errors as Status.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "device/cuda/driver/driver_types.hpp"
+#include "tilewright/status.hpp"
+
+namespace tilewright::cuda {
+
+// Functions of libcuda.so.1, by the names of their exported symbols. Null: an optional one that this driver lacks.
+struct Driver {
+  // Start, errors, devices.
+  CuResult (*cuInit)(unsigned flags);
+  CuResult (*cuDriverGetVersion)(int* version);
+  CuResult (*cuGetErrorName)(CuResult error, const char** name);
+  CuResult (*cuGetErrorString)(CuResult error, const char** text);
+  CuResult (*cuDeviceGetCount)(int* count);
+  CuResult (*cuDeviceGet)(CuDevice* device, int ordinal);
+  CuResult (*cuDeviceGetName)(char* name, int bytes, CuDevice device);
+  CuResult (*cuDeviceGetAttribute)(int* value, DeviceAttribute attribute, CuDevice device);
+  CuResult (*cuDeviceTotalMem_v2)(size_t* bytes, CuDevice device);
+  // Contexts.
+  CuResult (*cuDevicePrimaryCtxRetain)(CuContext* context, CuDevice device);
+  CuResult (*cuDevicePrimaryCtxRelease_v2)(CuDevice device);
+  CuResult (*cuCtxGetCurrent)(CuContext* context);
+  CuResult (*cuCtxPushCurrent_v2)(CuContext context);
+  CuResult (*cuCtxPopCurrent_v2)(CuContext* context);
+  CuResult (*cuCtxSynchronize)();
+  // Memory.
+  CuResult (*cuMemAlloc_v2)(DevicePointer* data, size_t bytes);
+  CuResult (*cuMemFree_v2)(DevicePointer data);
+  CuResult (*cuMemGetInfo_v2)(size_t* free_bytes, size_t* total_bytes);
+  CuResult (*cuMemcpyHtoD_v2)(DevicePointer to, const void* from, size_t bytes);
+  CuResult (*cuMemcpyDtoH_v2)(void* to, DevicePointer from, size_t bytes);
+  CuResult (*cuMemcpyDtoDAsync_v2)(DevicePointer to, DevicePointer from, size_t bytes, CuStream stream);
+  CuResult (*cuMemsetD8Async)(DevicePointer to, unsigned char value, size_t bytes, CuStream stream);
+  // Code.
+  CuResult (*cuLibraryLoadData)(CuLibrary* library, const void* code, void* jit_options, void** jit_values,
+                                unsigned jit_count, void* options, void** values, unsigned count);
+  CuResult (*cuLibraryUnload)(CuLibrary library);
+  CuResult (*cuLibraryGetKernel)(CuKernel* kernel, CuLibrary library, const char* name);
+  CuResult (*cuKernelGetFunction)(CuFunction* function, CuKernel kernel);
+  CuResult (*cuKernelGetAttribute)(int* value, FunctionAttribute attribute, CuKernel kernel, CuDevice device);
+  CuResult (*cuKernelSetAttribute)(FunctionAttribute attribute, int value, CuKernel kernel, CuDevice device);
+  CuResult (*cuKernelGetParamInfo)(CuKernel kernel, size_t index, size_t* offset, size_t* bytes);  // optional, 12.4
+  CuResult (*cuLaunchKernelEx)(const LaunchConfig* config, CuFunction function, void** params, void** extra);
+  // Tensor maps.
+  CuResult (*cuTensorMapEncodeTiled)(void* map, MapDataType type, uint32_t rank, void* address, const uint64_t* dims,
+                                     const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides,
+                                     MapInterleave interleave, MapSwizzle swizzle, MapL2Promotion promotion,
+                                     MapOutOfBounds fill);
+  CuResult (*cuTensorMapReplaceAddress)(void* map, void* address);
+  // Streams, events, graphs.
+  CuResult (*cuStreamCreate)(CuStream* stream, unsigned flags);
+  CuResult (*cuStreamDestroy_v2)(CuStream stream);
+  CuResult (*cuStreamSynchronize)(CuStream stream);
+  CuResult (*cuStreamGetId)(CuStream stream, unsigned long long* id);
+  CuResult (*cuStreamIsCapturing)(CuStream stream, CaptureStatus* status);
+  CuResult (*cuThreadExchangeStreamCaptureMode)(CaptureMode* mode);
+  CuResult (*cuStreamBeginCapture_v2)(CuStream stream, CaptureMode mode);
+  CuResult (*cuStreamEndCapture)(CuStream stream, CuGraph* graph);
+  CuResult (*cuEventCreate)(CuEvent* event, unsigned flags);
+  CuResult (*cuEventDestroy_v2)(CuEvent event);
+  CuResult (*cuEventRecord)(CuEvent event, CuStream stream);
+  CuResult (*cuEventSynchronize)(CuEvent event);
+  CuResult (*cuEventElapsedTime)(float* milliseconds, CuEvent start, CuEvent end);
+  CuResult (*cuGraphInstantiateWithFlags)(CuGraphExec* exec, CuGraph graph, unsigned long long flags);
+  CuResult (*cuGraphLaunch)(CuGraphExec exec, CuStream stream);
+  CuResult (*cuGraphExecDestroy)(CuGraphExec exec);
+  CuResult (*cuGraphDestroy)(CuGraph graph);
+
+  int version = 0;  // 13000 = CUDA 13.0
+};
+
+// Opens `library` and initialises the driver in it. The error names what is missing.
+Result<const Driver*> open_driver(const std::string& library);
+// $TILEWRIGHT_CUDA_DRIVER, else libcuda.so.1; opened once a process.
+Result<const Driver*> driver();
+
+// Ok, or a Status with CUDA's name and text: "cuda:0: launch of 'gemm/...': CUDA_ERROR_INVALID_VALUE (1): invalid argument".
+Status check(const Driver& driver, CuResult result, std::string_view what);
+
+}  // namespace tilewright::cuda

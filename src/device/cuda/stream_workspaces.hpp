@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// The default workspaces of a CUDA device: one growing block a stream.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "device/cuda/cuda_kernel.hpp"
+
+namespace tilewright::cuda {
+
+// What one stream enqueues runs in order, so one block serves all its calls; a caller holds the block while it enqueues
+// the kernels of one call. A block that was outgrown is freed with the device, not before: kernels that are still queued
+// and captured graphs name it. Sizes double, so all old blocks together are smaller than the newest one. Graphs captured
+// on one stream share its block: replayed at the same time they need workspaces of their own (Exec::workspace).
+class StreamWorkspaces {
+ public:
+  explicit StreamWorkspaces(const Place& place) : place_(place) {}
+  ~StreamWorkspaces();
+  StreamWorkspaces(const StreamWorkspaces&) = delete;
+  StreamWorkspaces& operator=(const StreamWorkspaces&) = delete;
+
+  Result<Workspace> get(int64_t bytes, void* stream);
+
+ private:
+  struct Stream {
+    std::mutex in_use;
+    std::vector<DevicePointer> blocks;  // the last one is in use
+    int64_t bytes = 0;                  // of the last one
+  };
+  Status grow(Stream& stream, int64_t bytes);
+
+  const Place place_;
+  std::mutex mutex_;
+  std::unordered_map<unsigned long long, std::unique_ptr<Stream>>
+      streams_;  // by the driver's id, which never comes again
+};
+
+}  // namespace tilewright::cuda

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+#include "jit/nvrtc/cubin_info.hpp"
+
+#include <elf.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+namespace tilewright {
+namespace {
+
+constexpr uint16_t kMachineCuda = 190;     // EM_CUDA
+constexpr uint8_t kAbiCapabilityHigh = 8;  // from this ABI version on the capability is the second byte of the flags
+constexpr int64_t kReservedShared = 1024;  // of the system, counted in sections of targets from sm_90 on
+
+// Records of .nv.info: a format, an attribute, and 2 bytes of value or of size.
+enum class Format : uint8_t { kNone = 1, kByte = 2, kHalf = 3, kSized = 4 };
+enum class Attribute : uint8_t {
+  kMaxThreads = 0x05,
+  kFrameSize = 0x11,
+  kMinStackSize = 0x12,
+  kParamSize = 0x19,
+  kRegisters = 0x2f,
+};
+
+Status corrupt(std::string_view why) { return Status(StatusCode::kCorrupt, fmt::format("cubin: {}", why)); }
+
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> image) : image_(image) {}
+
+  template <class T>
+  std::optional<T> at(uint64_t offset) const {
+    if (offset > image_.size() || image_.size() - offset < sizeof(T)) return std::nullopt;
+    T value;
+    std::memcpy(&value, image_.data() + offset, sizeof(T));
+    return value;
+  }
+  std::optional<std::span<const std::byte>> bytes(uint64_t offset, uint64_t size) const {
+    if (offset > image_.size() || image_.size() - offset < size) return std::nullopt;
+    return image_.subspan(offset, size);
+  }
+  // A text that ends with a zero inside [offset, end).
+  std::string_view text(uint64_t offset, uint64_t end) const {
+    if (offset >= end || end > image_.size()) return {};
+    const char* const begin = reinterpret_cast<const char*>(image_.data()) + offset;
+    return {begin, strnlen(begin, end - offset)};
+  }
+
+ private:
+  std::span<const std::byte> image_;
+};
+
+struct Section {
+  Elf64_Shdr header;
+  std::string_view name;
+};
+
+class Cubin {
+ public:
+  explicit Cubin(std::span<const std::byte> image) : reader_(image) {}
+
+  Result<CubinInfo> read() {
+    if (Status s = read_sections(); !s) return s;
+    CubinInfo info;
+    info.capability = capability_;
+    for (const Section& section : sections_) {
+      constexpr std::string_view kText = ".text.";
+      if (!section.name.starts_with(kText)) continue;
+      CubinKernel kernel;
+      kernel.name = section.name.substr(kText.size());
+      kernel.code_bytes = static_cast<int64_t>(section.header.sh_size);
+      if (const Section* shared = find(".nv.shared." + kernel.name)) {
+        const auto bytes = static_cast<int64_t>(shared->header.sh_size);
+        kernel.shared_bytes = capability_ >= 90 ? std::max<int64_t>(0, bytes - kReservedShared) : bytes;
+      }
+      if (const Section* own = find(".nv.info." + kernel.name)) {
+        if (Status s = read_attributes(*own, "", kernel); !s) return s;
+      }
+      // Registers and stack stand in the section of the whole file, by the kernel's symbol.
+      if (const Section* all = find(".nv.info")) {
+        if (Status s = read_attributes(*all, kernel.name, kernel); !s) return s;
+      }
+      if (kernel.registers == 0) return corrupt(fmt::format("no register count of '{}'", kernel.name));
+      info.kernels.push_back(std::move(kernel));
+    }
+    if (info.kernels.empty()) return corrupt("no kernel in it");
+    return info;
+  }
+
+ private:
+  Status read_sections() {
+    const auto header = reader_.at<Elf64_Ehdr>(0);
+    if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
+        header->e_machine != kMachineCuda || header->e_shentsize != sizeof(Elf64_Shdr)) {
+      return corrupt("not a 64-bit ELF file for CUDA");
+    }
+    const uint32_t flags = header->e_flags;
+    capability_ =
+        static_cast<int>(header->e_ident[EI_ABIVERSION] >= kAbiCapabilityHigh ? flags >> 8 & 0xFF : flags & 0xFF);
+    for (uint64_t i = 0; i < header->e_shnum; ++i) {
+      const auto section = reader_.at<Elf64_Shdr>(header->e_shoff + i * sizeof(Elf64_Shdr));
+      if (!section) return corrupt("cut short: a section header lies outside");
+      if (section->sh_type != SHT_NOBITS && !reader_.bytes(section->sh_offset, section->sh_size)) {
+        return corrupt("cut short: a section lies outside");
+      }
+      sections_.push_back({*section, {}});
+    }
+    if (header->e_shstrndx >= sections_.size()) return corrupt("no section names");
+    const Elf64_Shdr names = sections_[header->e_shstrndx].header;
+    for (Section& section : sections_) section.name = string_in(names, section.header.sh_name);
+    return {};
+  }
+
+  std::string_view string_in(const Elf64_Shdr& table, uint64_t offset) const {
+    return reader_.text(table.sh_offset + offset, table.sh_offset + table.sh_size);
+  }
+
+  const Section* find(std::string_view name) const {
+    for (const Section& section : sections_) {
+      if (section.name == name) return &section;
+    }
+    return nullptr;
+  }
+
+  std::string_view symbol_name(uint32_t index) const {
+    const Section* symbols = find(".symtab");
+    if (symbols == nullptr || symbols->header.sh_link >= sections_.size()) return {};
+    const uint64_t offset = uint64_t{index} * sizeof(Elf64_Sym);
+    if (offset >= symbols->header.sh_size) return {};
+    const auto symbol = reader_.at<Elf64_Sym>(symbols->header.sh_offset + offset);
+    return symbol ? string_in(sections_[symbols->header.sh_link].header, symbol->st_name) : std::string_view();
+  }
+
+  // `symbol`: whose values are wanted where records carry a symbol; "" = records are of one kernel.
+  Status read_attributes(const Section& section, std::string_view symbol, CubinKernel& kernel) const {
+    const uint64_t end = section.header.sh_offset + section.header.sh_size;
+    for (uint64_t at = section.header.sh_offset; at < end;) {
+      const auto format = reader_.at<uint8_t>(at), attribute = reader_.at<uint8_t>(at + 1);
+      const auto value = reader_.at<uint16_t>(at + 2);
+      if (!format || !attribute || !value || at + 4 > end) return corrupt("a record of .nv.info is cut short");
+      const bool sized = *format == static_cast<uint8_t>(Format::kSized);
+      const uint64_t data = at + 4, bytes = sized ? *value : 0;
+      if (data + bytes > end) return corrupt("a record of .nv.info is cut short");
+      at = data + bytes;
+      const auto word = [&](uint64_t index) { return int64_t{reader_.at<uint32_t>(data + 4 * index).value_or(0)}; };
+      switch (static_cast<Attribute>(*attribute)) {
+        case Attribute::kParamSize: kernel.arg_bytes = *value; break;
+        case Attribute::kMaxThreads:
+          if (bytes >= 12) kernel.max_threads = static_cast<int>(word(0) * word(1) * word(2));
+          break;
+        case Attribute::kRegisters:
+        case Attribute::kFrameSize:
+        case Attribute::kMinStackSize:
+          if (bytes < 8 || symbol_name(static_cast<uint32_t>(word(0))) != symbol) break;
+          if (static_cast<Attribute>(*attribute) == Attribute::kRegisters) {
+            kernel.registers = static_cast<int>(word(1));
+          } else {
+            kernel.local_bytes = std::max(kernel.local_bytes, word(1));
+          }
+          break;
+        default: break;
+      }
+    }
+    return {};
+  }
+
+  const Reader reader_;
+  std::vector<Section> sections_;
+  int capability_ = 0;
+};
+
+}  // namespace
+
+Result<CubinInfo> read_cubin(std::span<const std::byte> image) { return Cubin(image).read(); }
+
+}  // namespace tilewright

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT
+// A CUDA driver without a GPU: device memory is the host's, kernels do nothing, and everything is written down.
+#include "support/cuda/fake_cuda.hpp"
+
+#include <cstdlib>
+#include <cstring>
+
+using namespace tilewright::cuda;
+using tilewright::test::FakeCuda;
+
+namespace {
+
+FakeCuda& fake() {
+  static FakeCuda* const state = new FakeCuda();
+  return *state;
+}
+thread_local std::vector<CuContext> contexts;
+
+// Whether the test wants this call to fail; each failure is used once.
+CuResult result_of(const char* function) {
+  fake().calls.emplace_back(function);
+  const auto it = fake().failures.find(function);
+  if (it == fake().failures.end()) return CuResult::kSuccess;
+  const auto result = static_cast<CuResult>(it->second);
+  fake().failures.erase(it);
+  return result;
+}
+
+constexpr CuResult kInvalidValue{1}, kInvalidContext{201};
+
+template <class Handle>
+Handle handle(uintptr_t value) {
+  return reinterpret_cast<Handle>(value);
+}
+
+}  // namespace
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+EXPORTED FakeCuda* fake_cuda() { return &fake(); }
+
+EXPORTED CuResult cuInit(unsigned) { return result_of("cuInit"); }
+EXPORTED CuResult cuDriverGetVersion(int* version) {
+  *version = fake().version;
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuGetErrorName(CuResult error, const char** name) {
+  *name = error == CuResult::kOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE";
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuGetErrorString(CuResult, const char** text) {
+  *text = "as the test wanted";
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuDeviceGetCount(int* count) {
+  *count = fake().devices;
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuDeviceGet(CuDevice* device, int ordinal) {
+  *device = ordinal;
+  return ordinal < fake().devices ? CuResult::kSuccess : kInvalidValue;
+}
+EXPORTED CuResult cuDeviceGetName(char* name, int bytes, CuDevice) {
+  std::strncpy(name, fake().name.c_str(), static_cast<size_t>(bytes));
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuDeviceGetAttribute(int* value, DeviceAttribute attribute, CuDevice) {
+  switch (attribute) {
+    case DeviceAttribute::kClockRate: *value = 1980000; break;
+    case DeviceAttribute::kMultiprocessorCount: *value = 132; break;
+    case DeviceAttribute::kL2CacheSize: *value = 50 << 20; break;
+    case DeviceAttribute::kCapabilityMajor: *value = fake().major; break;
+    case DeviceAttribute::kCapabilityMinor: *value = fake().minor; break;
+    case DeviceAttribute::kSharedPerMultiprocessor: *value = 233472; break;
+    case DeviceAttribute::kSharedPerBlockOptin: *value = 232448; break;
+  }
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuDeviceTotalMem_v2(size_t* bytes, CuDevice) {
+  *bytes = size_t{141} << 30;
+  return CuResult::kSuccess;
+}
+
+EXPORTED CuResult cuDevicePrimaryCtxRetain(CuContext* context, CuDevice device) {
+  ++fake().retained;
+  *context = handle<CuContext>(0x1000 + static_cast<uintptr_t>(device));
+  return result_of("cuDevicePrimaryCtxRetain");
+}
+EXPORTED CuResult cuDevicePrimaryCtxRelease_v2(CuDevice) {
+  --fake().retained;
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuCtxGetCurrent(CuContext* context) {
+  *context = contexts.empty() ? nullptr : contexts.back();
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuCtxPushCurrent_v2(CuContext context) {
+  contexts.push_back(context);
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuCtxPopCurrent_v2(CuContext* context) {
+  if (contexts.empty()) return kInvalidContext;
+  *context = contexts.back();
+  contexts.pop_back();
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuCtxSynchronize() { return result_of("cuCtxSynchronize"); }
+
+EXPORTED CuResult cuMemAlloc_v2(DevicePointer* data, size_t bytes) {
+  if (const CuResult result = result_of("cuMemAlloc"); result != CuResult::kSuccess) return result;
+  if (contexts.empty()) return kInvalidContext;
+  if (!fake().relaxed) fake().allocated_unrelaxed = true;
+  ++fake().live_allocations;
+  *data = reinterpret_cast<DevicePointer>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuMemFree_v2(DevicePointer data) {
+  if (contexts.empty()) return kInvalidContext;
+  --fake().live_allocations;
+  std::free(reinterpret_cast<void*>(data));
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuMemGetInfo_v2(size_t* free_bytes, size_t* total) {
+  *free_bytes = size_t{100} << 30;
+  *total = size_t{141} << 30;
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuMemcpyHtoD_v2(DevicePointer to, const void* from, size_t bytes) {
+  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  return result_of("cuMemcpyHtoD");
+}
+EXPORTED CuResult cuMemcpyDtoH_v2(void* to, DevicePointer from, size_t bytes) {
+  std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+  return result_of("cuMemcpyDtoH");
+}
+EXPORTED CuResult cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t bytes, CuStream) {
+  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuMemsetD8Async(DevicePointer to, unsigned char value, size_t bytes, CuStream) {
+  std::memset(reinterpret_cast<void*>(to), value, bytes);
+  return CuResult::kSuccess;
+}
+
+EXPORTED CuResult cuLibraryLoadData(CuLibrary* library, const void*, void*, void**, unsigned, void*, void**, unsigned) {
+  const CuResult result = result_of("cuLibraryLoadData");
+  if (result == CuResult::kSuccess) *library = handle<CuLibrary>(static_cast<uintptr_t>(++fake().live_libraries));
+  return result;
+}
+EXPORTED CuResult cuLibraryUnload(CuLibrary) {
+  --fake().live_libraries;
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuLibraryGetKernel(CuKernel* kernel, CuLibrary, const char*) {
+  *kernel = handle<CuKernel>(0x2000);
+  return result_of("cuLibraryGetKernel");
+}
+EXPORTED CuResult cuKernelGetFunction(CuFunction* function, CuKernel) {
+  *function = handle<CuFunction>(0x3000);
+  return contexts.empty() ? kInvalidContext : result_of("cuKernelGetFunction");
+}
+EXPORTED CuResult cuKernelGetAttribute(int* value, FunctionAttribute attribute, CuKernel, CuDevice) {
+  *value = attribute == FunctionAttribute::kMaxThreadsPerBlock ? 384 : fake().static_shared;
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuKernelSetAttribute(FunctionAttribute attribute, int value, CuKernel, CuDevice) {
+  const bool shared = attribute == FunctionAttribute::kMaxDynamicSharedBytes;
+  if (shared && value + fake().static_shared > 232448) return kInvalidValue;
+  fake().function_attributes[static_cast<int>(attribute)] = value;
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuKernelGetParamInfo(CuKernel, size_t index, size_t* offset, size_t* bytes) {
+  if (index > 0) return kInvalidValue;
+  *offset = 0;
+  *bytes = fake().arg_bytes;
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuLaunchKernelEx(const LaunchConfig* config, CuFunction, void** params, void**) {
+  FakeCuda::Launch launch{*config, {}, {static_cast<const char*>(params[0]), fake().arg_bytes}, nullptr};
+  launch.attributes.assign(config->attributes, config->attributes + config->attribute_count);
+  cuCtxGetCurrent(&launch.context);
+  fake().launches.push_back(launch);
+  return result_of("cuLaunchKernelEx");
+}
+
+EXPORTED CuResult cuTensorMapEncodeTiled(void* map, MapDataType type, uint32_t rank, void* address,
+                                         const uint64_t* dims, const uint64_t* strides, const uint32_t* box,
+                                         const uint32_t*, MapInterleave, MapSwizzle swizzle, MapL2Promotion,
+                                         MapOutOfBounds) {
+  if (reinterpret_cast<uintptr_t>(map) % 64 != 0) return kInvalidValue;
+  FakeCuda::Map made{type, rank, {}, {}, {}, swizzle, address};
+  std::memcpy(made.dims, dims, rank * sizeof(*dims));
+  std::memcpy(made.strides, strides, (rank - 1) * sizeof(*strides));
+  std::memcpy(made.box, box, rank * sizeof(*box));
+  fake().maps.push_back(made);
+  std::memset(map, 0x5A, 128);
+  std::memcpy(map, &address, sizeof(address));
+  return result_of("cuTensorMapEncodeTiled");
+}
+EXPORTED CuResult cuTensorMapReplaceAddress(void* map, void* address) {
+  std::memcpy(map, &address, sizeof(address));
+  return CuResult::kSuccess;
+}
+
+EXPORTED CuResult cuStreamCreate(CuStream* stream, unsigned) {
+  *stream = handle<CuStream>(0x4000);
+  return result_of("cuStreamCreate");
+}
+EXPORTED CuResult cuStreamDestroy_v2(CuStream) { return CuResult::kSuccess; }
+EXPORTED CuResult cuStreamSynchronize(CuStream) { return result_of("cuStreamSynchronize"); }
+EXPORTED CuResult cuStreamGetId(CuStream stream, unsigned long long* id) {
+  const auto it = fake().stream_ids.find(stream);
+  *id = it != fake().stream_ids.end() ? it->second : reinterpret_cast<uintptr_t>(stream);
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuStreamIsCapturing(CuStream, CaptureStatus* status) {
+  *status = CaptureStatus::kNone;
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuThreadExchangeStreamCaptureMode(CaptureMode* mode) {
+  const CaptureMode before = fake().relaxed ? CaptureMode::kRelaxed : CaptureMode::kGlobal;
+  fake().relaxed = *mode == CaptureMode::kRelaxed;
+  *mode = before;
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuStreamBeginCapture_v2(CuStream, CaptureMode) { return result_of("cuStreamBeginCapture"); }
+EXPORTED CuResult cuStreamEndCapture(CuStream, CuGraph* graph) {
+  *graph = handle<CuGraph>(0x5000);
+  return result_of("cuStreamEndCapture");
+}
+EXPORTED CuResult cuEventCreate(CuEvent* event, unsigned) {
+  *event = handle<CuEvent>(0x6000);
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuEventDestroy_v2(CuEvent) { return CuResult::kSuccess; }
+EXPORTED CuResult cuEventRecord(CuEvent, CuStream) { return CuResult::kSuccess; }
+EXPORTED CuResult cuEventSynchronize(CuEvent) { return result_of("cuEventSynchronize"); }
+EXPORTED CuResult cuEventElapsedTime(float* milliseconds, CuEvent, CuEvent) {
+  *milliseconds = 2;
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuGraphInstantiateWithFlags(CuGraphExec* exec, CuGraph, unsigned long long) {
+  *exec = handle<CuGraphExec>(0x7000);
+  return CuResult::kSuccess;
+}
+EXPORTED CuResult cuGraphLaunch(CuGraphExec, CuStream) { return result_of("cuGraphLaunch"); }
+EXPORTED CuResult cuGraphExecDestroy(CuGraphExec) { return CuResult::kSuccess; }
+EXPORTED CuResult cuGraphDestroy(CuGraph) { return CuResult::kSuccess; }
