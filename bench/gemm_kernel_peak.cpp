@@ -4,6 +4,7 @@
 // changes hits both. Best of several short bursts; the spread is median over best.
 //
 //   gemm_kernel_peak [--filter=TEXT] [--shape=M,N,K] [--blocks=M,N,K] [--threads=N] [--seconds=S]
+//   gemm_kernel_peak --amx-limits      how fast the loop of the AMX kernels is by where its operands come from
 #include <pthread.h>
 #include <sched.h>
 
@@ -19,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "amx_limits.hpp"
 #include "arch/arch_spec.hpp"
 #include "core/fields.hpp"
 #include "device/cpu/limits/memory_probes.hpp"
@@ -273,6 +275,73 @@ void measure(const PeakTable& table, const PeakRow& row, bool packed, Shape shap
   std::fflush(stdout);
 }
 
+// The best of many short bursts that take turns, in seconds of one core.
+std::vector<double> best_seconds(const std::vector<std::function<void()>>& bursts, int turns) {
+  std::vector<double> best(bursts.size(), 1e9);
+  for (int turn = 0; turn < turns; ++turn) {
+    for (size_t i = 0; i < bursts.size(); ++i) {
+      bursts[i]();  // operands to where they belong
+      const double start = now();
+      bursts[i]();
+      best[i] = std::min(best[i], now() - start);
+    }
+  }
+  return best;
+}
+
+// A step is 64 cycles of products. Its 64 lines of operands come from the levels that the row names; `L2 lines` and
+// `L3 lines` are what a step brings from these, sums included, `D lines` what it writes.
+int print_amx_limits() {
+  constexpr int64_t kSteps = 4096, kLines = 1 << 17;
+  constexpr int kTurns = 300;
+  const AmxLimits& limits = amx_limits();
+  if (!limits.has() || cpu_info().target.empty() || !runs_on("x86-64-v4-amx", cpu_info().target)) {
+    std::printf("skipped: this CPU or this build has no AMX\n");
+    return 0;
+  }
+  using enum Level;
+  const AmxLimit rows[] = {{kFirst, kFirst, 0, 0, 0, kFirst, 0, 0},      {kFirst, kFirst, 0, 0, 8, kFirst, 0, 0},
+                           {kFirst, kFirst, 0, 0, 12, kFirst, 0, 0},     {kFirst, kFirst, 0, 0, 16, kFirst, 0, 0},
+                           {kFirst, kFirst, 0, 0, 16, kSecond, 0, 0},    {kSecond, kFirst, 0, 0, 0, kFirst, 0, 0},
+                           {kSecond, kFirst, 0, 0, 16, kSecond, 0, 0},   {kSecond, kSecond, 0, 0, 0, kFirst, 0, 0},
+                           {kSecond, kSecond, 32, 18, 32, kFirst, 0, 0}, {kSecond, kSecond, 32, 18, 32, kFirst, 2, 0},
+                           {kSecond, kSecond, 32, 18, 32, kFirst, 2, 8}, {kSecond, kSecond, 64, 18, 64, kFirst, 0, 0},
+                           {kSecond, kSecond, 64, 18, 64, kFirst, 4, 0}, {kSecond, kSecond, 64, 18, 64, kFirst, 4, 4}};
+  Memory memory = allocate(kAmxLimitBytes);
+  fill(DType::kBf16, memory.get(), kAmxLimitBytes / 2);
+  std::vector<std::function<void()>> bursts;
+  for (const AmxLimit& row : rows) {
+    for (CpuMma mma : {CpuMma::kAmxBf16, CpuMma::kAmxI8}) {
+      bursts.push_back([&, mma] { limits.run(mma, row, memory.get(), kSteps); });
+    }
+  }
+  for (int i = 0; i < limits.line_count; ++i) {
+    bursts.push_back([&, i] { limits.lines[i].run(memory.get(), kLines); });
+  }
+  const std::vector<double> best = best_seconds(bursts, kTurns);
+  std::printf("%-4s %-9s %-11s %-3s %9s %8s %8s  %s\n", "A", "B", "sums every", "in", "L2 lines", "L3 lines", "D lines",
+              "share of the peak: bf16, i8");
+  const char* names[] = {"", "L1", "L2", "L3"};
+  for (size_t i = 0; i < std::size(rows); ++i) {
+    const AmxLimit& row = rows[i];
+    const std::string every = row.block == 0 ? "never" : std::to_string(row.block) + " steps";
+    const double sums = row.block == 0 || row.sums == kFirst ? 0 : 64.0 / row.block;
+    const double b = row.b == kFirst ? 0 : row.column == 0 ? 32 : 32.0 * (row.column - row.kept) / row.column;
+    const std::string place = row.kept == 0 ? names[static_cast<int>(row.b)]
+                                            : "L1 " + std::to_string(row.kept) + "/" + std::to_string(row.column);
+    std::printf("%-4s %-9s %-11s %-3s %9.1f %8.1f %8.1f  %.3f  %.3f\n", names[static_cast<int>(row.a)], place.c_str(),
+                every.c_str(), row.block == 0 ? "" : names[static_cast<int>(row.sums)],
+                (row.a == kSecond ? 32 : 0) + b + sums, static_cast<double>(row.fetched), row.d_lines / 8.0,
+                best[0] / best[2 * i], best[1] / best[2 * i + 1]);
+  }
+  std::printf("\n%-36s %s\n", "lines that do nothing but come", "in 64 cycles");
+  for (int i = 0; i < limits.line_count; ++i) {
+    const double steps = best[2 * std::size(rows) + static_cast<size_t>(i)] / (best[0] / kSteps);
+    std::printf("%-36s %.1f\n", limits.lines[i].name, static_cast<double>(kLines) / steps);
+  }
+  return 0;
+}
+
 int run(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
@@ -289,6 +358,8 @@ int run(int argc, char** argv) {
       options.threads = std::max(1, std::atoi(value.c_str()));
     else if (arg.rfind("--seconds=", 0) == 0)
       options.seconds = std::atof(value.c_str());
+    else if (arg == "--amx-limits")
+      return print_amx_limits();
     else {
       std::fprintf(stderr, "gemm_kernel_peak: unknown argument '%s'\n", argv[i]);
       return 2;

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "gemm/gemm_cpu_blocking.hpp"
-#include "gemm/gemm_epilogue_cpu.hpp"
+#include "gemm/gemm_epilogue_rows_cpu.hpp"
 #include "gemm/gemm_micro_cpu.hpp"
 #include "gemm/gemm_pack_cpu.hpp"
 
@@ -51,14 +51,16 @@ TILEWRIGHT_INLINE void with_fewer_rows(int64 rows, Body&& body) {
   }
 }
 
-// AMX kernels hold the tiles, the others nothing.
-template <bool kAmx>
-struct TilesOf {
-  struct Type {};
-};
-template <>
-struct TilesOf<true> {
-  using Type = AmxTiles;
+// AMX kernels hold the tiles and an epilogue that runs beside them, the others nothing.
+template <bool kAmx, bool kInteger, int kPanels>
+struct AmxState {};
+template <bool kInteger, int kPanels>
+struct AmxState<true, kInteger, kPanels> {
+  EpilogueByRows<kInteger, kPanels> by_rows;
+  int64 side_rows = 0, side_every = 1,
+        side_wait = 1;  // side_rows rows every side_every steps; the next ones in side_wait steps
+  bool stream_d;
+  AmxTiles tiles;  // configured from here to the end of the run
 };
 
 // The state of one unit's run.
@@ -81,7 +83,12 @@ class GemmCpuUnit {
     n_begin_ = blocking::share_begin(s.n_tiles, s.units_n, in) * s.out_tile;
     n_end_ = blocking::smaller(s.out_n, blocking::share_begin(s.n_tiles, s.units_n, in + 1) * s.out_tile);
     const int64 batch_end = blocking::share_begin(args_.batch, s.units_batch, ib + 1);
+    if constexpr (is_amx(kMma)) {
+      const int64 size = args_.epilogue.d_dtype == DType::kF32 ? 4 : 2;
+      amx_.stream_d = (m_end_ - m_begin_) * (n_end_ - n_begin_) * size >= kStreamBytesD;
+    }
     for (batch_ = blocking::share_begin(args_.batch, s.units_batch, ib); batch_ < batch_end; ++batch_) run_batch();
+    if constexpr (is_amx(kMma)) stream_fence();
   }
 
  private:
@@ -110,6 +117,7 @@ class GemmCpuUnit {
   struct Pending {
     int64 m, rows, n, columns;
     float* sums;
+    bool by_rows;
   };
 
   void run_batch() {
@@ -195,10 +203,15 @@ class GemmCpuUnit {
         }
         if (!finish) continue;
         finish_tile();
-        pending_ = {block.m + row * each, blocking::smaller(each, block.rows - row * each), block.n + column,
-                    blocking::smaller(blocking_.out_tile, block.columns - column), sums};
+        pending_ = {block.m + row * each,
+                    blocking::smaller(each, block.rows - row * each),
+                    block.n + column,
+                    blocking::smaller(blocking_.out_tile, block.columns - column),
+                    sums,
+                    false};
         if constexpr (is_amx(kMma)) {
           buffer_ ^= 1;  // the epilogue runs inside the next micro-kernel
+          begin_side(block);
         } else {
           finish_tile();
         }
@@ -248,11 +261,30 @@ class GemmCpuUnit {
   __attribute__((noinline)) void finish_rows(int64 rows) {
     Pending& p = pending_;
     rows = blocking::smaller(rows, p.rows);
+    if constexpr (is_amx(kMma)) {
+      if (p.by_rows) {
+        p.rows -= rows;
+        return amx_.by_rows.run(args_.epilogue, rows);
+      }
+    }
     gemm_epilogue<is_integer(kMma)>(args_.epilogue, args_.n, batch_, p.m, rows, p.n, p.columns, p.sums,
                                     p.sums + kConfig.tile_n, blocking_.scratch_stride);
     p.m += rows;
     p.rows -= rows;
     p.sums += rows * blocking_.scratch_stride;
+  }
+  // Spreads the epilogue of the tile that waits over the steps of the next one.
+  TILEWRIGHT_INLINE void begin_side(const Block& block) {
+    Pending& p = pending_;
+    p.by_rows = p.columns == kConfig.tile_n && epilogue_goes_by_rows(args_.epilogue);
+    if (p.by_rows) {
+      amx_.by_rows.begin(args_.epilogue, args_.n, batch_, p.m, p.rows, p.n, p.sums, p.sums + kConfig.tile_n,
+                         blocking_.scratch_stride, amx_.stream_d);
+    }
+    const int64 steps = blocking::larger(1, blocking::ceil_div(block.k, kTileRows * unit_k(kMma)) * segment_count_);
+    const int64 calls = blocking::smaller(p.by_rows ? p.rows : kSideCalls, steps);
+    amx_.side_rows = blocking::ceil_div(p.rows, calls);
+    amx_.side_every = amx_.side_wait = steps / calls;
   }
   TILEWRIGHT_INLINE void finish_tile() {
     if (pending_.rows > 0) finish_rows(pending_.rows);
@@ -264,8 +296,10 @@ class GemmCpuUnit {
     if constexpr (is_amx(kMma)) {
       const int64 ktiles = blocking::ceil_div(block.k, kTileRows * unit_k(kMma));
       const int64 resident = block.a_panels > 1 ? kResidentBytesB / (kPanels * kTileBytes) : 0;
-      micro_amx<kMma, kRows / kTileRows, kPanels>(amx_, a, ktiles, lines, c, idle(), resident, next, [&] {
-        if (pending_.rows > 0) finish_rows(kConfig.tile_m / kSideCalls);
+      micro_amx<kMma, kRows / kTileRows, kPanels>(amx_.tiles, a, ktiles, lines, c, idle(), resident, next, [&] {
+        if (--amx_.side_wait > 0) return;
+        amx_.side_wait = amx_.side_every;
+        if (pending_.rows > 0) finish_rows(amx_.side_rows);
       });
     } else {
       fetch(next, next.lines);
@@ -400,9 +434,9 @@ class GemmCpuUnit {
   int segment_count_ = 0;
   Pending pending_ = {};
   // The micro-kernel of a block with panels of fewer than tile_m rows.
-  MicroOfRows fewer_rows_ = nullptr, last_rows_ = nullptr;          // of each panel, of the last one
-  int buffer_ = 0;                                                  // of scratch(), for the next tile
-  [[no_unique_address]] typename TilesOf<is_amx(kMma)>::Type amx_;  // configured from here to the end of the run
+  MicroOfRows fewer_rows_ = nullptr, last_rows_ = nullptr;  // of each panel, of the last one
+  int buffer_ = 0;                                          // of scratch(), for the next tile
+  [[no_unique_address]] AmxState<is_amx(kMma), is_integer(kMma), kPanels> amx_;
 };
 
 // The kernel of the family: the entry of an instance calls it with its config.

@@ -129,12 +129,21 @@ inline void read_rows(const EpilogueOperand& operand, int64 batch, int64 m, int6
   });
 }
 
+// Sixteen of the linear part. fma, because a compiler may contract a product and a sum, and then bits depend on which
+// pass it was.
+template <bool kInteger>
+TILEWRIGHT_INLINE F32x16 linear_value(const float* sums, F32x16 alpha, F32x16 row, F32x16 scale, F32x16 bias) {
+  F32x16 v = F32x16::load(sums);
+  if constexpr (kInteger) v = to_float(as_int(v));
+  return fma(F32x16::splat(1.0f), bias, v * alpha * row * scale);
+}
+
 // rows(begin, end, i, left, value): value(sums, r) is the linear part of 16 columns of row r from column i on, of which
 // `left` are there.
 template <bool kInteger, class Rows>
 TILEWRIGHT_INLINE void linear_by_columns(const GemmEpilogueArgs& e, const EpilogueTile& t, int64 count, int64 n,
                                          Rows rows) {
-  const F32x16 alpha = F32x16::splat(e.alpha), one = F32x16::splat(1.0f);
+  const F32x16 alpha = F32x16::splat(e.alpha);
   RowScales scales;
   for (int64 begin = 0; begin < t.rows; begin += kLinearRows) {
     const int64 end = begin + kLinearRows < t.rows ? begin + kLinearRows : t.rows;
@@ -143,11 +152,8 @@ TILEWRIGHT_INLINE void linear_by_columns(const GemmEpilogueArgs& e, const Epilog
       const F32x16 scale = read_columns(e.scale_b, t.batch, n + i, count - i, 1.0f);
       const F32x16 bias = read_columns(e.bias, t.batch, n + i, count - i, -0.0f);
       rows(begin, end, i, count - i, [&](const float* sums, int64 r) __attribute__((always_inline)) {
-        F32x16 v = F32x16::load(sums);
-        if constexpr (kInteger) v = to_float(as_int(v));
         const F32x16 row = F32x16::splat(read_as<float>(scales.data + (r - begin) * scales.step));
-        // fma, because a compiler may contract a product and a sum, and then bits depend on which pass it was.
-        return fma(one, bias, v * alpha * row * scale);
+        return linear_value<kInteger>(sums, alpha, row, scale, bias);
       });
     }
   }

@@ -190,7 +190,7 @@ inline constexpr int kResidentBytesB = 36864;  // of B's columns, what stays in 
 // tileloaddt1 delivers 55 and evicts nothing from the first, tileloadd 47. So A streams, and B behind its first
 // `resident` tiles, which the rows of a block share in the first level.
 // NOTE(prefetch): `next` is fetched, next.lines cache lines a tile of k.
-// NOTE(side): side() is called four times, spread over k: vector work that hides behind the multiplier.
+// NOTE(side): side() is called at each step of k: vector work that hides behind the multiplier if it comes in small parts.
 // NOTE(idle store): a tilestored that comes more than 2000 cycles after the last one waits another 850. A store of some
 // tile to `idle` (1 KiB that nobody reads) every 16 tiles of k keeps the path awake, for 16 cycles each.
 template <CpuMma kMma, int kRows, int kPanels, class Side>
@@ -209,13 +209,8 @@ TILEWRIGHT_INLINE void micro_amx(AmxTiles& tiles, const char* a, int64 ktiles, c
       }
     });
   });
-  const int64 side_every = blocking::ceil_div(ktiles, kSideCalls);
-  int64 side_at = side_every / 2;
   for (int64 t = 0; t < ktiles; ++t) {
-    if (t == side_at) {
-      side();
-      side_at += side_every;
-    }
+    side();
     if (t % kIdleStore == kIdleStore - 1) tiles.template store<kB>(idle, kTileRowBytes);
     fetch(next, next.lines);
     unroll<kRows>([&](auto i) __attribute__((always_inline)) {

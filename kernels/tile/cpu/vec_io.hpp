@@ -55,6 +55,34 @@ TILEWRIGHT_INLINE void store_vec(void* p, F32x16 x) {
   }
 }
 
+// Elements that fill one cache line: 16 f32, or 32 of 16 bits.
+template <DType kType>
+inline constexpr int kLineVectors = 4 / kBytes<kType>;
+
+// One whole aligned line past the caches, where the target has such stores: nothing is read first and nothing evicted.
+// stream_fence() when all is done.
+template <DType kType>
+TILEWRIGHT_INLINE void stream_line(void* p, const F32x16 (&x)[kLineVectors<kType>]) {
+#if TILEWRIGHT_AVX512
+  alignas(64) unsigned char halves[2][32];
+  if constexpr (kType == DType::kF32) {
+    _mm512_stream_ps(static_cast<float*>(p), x[0].v);
+  } else {
+    for (int i = 0; i < 2; ++i) store_vec<kType>(halves[i], x[i]);
+    const __m512i low = _mm512_castsi256_si512(_mm256_load_si256(reinterpret_cast<const __m256i*>(halves[0])));
+    const __m256i high = _mm256_load_si256(reinterpret_cast<const __m256i*>(halves[1]));
+    _mm512_stream_si512(static_cast<__m512i*>(p), _mm512_maskz_inserti64x4(0xFF, low, high, 1));
+  }
+#else
+  for (int i = 0; i < kLineVectors<kType>; ++i) store_vec<kType>(static_cast<char*>(p) + i * 16 * kBytes<kType>, x[i]);
+#endif
+}
+TILEWRIGHT_INLINE void stream_fence() {
+#if TILEWRIGHT_AVX512
+  _mm_sfence();
+#endif
+}
+
 // The first `count` < 16 elements, zero behind them. Nothing past them is touched.
 template <DType kType>
 inline F32x16 load_tail(const void* p, int count) {

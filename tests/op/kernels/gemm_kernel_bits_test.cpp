@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/fields.hpp"
+#include "gemm/gemm_cpu_blocking.hpp"
 #include "op/instances/kernel_runner.hpp"
 
 namespace tilewright {
@@ -35,6 +36,23 @@ TEST(GemmKernelBits, BlockingAndUnitsChangeNoBit) {
     blocked.knobs = {48, 48, 128};
     blocked.units = 5;
     EXPECT_EQ(bits(target, kernel, text, blocked), whole) << kernel_name(target, kernel);
+  });
+}
+
+// D of one unit is large enough to be written past the caches, that of one of four is not.
+TEST(GemmKernelBits, HowALargeDIsWrittenChangesNoBit) {
+  for_each_kernel([](const KernelTarget& target, const KernelUnderTest& kernel) {
+    if (kernel.kind != KernelKind::kGemm || !is_amx(kernel.gemm.mma) || kernel.gemm.tile_m != 32) return;
+    for (const char* rest : {"n=1024:d=bf16:bias=bf16:scale_a=f32", "n=512:d=f32:act=relu",
+                             "n=2048:gate=separated:act=silu:d=f16", "n=1021:d=bf16:sd=0.1056.1"}) {
+      const std::string text = fmt::format("m=1050:k=40:a={}:packed=1:{}", dtype_name(kernel_dtype(kernel)), rest);
+      const std::vector<unsigned char> streamed = bits(target, kernel, text);
+      RunOptions shared;
+      shared.units = 4;
+      KernelRun run(text, shared);
+      EXPECT_EQ(run.execute(kernel), "") << kernel_name(target, kernel);
+      EXPECT_EQ(run.output(), streamed) << kernel_name(target, kernel) << " " << rest;
+    }
   });
 }
 

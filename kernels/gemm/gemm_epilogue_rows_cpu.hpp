@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// The epilogue of one tile a row at a time, for a kernel that runs it inside its next loop over k: a row is short enough
+// to hide behind a step of the multiplier, and all lines of D that it writes are written whole.
+//
+// Values are those of gemm_epilogue bit for bit: the same operations in the same order.
+#pragma once
+
+#include "gemm/gemm_epilogue_cpu.hpp"
+
+namespace tilewright {
+inline namespace TILEWRIGHT_ISA {
+
+// From this size on, a unit's part of D does not stay in the second level of cache, so it is written past the caches: a
+// line that is read to be written pushes a line of A out there, which the multiplier then waits for.
+inline constexpr int64 kStreamBytesD = 2ll << 20;
+
+// What it takes: a linear part by rows and columns, an activation or a separated gate, D with contiguous rows. Anything
+// else is for gemm_epilogue.
+inline bool epilogue_goes_by_rows(const GemmEpilogueArgs& e) {
+  return e.gate != GateMode::kInterleaved && e.step_count == 0 && e.stride_d_n == 1 && is_linear_by_columns(e);
+}
+
+// A tile of kVectors x 16 columns of D, up to kLinearRows rows.
+template <bool kInteger, int kVectors>
+class EpilogueByRows {
+ public:
+  // Only where epilogue_goes_by_rows(e); arguments as those of gemm_epilogue. stream: D is too large for a cache.
+  void begin(const GemmEpilogueArgs& e, int64 all_n, int64 batch, int64 m, int64 rows, int64 n, const float* acc,
+             const float* up, int64 stride, bool stream) {
+    rows_ = rows, row_ = 0;
+    stride_ = stride, sums_[0] = acc, sums_[1] = up;
+    const int64 size = e.d_dtype == DType::kF32 ? 4 : 2;
+    d_ = static_cast<char*>(e.d) + (batch * e.stride_d_batch + m * e.stride_d_m + n) * size;
+    stride_d_ = e.stride_d_m * size;
+    stream_ = stream && kVectors * kVec * size % 64 == 0 && stride_d_ % 64 == 0 &&
+              reinterpret_cast<unsigned long long>(d_) % 64 == 0;
+    read_rows(e.scale_a, batch, m, rows, row_scales_);
+    const int halves = e.gate == GateMode::kSeparated ? 2 : 1;
+    for (int half = 0; half < halves; ++half) {
+      for (int v = 0; v < kVectors; ++v) {
+        const int64 column = half * (all_n / 2) + n + v * kVec;
+        read_columns(e.scale_b, batch, column, kVec, 1.0f).store(scale_[half] + v * kVec);
+        read_columns(e.bias, batch, column, kVec, -0.0f).store(bias_[half] + v * kVec);
+      }
+    }
+  }
+
+  // The next `count` rows, or as many as are left.
+  __attribute__((noinline)) void run(const GemmEpilogueArgs& e, int64 count) {
+    const int64 end = row_ + count < rows_ ? row_ + count : rows_;
+    with_float_type(e.d_dtype, [&](auto type) __attribute__((always_inline)) {
+      constexpr DType kType = decltype(type)::value;
+      const F32x16 alpha = F32x16::splat(e.alpha);
+      if (e.gate == GateMode::kNone && e.activation == Activation::kNone) {
+        for (; row_ < end; ++row_) {
+          store_row<kType>([&](auto v) __attribute__((always_inline)) { return linear<0>(alpha, v); });
+        }
+        return;
+      }
+      with_activation(e.activation, e.low, e.high, [&](auto function) {
+        const bool gate = e.gate == GateMode::kSeparated;
+        for (; row_ < end; ++row_) {
+          store_row<kType>([&](auto v) __attribute__((always_inline)) {
+            const F32x16 x = function(linear<0>(alpha, v));
+            return gate ? x * linear<1>(alpha, v) : x;
+          });
+        }
+      });
+    });
+  }
+
+ private:
+  template <int kHalf, class Vector>
+  TILEWRIGHT_INLINE F32x16 linear(F32x16 alpha, Vector v) const {
+    const F32x16 row = F32x16::splat(read_as<float>(row_scales_.data + row_ * row_scales_.step));
+    return linear_value<kInteger>(sums_[kHalf] + row_ * stride_ + v * kVec, alpha, row,
+                                  F32x16::load(scale_[kHalf] + v * kVec), F32x16::load(bias_[kHalf] + v * kVec));
+  }
+  template <DType kType, class Value>
+  TILEWRIGHT_INLINE void store_row(Value value) {
+    char* d = d_ + row_ * stride_d_;
+    constexpr int kLine = kLineVectors<kType>;
+    if (kVectors % kLine == 0 && stream_) {
+      unroll<kVectors / kLine>([&](auto line) __attribute__((always_inline)) {
+        F32x16 x[kLine];
+        unroll<kLine>([&](auto v) __attribute__((always_inline)) { x[v] = value(Index<line * kLine + v>{}); });
+        stream_line<kType>(d + line * 64, x);
+      });
+      return;
+    }
+    unroll<kVectors>([&](auto v)
+                         __attribute__((always_inline)) { store_vec<kType>(d + v * kVec * kBytes<kType>, value(v)); });
+  }
+
+  int64 rows_ = 0, row_ = 0, stride_, stride_d_;
+  const float* sums_[2];  // of the gate half and of the up half
+  char* d_;
+  bool stream_;  // whole lines of D, past the caches
+  RowScales row_scales_;
+  alignas(64) float scale_[2][kVectors * kVec];
+  alignas(64) float bias_[2][kVectors * kVec];
+};
+
+}  // namespace TILEWRIGHT_ISA
+}  // namespace tilewright
