@@ -212,4 +212,57 @@ struct GemmEpilogueConfig {
   }
 };
 
+// How gemm_portable multiplies. Names are those of arch_specs.json, but for tf32: an `mma` of f32.
+enum class PortableMma : unsigned char {
+  kFma,   // f32 by fused multiply-adds
+  kMma,   // mma.sync
+  kTf32,  // mma.sync on f32 rounded to tf32: only where the caller allows it
+};
+inline constexpr const char* kPortableMmaNames[] = {"fma", "mma", "tf32"};
+constexpr const char* const* enum_names(PortableMma) { return kPortableMmaNames; }
+constexpr int enum_count(PortableMma) { return 3; }
+
+// The dimension of A or B along which its elements are neighbours in memory.
+enum class Major : unsigned char { kK, kMn };
+inline constexpr const char* kMajorNames[] = {"k", "mn"};
+constexpr const char* const* enum_names(Major) { return kMajorNames; }
+constexpr int enum_count(Major) { return 2; }
+
+struct GemmPortableConfig {
+  static constexpr const char* kTypeName = "GemmPortableConfig";
+  DType dtype;  // of A and B
+  PortableMma mma;
+  Major a_major, b_major;
+  int a_copy, b_copy;          // bytes of a copy to shared memory, 16 or 4; 0 = by elements, of any strides
+  int tile_m, tile_n, tile_k;  // of a block
+  int warps_m, warps_n;
+  int stages;
+  EpilogueKind epilogue;
+  Activation activation;
+  GateMode gate;
+  DType d_dtype;
+
+  bool operator==(const GemmPortableConfig&) const = default;
+  template <class Self, class Visit>
+  static constexpr void fields(Self& self, Visit&& visit) {
+    visit("dtype", self.dtype);
+    visit("mma", self.mma);
+    visit("a_major", self.a_major);
+    visit("b_major", self.b_major);
+    visit("a_copy", self.a_copy);
+    visit("b_copy", self.b_copy);
+    visit("tile_m", self.tile_m);
+    visit("tile_n", self.tile_n);
+    visit("tile_k", self.tile_k);
+    visit("warps_m", self.warps_m);
+    visit("warps_n", self.warps_n);
+    visit("stages", self.stages);
+    visit("epilogue", self.epilogue);
+    visit("activation", self.activation);
+    visit("gate", self.gate);
+    visit("d_dtype", self.d_dtype);
+  }
+  constexpr GemmEpilogueConfig epilogue_config() const { return {epilogue, activation, gate, d_dtype}; }
+};
+
 }  // namespace tilewright
