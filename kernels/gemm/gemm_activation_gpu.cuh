@@ -54,7 +54,7 @@ __device__ __forceinline__ float activate(float x, float low, float high) {
   if constexpr (kActivation == Activation::kSigmoid) return logistic2(x * kMinusLog2E);
   if constexpr (kActivation == Activation::kTanh) return activate_tanh(x);
   if constexpr (kActivation == Activation::kHardswish) {
-    return x * at_most(at_least(x + 3.0f, 0.0f), 6.0f) * (1.0f / 6.0f);
+    return x * (at_most(at_least(x + 3.0f, 0.0f), 6.0f) * (1.0f / 6.0f));
   }
   if constexpr (kActivation == Activation::kClamp) return at_most(at_least(x, low), high);
   return x;

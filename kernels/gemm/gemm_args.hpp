@@ -34,6 +34,9 @@ constexpr int enum_count(StepKind) { return 4; }
 
 inline constexpr int kMaxSteps = 6;
 
+// int32 sums of int8 products are exact up to here; longer sums belong to the generic kernels.
+inline constexpr int64 kMaxExactI8K = 131071;
+
 // An operand of the epilogue. Strides in elements; 0 broadcasts (bias: stride_m = 0; per-token scale: stride_n = 0).
 struct EpilogueOperand {
   const void* data;  // null = absent
@@ -212,13 +215,13 @@ struct GemmEpilogueConfig {
   }
 };
 
-// How gemm_portable multiplies. Names are those of arch_specs.json, but for tf32: an `mma` of f32.
+// How gemm_portable multiplies. Names are those of arch_specs.json.
 enum class PortableMma : unsigned char {
   kFma,   // f32 by fused multiply-adds
   kMma,   // mma.sync
   kTf32,  // mma.sync on f32 rounded to tf32: only where the caller allows it
 };
-inline constexpr const char* kPortableMmaNames[] = {"fma", "mma", "tf32"};
+inline constexpr const char* kPortableMmaNames[] = {"fma", "mma", "mma_tf32"};
 constexpr const char* const* enum_names(PortableMma) { return kPortableMmaNames; }
 constexpr int enum_count(PortableMma) { return 3; }
 

@@ -33,9 +33,6 @@ constexpr bool widens_b(DType dtype, CpuMma mma) {
 // dot_i8_vnni multiplies A + 128; the column sums of B take the offset back.
 constexpr bool needs_column_sums(CpuMma mma) { return mma == CpuMma::kDotI8; }
 
-// int32 sums of int8 products are exact up to here; longer sums belong to gemm_generic.
-inline constexpr int64 kMaxExactI8K = 131071;
-
 // Null when this mma multiplies this dtype, else the rule that is broken.
 constexpr const char* cpu_mma_dtype_refusal(DType dtype, CpuMma mma) {
   if (is_integer(mma)) return dtype == DType::kI8 ? nullptr : "this mma multiplies i8 only";

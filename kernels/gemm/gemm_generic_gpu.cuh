@@ -7,20 +7,11 @@
 // one fused multiply-add a product. int8: the sum of a piece is below 2^24 and exact in f32; pieces are collected in 64 bits.
 #pragma once
 
+#include "gemm/gemm_generic_shape.hpp"
 #include "gemm/gemm_tile_store_gpu.cuh"
 #include "tile/portable/async_copy.cuh"
 
 namespace tilewright {
-
-inline constexpr int kGenericTile = 32;  // rows of A, columns of B, columns of K
-inline constexpr int kGenericThreads = 256;
-inline constexpr int kGenericPitch = kGenericTile + 4;
-
-struct alignas(16) GenericTile {
-  float a[kGenericTile][kGenericTile + 1];
-  float b[kGenericTile][kGenericPitch];  // [k][n]
-  alignas(16) float sums[kGenericTile][kGenericPitch];
-};
 
 __device__ __forceinline__ float generic_element(const void* data, int64 index, DType dtype) {
   const auto* bytes = static_cast<const unsigned char*>(data) + index;
@@ -132,12 +123,10 @@ __device__ __forceinline__ void generic_tile(const GemmArgs& args, const Generic
 
 __device__ __forceinline__ void gemm_generic_gpu(const GemmArgs& args) {
   auto& tile = *reinterpret_cast<GenericTile*>(dynamic_shared());
-  const int64 out_n = args.epilogue.gate == GateMode::kNone ? args.n : args.n / 2;
-  const int64 across = args.epilogue.gate == GateMode::kNone ? kGenericTile : kGenericTile / 2;
-  const int64 m_tiles = (args.m + kGenericTile - 1) / kGenericTile, n_tiles = (out_n + across - 1) / across;
+  const GenericTiles tiles = gemm_generic_tiles(args.m, args.n, args.epilogue.gate);
 #pragma unroll 1
-  for (int64 unit = blockIdx.x; unit < args.batch * m_tiles * n_tiles; unit += gridDim.x) {
-    const GenericPlace p{unit / n_tiles / m_tiles, unit / n_tiles % m_tiles * kGenericTile, unit % n_tiles * across};
+  for (int64 unit = blockIdx.x; unit < args.batch * tiles.m * tiles.n; unit += gridDim.x) {
+    const GenericPlace p{unit / tiles.n / tiles.m, unit / tiles.n % tiles.m * kGenericTile, unit % tiles.n * tiles.out};
     generic_tile(args, p, tile, static_cast<int>(threadIdx.x));
     __syncthreads();
   }

@@ -139,8 +139,8 @@ struct GemmPortable {
 
   // kPortableReduceRows rows of a tile.
   __device__ __forceinline__ static void reduce(const GemmArgs& args, const GemmPortableTiles& tiles, int thread) {
-    constexpr int kRows = kPortableReduceRows < kConfig.tile_m ? static_cast<int>(kPortableReduceRows) : kConfig.tile_m;
-    constexpr unsigned kSlices = kConfig.tile_m / kRows;
+    constexpr int kRows = kPortableReduceRows;
+    constexpr unsigned kSlices = gemm_portable_reduce_blocks(kConfig);
     const Place p = place(args, tiles, blockIdx.x / kSlices, 1);
     const int first = static_cast<int>(blockIdx.x % kSlices) * kRows,
               rows = p.rows - first < kRows ? p.rows - first : kRows;

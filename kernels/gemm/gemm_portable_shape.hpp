@@ -24,6 +24,7 @@ struct GemmPortableShape {
   int a_bytes, b_bytes;       // of a stage; b: of one part
   int sum_pitch;              // elements between rows of sums in shared memory
   int shared_bytes;
+  int blocks;  // that an SM holds at a time as far as registers go: a bound for the compiler
 };
 
 constexpr int portable_tile_bytes(PortableMma mma, bool mn_tile, int width, int tile_k, int size) {
@@ -44,6 +45,7 @@ constexpr GemmPortableShape gemm_portable_shape(const GemmPortableConfig& c) {
   s.sum_pitch = c.tile_n + 8;
   const int stages = c.stages * (s.a_bytes + s.b_parts * s.b_bytes), sums = c.tile_m * s.sum_pitch * 4;
   s.shared_bytes = stages > sums ? stages : sums;
+  s.blocks = s.threads > 128 ? 1 : c.tile_m * c.tile_n / s.threads > 64 ? 2 : 3;
   return s;
 }
 
@@ -102,6 +104,8 @@ constexpr GemmPortableTiles gemm_portable_tiles(const GemmPortableConfig& c, int
   const int64 splits = block_k > 0 && block_k < k ? (k + block_k - 1) / block_k : 1;
   return {out_n, (m + c.tile_m - 1) / c.tile_m, (out_n + tile_out - 1) / tile_out, splits};
 }
+// Blocks of the reducing launch for a tile.
+constexpr int gemm_portable_reduce_blocks(const GemmPortableConfig& c) { return c.tile_m / kPortableReduceRows; }
 constexpr int64 gemm_portable_workspace_bytes(const GemmPortableConfig& c, const GemmPortableTiles& tiles,
                                               int64 batch) {
   return tiles.splits == 1 ? 0 : batch * tiles.m * tiles.n * tiles.splits * c.tile_m * c.tile_n * 4;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "core/tensor/strided.hpp"
 #include "ops/gemm/problem/gemm_aliasing.hpp"
@@ -19,6 +20,11 @@ Status refuse(fmt::format_string<Args...> format, Args&&... args) {
 
 std::string shape_text(const TensorView& t) {
   return fmt::format("[{}]", fmt::join(t.shape.begin(), t.shape.begin() + t.rank, ", "));
+}
+
+// A null pointer (no address yet) is aligned.
+uint8_t shortfall(const void* data) {
+  return static_cast<uint8_t>(4 - std::countr_zero(reinterpret_cast<uintptr_t>(data) | 16));
 }
 
 bool is_float_output(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBf16; }
@@ -190,6 +196,9 @@ Status read_gemm_call(const GemmCall& call, bool check_addresses, GemmProblem& p
     }
   }
   p.has_alpha = call.alpha != 1.0f;
+  if (a.device.kind != DeviceKind::kCpu) {
+    p.shortfall_a = shortfall(a.data), p.shortfall_b = shortfall(b.data), p.shortfall_d = shortfall(d.data);
+  }
   p.deterministic = call.options.deterministic;
   p.batch_invariant = call.options.batch_invariant;
 

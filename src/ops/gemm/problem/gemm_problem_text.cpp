@@ -4,9 +4,10 @@
 //   m=16:n=4096:k=4096:a=bf16:layout=rcr:packed=1:bias=bf16:act=gelu:steps=add.bf16+act.relu
 //
 // Defaults: batch=1, b=a, d=a (bf16 for i8), layout=rcr, strides contiguous. An operand is dtype or dtype.sb.sm.sn
-// (strides along batch, M, N); sa, sb, sd give strides as outer.row.column: sa = batch.m.k, sb = batch.k.n, sd = batch.m.n.
+// (strides along batch, M, N); align = bytes to which the pointers of A, B and D are aligned, below 16; sa, sb, sd give strides as outer.row.column: sa = batch.m.k, sb = batch.k.n, sd = batch.m.n.
 #include <fmt/format.h>
 
+#include <bit>
 #include <charconv>
 #include <map>
 
@@ -125,6 +126,22 @@ Status parse_steps(std::string_view text, GemmProblem& p) {
   return {};
 }
 
+// "16.2.16": a pointer's alignment, A, B, D.
+Status parse_align(std::string_view text, GemmProblem& p) {
+  const std::vector<std::string_view> parts = split(text, '.');
+  if (parts.size() != 3) return refuse("'align' needs three numbers of bytes");
+  uint8_t* fields[] = {&p.shortfall_a, &p.shortfall_b, &p.shortfall_d};
+  for (int i = 0; i < 3; ++i) {
+    int64_t bytes = 0;
+    if (Status s = parse_number(parts[static_cast<size_t>(i)], bytes); !s) return s;
+    if (bytes < 1 || bytes > 16 || (bytes & (bytes - 1)) != 0) {
+      return refuse(fmt::format("'align' has {}, allowed: 1, 2, 4, 8, 16", bytes));
+    }
+    *fields[i] = static_cast<uint8_t>(4 - std::countr_zero(static_cast<uint64_t>(bytes)));
+  }
+  return {};
+}
+
 using Items = std::map<std::string_view, std::string_view>;
 
 Status parse_sizes(const Items& items, GemmProblem& p) {
@@ -197,6 +214,9 @@ Status parse_epilogue(const Items& items, GemmProblem& p) {
   if (items.count("steps")) {
     if (Status s = parse_steps(items.at("steps"), p); !s) return s;
   }
+  if (items.count("align")) {
+    if (Status s = parse_align(items.at("align"), p); !s) return s;
+  }
   for (auto [name, field] : {std::pair{"alpha", &p.has_alpha},
                              {"deterministic", &p.deterministic},
                              {"batch_invariant", &p.batch_invariant}}) {
@@ -209,8 +229,9 @@ Status parse_epilogue(const Items& items, GemmProblem& p) {
 }
 
 constexpr std::string_view kKnownNames[] = {
-    "m",  "n",  "k",   "batch", "a",     "b",       "d",       "layout", "packed", "gate",          "sa",
-    "sb", "sd", "act", "steps", "alpha", "scale_a", "scale_b", "bias",   "c",      "deterministic", "batch_invariant"};
+    "m",    "n",  "k",   "batch", "a",     "b",       "d",       "layout", "packed", "gate",          "sa",
+    "sb",   "sd", "act", "steps", "alpha", "scale_a", "scale_b", "bias",   "c",      "deterministic", "batch_invariant",
+    "align"};
 
 }  // namespace
 
@@ -258,6 +279,9 @@ std::string print_gemm_problem(const GemmProblem& p) {
                                                 : print_operand(p, OperandDefault::kStep, step.operand);
   }
   if (!steps.empty()) add("steps", steps);
+  if ((p.shortfall_a | p.shortfall_b | p.shortfall_d) != 0) {
+    add("align", fmt::format("{}.{}.{}", 16 >> p.shortfall_a, 16 >> p.shortfall_b, 16 >> p.shortfall_d));
+  }
   if (p.deterministic) add("deterministic", "1");
   if (p.batch_invariant) add("batch_invariant", "1");
   return text;

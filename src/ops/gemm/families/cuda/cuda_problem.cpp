@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+#include "ops/gemm/families/cuda/cuda_problem.hpp"
+
+#include <fmt/format.h>
+
+namespace tilewright {
+namespace {
+
+Status refuse(std::string message) { return Status(StatusCode::kUnsupported, std::move(message)); }
+
+// One operand: sizes and strides along M or N, K and the batch, in elements; `shortfall` as in GemmProblem; `offset`:
+// elements to where a second tile begins (the up half of a gate).
+struct Operand {
+  int64_t size_mn, size_k, batch;
+  int64_t stride_mn, stride_k, stride_batch, offset;
+  int element, shortfall;
+};
+
+OperandAccess access(const Operand& o) {
+  // A size of 1 has no stride.
+  const bool along_k = o.stride_k == 1 || o.size_k == 1, along_mn = o.stride_mn == 1 || o.size_mn == 1;
+  if (!along_k && !along_mn) return {Major::kK, 0};
+  const Major major = along_k ? Major::kK : Major::kMn;
+  const int64_t across = major == Major::kK ? (o.size_mn == 1 ? 0 : o.stride_mn) : (o.size_k == 1 ? 0 : o.stride_k);
+  const int64_t steps = across | (o.batch == 1 ? 0 : o.stride_batch) | o.offset;
+  for (const int copy : {16, 4}) {
+    if (16 >> o.shortfall >= copy && steps * o.element % copy == 0) return {major, copy};
+  }
+  return {major, 0};
+}
+
+}  // namespace
+
+Status check_cuda_device(const DeviceSpec& device) {
+  if (device.arch->vendor == ArchVendor::kNvidia) return {};
+  return refuse(fmt::format("{} is no NVIDIA GPU", device.arch->target));
+}
+
+Status check_cuda_problem(const GemmProblem& p) {
+  if (p.m == 0 || p.out_n() == 0 || p.batch == 0) return refuse("D is empty: there is nothing to compute");
+  if (p.k == 0) return refuse("K = 0 has nothing to multiply; the generic kernel applies the epilogue");
+  if (p.b_packed) return refuse("B is packed for CPUs; the generic kernel reads it");
+  if (p.a_dtype == DType::kI8 && p.k > kMaxExactI8K) {
+    return refuse(fmt::format("K = {} for i8, allowed: at most {} (i32 sums)", p.k, kMaxExactI8K));
+  }
+  return {};
+}
+
+GemmEpilogueConfig choose_epilogue(const GemmProblem& p) {
+  const bool linear =
+      !p.c.present() && p.step_count == 0 && p.scale_a.stride_n == 0 && p.scale_b.stride_m == 0 && p.bias.stride_m == 0;
+  if (!linear) return {EpilogueKind::kFull, Activation::kNone, p.gate, DType::kNone};
+  const bool plain = !p.has_alpha && !p.scale_a.present() && !p.scale_b.present() && !p.bias.present() &&
+                     p.activation == Activation::kNone && p.gate == GateMode::kNone;
+  return {plain ? EpilogueKind::kPlain : EpilogueKind::kLinear, p.activation, p.gate, p.d_dtype};
+}
+
+OperandAccess access_a(const GemmProblem& p) {
+  return access(
+      {p.m, p.k, p.batch, p.stride_a_m, p.stride_a_k, p.stride_a_batch, 0, dtype_bits(p.a_dtype) / 8, p.shortfall_a});
+}
+
+OperandAccess access_b(const GemmProblem& p) {
+  const int64_t up = p.gate == GateMode::kSeparated ? p.out_n() * p.stride_b_n : 0;
+  return access(
+      {p.n, p.k, p.batch, p.stride_b_n, p.stride_b_k, p.stride_b_batch, up, dtype_bits(p.b_dtype) / 8, p.shortfall_b});
+}
+
+std::string cuda_instance_source(std::string_view header, std::string_view entry, std::string_view kernel,
+                                 std::string_view args, int threads, int blocks) {
+  return fmt::format(
+      "#include \"{}\"\n"
+      "extern \"C\" __global__ void __launch_bounds__({}, {}) {}(const __grid_constant__ tilewright::{} a) {{ "
+      "tilewright::{}(a); }}\n",
+      header, threads, blocks, entry, args, kernel);
+}
+
+}  // namespace tilewright

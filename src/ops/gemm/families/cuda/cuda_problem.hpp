@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// What the CUDA families of gemm share: what any of them refuses, which part of the epilogue a problem needs compiled in,
+// how its operands lie in memory, and the source of an instance.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "device/device.hpp"
+#include "ops/gemm/problem/gemm_problem.hpp"
+
+namespace tilewright {
+
+// Ok, or why no CUDA kernel serves this device.
+Status check_cuda_device(const DeviceSpec& device);
+// Ok, or why no kernel that multiplies tiles serves the problem.
+Status check_cuda_problem(const GemmProblem& problem);
+
+// The least that does it.
+GemmEpilogueConfig choose_epilogue(const GemmProblem& problem);
+
+// How A or B can be copied: along which dimension its elements are neighbours, and in pieces of how many bytes (16, 4, or
+// 0 = by elements).
+struct OperandAccess {
+  Major major;
+  int copy;
+};
+OperandAccess access_a(const GemmProblem& problem);
+OperandAccess access_b(const GemmProblem& problem);
+
+// `entry` calls `kernel`, "gemm_portable<tilewright::GemmPortableConfig{...}>", with the argument struct `args`, both of
+// namespace tilewright. `blocks`: that an SM must be able to hold, a bound for registers.
+std::string cuda_instance_source(std::string_view header, std::string_view entry, std::string_view kernel,
+                                 std::string_view args, int threads, int blocks);
+
+}  // namespace tilewright

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// gemm_generic_gpu: the kernel that is typed at run time, on every NVIDIA GPU. One instance a target.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "gemm/gemm_generic_shape.hpp"
+#include "ops/gemm/families/cuda/cuda_problem.hpp"
+#include "ops/gemm/families/cuda/gemm_portable_cost.hpp"
+#include "ops/gemm/families/gemm_families.hpp"
+#include "ops/gemm/families/gemm_stage.hpp"
+
+namespace tilewright {
+namespace {
+
+KernelKey generic_key(std::string_view target) {
+  return make_key("gemm", "gemm_generic_gpu", target, "any", "run_time=1");
+}
+
+Status refuse(std::string_view message) {
+  return Status(StatusCode::kUnsupported, fmt::format("gemm_generic_gpu: {}", message));
+}
+
+class GemmGenericGpuFamily final : public KernelFamily {
+ public:
+  std::string_view name() const override { return "gemm_generic_gpu"; }
+  std::string_view op() const override { return "gemm"; }
+  Backend backend() const override { return Backend::kReference; }
+  bool generic() const override { return true; }
+
+  Status supports(ProblemRef ref, const DeviceSpec& device) const override {
+    if (Status s = check_cuda_device(device); !s) return refuse(s.message());
+    // Its order of summation is not the one that batch_invariant promises, unless no other family serves the problem.
+    const auto& p = problem_cast<GemmProblem>(ref);
+    if (p.batch_invariant && gemm_portable_family().supports(ref, device)) {
+      return refuse("batch_invariant: this device's order of summation is gemm_portable's");
+    }
+    return {};
+  }
+  std::vector<Candidate> candidates(ProblemRef ref, const DeviceSpec& device) const override {
+    return {{{generic_key(device.arch->target), {}}, gemm_generic_gpu_cost(problem_cast<GemmProblem>(ref), device)}};
+  }
+  Status check(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
+    if (Status s = check_key(step.key); !s) return s;
+    return supports(ref, device);
+  }
+  double cost(ProblemRef ref, const DeviceSpec& device, const RecipeStep&) const override {
+    return gemm_generic_gpu_cost(problem_cast<GemmProblem>(ref), device);
+  }
+  int64_t workspace_bytes(ProblemRef, const DeviceSpec&, const RecipeStep&) const override { return 0; }
+  std::string numerics_id(const RecipeStep&) const override { return "generic"; }
+  std::span<const std::string_view> knob_names() const override { return {}; }
+
+  Result<CompileRequest> source(const KernelKey& key) const override {
+    if (Status s = check_key(key); !s) return s;
+    CompileRequest request;
+    request.target = key.target;
+    request.name = "gemm_generic_gpu";
+    request.entry = "tw_gemm_generic_gpu";
+    request.source = cuda_instance_source("gemm/gemm_generic_gpu.cuh", request.entry, "gemm_generic_gpu", "GemmArgs",
+                                          kGenericThreads, kGenericBlocks);
+    return request;
+  }
+  std::vector<KernelKey> builtin_keys(std::string_view target) const override {
+    const ArchSpec* arch = find_arch(target);
+    const bool nvidia = arch != nullptr && arch->vendor == ArchVendor::kNvidia;
+    return nvidia ? std::vector<KernelKey>{generic_key(target)} : std::vector<KernelKey>{};
+  }
+  Result<std::vector<Stage>> stages(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step,
+                                    std::shared_ptr<const LoadedKernel> kernel) const override {
+    if (Status s = check(ref, device, step); !s) return s;
+    const auto& p = problem_cast<GemmProblem>(ref);
+    Stage stage = gemm_stage(p, {}, 1, std::move(kernel));
+    // The kernel goes on where the grid ends.
+    const double blocks = static_cast<double>(gemm_generic_tiles(p.m, p.n, p.gate).m) *
+                          static_cast<double>(gemm_generic_tiles(p.m, p.n, p.gate).n) * static_cast<double>(p.batch);
+    stage.shape.grid = {static_cast<uint32_t>(std::clamp(blocks, 1.0, 0x1p30)), 1, 1};
+    stage.shape.threads = kGenericThreads;
+    stage.shape.shared_bytes = kGenericSharedBytes;
+    return std::vector<Stage>{std::move(stage)};
+  }
+
+ private:
+  static Status check_key(const KernelKey& key) {
+    const ArchSpec* arch = find_arch(key.target);
+    if (arch != nullptr && arch->vendor == ArchVendor::kNvidia && key == generic_key(key.target)) return {};
+    return Status(StatusCode::kNotFound, "gemm_generic_gpu: no such kernel: " + key.text);
+  }
+};
+
+}  // namespace
+
+const KernelFamily& gemm_generic_gpu_family() {
+  static const GemmGenericGpuFamily kFamily;
+  return kFamily;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+// The kernels of every NVIDIA GPU compile for each target without a GPU, and what they take keeps to its budget: no
+// spills, registers that let the declared number of blocks share an SM, the shared memory that the host asks for.
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <thread>
+
+#include "core/fields.hpp"
+#include "gemm/gemm_portable_shape.hpp"
+#include "jit/nvrtc/cubin_info.hpp"
+#include "jit/nvrtc/nvrtc_compiler.hpp"
+#include "ops/gemm/families/gemm_families.hpp"
+#include "ops/gemm/problem/gemm_problem.hpp"
+#include "unit/jit/cache_test_support.hpp"
+
+namespace tilewright {
+namespace {
+
+constexpr int kRegistersOfAnSm = 65536;
+
+struct Kernel {
+  const KernelFamily* family;
+  KernelKey key;
+};
+
+class PortableKernels : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (Status status = nvrtc_compiler().available(); !status) GTEST_SKIP() << status.message();
+  }
+  // Threads share the list; a compile is about a second.
+  void compile_all(const std::vector<Kernel>& kernels) {
+    std::atomic<size_t> next{0};
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t) {
+      threads.emplace_back([&] {
+        for (size_t i = next++; i < kernels.size(); i = next++) compile(kernels[i], i);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  void compile(const Kernel& kernel, size_t index) {
+    const Result<CompileRequest> request = kernel.family->source(kernel.key);
+    ASSERT_TRUE(request.ok()) << request.status().message();
+    const std::string folder = scratch_ / std::to_string(index);
+    ASSERT_TRUE(make_folders(folder).ok());
+    const Result<std::string> file = nvrtc_compiler().compile(*request, folder, nullptr);
+    ASSERT_TRUE(file.ok()) << kernel.key.text << "\n" << file.status().message();
+    const std::string image = *read_file(folder + "/" + *file);
+    const Result<CubinInfo> info = read_cubin(std::as_bytes(std::span(image)));
+    ASSERT_TRUE(info.ok()) << info.status().message();
+    ASSERT_EQ(info->kernels.size(), 1u);
+    check(kernel, info->kernels.front());
+  }
+  void check(const Kernel& kernel, const CubinKernel& made) {
+    EXPECT_EQ(made.local_bytes, 0) << "spills: " << kernel.key.text;
+    EXPECT_EQ(made.shared_bytes, 0) << "static shared memory: " << kernel.key.text;
+    EXPECT_EQ(made.arg_bytes, static_cast<int64_t>(sizeof(GemmArgs))) << kernel.key.text;
+    GemmPortableConfig config;
+    if (kernel.family != &gemm_portable_family()) {
+      EXPECT_LE(made.registers, 128) << kernel.key.text;
+      return;
+    }
+    ASSERT_TRUE(parse_fields(kernel.key.config(), config).ok());
+    const GemmPortableShape shape = gemm_portable_shape(config);
+    EXPECT_EQ(made.max_threads, shape.threads) << kernel.key.text;
+    EXPECT_LE(made.registers * shape.threads * shape.blocks, kRegistersOfAnSm)
+        << made.registers << " registers: " << kernel.key.text;
+    EXPECT_LE(shape.shared_bytes, find_arch(kernel.key.target)->shared_bytes) << kernel.key.text;
+  }
+
+  test::ScratchFolder scratch_;
+};
+
+TEST_P(PortableKernels, EveryPrebuiltOneKeepsToItsBudget) {
+  std::vector<Kernel> kernels;
+  for (const KernelFamily* family : {&gemm_portable_family(), &gemm_generic_gpu_family()}) {
+    for (const KernelKey& key : family->builtin_keys(GetParam())) kernels.push_back({family, key});
+  }
+  EXPECT_GT(kernels.size(), 16u);
+  compile_all(kernels);
+}
+
+// The best candidate of problems that take each way through the kernel.
+TEST_P(PortableKernels, EachLayoutCopyGateAndEpilogueKeepsToItsBudget) {
+  DeviceSpec device;
+  device.arch = find_arch(GetParam());
+  device.units = 108;
+  std::vector<Kernel> kernels;
+  for (const char* text :
+       {"m=4096:n=4096:k=4096:a=bf16:layout=rrr", "m=4096:n=4096:k=4096:a=bf16:layout=crr:bias=bf16:act=gelu",
+        "m=4096:n=4096:k=4096:a=f16:layout=ccr:c=f16", "m=4096:n=4094:k=4094:a=bf16:align=4.4.4",
+        "m=4095:n=4095:k=4095:a=bf16", "m=4096:n=4096:k=4096:a=i8:layout=rrr:scale_a=f32:scale_b=f32",
+        "m=4096:n=8192:k=4096:a=bf16:gate=separated:act=silu", "m=4096:n=8192:k=4096:a=bf16:gate=interleaved:act=silu",
+        "m=16:n=4096:k=4096:a=bf16", "m=100:n=4096:k=4096:a=i8", "m=4096:n=4096:k=4096:a=f32:layout=crr",
+        "m=100:n=100:k=100:a=f32:steps=add.f32+act.gelu"}) {
+    const Result<GemmProblem> problem = parse_gemm_problem(text);
+    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    const std::vector<Candidate> found = gemm_portable_family().candidates(erase(*problem), device);
+    ASSERT_FALSE(found.empty()) << text;
+    kernels.push_back({&gemm_portable_family(), found.front().step.key});
+  }
+  // tf32, which no problem asks for yet.
+  GemmPortableConfig tf32{
+      DType::kF32, PortableMma::kTf32,   Major::kK,         Major::kK,       16,         16, 128, 128, 16, 2, 2,
+      4,           EpilogueKind::kPlain, Activation::kNone, GateMode::kNone, DType::kF32};
+  kernels.push_back(
+      {&gemm_portable_family(), make_key("gemm", "gemm_portable", GetParam(), "dtype=f32", print_fields(tf32))});
+  compile_all(kernels);
+}
+
+INSTANTIATE_TEST_SUITE_P(, PortableKernels, testing::Values("sm_80", "sm_90a"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace tilewright

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+// The families of gemm on NVIDIA GPUs, asked without a GPU: what they refuse, what they choose, how they launch.
+#include <gmock/gmock.h>
+
+#include "core/fields.hpp"
+#include "gemm/gemm_generic_shape.hpp"
+#include "gemm/gemm_portable_shape.hpp"
+#include "ops/gemm/families/gemm_families.hpp"
+#include "ops/gemm/problem/gemm_problem.hpp"
+
+namespace tilewright {
+namespace {
+
+using testing::HasSubstr;
+
+DeviceSpec gpu(const char* target = "sm_80", int units = 108) {
+  DeviceSpec device;
+  device.id = {DeviceKind::kCuda, 0};
+  device.arch = find_arch(target);
+  device.targets = {device.arch};
+  device.units = units;
+  device.clock_ghz = 1.41;
+  return device;
+}
+
+GemmProblem problem(const std::string& text) {
+  Result<GemmProblem> parsed = parse_gemm_problem(text);
+  EXPECT_TRUE(parsed.ok()) << parsed.status().message();
+  return *parsed;
+}
+
+GemmPortableConfig best(const std::string& text, const DeviceSpec& device = gpu()) {
+  const GemmProblem p = problem(text);
+  const std::vector<Candidate> found = gemm_portable_family().candidates(erase(p), device);
+  EXPECT_FALSE(found.empty()) << text;
+  GemmPortableConfig config{};
+  if (!found.empty()) EXPECT_TRUE(parse_fields(found.front().step.key.config(), config).ok());
+  return config;
+}
+
+TEST(GemmCudaFamilies, OnACpuTheyRefuseWithTheReason) {
+  DeviceSpec cpu;
+  cpu.arch = find_arch("x86-64-v3");
+  const GemmProblem p = problem("m=64:n=64:k=64:a=bf16");
+  for (const KernelFamily* family : {&gemm_portable_family(), &gemm_generic_gpu_family()}) {
+    const Status status = family->supports(erase(p), cpu);
+    EXPECT_EQ(status.code(), StatusCode::kUnsupported);
+    EXPECT_THAT(status.message(),
+                testing::AllOf(HasSubstr(std::string(family->name())), HasSubstr("x86-64-v3 is no NVIDIA GPU")));
+  }
+}
+
+TEST(GemmCudaFamilies, EveryCandidateIsLegalAndItsTextParsesBack) {
+  for (const char* target : {"sm_80", "sm_90a"}) {
+    for (const char* text : {"m=1:n=1:k=1:a=bf16", "m=16:n=4096:k=4096:a=bf16", "m=4096:n=4096:k=4096:a=f16:layout=crr",
+                             "m=33:n=70:k=35:a=i8", "m=128:n=512:k=256:a=f32:layout=rrr",
+                             "m=300:n=600:k=512:a=bf16:gate=separated:act=silu:batch=3",
+                             "m=64:n=64:k=64:a=bf16:align=2.4.8:steps=add.bf16"}) {
+      const GemmProblem p = problem(text);
+      const DeviceSpec device = gpu(target);
+      const std::vector<Candidate> found = gemm_portable_family().candidates(erase(p), device);
+      ASSERT_FALSE(found.empty()) << text;
+      for (const Candidate& candidate : found) {
+        const Status status = gemm_portable_family().check(erase(p), device, candidate.step);
+        EXPECT_TRUE(status.ok()) << text << ": " << status.message();
+        EXPECT_GT(candidate.cost, 0) << candidate.step.key.text;
+        EXPECT_TRUE(gemm_portable_family().source(candidate.step.key).ok());
+        EXPECT_EQ(print_gemm_problem(problem(print_gemm_problem(p))), print_gemm_problem(p));
+      }
+    }
+  }
+}
+
+TEST(GemmCudaFamilies, CopiesAreAsWideAsStridesAndPointersAllow) {
+  const auto copies = [](const char* text) {
+    const GemmPortableConfig c = best(text);
+    return fmt::format("{}{} {}{}", fields_detail::print_value(c.a_major), c.a_copy,
+                       fields_detail::print_value(c.b_major), c.b_copy);
+  };
+  EXPECT_EQ(copies("m=64:n=64:k=64:a=bf16"), "k16 k16");
+  EXPECT_EQ(copies("m=64:n=64:k=64:a=bf16:layout=crr"), "mn16 mn16");
+  EXPECT_EQ(copies("m=64:n=64:k=66:a=bf16"), "k4 k4");
+  EXPECT_EQ(copies("m=64:n=64:k=65:a=bf16"), "k0 k0");
+  EXPECT_EQ(copies("m=1:n=64:k=65:a=bf16"), "k16 k0");  // one row has no stride
+  EXPECT_EQ(copies("m=64:n=64:k=64:a=bf16:align=8.2.16"), "k4 k0");
+  EXPECT_EQ(copies("m=64:n=64:k=64:a=bf16:sa=0.128.2"), "k0 k16");
+  EXPECT_EQ(copies("m=64:n=64:k=64:a=bf16:batch=2:sb=4098.1.64"), "k16 k4");
+  EXPECT_EQ(copies("m=64:n=72:k=64:a=bf16:layout=rrr:gate=separated"), "k16 mn4");  // the up half begins at 36
+  EXPECT_EQ(copies("m=64:n=64:k=64:a=i8:layout=rrr"), "k16 mn0");                   // bytes are not transposed
+  EXPECT_EQ(copies("m=64:n=64:k=64:a=f32"), "k0 k0");                               // FMA wants rows of M and N
+  EXPECT_EQ(copies("m=64:n=64:k=64:a=f32:layout=crr"), "mn16 mn16");
+}
+
+TEST(GemmCudaFamilies, TheEpilogueIsTheLeastThatDoesIt) {
+  const auto kind = [](const char* more) { return best(std::string("m=64:n=64:k=64:a=bf16") + more).epilogue; };
+  EXPECT_EQ(kind(""), EpilogueKind::kPlain);
+  EXPECT_EQ(kind(":bias=f32:scale_a=f32:scale_b=f32:alpha=1:act=gelu"), EpilogueKind::kLinear);
+  EXPECT_EQ(kind(":act=relu"), EpilogueKind::kLinear);
+  EXPECT_EQ(kind(":gate=interleaved"), EpilogueKind::kLinear);
+  EXPECT_EQ(kind(":c=bf16"), EpilogueKind::kFull);
+  EXPECT_EQ(kind(":steps=add.bf16"), EpilogueKind::kFull);
+  EXPECT_EQ(kind(":bias=f32.0.64.1"), EpilogueKind::kFull);
+}
+
+TEST(GemmCudaFamilies, AKernelOfAnotherProblemIsRefused) {
+  const GemmProblem aligned = problem("m=64:n=64:k=64:a=bf16"), odd = problem("m=64:n=64:k=65:a=bf16");
+  const RecipeStep step = gemm_portable_family().candidates(erase(aligned), gpu()).front().step;
+  const RecipeStep by_elements = gemm_portable_family().candidates(erase(odd), gpu()).front().step;
+  const auto refusal = [](const GemmProblem& p, const RecipeStep& s) {
+    return gemm_portable_family().check(erase(p), gpu(), s).message();
+  };
+  EXPECT_THAT(refusal(odd, step), HasSubstr("a lies along k in pieces of 0 bytes, the kernel copies 16 bytes along k"));
+  EXPECT_EQ(refusal(aligned, by_elements), "");  // elements serve every stride
+  EXPECT_THAT(refusal(problem("m=64:n=64:k=64:a=f16"), step), HasSubstr("kernel takes bf16, the problem is f16"));
+  EXPECT_THAT(refusal(problem("m=64:n=64:k=64:a=bf16:act=relu"), step), HasSubstr("epilogue"));
+  RecipeStep split = step;
+  split.knobs.values[1] = 33;
+  EXPECT_THAT(refusal(aligned, split), HasSubstr("split_k = 33, allowed: multiples of tile_k"));
+  EXPECT_THAT(refusal(problem("m=64:n=64:k=0:a=bf16"), step), HasSubstr("K = 0"));
+  EXPECT_THAT(refusal(problem("m=64:n=64:k=64:a=bf16:packed=1"), step), HasSubstr("packed"));
+}
+
+TEST(GemmCudaFamilies, ASplitKIsTwoLaunchesWithAWorkspaceForAllPartialSums) {
+  const GemmProblem p = problem("m=16:n=256:k=8192:a=bf16");
+  const DeviceSpec device = gpu();
+  for (const Candidate& candidate : gemm_portable_family().candidates(erase(p), device)) {
+    const int64_t split_k = candidate.step.knobs.values[1];
+    const Result<std::vector<Stage>> stages = gemm_portable_family().stages(erase(p), device, candidate.step, nullptr);
+    ASSERT_TRUE(stages.ok()) << stages.status().message();
+    GemmPortableConfig c;
+    ASSERT_TRUE(parse_fields(candidate.step.key.config(), c).ok());
+    const int64_t splits = split_k == 0 ? 1 : (p.k + split_k - 1) / split_k;
+    const int64_t tiles = (p.m + c.tile_m - 1) / c.tile_m * ((p.n + c.tile_n - 1) / c.tile_n);
+    EXPECT_EQ(stages->size(), splits > 1 ? 2u : 1u);
+    EXPECT_EQ(stages->front().shape.grid[0], tiles * splits);
+    EXPECT_EQ(gemm_portable_family().workspace_bytes(erase(p), device, candidate.step),
+              splits > 1 ? tiles * splits * c.tile_m * c.tile_n * 4 : 0);
+    EXPECT_EQ(gemm_portable_family().numerics_id(candidate.step),
+              splits > 1 ? fmt::format("split{}:mma", split_k) : "seq:mma");
+  }
+}
+
+TEST(GemmCudaFamilies, BatchInvariantHasOneOrderOfSummation) {
+  const GemmProblem p = problem("m=16:n=256:k=8192:a=bf16:batch_invariant=1");
+  for (const Candidate& candidate : gemm_portable_family().candidates(erase(p), gpu())) {
+    EXPECT_EQ(gemm_portable_family().numerics_id(candidate.step), "seq:mma") << candidate.step.key.text;
+  }
+  EXPECT_THAT(gemm_generic_gpu_family().supports(erase(p), gpu()).message(), HasSubstr("batch_invariant"));
+}
+
+TEST(GemmCudaFamilies, TheGenericKernelTakesWhatTheOthersRefuse) {
+  for (const char* text : {"m=64:n=64:k=0:a=bf16", "m=64:n=64:k=64:a=bf16:packed=1", "m=8:n=8:k=200000:a=i8"}) {
+    const GemmProblem p = problem(text);
+    EXPECT_FALSE(gemm_portable_family().supports(erase(p), gpu())) << text;
+    ASSERT_TRUE(gemm_generic_gpu_family().supports(erase(p), gpu())) << text;
+    const RecipeStep step = gemm_generic_gpu_family().candidates(erase(p), gpu()).front().step;
+    const Result<std::vector<Stage>> stages = gemm_generic_gpu_family().stages(erase(p), gpu(), step, nullptr);
+    ASSERT_TRUE(stages.ok());
+    EXPECT_EQ(stages->front().shape.shared_bytes, static_cast<uint32_t>(kGenericSharedBytes));
+    EXPECT_EQ(stages->front().shape.threads, static_cast<uint32_t>(kGenericThreads));
+  }
+}
+
+TEST(GemmCudaFamilies, AShortfallOfAlignmentIsPartOfTheProblemOnGpusOnly) {
+  alignas(16) unsigned short memory[1024];
+  for (const DeviceKind kind : {DeviceKind::kCpu, DeviceKind::kCuda}) {
+    GemmCall call;
+    const DeviceId device{kind, 0};
+    call.a = TensorView::contiguous(memory + 1, DType::kBf16, {8, 16}, device);
+    call.b = TensorView::contiguous(memory + 256, DType::kBf16, {16, 8}, device);
+    call.d = TensorView::contiguous(memory + 514, DType::kBf16, {8, 8}, device);
+    GemmProblem p;
+    GemmBindings bindings;
+    ASSERT_TRUE(make_gemm_problem(call, true, p, bindings).ok());
+    const std::string text = print_gemm_problem(p);
+    EXPECT_EQ(text.find("align=2.16.4") != std::string::npos, kind == DeviceKind::kCuda) << text;
+    EXPECT_EQ(problem(text).shortfall_a, p.shortfall_a);
+  }
+  for (const char* align : {"3.16.16", "16.16", "32.16.16", "0.1.1"}) {
+    EXPECT_FALSE(parse_gemm_problem(fmt::format("m=8:n=8:k=8:align={}", align)).ok()) << align;
+  }
+}
+
+}  // namespace
+}  // namespace tilewright
