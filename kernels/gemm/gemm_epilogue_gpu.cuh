@@ -155,6 +155,15 @@ class GemmEpilogue {
     }
   }
 
+  __device__ __forceinline__ int64 rows() const { return all_m_; }
+
+  // For a caller that stores D itself: where D[m, n] is, and how many bytes on the next row begins.
+  __device__ __forceinline__ char* address(int64 m, int64 n) const {
+    const int64 index = batch_ * e_.stride_d_batch + m * e_.stride_d_m + n * e_.stride_d_n;
+    return static_cast<char*>(e_.d) + index * d_size();
+  }
+  __device__ __forceinline__ int64 row_bytes() const { return e_.stride_d_m * d_size(); }
+
   __device__ __forceinline__ int64 out_n() const { return kConfig.gate == GateMode::kNone ? all_n_ : all_n_ / 2; }
 
  private:
@@ -164,10 +173,6 @@ class GemmEpilogue {
     return kConfig.d_dtype == DType::kNone ? e_.d_dtype : kConfig.d_dtype;
   }
   __device__ __forceinline__ int d_size() const { return d_dtype() == DType::kF32 ? 4 : 2; }
-  __device__ __forceinline__ char* address(int64 m, int64 n) const {
-    const int64 index = batch_ * e_.stride_d_batch + m * e_.stride_d_m + n * e_.stride_d_n;
-    return static_cast<char*>(e_.d) + index * d_size();
-  }
 
   __device__ __forceinline__ float activate_one(float x) const {
     if constexpr (kKind == EpilogueKind::kFull) return activate(e_.activation, x, e_.low, e_.high);

@@ -3,36 +3,10 @@
 // warpgroups multiply them, and write D while the copies of the next tile are under way.
 #pragma once
 
-#include "gemm/gemm_sm90_args.hpp"
 #include "gemm/gemm_sm90_epilogue.cuh"
 #include "tile/sm90/cluster.cuh"
-#include "tile/sm90/operand.cuh"
 
 namespace tilewright {
-
-// What a config fixes: types of the tiles, and where they lie in dynamic shared memory.
-template <GemmSm90Config kConfig>
-struct GemmSm90Layout {
-  static constexpr sm90::Major kMajorA = kConfig.a_major == OperandMajor::kK ? sm90::Major::kK : sm90::Major::kMn;
-  static constexpr sm90::Major kMajorB = kConfig.b_major == OperandMajor::kK ? sm90::Major::kK : sm90::Major::kMn;
-  using A = sm90::Operand<kConfig.dtype, kMajorA, kConfig.tile_m>;
-  using B = sm90::Operand<kConfig.dtype, kMajorB, kConfig.tile_n>;
-  using Wgmma = sm90::WgmmaInstruction<kConfig.dtype, kConfig.dtype, kConfig.tile_n>;
-  static constexpr int kTileK = A::kTileK;
-  static constexpr int kStageBytes = A::kBytes + B::kBytes;
-  static constexpr int kBlocks = kConfig.cluster_m * kConfig.cluster_n;
-  static constexpr int kRows64 = kConfig.tile_m / 64 / kConfig.warpgroups;  // instructions along M of a warpgroup
-
-  unsigned char* base;
-  __device__ explicit GemmSm90Layout(unsigned char* memory) : base(memory) {}
-  __device__ unsigned char* a(int stage) const { return base + stage * kStageBytes; }
-  __device__ unsigned char* b(int stage) const { return a(stage) + A::kBytes; }
-  __device__ unsigned char* staging(int warpgroup) const { return a(kConfig.stages) + warpgroup * kSm90StagingBytes; }
-  __device__ sm90::Barrier& full(int stage) const {
-    return reinterpret_cast<sm90::Barrier*>(staging(kConfig.warpgroups))[stage];
-  }
-  __device__ sm90::Barrier& empty(int stage) const { return full(kConfig.stages + stage); }
-};
 
 // A ring of stages: where a producer or a consumer stands.
 template <int kStages>
@@ -47,36 +21,55 @@ struct Ring {
   }
 };
 
-// The tiles of D that a cluster computes, one after another; all in clusters of tiles.
+// The work of a cluster, one tile or part of a tile after another: at most one part, first, so that those who share a tile
+// are at it at the same time; then whole tiles.
 template <GemmSm90Config kConfig>
 struct GemmSm90Tiles {
-  int next, step, count, tiles_m, tiles_n, group;
-  int m, n, batch;
+  const GemmSm90Share share;
+  const int cluster, clusters, group, split, all_steps;
+  int next;
+  int tile, first_step, steps;
+  int part, parts, shared_tile;  // parts = 1: a whole tile
+  int m, n, batch;               // of the tile, in clusters of tiles; after locate()
 
   __device__ explicit GemmSm90Tiles(const GemmSm90Args& args)
-      : next(static_cast<int>(sm90::cluster_id())),
-        step(static_cast<int>(sm90::cluster_count())),
-        tiles_m(static_cast<int>(ceil_div(args.gemm.m, kConfig.tile_m * kConfig.cluster_m))),
-        tiles_n(static_cast<int>(
-            ceil_div(args.gemm.n, kConfig.tile_n * kConfig.cluster_n))),  // half of N and of the tile: as many
-        group(args.raster) {
-    count = tiles_m * tiles_n * static_cast<int>(args.gemm.batch);
-  }
-  // Groups of `group` rows of tiles, along M inside and along N outside: what runs at a time is near a square and shares
-  // most of A and B in L2.
+      : share(gemm_sm90_share(kConfig, args.gemm.m, args.gemm.n, args.gemm.batch, args.split,
+                              static_cast<int>(sm90::cluster_count()))),
+        cluster(static_cast<int>(sm90::cluster_id())),
+        clusters(static_cast<int>(sm90::cluster_count())),
+        group(args.raster),
+        split(args.split),
+        all_steps(
+            static_cast<int>((args.gemm.k + GemmSm90Layout<kConfig>::kTileK - 1) / GemmSm90Layout<kConfig>::kTileK)),
+        next(cluster < share.rest * split ? -1 : cluster) {}
+
   __device__ __forceinline__ bool take() {
-    if (next >= count) return false;
-    batch = next / (tiles_m * tiles_n);
-    const int index = next - batch * tiles_m * tiles_n;
-    const int first = index / (group * tiles_n) * group;
-    const int rows = min(group, tiles_m - first);
-    const int inside = index - first * tiles_n;
-    n = inside / rows;
-    m = first + inside - n * rows;
-    next += step;
+    if (next >= share.whole) return false;
+    tile = next;
+    first_step = 0, steps = all_steps, part = 0, parts = 1;
+    if (next < 0) {
+      shared_tile = cluster / split;
+      part = cluster - shared_tile * split, parts = split;
+      tile = share.whole + shared_tile;
+      first_step = static_cast<int>(static_cast<int64>(all_steps) * part / parts);
+      steps = static_cast<int>(static_cast<int64>(all_steps) * (part + 1) / parts) - first_step;
+    }
+    next = next < 0 ? cluster : next + clusters;
     return true;
   }
-  __device__ static constexpr int64 ceil_div(int64 a, int64 b) { return (a + b - 1) / b; }
+
+  // Groups of `group` rows of tiles, along M inside and along N outside: what runs at a time is near a square and shares
+  // most of A and B in L2.
+  __device__ __forceinline__ void locate() {
+    const int each = share.tiles_m * share.tiles_n;
+    batch = tile / each;
+    const int index = tile - batch * each;
+    const int first = index / (group * share.tiles_n) * group;
+    const int rows = min(group, share.tiles_m - first);
+    const int inside = index - first * share.tiles_n;
+    n = inside / rows;
+    m = first + inside - n * rows;
+  }
 };
 
 // The producer, one thread. Blocks that need the same tile bring a slice of it each, for all of them.
@@ -86,18 +79,17 @@ __device__ __forceinline__ void gemm_sm90_load(const GemmSm90Args& args, const G
   using Layout = GemmSm90Layout<kConfig>;
   constexpr int kSliceA = kConfig.tile_m / kConfig.cluster_n, kSliceB = kConfig.tile_n / kConfig.cluster_m;
   constexpr bool kSeparated = kConfig.gate == GateMode::kSeparated;
-  [[maybe_unused]] constexpr int kLoadB =
-      kSeparated && kConfig.cluster_m == 1 ? kSliceB / 2 : kSliceB;  // columns a copy
+  constexpr int kLoadB = kSeparated && kConfig.cluster_m == 1 ? kSliceB / 2 : kSliceB;  // columns a copy
   constexpr unsigned kRow = (1u << kConfig.cluster_n) - 1;
   constexpr unsigned kColumn = kConfig.cluster_m == 1 ? 1 : kConfig.cluster_m == 2 ? 1 | 1u << kConfig.cluster_n : 0xFF;
   const auto blocks_a = static_cast<unsigned short>(kRow << block_m * kConfig.cluster_n);
   const auto blocks_b = static_cast<unsigned short>(kColumn << block_n);
   const unsigned long long policy = sm90::cache_policy<sm90::CachePolicy::kNormal>();
-  const int steps = static_cast<int>((args.gemm.k + Layout::kTileK - 1) / Layout::kTileK);
 
   Ring<kConfig.stages> ring;
   GemmSm90Tiles<kConfig> tiles(args);
   while (tiles.take()) {
+    tiles.locate();
     const int m = (tiles.m * kConfig.cluster_m + block_m) * kConfig.tile_m + block_n * kSliceA;
     // A separated gate: the tile's first half is columns of the gate, its second the same columns of up.
     const int first = block_m * kSliceB;
@@ -107,24 +99,28 @@ __device__ __forceinline__ void gemm_sm90_load(const GemmSm90Args& args, const G
       if (first >= kConfig.tile_n / 2) n += static_cast<int>(args.gemm.n / 2);
     }
     const int batch_a = args.batch_a ? tiles.batch : 0, batch_b = args.batch_b ? tiles.batch : 0;
-    for (int step = 0; step < steps; ++step, ring.advance()) {
+    for (int step = tiles.first_step; step < tiles.first_step + tiles.steps; ++step, ring.advance()) {
       sm90::wait(shared.empty(ring.stage), ring.phase ^ 1);
       sm90::Barrier& full = shared.full(ring.stage);
       sm90::arrive_expect_bytes(full, Layout::kStageBytes);
       Layout::A::template load<kSliceA, (kConfig.cluster_n > 1)>(args.a, shared.a(ring.stage), block_n * kSliceA, full,
                                                                  policy, blocks_a, m, step * Layout::kTileK, batch_a);
-      Layout::B::template load<kSliceB, (kConfig.cluster_m > 1)>(args.b, shared.b(ring.stage), block_m * kSliceB, full,
-                                                                 policy, blocks_b, n, step * Layout::kTileK, batch_b);
+      Layout::B::template load<kLoadB, (kConfig.cluster_m > 1)>(args.b, shared.b(ring.stage), first, full, policy,
+                                                                blocks_b, n, step * Layout::kTileK, batch_b);
+      if constexpr (kLoadB < kSliceB) {
+        Layout::B::template load<kLoadB, false>(args.b, shared.b(ring.stage), first + kLoadB, full, policy, blocks_b,
+                                                n + static_cast<int>(args.gemm.n / 2), step * Layout::kTileK, batch_b);
+      }
     }
   }
 }
 
 // A warpgroup: the tile's sum over K, left in `sum`. A stage is given back when the products after its own are issued, so
-// that the tensor cores always have the next ones.
-template <GemmSm90Config kConfig, class Accumulator, int kRows64, int kCount>
+// that the tensor cores always have the next ones. `meanwhile` runs once, beside them.
+template <GemmSm90Config kConfig, class Accumulator, int kRows64, int kCount, class Meanwhile>
 __device__ __forceinline__ void gemm_sm90_multiply(const GemmSm90Layout<kConfig>& shared, Ring<kConfig.stages>& ring,
                                                    int steps, int warpgroup, int block_m, int block_n,
-                                                   Accumulator (&sum)[kRows64][kCount]) {
+                                                   Accumulator (&sum)[kRows64][kCount], Meanwhile&& meanwhile) {
   using Layout = GemmSm90Layout<kConfig>;
   using Wgmma = typename Layout::Wgmma;
   constexpr int kTransposeA = Layout::kMajorA == sm90::Major::kMn, kTransposeB = Layout::kMajorB == sm90::Major::kMn;
@@ -162,7 +158,11 @@ __device__ __forceinline__ void gemm_sm90_multiply(const GemmSm90Layout<kConfig>
 #pragma unroll
     for (int r = 0; r < kRows64; ++r) sm90::pin(sum[r]);
     sm90::wait_products<1>();
-    if (step > 0) release(before);
+    if (step > 0) {
+      release(before);
+    } else {
+      meanwhile();
+    }
     before = ring.stage;
     ring.advance();
   }
@@ -192,7 +192,6 @@ __device__ __forceinline__ void gemm_sm90(const GemmSm90Args& args) {
     sm90::fence_barrier_init();
     sm90::prefetch_map(args.a);
     sm90::prefetch_map(args.b);
-    if constexpr (kConfig.d_box) sm90::prefetch_map(args.d);
   }
   if constexpr (Layout::kBlocks > 1) {
     sm90::meet_cluster();
@@ -212,18 +211,20 @@ __device__ __forceinline__ void gemm_sm90(const GemmSm90Args& args) {
   } else {
     if constexpr (kConfig.warpgroups > 1) sm90::take_registers<kConsumerRegisters>();
     typename Layout::Wgmma::Accumulator sum[Layout::kRows64][kConfig.tile_n / 2];
-    const int steps = static_cast<int>((args.gemm.k + Layout::kTileK - 1) / Layout::kTileK);
     Ring<kConfig.stages> ring;
     GemmSm90Tiles<kConfig> tiles(args);
     GemmSm90Output<kConfig> output(args, shared.staging(warpgroup), warpgroup);
     while (tiles.take()) {
-      gemm_sm90_multiply<kConfig>(shared, ring, steps, warpgroup, block_m, block_n, sum);
+      gemm_sm90_multiply<kConfig>(shared, ring, tiles.steps, warpgroup, block_m, block_n, sum, [&] { tiles.locate(); });
       const int m = (tiles.m * kConfig.cluster_m + block_m) * kConfig.tile_m + warpgroup * Layout::kRows64 * 64;
       const int n = (tiles.n * kConfig.cluster_n + block_n) * gemm_sm90_d_columns(kConfig);
 #pragma unroll
-      for (int r = 0; r < Layout::kRows64; ++r) output.write(sum[r], m + r * 64, n, tiles.batch);
+      for (int r = 0; r < Layout::kRows64; ++r) {
+        const int place =
+            ((tiles.shared_tile * Layout::kBlocks + rank) * kConfig.warpgroups + warpgroup) * Layout::kRows64 + r;
+        output.write(sum[r], m + r * 64, n, tiles.batch, {tiles.part, tiles.parts, place});
+      }
     }
-    output.finish();
   }
   // No block leaves while others of its cluster still arrive at its barriers or write into its memory.
   if constexpr (Layout::kBlocks > 1) sm90::meet_cluster();

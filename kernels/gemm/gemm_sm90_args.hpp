@@ -21,7 +21,7 @@ struct GemmSm90Config {
   Activation activation;  // kLinear
   GateMode gate;
   DType d_dtype;
-  bool d_box;                // D leaves by the copy engine; else by each thread
+  bool d_words;              // D is 16-bit, its rows contiguous and at multiples of 16 bytes
   int tile_m;                // rows of D a block; warpgroups share them
   int tile_n;                // columns of B a block: 64, 128, 192 or 256
   int warpgroups;            // that multiply
@@ -38,7 +38,7 @@ struct GemmSm90Config {
     visit("activation", self.activation);
     visit("gate", self.gate);
     visit("d_dtype", self.d_dtype);
-    visit("d_box", self.d_box);
+    visit("d_words", self.d_words);
     visit("tile_m", self.tile_m);
     visit("tile_n", self.tile_n);
     visit("warpgroups", self.warpgroups);
@@ -57,27 +57,51 @@ constexpr int gemm_sm90_d_columns(const GemmSm90Config& c) {
 }
 
 struct GemmSm90Args {
-  TensorMap a, b, d;  // [batch, M, K], [batch, N, K] (or with M, N contiguous), [batch, M, N]
+  TensorMap a, b;  // [batch, M, K], [batch, N, K] (or with M, N contiguous)
   GemmArgs gemm;
   bool batch_a, batch_b;  // false: one matrix serves every entry of the batch
   int raster;             // rows of tiles walked together
+  // The tiles that are left when every cluster has had as many, cut along K into so many parts; 1 = whole. Parts exchange
+  // sums through `partials` (gemm_sm90_partial_bytes) and meet at `counters`, one for each block and warpgroup, which are
+  // zero before and after.
+  int split;
+  float* partials;
+  unsigned* counters;
 };
 
 // A row of a tile in shared memory, and the K of 16- and 8-bit types that it holds.
 inline constexpr int kSm90RowBytes = 128;
 constexpr int sm90_tile_k(DType dtype) { return kSm90RowBytes * 8 / dtype_bits(dtype); }
 
-// D passes through boxes of 64 rows of 128 bytes, two for each warpgroup; with them, scale and bias of 64 pairs of columns.
-inline constexpr int kSm90BoxRows = 64;
+// D passes through boxes of 16 rows of 128 bytes, two for each warp.
+inline constexpr int kSm90BoxRows = 16;
 inline constexpr int kSm90BoxBytes = kSm90BoxRows * kSm90RowBytes;
 inline constexpr int kSm90Boxes = 2;
-inline constexpr int kSm90StagingBytes = kSm90Boxes * kSm90BoxBytes + 64 * 16;
+inline constexpr int kSm90StagingBytes = 4 * kSm90Boxes * kSm90BoxBytes;  // of a warpgroup
 
 constexpr int gemm_sm90_shared_bytes(const GemmSm90Config& c) {
   const int tiles = c.stages * (c.tile_m + c.tile_n) * kSm90RowBytes;
   const int barriers = 2 * c.stages * 8;
   return tiles + c.warpgroups * kSm90StagingBytes + barriers;
 }
+// How a grid of clusters shares the tiles: `whole` go round evenly, the `rest` in parts.
+struct GemmSm90Share {
+  int tiles_m, tiles_n;  // of clusters
+  int whole, rest;
+};
+constexpr GemmSm90Share gemm_sm90_share(const GemmSm90Config& c, int64 m, int64 n, int64 batch, int split,
+                                        int clusters) {
+  const int64 rows = c.tile_m * c.cluster_m, columns = c.tile_n * c.cluster_n;
+  GemmSm90Share share{static_cast<int>((m + rows - 1) / rows), static_cast<int>((n + columns - 1) / columns), 0, 0};
+  const int count = share.tiles_m * share.tiles_n * static_cast<int>(batch);
+  share.whole = split > 1 ? count / clusters * clusters : count;
+  share.rest = count - share.whole;
+  return share;
+}
+constexpr int64 gemm_sm90_partial_bytes(const GemmSm90Config& c, int rest, int split) {
+  return static_cast<int64>(rest) * split * c.cluster_m * c.cluster_n * c.tile_m * c.tile_n * 4;
+}
+
 constexpr int gemm_sm90_threads(const GemmSm90Config& c) { return 128 * (c.warpgroups + 1); }
 
 }  // namespace tilewright

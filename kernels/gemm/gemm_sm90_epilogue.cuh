@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// D of gemm_sm90: a warpgroup's 64 rows of sums become elements of D. Two ways, both through shared memory, in boxes of 64
-// rows of 128 bytes, two in turn:
-//   boxes     16-bit D that the copy engine can write: registers become D's elements, 64 columns a box;
+// D of gemm_sm90: a warp's 16 rows of sums become elements of D, on the warp's own. Two ways, both through shared memory, in
+// boxes of 16 rows of 128 bytes, two in turn:
+//   words     16-bit D, rows contiguous and at multiples of 16 bytes: registers become D's elements, 64 columns a box;
 //   elements  any other: sums go to shared memory, 32 columns a box, and come back eight columns a thread.
-// A loop over boxes is a loop at run time, so that its long body stands once: a kernel compiles in a second.
+// Ordinary stores: nobody waits for them. The copy engine would have to read a box before it can be written again.
 #pragma once
 
 #include "gemm/gemm_epilogue_gpu.cuh"
-#include "gemm/gemm_sm90_args.hpp"
-#include "tile/sm90/barrier.cuh"
-#include "tile/sm90/tma.cuh"
+#include "gemm/gemm_sm90_layout.cuh"
+#include "gemm/gemm_sm90_partial.cuh"
+#include "tile/sm90/memory.cuh"
 
 namespace tilewright {
 
@@ -17,152 +17,157 @@ template <GemmSm90Config kConfig>
 class GemmSm90Output {
  public:
   static constexpr bool kSeparated = kConfig.gate == GateMode::kSeparated;
+  static constexpr bool kInterleaved = kConfig.gate == GateMode::kInterleaved;
   using Epilogue = GemmEpilogue<gemm_sm90_epilogue(kConfig)>;
+  using Sum = typename GemmSm90Layout<kConfig>::Wgmma::Accumulator;
+  // A box: columns of D, and the sums of a thread that they come from.
+  static constexpr int kDColumns = kConfig.d_words ? kSm90RowBytes / 2 : kConfig.gate == GateMode::kNone ? 32 : 16;
+  static constexpr int kBoxSums = (kConfig.gate == GateMode::kNone ? kDColumns : 2 * kDColumns) / 2;
+  static constexpr int kBoxes = kConfig.tile_n / 2 / kBoxSums;
+  // A long body stands once, in a loop at run time, so that a kernel compiles in a second.
+  static constexpr bool kShort = kConfig.d_words && kConfig.activation == Activation::kNone && !kSeparated;
 
   // `staging`: kSm90StagingBytes of shared memory, this warpgroup's own.
   __device__ GemmSm90Output(const GemmSm90Args& args, unsigned char* staging, int warpgroup)
-      : args_(args), staging_(staging), barrier_(1 + warpgroup) {}
+      : args_(args), staging_(staging + warp() * kSm90Boxes * kSm90BoxBytes), warpgroup_(warpgroup) {}
 
-  // Rows m to m + 63 and D's columns n and up. A separated gate: the second half of `sum` is up.
-  template <class Sum>
-  __device__ __forceinline__ void write(const Sum (&sum)[kConfig.tile_n / 2], int m, int n, int batch) {
+  // Of the warpgroup's rows m to m + 63 and D's columns n and up. A separated gate: the second half of `sum` is up.
+  __device__ __forceinline__ void write(Sum (&sum)[kConfig.tile_n / 2], int m, int n, int batch, GemmSm90Part part) {
+    if (part.parts > 1) exchange(sum, part);
     const Epilogue epilogue(args_.gemm.epilogue, args_.gemm.m, args_.gemm.n, batch);
-    if constexpr (kConfig.d_box) {
-      write_boxes(epilogue, sum, m, n, batch);
-    } else {
-      write_elements(epilogue, sum, m, n);
+    m += 16 * warp();
+    const Lines lines = kConfig.d_words ? lines_of(epilogue, m, n) : Lines{};
+#pragma unroll(kShort ? kBoxes : 1)
+    for (int b = 0; b < kBoxes; ++b) {
+      if (part.parts > 1 && b % part.parts != part.part) continue;
+      // Registers have no addresses: each box has its own copy of this.
+      Sum x[kBoxSums];
+#pragma unroll
+      for (int i = 0; i < kBoxes; ++i) {
+        if (i != b) continue;
+#pragma unroll
+        for (int j = 0; j < kBoxSums; ++j) x[j] = sum[place(i, j)];
+      }
+      if constexpr (kConfig.d_words) {
+        write_words(epilogue, lines, x, m, n + b * kDColumns, b * kDColumns);
+      } else {
+        write_elements(epilogue, x, m, n + b * kDColumns);
+      }
+      box_ ^= 1;
     }
-  }
-  // Shared memory must outlive the copies that read it.
-  __device__ __forceinline__ void finish() {
-    if (kConfig.d_box && thread() == 0) sm90::wait_stores_read<0>();
   }
 
  private:
   using Columns = typename Epilogue::Columns;
-  // Scale and bias of a box's pairs of columns, at most 64 of them.
-  struct Pair {
-    GemmPair scale, bias;
-  };
 
-  __device__ __forceinline__ static int thread() { return threadIdx.x % 128; }
-  __device__ __forceinline__ void meet() { sm90::named_barrier(barrier_, 128); }
+  __device__ __forceinline__ static int lane() { return threadIdx.x % 32; }
+  __device__ __forceinline__ static int warp() { return threadIdx.x / 32 % 4; }
   __device__ __forceinline__ unsigned char* box() const { return staging_ + box_ * kSm90BoxBytes; }
-  __device__ __forceinline__ Pair* pairs() const {
-    return reinterpret_cast<Pair*>(staging_ + kSm90Boxes * kSm90BoxBytes);
+
+  // What a thread stores of a box of words: eight threads a row, four rows apart.
+  struct Lines {
+    char* to;  // the first, of the tile's first box
+    int64 step;
+    int rows;  // of D, from the first on
+  };
+  __device__ __forceinline__ static Lines lines_of(const Epilogue& epilogue, int m, int n) {
+    return {epilogue.address(m + lane() / 8, n + lane() % 8 * 8), 4 * epilogue.row_bytes(),
+            static_cast<int>(epilogue.rows()) - m - lane() / 8};
   }
 
-  // One thread a pair reads them; pairs of the second half of `count` are up's.
-  __device__ __forceinline__ void load_pairs(const Epilogue& epilogue, Pair* to, int count, int n) const {
-    if constexpr (kConfig.epilogue == EpilogueKind::kLinear) {
-      const int i = thread();
-      if (i >= count) return;
-      const int half = kSeparated ? count / 2 : count;
-      const Columns columns = epilogue.columns(i < half ? n + 2 * i : epilogue.out_n() + n + 2 * (i - half));
-      to[i] = {columns.scale, columns.bias};
+  // Of a thread's j-th sum of a box among all its sums: a separated gate's box has as many of each half.
+  __device__ static constexpr int place(int box, int j) {
+    constexpr int kHalf = kBoxSums / 2;
+    if (!kSeparated) return box * kBoxSums + j;
+    return box * kHalf + j % kHalf + (j < kHalf ? 0 : kConfig.tile_n / 4);
+  }
+
+  __device__ __forceinline__ void exchange(Sum (&sum)[kConfig.tile_n / 2], GemmSm90Part part) const {
+    const GemmSm90Exchange<Sum, kBoxes, kBoxSums> exchange(args_, part, 1 + warpgroup_);
+#pragma unroll
+    for (int i = 0; i < kBoxes; ++i) {
+      if (!exchange.owns(i)) exchange.give(i, [&](int j) { return sum[place(i, j)]; });
+    }
+    exchange.meet();
+#pragma unroll
+    for (int i = 0; i < kBoxes; ++i) {
+      if (exchange.owns(i)) exchange.take(i, [&](int j) -> Sum& { return sum[place(i, j)]; });
+    }
+    exchange.leave();
+  }
+
+  // Each thread reads scale and bias of one pair of columns; the others ask it.
+  __device__ __forceinline__ static Columns columns_of(const Columns& own, int pair, int64 n) {
+    if constexpr (kConfig.epilogue != EpilogueKind::kLinear) return {n, {1.0f, 1.0f}, {-0.0f, -0.0f}};
+    const auto ask = [&](float x) { return __shfl_sync(0xFFFFFFFF, x, pair); };
+    return {n, {ask(own.scale.first), ask(own.scale.second)}, {ask(own.bias.first), ask(own.bias.second)}};
+  }
+
+  __device__ __forceinline__ void write_words(const Epilogue& epilogue, const Lines& lines, const Sum (&x)[kBoxSums],
+                                              int m, int n, int from_first) {
+    const auto upper = epilogue.row(m + lane() / 4), lower = epilogue.row(m + lane() / 4 + 8);
+    const Columns own = epilogue.columns(n + 2 * lane());
+    const Columns own_up = epilogue.columns(kSeparated ? epilogue.out_n() + n + 2 * lane() : n);
+    // 16 columns at a time: matrices of the warp's rows 0-7 and 8-15, of columns 0-7, then 8-15. Under the swizzle a box's
+    // column is an XOR of its address.
+    const unsigned own_box = sm90::shared_address(box());
+    const unsigned matrix = own_box + sm90::swizzle_128(lane() % 16 * kSm90RowBytes + lane() / 16 * 16);
+#pragma unroll
+    for (int j = 0; j < kDColumns; j += 16) {
+      unsigned words[4];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int at = j / 2 + half * 4, pair = at + lane() % 4;  // at, at + 1: the upper row; then the lower
+        const Columns columns = columns_of(own, pair, n + 2 * pair);
+        GemmPair high, low;
+        if constexpr (kSeparated) {
+          const Columns up = columns_of(own_up, pair, epilogue.out_n() + n + 2 * pair);
+          const Sum* y = &x[kBoxSums / 2];
+          high = epilogue.gated(upper, columns, up, x[at], x[at + 1], y[at], y[at + 1]);
+          low = epilogue.gated(lower, columns, up, x[at + 2], x[at + 3], y[at + 2], y[at + 3]);
+        } else {
+          high = epilogue.linear(upper, columns, x[at], x[at + 1]);
+          low = epilogue.linear(lower, columns, x[at + 2], x[at + 3]);
+        }
+        words[2 * half] = Epilogue::pack(high.first, high.second);
+        words[2 * half + 1] = Epilogue::pack(low.first, low.second);
+      }
+      sm90::store_matrix_x4(matrix ^ j * 2, words[0], words[1], words[2], words[3]);
+    }
+    __syncwarp();  // this box is written again after the next one's
+    if (n + lane() % 8 * 8 >= epilogue.out_n()) return;
+    const unsigned line = own_box + sm90::swizzle_128(lane() / 8 * kSm90RowBytes + lane() % 8 * 16);
+    uint4 words[kSm90BoxRows / 4];
+#pragma unroll
+    for (int i = 0; i < kSm90BoxRows; i += 4)
+      words[i / 4] = sm90::load_words((line ^ (i & 4) * 16) + i * kSm90RowBytes);
+    char* to = lines.to + from_first * 2;
+#pragma unroll
+    for (int i = 0; i < kSm90BoxRows; i += 4, to += lines.step) {
+      if (i < lines.rows) *reinterpret_cast<uint4*>(to) = words[i / 4];
     }
   }
-  __device__ __forceinline__ static Columns columns_of(const Pair* pairs, int index, int64 n) {
-    if constexpr (kConfig.epilogue == EpilogueKind::kLinear) return {n, pairs[index].scale, pairs[index].bias};
-    return {n, {1.0f, 1.0f}, {-0.0f, -0.0f}};
-  }
 
-  template <class Sum>
-  __device__ __forceinline__ void write_boxes(const Epilogue& epilogue, const Sum (&sum)[kConfig.tile_n / 2], int m,
-                                              int n, int batch) {
-    constexpr int kBoxColumns = kSm90RowBytes / 2, kBoxes = gemm_sm90_d_columns(kConfig) / kBoxColumns;
-    const int lane = thread() % 32, warp = thread() / 32;
-    const int row = warp * 16 + lane / 4;  // of this thread's sums; the other one is 8 below
-    const auto upper = epilogue.row(m + row), lower = epilogue.row(m + row + 8);
-#pragma unroll 1
-    for (int b = 0; b < kBoxes; ++b) {
-      // Registers of this box: they have no addresses, so each box has its own copy.
-      Sum x[kBoxColumns / 2], up[kSeparated ? kBoxColumns / 2 : 1];
+  // A row of the box holds 32 columns of sums: with a separated gate 16 of each half side by side.
+  __device__ __forceinline__ void write_elements(const Epilogue& epilogue, const Sum (&x)[kBoxSums], int m, int n) {
 #pragma unroll
-      for (int i = 0; i < kBoxes; ++i) {
-        if (i != b) continue;
-#pragma unroll
-        for (int j = 0; j < kBoxColumns / 2; ++j) {
-          x[j] = sum[i * kBoxColumns / 2 + j];
-          if constexpr (kSeparated) up[j] = sum[kConfig.tile_n / 4 + i * kBoxColumns / 2 + j];
-        }
-      }
-      const int first = n + b * kBoxColumns;
-      load_pairs(epilogue, pairs(), kSeparated ? kBoxColumns : kBoxColumns / 2, first);
-      if (thread() == 0) sm90::wait_stores_read<kSm90Boxes - 1>();
-      meet();
-      // 16 columns at a time: matrices of rows 0-7 and 8-15 of the warp's 16, of columns 0-7, then 8-15.
-#pragma unroll
-      for (int j = 0; j < kBoxColumns; j += 16) {
-        unsigned words[4];
-#pragma unroll
-        for (int h = 0; h < 4; ++h) {
-          const int at = j / 2 + h / 2 * 4 + h % 2 * 2, pair = at / 4 * 4 + lane % 4;
-          const Columns columns = columns_of(pairs(), pair, first + 2 * pair);
-          GemmPair y;
-          if constexpr (kSeparated) {
-            const Columns other = columns_of(pairs(), kBoxColumns / 2 + pair, epilogue.out_n() + first + 2 * pair);
-            y = epilogue.gated(h % 2 ? lower : upper, columns, other, x[at], x[at + 1], up[at], up[at + 1]);
-          } else {
-            y = epilogue.linear(h % 2 ? lower : upper, columns, x[at], x[at + 1]);
-          }
-          words[h] = Epilogue::pack(y.first, y.second);
-        }
-        const unsigned offset = (warp * 16 + lane % 16) * kSm90RowBytes + (j + lane / 16 * 8) * 2;
-        sm90::store_matrix_x4(sm90::shared_address(box()) + sm90::swizzle_128(offset), words[0], words[1], words[2],
-                              words[3]);
-      }
-      sm90::fence_shared_for_async();
-      meet();
-      if (thread() == 0) {
-        if (first < epilogue.out_n() && m < args_.gemm.m) sm90::store_box(args_.d, box(), first, m, batch);
-        sm90::commit_stores();
-      }
-      box_ ^= 1;
+    for (int i = 0; i < kBoxSums; i += 2) {
+      const int row = lane() / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane() % 4 * 2;
+      *reinterpret_cast<float2*>(box() + sm90::swizzle_128(row * kSm90RowBytes + column * 4)) = {gemm_sum(x[i]),
+                                                                                                 gemm_sum(x[i + 1])};
     }
-  }
-
-  // A box holds 32 columns of sums: with a separated gate 16 of each half, which then lie side by side.
-  template <class Sum>
-  __device__ __forceinline__ void write_elements(const Epilogue& epilogue, const Sum (&sum)[kConfig.tile_n / 2], int m,
-                                                 int n) {
-    constexpr int kBoxColumns = 32, kBoxes = kConfig.tile_n / kBoxColumns;
-    constexpr int kDColumns = kConfig.gate == GateMode::kNone ? kBoxColumns : kBoxColumns / 2;
-    const int lane = thread() % 32, warp = thread() / 32;
+    const int pair = lane() % 16, first = kInterleaved ? 2 * n : n;
+    const Columns own =
+        epilogue.columns(kSeparated && pair >= 8 ? epilogue.out_n() + first + 2 * (pair - 8) : first + 2 * pair);
+    __syncwarp();  // this box is written again after the next one's
 #pragma unroll 1
-    for (int b = 0; b < kBoxes; ++b) {
-      Pair* const own_pairs = pairs() + box_ * kBoxColumns / 2;
-#pragma unroll
-      for (int i = 0; i < kBoxes; ++i) {
-        if (i != b) continue;
-#pragma unroll
-        for (int j = 0; j < kBoxColumns; j += 8) {
-          const bool is_up = kSeparated && j >= kBoxColumns / 2;
-          const int first = is_up        ? kConfig.tile_n / 2 + i * kBoxColumns / 2 + j - kBoxColumns / 2
-                            : kSeparated ? i * kBoxColumns / 2 + j
-                                         : i * kBoxColumns + j;
-#pragma unroll
-          for (int below = 0; below < 2; ++below) {
-            const unsigned offset = (warp * 16 + lane / 4 + below * 8) * kSm90RowBytes + (j + lane % 4 * 2) * 4;
-            const Sum* x = &sum[first / 2 + below * 2];
-            *reinterpret_cast<float2*>(box() + sm90::swizzle_128(offset)) = {gemm_sum(x[0]), gemm_sum(x[1])};
-          }
-        }
-      }
-      const int first = n + b * kDColumns;
-      load_pairs(epilogue, own_pairs, kBoxColumns / 2, kConfig.gate == GateMode::kInterleaved ? 2 * first : first);
-      meet();
-      // This box is written again after the next barrier, at which everyone has left it.
-#pragma unroll 1
-      for (int i = thread(); i < kSm90BoxRows * kDColumns / 8; i += 128) {
-        const int row = i / (kDColumns / 8), column = i % (kDColumns / 8) * 8;
-        write_eight(epilogue, own_pairs, row, m + row, column, first + column);
-      }
-      box_ ^= 1;
+    for (int i = lane(); i < kSm90BoxRows * kDColumns / 8; i += 32) {
+      const int row = i / (kDColumns / 8), column = i % (kDColumns / 8) * 8;
+      write_eight(epilogue, own, row, m + row, column, n + column);
     }
   }
   // D[m, n .. n + 7] from row `row` of the box, D's columns from `column`.
-  __device__ __forceinline__ void write_eight(const Epilogue& epilogue, const Pair* pairs, int row, int m, int column,
+  __device__ __forceinline__ void write_eight(const Epilogue& epilogue, const Columns& own, int row, int m, int column,
                                               int n) const {
     const auto sums = [&](int at) {
       return *reinterpret_cast<const float2*>(box() + sm90::swizzle_128(row * kSm90RowBytes + at * 4));
@@ -175,16 +180,16 @@ class GemmSm90Output {
       GemmPair y;
       if constexpr (kSeparated) {
         const float2 gate = sums(at), up = sums(16 + at);
-        y = epilogue.gated(r, columns_of(pairs, at / 2, n + j), columns_of(pairs, 8 + at / 2, epilogue.out_n() + n + j),
+        y = epilogue.gated(r, columns_of(own, at / 2, n + j), columns_of(own, 8 + at / 2, epilogue.out_n() + n + j),
                            gate.x, gate.y, up.x, up.y);
-      } else if constexpr (kConfig.gate == GateMode::kInterleaved) {
+      } else if constexpr (kInterleaved) {
         const float2 low = sums(2 * at), high = sums(2 * at + 2);
         const int64 first = 2 * static_cast<int64>(n + j);
-        y = {epilogue.gated(r, columns_of(pairs, at, first), low.x, low.y),
-             epilogue.gated(r, columns_of(pairs, at + 1, first + 2), high.x, high.y)};
+        y = {epilogue.gated(r, columns_of(own, at, first), low.x, low.y),
+             epilogue.gated(r, columns_of(own, at + 1, first + 2), high.x, high.y)};
       } else {
         const float2 x = sums(at);
-        y = epilogue.linear(r, columns_of(pairs, at / 2, n + j), x.x, x.y);
+        y = epilogue.linear(r, columns_of(own, at / 2, n + j), x.x, x.y);
       }
       values[j] = y.first, values[j + 1] = y.second;
     }
@@ -193,7 +198,7 @@ class GemmSm90Output {
 
   const GemmSm90Args& args_;
   unsigned char* const staging_;
-  const int barrier_;
+  const int warpgroup_;
   int box_ = 0;
 };
 

@@ -13,10 +13,29 @@ __device__ __forceinline__ void fence_shared_for_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+// A counter in global memory that blocks of the grid meet at.
+__device__ __forceinline__ void add_release(unsigned* counter, unsigned value) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(value) : "memory");
+}
+__device__ __forceinline__ unsigned load_acquire(const unsigned* counter) {
+  unsigned value;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
+  return value;
+}
+
 // Where byte `offset` of a tile of 128-byte rows lies under the 128-byte swizzle: the 16-byte chunk's number is XORed with
 // the row's number in its group of eight, so that eight rows' chunks of one column use all banks. The tile begins at a
 // multiple of 1024 bytes. PTX ISA, "tensor swizzling modes".
 __device__ __forceinline__ unsigned swizzle_128(unsigned offset) { return offset ^ ((offset >> 3) & 0x70); }
+
+__device__ __forceinline__ uint4 load_words(unsigned address) {
+  uint4 words;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+               : "r"(address)
+               : "memory");
+  return words;
+}
 
 // Four 8 x 8 matrices of 16-bit elements: thread t holds row t / 4, columns 2 (t % 4) of each; `address` of thread t is row
 // t % 8 of matrix t / 8.
