@@ -92,4 +92,8 @@ void add_threads_argument(Arguments& arguments, int& threads) {
                     "CPU threads; 0 = every core the process may use");
 }
 
+void add_device_argument(Arguments& arguments, std::string& device) {
+  arguments.text("--device", device, "DEVICE", "cpu, cuda or cuda:<number> (cpu)");
+}
+
 }  // namespace tilewright::cli

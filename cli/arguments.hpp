@@ -42,5 +42,7 @@ class Arguments {
 
 // --threads, 0 = all.
 void add_threads_argument(Arguments& arguments, int& threads);
+// --device, "cpu" when it is not given.
+void add_device_argument(Arguments& arguments, std::string& device);
 
 }  // namespace tilewright::cli

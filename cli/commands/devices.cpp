@@ -13,26 +13,32 @@ struct DevicesOptions {
   bool measure = false;
   double seconds = 3;
   int threads = 0;
+  std::string device;
   OutputOptions output;
 };
 
 Cell bytes_cell(int64_t bytes) { return bytes > 0 ? count_cell(bytes, print_bytes(bytes)) : absent(); }
 
-Table device_table(const DeviceSpec& spec) {
+Table device_table() {
   Table table("devices", {{"device", "device"},
                           {"target", "target"},
                           {"part", "part"},
                           {"name", "name"},
-                          {"units", "cores", Align::kRight},
+                          {"units", "cores or SMs", Align::kRight},
                           {"clock_ghz", "GHz", Align::kRight},
                           {"l1_bytes", "L1", Align::kRight},
                           {"l2_bytes", "L2", Align::kRight},
-                          {"l3_bytes", "L3", Align::kRight}});
+                          {"l3_bytes", "L3", Align::kRight},
+                          {"memory_bytes", "memory", Align::kRight}});
+  return table;
+}
+
+void add_device(const DeviceSpec& spec, Table& table) {
   table.add({text_cell(to_string(spec.id)), text_cell(spec.arch ? std::string(spec.arch->target) : "none"),
              text_cell(spec.part), text_cell(spec.name), count_cell(spec.units),
              spec.clock_ghz > 0 ? number_cell(spec.clock_ghz, fmt::format("{:.2f}", spec.clock_ghz)) : absent(),
-             bytes_cell(spec.l1_bytes), bytes_cell(spec.l2_bytes), bytes_cell(spec.l3_bytes)});
-  return table;
+             bytes_cell(spec.l1_bytes), bytes_cell(spec.l2_bytes), bytes_cell(spec.l3_bytes),
+             bytes_cell(spec.memory_bytes)});
 }
 
 Table node_table() {
@@ -47,12 +53,15 @@ Table node_table() {
   return table;
 }
 
-Table limit_table(const DeviceSpec& spec, const DeviceLimits& limits) {
-  Table table("limits", {{"device", "device"},
-                         {"limit", "limit"},
-                         {"unit", "unit"},
-                         {"one", "one core", Align::kRight},
-                         {"all", fmt::format("{} core{}", spec.units, spec.units == 1 ? "" : "s"), Align::kRight}});
+Table limit_table() {
+  return Table("limits", {{"device", "device"},
+                          {"limit", "limit"},
+                          {"unit", "unit"},
+                          {"one", "one core or SM", Align::kRight},
+                          {"all", "all", Align::kRight}});
+}
+
+void add_limits(const DeviceSpec& spec, const DeviceLimits& limits, Table& table) {
   auto add = [&](const std::string& limit, const char* unit, double one, double all) {
     auto cell = [](double value) { return value > 0 ? number_cell(value, print_significant(value, 4)) : absent(); };
     table.add({text_cell(to_string(spec.id)), text_cell(limit), text_cell(unit), cell(one), cell(all)});
@@ -63,18 +72,53 @@ Table limit_table(const DeviceSpec& spec, const DeviceLimits& limits) {
   add("memory read", "GB/s", limits.read_gbps_unit, limits.read_gbps_all);
   add("memory copy", "GB/s", 0, limits.copy_gbps_all);
   add("empty launch", "us", 0, limits.launch_us);
-  return table;
+  if (limits.graph_node_us > 0) add("empty launch in a graph", "us", 0, limits.graph_node_us);
+}
+
+// The CPU, or the device that was asked for, or all that can be opened. What is in the way of others is said on stderr.
+Result<std::vector<std::unique_ptr<Device>>> find_devices(const DevicesOptions& options) {
+  std::vector<std::unique_ptr<Device>> devices;
+  DeviceId wanted;
+  if (!options.device.empty()) {
+    Result<DeviceId> parsed = parse_device(options.device);
+    if (!parsed) return parsed.status();
+    wanted = *parsed;
+  }
+  if (wanted.kind == DeviceKind::kCpu) devices.push_back(make_cpu_device(options.threads));
+  if (wanted.kind == DeviceKind::kCuda) {
+    Result<std::unique_ptr<Device>> device = make_cuda_device(wanted.index);
+    if (!device) return device.status();
+    devices.push_back(std::move(*device));
+  }
+  if (!options.device.empty()) return devices;
+  const Result<int> count = cuda_device_count();
+  for (int i = 0; i < (count ? *count : 0); ++i) {
+    Result<std::unique_ptr<Device>> device = make_cuda_device(i);
+    if (device) {
+      devices.push_back(std::move(*device));
+    } else {
+      note(device.status().message());
+    }
+  }
+  return devices;
 }
 
 Result<ExitCode> run_devices(const DevicesOptions& options) {
-  const std::unique_ptr<Device> device = make_cpu_device(options.threads);
+  Result<std::vector<std::unique_ptr<Device>>> devices = find_devices(options);
+  if (!devices) return devices.status();
   Document document("devices");
-  document.add(device_table(device->spec()));
+  Table table = device_table();
+  for (const auto& device : *devices) add_device(device->spec(), table);
+  document.add(std::move(table));
   document.add(node_table());
   if (options.measure) {
-    Result<DeviceLimits> limits = device->measure_limits(options.seconds);
-    if (!limits) return limits.status();
-    document.add(limit_table(device->spec(), *limits));
+    Table limits = limit_table();
+    for (const auto& device : *devices) {
+      Result<DeviceLimits> measured = device->measure_limits(options.seconds);
+      if (!measured) return measured.status();
+      add_limits(device->spec(), *measured, limits);
+    }
+    document.add(std::move(limits));
   }
   document.print(options.output);
   return ExitCode::kOk;
@@ -93,6 +137,7 @@ void add_devices_command(CLI::App& program, Invocation& invocation) {
         arguments.flag("--measure", options.measure, "measure arithmetic peaks, memory bandwidth and launch cost");
         arguments.number_above(0, "--seconds", options.seconds, "time spent on measuring (3)");
         add_threads_argument(arguments, options.threads);
+        arguments.text("--device", options.device, "DEVICE", "only this one: cpu, cuda or cuda:<number>");
         add_output_arguments(arguments, options.output);
       },
       run_devices);

@@ -13,7 +13,7 @@ namespace {
 
 struct ExplainOptions {
   ProblemArguments problems;
-  std::string recipe;
+  std::string recipe, device = "cpu";
   int threads = 0;
   OutputOptions output;
 };
@@ -66,7 +66,7 @@ Status add_rows(ContextImpl& context, const NamedProblem& problem, const std::st
 Result<ExitCode> run_explain(const ExplainOptions& options) {
   Result<std::vector<NamedProblem>> problems = require_problems(options.problems);
   if (!problems) return problems.status();
-  Result<std::unique_ptr<ContextImpl>> context = open_context(options.threads);
+  Result<std::unique_ptr<ContextImpl>> context = open_context(options.threads, options.device);
   if (!context) return context.status();
 
   if (options.output.form() == Form::kText) {
@@ -126,6 +126,7 @@ void add_explain_command(CLI::App& program, Invocation& invocation) {
         add_problem_arguments(arguments, options.problems);
         arguments.text("--recipe", options.recipe, "RECIPE", "ask about this recipe (text form)");
         add_threads_argument(arguments, options.threads);
+        add_device_argument(arguments, options.device);
         add_output_arguments(arguments, options.output);
       },
       run_explain);

@@ -27,9 +27,14 @@ void add_peer_argument(Arguments& arguments, std::string& choice, PeerScope scop
                                             : "compare with one library, none, or auto (PyTorch when it is installed)");
 }
 
-Result<PeerSet> PeerSet::make(const std::string& choice, PeerScope scope) {
+Result<PeerSet> PeerSet::make(const std::string& choice, DeviceId device, PeerScope scope) {
   PeerSet set;
-  if (choice == "none") return set;
+  const bool cpu = device.kind == DeviceKind::kCpu;
+  if (choice == "none" || (choice == "auto" && !cpu)) return set;
+  if (!cpu) {
+    return Status(StatusCode::kUnsupported,
+                  fmt::format("argument '--peer' is '{}', allowed on {}: none", choice, to_string(device)));
+  }
   if (const auto target = environment("TILEWRIGHT_CPU_TARGET")) hold_peers_to_target(*target);
   for (const KnownPeer& known : kPeers) {
     const bool wanted = choice == "auto" ? scope == PeerScope::kAll || known.find == find_torch : choice == known.kind;

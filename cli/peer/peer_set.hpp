@@ -8,6 +8,7 @@
 
 #include "arguments.hpp"
 #include "peer/peer.hpp"
+#include "tilewright/tensor_view.hpp"
 
 namespace tilewright::cli {
 
@@ -19,7 +20,8 @@ void add_peer_argument(Arguments& arguments, std::string& choice, PeerScope scop
 class PeerSet {
  public:
   // `choice`: "none", "auto" (those that are installed; a line names each that is not), or a peer, which must be there.
-  static Result<PeerSet> make(const std::string& choice, PeerScope scope);
+  // The peers are of the CPU: on another device `auto` is nobody, and a name is refused.
+  static Result<PeerSet> make(const std::string& choice, DeviceId device, PeerScope scope);
 
   bool empty() const { return peers_.empty(); }
   size_t size() const { return peers_.size(); }

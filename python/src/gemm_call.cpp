@@ -64,7 +64,7 @@ void choose_threads(const char* op, const GemmArguments& arguments, ParsedGemm& 
   const OpenMp openmp = torch_openmp();
   exec.parallel_for = openmp.parallel_for;
   // As many as all is 0: one plan, whichever way it was asked for.
-  static const int kAll = Context::global().impl().device().spec().units;
+  static const int kAll = Context::global().impl().cpu().device->spec().units;
   if (exec.units == 0 && openmp.threads > 0 && openmp.threads < kAll) exec.units = openmp.threads;
 }
 

@@ -28,7 +28,9 @@ struct DeviceSpec {
   std::string part;                      // tuned tables' part
   int units = 1;                         // cores or SMs or CUs in use
   int64_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0;
-  double clock_ghz = 0;  // nominal, 0 = unknown
+  double clock_ghz = 0;      // nominal, 0 = unknown
+  int64_t memory_bytes = 0;  // a GPU's own
+  std::string driver = {};   // a GPU's: "cuda-13.0"
 };
 
 // Measured limits; what a time is reported against.
@@ -40,7 +42,8 @@ struct DeviceLimits {
   };
   double read_gbps_unit = 0, read_gbps_all = 0;
   double copy_gbps_all = 0;
-  double launch_us = 0;  // an empty launch over all units
+  double launch_us = 0;      // an empty launch over all units
+  double graph_node_us = 0;  // of a GPU: the same inside a graph
   std::vector<Peak> peaks;
 };
 

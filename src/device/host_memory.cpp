@@ -8,6 +8,9 @@
 namespace tilewright {
 namespace {
 
+// A GPU's cache keeps some of what is read once; several times its size leaves nothing.
+constexpr int64_t kGpuCaches = 8;
+
 // The one number of a file; "max", or no such file, is none.
 int64_t number_in(const char* path) {
   std::ifstream file(path);
@@ -42,9 +45,11 @@ int64_t available_host_memory() {
 
 ColdFootprint cold_footprint(const DeviceSpec& spec, double share) {
   ColdFootprint footprint;
-  footprint.wanted = std::max({int64_t{1} << 30, 2 * spec.l3_bytes, 2 * spec.l2_bytes});
+  const bool own_memory = spec.memory_bytes > 0;
+  footprint.wanted =
+      own_memory ? kGpuCaches * spec.l2_bytes : std::max({int64_t{1} << 30, 2 * spec.l3_bytes, 2 * spec.l2_bytes});
   footprint.bytes = footprint.wanted;
-  if (const int64_t available = available_host_memory(); available > 0) {
+  if (const int64_t available = own_memory ? spec.memory_bytes : available_host_memory(); available > 0) {
     footprint.bytes = std::min(footprint.wanted, static_cast<int64_t>(static_cast<double>(available) * share));
   }
   return footprint;

@@ -23,12 +23,12 @@ Result<JitMode> parse_jit_mode(std::string_view text) {
                 fmt::format("context: option 'jit' is '{}', allowed: off, on, background, force", text));
 }
 
-// op, units, problem and forced recipe as bytes; small keys stay on the stack.
+// op, device, units, problem and forced recipe as bytes; small keys stay on the stack.
 class PlanKey {
  public:
-  PlanKey(const Operator& op, ProblemRef problem, int units, std::string_view forced) {
-    const Operator* address = &op;
-    append(&address, sizeof(address));
+  PlanKey(const Operator& op, const OpenDevice* on, ProblemRef problem, int units, std::string_view forced) {
+    const void* const addresses[] = {&op, on};
+    append(addresses, sizeof(addresses));
     append(&units, sizeof(units));
     append(problem.data(), problem.size());
     if (!forced.empty() || overflow_) {
@@ -80,25 +80,55 @@ Result<std::unique_ptr<ContextImpl>> ContextImpl::create(const ContextOptions& o
     cache.mode = *mode;
   }
   impl->cache_ = std::make_unique<CodeCache>(cache, impl->counters_);
-  impl->device_ = make_cpu_device(options.cpu_units);
-  impl->dispatcher_ = std::make_unique<Dispatcher>(*impl->device_, impl->registry_, *impl->cache_, impl->counters_);
+  std::unique_ptr<Device> cpu = make_cpu_device(options.cpu_units);
 
   // Always-built instances that run on this device.
   for (const BuiltinInstance& builtin : builtin_instances()) {
     Result<KernelKey> key = parse_key(builtin.key);
     if (!key) return key.status();
-    if (!runs_on(key->target, impl->device_->spec().arch->target)) continue;
+    if (!runs_on(key->target, cpu->spec().arch->target)) continue;
     impl->registry_.add({.key = std::move(*key), .builtin = builtin.address, .note = "always built"});
   }
   impl->tables_ = std::make_shared<TunedTable>(load_tuned_tables(options.user_tables, options.tuned_files));
-  if (const ArchSpec* arch = impl->device_->spec().arch; options.user_tables && arch != nullptr) {
-    const QuarantineList quarantine(quarantine_path(arch->target), *impl, FileAccess::kRead);
-    quarantine.apply();
-    for (const QuarantineEntry& entry : quarantine.entries()) {
-      impl->quarantined_ += fmt::format("{} {}\n", entry.op, entry.recipe);
-    }
-  }
+  impl->fill_side(impl->cpu_, std::move(cpu));
   return impl;
+}
+
+void ContextImpl::fill_side(OpenDevice& side, std::unique_ptr<Device> device) {
+  side.device = std::move(device);
+  side.dispatcher = std::make_unique<Dispatcher>(*side.device, registry_, *cache_, counters_);
+  const DeviceSpec& spec = side.device->spec();
+  if (!options_.user_tables || spec.arch == nullptr) return;
+  const QuarantineList quarantine(quarantine_path(spec.arch->target), *this, FileAccess::kRead, &spec);
+  quarantine.apply();
+  for (const QuarantineEntry& entry : quarantine.entries()) {
+    side.quarantined += fmt::format("{} {}\n", entry.op, entry.recipe);
+  }
+}
+
+Result<OpenDevice*> ContextImpl::open_other_device(std::string_view op, DeviceId id) {
+  const auto refuse = [&](std::string_view why) {
+    return Status(StatusCode::kUnsupported,
+                  fmt::format("{}: tensors are on {}, which this context does not have: {}", op, to_string(id), why));
+  };
+  if (id.kind != DeviceKind::kCuda || id.index < 0 || static_cast<size_t>(id.index) >= kMaxCudaDevices) {
+    return refuse("allowed: cpu, cuda:0 and further");
+  }
+  const auto index = static_cast<size_t>(id.index);
+  if (OpenDevice* known = opened_[index].load(std::memory_order_acquire)) return known;
+  const std::lock_guard lock(opening_);
+  if (OpenDevice* known = opened_[index].load(std::memory_order_acquire)) return known;
+  Result<std::unique_ptr<Device>> device = make_cuda_device(id.index);
+  if (!device) return refuse(device.status().message());
+  fill_side(cuda_[index], std::move(*device));
+  opened_[index].store(&cuda_[index], std::memory_order_release);
+  return &cuda_[index];
+}
+
+Status ContextImpl::select_device(DeviceId id) {
+  Result<OpenDevice*> found = open_device("context", id);
+  if (found) selected_ = *found;
+  return found.status();
 }
 
 const Operator* ContextImpl::find_op(std::string_view name) const {
@@ -108,14 +138,8 @@ const Operator* ContextImpl::find_op(std::string_view name) const {
   return nullptr;
 }
 
-Status ContextImpl::require_device(std::string_view op, DeviceId device) const {
-  if (device == device_->spec().id) return {};
-  return Status(StatusCode::kUnsupported, fmt::format("{}: tensors are on {}, this context has: {}", op,
-                                                      to_string(device), to_string(device_->spec().id)));
-}
-
-DeviceSpec ContextImpl::spec(int units) const {
-  DeviceSpec spec = device_->spec();
+DeviceSpec OpenDevice::spec(int units) const {
+  DeviceSpec spec = device->spec();
   if (units > 0 && units < spec.units) spec.units = units;
   return spec;
 }
@@ -135,7 +159,11 @@ void ContextImpl::set_tables(TunedTable tables) {
 
 Digest ContextImpl::choice_digest() const {
   const Digest tables = this->tables()->digest();
-  return quarantined_.empty() ? tables : Digester().update_bytes(tables.bytes).update(quarantined_).finish();
+  std::string quarantined = cpu_.quarantined;
+  for (const auto& device : opened_) {
+    if (const OpenDevice* open = device.load(std::memory_order_acquire)) quarantined += open->quarantined;
+  }
+  return quarantined.empty() ? tables : Digester().update_bytes(tables.bytes).update(quarantined).finish();
 }
 
 bool ContextImpl::outdated(const Plan& plan) const {
@@ -147,27 +175,30 @@ uint64_t ContextImpl::next_serial() {
   return ++serial;
 }
 
-RecentPlans::Pin ContextImpl::known_plan(const Operator& op, ProblemRef problem, int units, std::string_view forced) {
+RecentPlans::Pin ContextImpl::known_plan(const Operator& op, ProblemRef problem, int units, std::string_view forced,
+                                         OpenDevice* on) {
   if (!forced.empty()) return {};
-  const RecentPlans::Key key{serial_, plans_.epoch(), &op, units, problem};
+  if (on == nullptr) on = selected_;
+  const RecentPlans::Key key{serial_, plans_.epoch(), &op, on, units, problem};
   RecentPlans& recent = RecentPlans::of_this_thread();
   if (RecentPlans::Pin pin = recent.find(key); pin && !outdated(*pin)) return pin;
-  std::shared_ptr<const Plan> plan = plans_.find(PlanKey(op, problem, units, forced).view());
+  std::shared_ptr<const Plan> plan = plans_.find(PlanKey(op, on, problem, units, forced).view());
   if (plan == nullptr || outdated(*plan)) return {};
   return recent.insert(key, std::move(plan));
 }
 
 Status ContextImpl::run_known(const Operator& op, ProblemRef problem, const Plan& plan, const CallBindings& bindings,
-                              const Exec& exec) {
+                              const Exec& exec, OpenDevice* on) {
   count(counters_.calls);
   count(counters_.plan_hits);
-  return run_plan(op, problem, plan, bindings, exec);
+  return run_plan(op, problem, plan, bindings, exec, on);
 }
 
 Result<std::shared_ptr<const Plan>> ContextImpl::plan(const Operator& op, ProblemRef problem, int units,
                                                       std::string_view forced, bool allow_compile,
-                                                      const std::function<void()>* on_new_problem) {
-  const PlanKey key(op, problem, units, forced);
+                                                      const std::function<void()>* on_new_problem, OpenDevice* on) {
+  if (on == nullptr) on = selected_;
+  const PlanKey key(op, on, problem, units, forced);
   if (std::shared_ptr<const Plan> plan = plans_.find(key.view()); plan != nullptr && !outdated(*plan)) {
     count(counters_.plan_hits);
     return plan;
@@ -177,7 +208,7 @@ Result<std::shared_ptr<const Plan>> ContextImpl::plan(const Operator& op, Proble
   const uint64_t generation = cache_->background_generation();
   if (on_new_problem != nullptr) (*on_new_problem)();
   Result<std::shared_ptr<const Plan>> plan =
-      dispatcher_->plan(op, problem, spec(units), *tables(), forced, allow_compile);
+      on->dispatcher->plan(op, problem, on->spec(units), *tables(), forced, allow_compile);
   if (!plan) return plan;
   count(chosen_counter(counters_, (*plan)->source));
   if ((*plan)->fallback) {
@@ -190,7 +221,8 @@ Result<std::shared_ptr<const Plan>> ContextImpl::plan(const Operator& op, Proble
 }
 
 Status ContextImpl::run_plan(const Operator& op, ProblemRef problem, const Plan& plan, const CallBindings& bindings,
-                             const Exec& exec) {
+                             const Exec& exec, OpenDevice* on) {
+  Device& device = on == nullptr ? *selected_->device : *on->device;
   CallBindings bound = bindings;
   if (exec.workspace != nullptr) {
     if (exec.workspace_bytes < plan.workspace_bytes) {
@@ -201,10 +233,10 @@ Status ContextImpl::run_plan(const Operator& op, ProblemRef problem, const Plan&
     bound.workspace = exec.workspace;
   }
   const LaunchContext launch{exec.stream, exec.parallel_for};
-  if (!log_enabled(LogLevel::kInfo) && !profile_enabled()) return tilewright::run_plan(*device_, plan, bound, launch);
+  if (!log_enabled(LogLevel::kInfo) && !profile_enabled()) return tilewright::run_plan(device, plan, bound, launch);
   const ProfileRange range(op.name(), "launch", plan.recipe.steps.front().key.text);
   const auto start = std::chrono::steady_clock::now();
-  Status status = tilewright::run_plan(*device_, plan, bound, launch);
+  Status status = tilewright::run_plan(device, plan, bound, launch);
   const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   if (log_enabled(LogLevel::kInfo)) {
     log(LogLevel::kInfo, "call", "{},{},{},{},{:.2f}", op.name(), op.problem_text(problem),
@@ -214,24 +246,28 @@ Status ContextImpl::run_plan(const Operator& op, ProblemRef problem, const Plan&
 }
 
 Status ContextImpl::run(const Operator& op, ProblemRef problem, const CallBindings& bindings, const Exec& exec,
-                        std::string_view forced) {
+                        std::string_view forced, OpenDevice* on) {
   count(counters_.calls);
   Result<std::shared_ptr<const Plan>> found =
-      plan(op, problem, exec.units, forced, /*allow_compile=*/true, exec.on_new_problem);
+      plan(op, problem, exec.units, forced, /*allow_compile=*/true, exec.on_new_problem, on);
   if (!found) return found.status();
-  return run_plan(op, problem, **found, bindings, exec);
+  return run_plan(op, problem, **found, bindings, exec, on);
 }
 
-Result<QueryResult> ContextImpl::query(const Operator& op, ProblemRef problem, int units, std::string_view forced) {
-  const DeviceSpec device = spec(units);
-  Result<std::vector<Choice>> choices = dispatcher_->choices(op, problem, device, *tables(), forced, nullptr);
+Result<QueryResult> ContextImpl::query(const Operator& op, ProblemRef problem, int units, std::string_view forced,
+                                       OpenDevice* on) {
+  if (on == nullptr) on = selected_;
+  const Dispatcher& dispatcher = *on->dispatcher;
+  const DeviceSpec device = on->spec(units);
+  Result<std::vector<Choice>> choices = dispatcher.choices(op, problem, device, *tables(), forced, nullptr);
   if (!choices) return choices.status();
   // With compiling off, or in the background, the best built choice serves.
   const JitMode mode = cache_->mode();
-  const bool compiles = (mode == JitMode::kOn || mode == JitMode::kForce) && host_compiler().available().ok();
+  const bool compiles =
+      (mode == JitMode::kOn || mode == JitMode::kForce) && compiler_for(device.arch->target).available().ok();
   const Choice* served = &choices->front();
   for (const Choice& choice : *choices) {
-    if (compiles || dispatcher_->built(op, choice.recipe)) {
+    if (compiles || dispatcher.built(op, choice.recipe)) {
       served = &choice;
       break;
     }
@@ -239,7 +275,7 @@ Result<QueryResult> ContextImpl::query(const Operator& op, ProblemRef problem, i
   QueryResult result;
   result.source = fields_detail::print_value(served->source);
   result.recipe = print_recipe(op.families(), served->recipe);
-  result.built = dispatcher_->built(op, served->recipe);
+  result.built = dispatcher.built(op, served->recipe);
   result.fallback = served != &choices->front();
   result.predicted_us = served->cost * 1e6;
   for (const RecipeStep& step : served->recipe.steps) {
@@ -250,8 +286,10 @@ Result<QueryResult> ContextImpl::query(const Operator& op, ProblemRef problem, i
   return result;
 }
 
-Result<std::string> ContextImpl::explain(const Operator& op, ProblemRef problem, int units, std::string_view forced) {
-  return dispatcher_->explain(op, problem, spec(units), *tables(), forced);
+Result<std::string> ContextImpl::explain(const Operator& op, ProblemRef problem, int units, std::string_view forced,
+                                         OpenDevice* on) {
+  if (on == nullptr) on = selected_;
+  return on->dispatcher->explain(op, problem, on->spec(units), *tables(), forced);
 }
 
 }  // namespace tilewright

@@ -2,6 +2,8 @@
 // What a Context owns, and the path of a call through it. Knows operators only through their descriptors.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -19,6 +21,16 @@
 
 namespace tilewright {
 
+// One device of a context.
+struct OpenDevice {
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Dispatcher> dispatcher;
+  std::string quarantined;           // what the user's quarantine disabled, one line a recipe
+  DeviceSpec spec(int units) const;  // with the unit budget applied
+};
+
+// The CPU is open from the start; a CUDA device is opened by the first call whose tensors are on it, so that programs
+// without one pay nothing. Functions that take `on` work on that device, or, without it, on the selected one.
 class ContextImpl {
  public:
   static Result<std::unique_ptr<ContextImpl>> create(const ContextOptions& options,
@@ -26,27 +38,37 @@ class ContextImpl {
 
   // The whole path: plan from the map or the dispatcher, bind, launch.
   Status run(const Operator& op, ProblemRef problem, const CallBindings& bindings, const Exec& exec,
-             std::string_view forced);
+             std::string_view forced, OpenDevice* on = nullptr);
   // The plan of a problem that was planned before, and so has passed validation; empty otherwise. run_known() is the rest
   // of such a call.
-  RecentPlans::Pin known_plan(const Operator& op, ProblemRef problem, int units, std::string_view forced);
+  RecentPlans::Pin known_plan(const Operator& op, ProblemRef problem, int units, std::string_view forced,
+                              OpenDevice* on = nullptr);
   Status run_known(const Operator& op, ProblemRef problem, const Plan& plan, const CallBindings& bindings,
-                   const Exec& exec);
+                   const Exec& exec, OpenDevice* on = nullptr);
   // The plan that run() would use, made now; `on_new_problem` is called when the map has none.
   Result<std::shared_ptr<const Plan>> plan(const Operator& op, ProblemRef problem, int units, std::string_view forced,
-                                           bool allow_compile, const std::function<void()>* on_new_problem = nullptr);
-  Result<QueryResult> query(const Operator& op, ProblemRef problem, int units, std::string_view forced);
-  Result<std::string> explain(const Operator& op, ProblemRef problem, int units, std::string_view forced);
+                                           bool allow_compile, const std::function<void()>* on_new_problem = nullptr,
+                                           OpenDevice* on = nullptr);
+  Result<QueryResult> query(const Operator& op, ProblemRef problem, int units, std::string_view forced,
+                            OpenDevice* on = nullptr);
+  Result<std::string> explain(const Operator& op, ProblemRef problem, int units, std::string_view forced,
+                              OpenDevice* on = nullptr);
   Status run_plan(const Operator& op, ProblemRef problem, const Plan& plan, const CallBindings& bindings,
-                  const Exec& exec);
+                  const Exec& exec, OpenDevice* on = nullptr);
 
   std::span<const Operator* const> ops() const { return ops_; }
   const Operator* find_op(std::string_view name) const;
-  // Refuses tensors of a device that this context does not have.
-  Status require_device(std::string_view op, DeviceId device) const;
-  Device& device() { return *device_; }
-  DeviceSpec spec(int units) const;  // with the unit budget applied
-  Dispatcher& dispatcher() { return *dispatcher_; }
+  // The device, opened if it is not yet. `op` stands before the message that says why there is none.
+  Result<OpenDevice*> open_device(std::string_view op, DeviceId id) {
+    if (id == DeviceId{}) return &cpu_;
+    return open_other_device(op, id);
+  }
+  OpenDevice& cpu() { return cpu_; }
+  // The device that tools (tuner, bench, verifier) work on: the CPU unless another one is selected.
+  Status select_device(DeviceId id);
+  Device& device() { return *selected_->device; }
+  DeviceSpec spec(int units) const { return selected_->spec(units); }
+  Dispatcher& dispatcher() { return *selected_->dispatcher; }
   Registry& registry() { return registry_; }
   CodeCache& cache() { return *cache_; }
   Counters& counters() { return counters_; }
@@ -59,6 +81,8 @@ class ContextImpl {
  private:
   ContextImpl() = default;
   static uint64_t next_serial();
+  Result<OpenDevice*> open_other_device(std::string_view op, DeviceId id);
+  void fill_side(OpenDevice& side, std::unique_ptr<Device> device);
   // A fallback that was chosen before a background compile ended: what it stands in for may be there.
   bool outdated(const Plan& plan) const;
 
@@ -66,12 +90,15 @@ class ContextImpl {
   std::span<const Operator* const> ops_;
   Counters counters_;
   Registry registry_;
-  std::unique_ptr<Device> device_;
   std::unique_ptr<CodeCache> cache_;
-  std::unique_ptr<Dispatcher> dispatcher_;
+  OpenDevice cpu_;
+  static constexpr size_t kMaxCudaDevices = 64;
+  std::mutex opening_;
+  std::array<OpenDevice, kMaxCudaDevices> cuda_;
+  std::array<std::atomic<OpenDevice*>, kMaxCudaDevices> opened_{};  // those of cuda_ that are open
+  OpenDevice* selected_ = &cpu_;
   mutable std::mutex tables_mutex_;
   std::shared_ptr<const TunedTable> tables_;
-  std::string quarantined_;  // what the user's quarantine disabled, one line a recipe
   PlanMap plans_;
   const uint64_t serial_ = next_serial();
 };

@@ -22,6 +22,7 @@ class RecentPlans {
   struct Key {
     uint64_t context, epoch;
     const Operator* op;
+    const void* device;  // its part of the context
     int units;
     ProblemRef problem;
   };
@@ -30,6 +31,7 @@ class RecentPlans {
   struct Entry {
     uint64_t context = 0, epoch = 0;  // contexts count from 1
     const Operator* op = nullptr;
+    const void* device = nullptr;
     int units = 0;
     uint32_t pins = 0, problem_bytes = 0;
     std::array<std::byte, kMaxProblemBytes> problem{};
@@ -63,7 +65,8 @@ class RecentPlans {
   Pin find(const Key& key) {
     Entry& entry = entry_of(key);
     const bool same = entry.context == key.context && entry.epoch == key.epoch && entry.op == key.op &&
-                      entry.units == key.units && entry.problem_bytes == key.problem.size() &&
+                      entry.device == key.device && entry.units == key.units &&
+                      entry.problem_bytes == key.problem.size() &&
                       std::memcmp(entry.problem.data(), key.problem.data(), key.problem.size()) == 0;
     return same ? Pin(&entry) : Pin();
   }
@@ -72,7 +75,8 @@ class RecentPlans {
   Pin insert(const Key& key, std::shared_ptr<const Plan> plan) {
     Entry& entry = entry_of(key);
     if (key.problem.size() > kMaxProblemBytes || entry.pins != 0) return {};
-    entry.context = key.context, entry.epoch = key.epoch, entry.op = key.op, entry.units = key.units;
+    entry.context = key.context, entry.epoch = key.epoch, entry.op = key.op;
+    entry.device = key.device, entry.units = key.units;
     entry.problem_bytes = static_cast<uint32_t>(key.problem.size());
     std::memcpy(entry.problem.data(), key.problem.data(), key.problem.size());
     entry.plan = std::move(plan);

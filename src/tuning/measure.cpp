@@ -17,11 +17,14 @@ constexpr int64_t kMaxRepeats = 100000;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+// A graph is timed from its first kernel to its last; this long, what lies around them does not count.
+constexpr double kGraphUs = 500;
+constexpr int kMaxGraphCalls = 2000;
+
 // A sample of one member: `repeats` calls, each with the next turn.
 struct Member {
   const TimedCall* call;
   int64_t repeats = 1;
-  Timing timing;
 
   Result<double> sample(int& turn) {
     const Clock::time_point start = Clock::now();
@@ -31,6 +34,55 @@ struct Member {
     return seconds_since(start) * 1e6 / static_cast<double>(repeats);
   }
 };
+
+// One sample of a member of the group: microseconds a call.
+using Sample = std::function<Result<double>()>;
+
+// As many rounds as the time allows, between the bounds. A round takes `round_us`.
+Result<std::vector<Timing>> take_rounds(std::span<const Sample> members, Clock::time_point start, double round_us,
+                                        const MeasureOptions& options) {
+  std::vector<Timing> timings(members.size());
+  if (members.empty()) return timings;
+  const double total = options.seconds * static_cast<double>(members.size());
+  const int least = std::max(1, options.min_samples);
+  for (int round = 0; round < std::max(least, options.max_samples); ++round) {
+    if (round >= least && seconds_since(start) + round_us * 1e-6 > total) break;
+    for (size_t i = 0; i < members.size(); ++i) {
+      Result<double> us = members[i]();
+      if (!us) return us.status();
+      timings[i].sample_us.push_back(*us);
+    }
+  }
+  for (Timing& timing : timings) summarise(timing);
+  return timings;
+}
+
+// Where the host only enqueues: each member is a graph of calls that take their operands in turn, replayed.
+Result<std::vector<Timing>> measure_graphs(Device& device, std::span<const TurnedCall> calls, int copies,
+                                           const MeasureOptions& options) {
+  const Clock::time_point start = Clock::now();
+  std::vector<std::unique_ptr<Burst>> bursts;
+  std::vector<Sample> members;
+  double round_us = 0;
+  for (const TurnedCall& call : calls) {
+    double us = 0;
+    Result<std::unique_ptr<Burst>> burst = device.make_burst(call, 0, 1);
+    // The first run brings in code; the second says how long one takes.
+    for (int i = 0; i < 2; ++i) {
+      if (!burst) return burst.status();
+      Result<double> probe = (*burst)->run();
+      if (!probe) return probe.status();
+      us = std::max(*probe, 1e-2);
+    }
+    const int count = std::clamp(static_cast<int>(std::ceil(kGraphUs / us)), copies, kMaxGraphCalls);
+    burst = device.make_burst(call, 0, count);
+    if (!burst) return burst.status();
+    round_us += us * count;
+    members.push_back([burst = burst->get()] { return burst->run(); });
+    bursts.push_back(std::move(*burst));
+  }
+  return take_rounds(members, start, round_us, options);
+}
 
 }  // namespace
 
@@ -50,11 +102,11 @@ void summarise(Timing& timing) {
 
 Result<std::vector<Timing>> measure_calls(std::span<const TimedCall> calls, const MeasureOptions& options) {
   const Clock::time_point start = Clock::now();
-  std::vector<Member> members;
+  std::vector<Sample> members;
   int turn = 0;
   double round_us = 0;
   for (const TimedCall& call : calls) {
-    Member member{&call, 1, {}};
+    Member member{&call, 1};
     // Warm-up: the first call brings in code and pages; those after it say how long one takes.
     if (Result<double> first = member.sample(turn); !first) return first.status();
     Result<double> probe = member.sample(turn);
@@ -66,33 +118,24 @@ Result<std::vector<Timing>> measure_calls(std::span<const TimedCall> calls, cons
     }
     member.repeats = std::clamp<int64_t>(std::llround(options.min_sample_us / std::max(*probe, 1e-3)), 1, kMaxRepeats);
     round_us += *probe * static_cast<double>(member.repeats);
-    members.push_back(std::move(member));
+    members.push_back([member, &turn]() mutable { return member.sample(turn); });
   }
-  if (members.empty()) return std::vector<Timing>();
-
-  // As many rounds as the time allows, between the bounds.
-  const double total = options.seconds * static_cast<double>(members.size());
-  const int least = std::max(1, options.min_samples);
-  for (int round = 0; round < std::max(least, options.max_samples); ++round) {
-    if (round >= least && seconds_since(start) + round_us * 1e-6 > total) break;
-    for (Member& member : members) {
-      Result<double> us = member.sample(turn);
-      if (!us) return us.status();
-      member.timing.sample_us.push_back(*us);
-    }
-  }
-  std::vector<Timing> timings;
-  for (Member& member : members) {
-    summarise(member.timing);
-    timings.push_back(std::move(member.timing));
-  }
-  return timings;
+  return take_rounds(members, start, round_us, options);
 }
 
 Result<std::vector<Timing>> measure_plans(Device& device, std::span<const std::shared_ptr<const Plan>> plans,
                                           ProblemInstance& instance, const MeasureOptions& options,
                                           const LaunchContext& launch) {
   const int copies = std::max(1, instance.rotations());
+  if (!device.host_memory()) {
+    std::vector<TurnedCall> turned;
+    for (const std::shared_ptr<const Plan>& plan : plans) {
+      turned.push_back([&, plan](int turn, const LaunchContext& stream) {
+        return run_plan(device, *plan, instance.bindings(turn % copies), stream);
+      });
+    }
+    return measure_graphs(device, turned, copies, options);
+  }
   std::vector<TimedCall> calls;
   for (const std::shared_ptr<const Plan>& plan : plans) {
     calls.push_back([&, plan](int turn) { return run_plan(device, *plan, instance.bindings(turn % copies), launch); });

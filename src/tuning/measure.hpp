@@ -37,7 +37,8 @@ using TimedCall = std::function<Status(int turn)>;
 // Sample i of every member was taken in round i. The first error ends the measurement.
 Result<std::vector<Timing>> measure_calls(std::span<const TimedCall> calls, const MeasureOptions& options);
 
-// The same for plans of one problem; the turn chooses the copy of the read-only operands.
+// The same for plans of one problem; the turn chooses the copy of the read-only operands. On a GPU a sample is a replay of
+// a graph of calls between two events of the device.
 Result<std::vector<Timing>> measure_plans(Device& device, std::span<const std::shared_ptr<const Plan>> plans,
                                           ProblemInstance& instance, const MeasureOptions& options,
                                           const LaunchContext& launch = {});

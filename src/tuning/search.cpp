@@ -78,7 +78,8 @@ TuneResult TaskSearch::run(double seconds) {
 }
 
 bool TaskSearch::may_compile() const {
-  return state_.context.cache().mode() != JitMode::kOff && host_compiler().available().ok();
+  return state_.context.cache().mode() != JitMode::kOff &&
+         compiler_for(state_.context.device().spec().arch->target).available().ok();
 }
 
 Status TaskSearch::collect() {

@@ -23,14 +23,16 @@ constexpr const char* kFromJournal = "journal";
 constexpr int kMaxWorkers = 8;            // compilers at once
 constexpr double kProgressSeconds = 0.1;  // between two reports of the same state
 
-// The worker's context must be this one: same cache, same mode, same number of units.
+// The worker's context must be this one: same device, cache and mode, same number of units.
 WorkerOptions worker_options(ContextImpl& context, const TuneOptions& options) {
   WorkerOptions worker;
   worker.argv = options.worker.empty() ? std::vector<std::string>{"/proc/self/exe", "tune-worker"} : options.worker;
+  const DeviceId device = context.device().spec().id;
+  if (device.kind != DeviceKind::kCpu) worker.argv.insert(worker.argv.end(), {"--device", to_string(device)});
   const std::string root = context.cache().root().empty() ? context.options().cache_dir : context.cache().root();
   if (!root.empty()) worker.environment.push_back("TILEWRIGHT_CACHE_DIR=" + root);
   worker.environment.push_back(context.cache().mode() == JitMode::kOff ? "TILEWRIGHT_JIT=off" : "TILEWRIGHT_JIT=on");
-  worker.environment.push_back(fmt::format("TILEWRIGHT_NUM_THREADS={}", context.device().spec().units));
+  worker.environment.push_back(fmt::format("TILEWRIGHT_NUM_THREADS={}", context.cpu().device->spec().units));
   return worker;
 }
 

@@ -24,7 +24,7 @@ namespace {
 struct BenchOptions {
   ProblemArguments problems;
   CaptureArguments capture;
-  std::string suite, out, recipe, peer = "auto";
+  std::string suite, out, recipe, peer = "auto", device = "cpu";
   std::vector<std::string> only;
   int threads = 0;
   double seconds = 3;
@@ -209,10 +209,10 @@ Result<std::vector<SuiteProblem>> wanted_problems(const BenchOptions& options) {
 Result<ExitCode> run_bench(const BenchOptions& options) {
   Result<std::vector<SuiteProblem>> problems = wanted_problems(options);
   if (!problems) return problems.status();
-  Result<PeerSet> peers = PeerSet::make(options.peer, PeerScope::kAll);
-  if (!peers) return peers.status();
-  Result<std::unique_ptr<ContextImpl>> context = open_context(0);
+  Result<std::unique_ptr<ContextImpl>> context = open_context(0, options.device);
   if (!context) return context.status();
+  Result<PeerSet> peers = PeerSet::make(options.peer, (*context)->device().spec().id, PeerScope::kAll);
+  if (!peers) return peers.status();
 
   std::string path = options.out;
   if (path.empty() && !options.suite.empty()) path = default_out(options.suite);
@@ -259,6 +259,7 @@ void add_bench_command(CLI::App& program, Invocation& invocation) {
                        "write the rows to this CSV file (suites: build/bench/<suite>.csv)");
         arguments.number_above(0, "--seconds", options.seconds, "time for each problem, shared by all sides (3)");
         add_threads_argument(arguments, options.threads);
+        add_device_argument(arguments, options.device);
         add_peer_argument(arguments, options.peer, PeerScope::kAll);
         add_output_arguments(arguments, options.output);
       },

@@ -33,7 +33,7 @@ struct TuneArguments {
   double budget = 120;
   int threads = 0;
   std::string report;
-  std::string peer = "auto";
+  std::string peer = "auto", device = "cpu";
   bool retune = false;
   OutputOptions output;
 };
@@ -348,10 +348,10 @@ Result<ExitCode> run_tune(const TuneArguments& arguments) {
     note(fmt::format("shard {} has {} of {} problems", arguments.shard, problems->size(), all));
   }
   for (const std::string& line : notes) note(line);
-  Result<PeerSet> peers = PeerSet::make(arguments.peer, PeerScope::kTorch);
-  if (!peers) return peers.status();
-  Result<std::unique_ptr<ContextImpl>> context = open_context(0);
+  Result<std::unique_ptr<ContextImpl>> context = open_context(0, arguments.device);
   if (!context) return context.status();
+  Result<PeerSet> peers = PeerSet::make(arguments.peer, (*context)->device().spec().id, PeerScope::kTorch);
+  if (!peers) return peers.status();
   return Session(arguments, **context, std::move(*peers), std::move(*problems), std::move(*captured)).run();
 }
 
@@ -377,6 +377,7 @@ void add_tune_command(CLI::App& program, Invocation& invocation) {
         arguments.flag("--dry-run", a.dry_run, "only tell which rows are fresh, stale or new, and why");
         arguments.number_above(0, "--budget", a.budget, "seconds for everything (120)");
         add_threads_argument(arguments, a.threads);
+        add_device_argument(arguments, a.device);
         arguments.text("--report", a.report, "FILE", "write an HTML report to this file");
         arguments.flag("--retune", a.retune, "measure again what is known already");
         add_peer_argument(arguments, a.peer, PeerScope::kTorch);

@@ -11,6 +11,7 @@ namespace {
 
 struct WorkerOptions {
   int threads = 0;
+  std::string device = "cpu";
 };
 
 Result<ExitCode> run_worker(const WorkerOptions& options) {
@@ -19,7 +20,7 @@ Result<ExitCode> run_worker(const WorkerOptions& options) {
   if (answers < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
     return Status(StatusCode::kIoError, "tune-worker: standard output cannot be moved");
   }
-  Result<std::unique_ptr<ContextImpl>> context = open_context(options.threads);
+  Result<std::unique_ptr<ContextImpl>> context = open_context(options.threads, options.device);
   if (!context) return context.status();
   return tune_worker(**context, STDIN_FILENO, answers) == 0 ? ExitCode::kOk : ExitCode::kInternal;
 }
@@ -30,7 +31,10 @@ void add_tune_worker_command(CLI::App& program, Invocation& invocation) {
   add_command<WorkerOptions>(
       program, invocation,
       {"tune-worker", "Run candidates for `tilewright tune`", "  (started by tilewright tune)", /*hidden=*/true},
-      [](Arguments& arguments, WorkerOptions& options) { add_threads_argument(arguments, options.threads); },
+      [](Arguments& arguments, WorkerOptions& options) {
+        add_threads_argument(arguments, options.threads);
+        add_device_argument(arguments, options.device);
+      },
       run_worker);
 }
 

@@ -20,6 +20,7 @@ struct VerifyOptions {
   bool all = false, every_knob = false;
   std::string recipe;
   int threads = 0, seeds = 3;
+  std::string device = "cpu";
   OutputOptions output;
 };
 
@@ -53,7 +54,7 @@ Result<ExitCode> run_verify(const VerifyOptions& options) {
   Result<std::vector<NamedProblem>> problems =
       options.all && options.problems.empty() ? standard_problems() : require_problems(options.problems);
   if (!problems) return problems.status();
-  Result<std::unique_ptr<ContextImpl>> context = open_context(options.threads);
+  Result<std::unique_ptr<ContextImpl>> context = open_context(options.threads, options.device);
   if (!context) return context.status();
   std::vector<Case> cases;
   for (const NamedProblem& problem : *problems) {
@@ -122,6 +123,7 @@ void add_verify_command(CLI::App& program, Invocation& invocation) {
         arguments.flag("--every-knob", options.every_knob, "every candidate, not one a kernel");
         arguments.integer("--seeds", options.seeds, 1, 1000, "random seeds (3)");
         add_threads_argument(arguments, options.threads);
+        add_device_argument(arguments, options.device);
         add_output_arguments(arguments, options.output);
       },
       run_verify);

@@ -58,6 +58,10 @@ Result<DeviceSpec> read_device_spec(const Driver& driver, int index) {
   spec.l2_bytes = attribute(DeviceAttribute::kL2CacheSize);
   spec.clock_ghz = attribute(DeviceAttribute::kClockRate) * 1e-6;
   if (!failed) return failed;
+  size_t memory = 0;
+  if (Status s = check(driver, driver.cuDeviceTotalMem_v2(&memory, device), where); !s) return s;
+  spec.memory_bytes = static_cast<int64_t>(memory);
+  spec.driver = fmt::format("cuda-{}.{}", driver.version / 1000, driver.version % 1000 / 10);
   if (spec.arch == nullptr) {
     std::string known;
     for (const ArchSpec& arch : arch_specs()) {

@@ -8,7 +8,6 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kGuard = 4096;  // bytes before and after the buffer
 constexpr uint8_t kGuardByte = 0xA5;
 
 }  // namespace
@@ -25,6 +24,7 @@ Status GuardedBuffer::allocate(Device& device, int64_t bytes, int64_t offset) {
   Result<void*> memory = device.allocate(total_);
   if (!memory) return memory.status();
   base_ = static_cast<uint8_t*>(*memory);
+  if (!device.host_memory()) return device.fill(base_, kGuardByte, total_);
   std::memset(base_, kGuardByte, kGuard);
   std::memset(base_ + kGuard + bytes_, kGuardByte, kGuard);
   return {};
@@ -36,26 +36,49 @@ Status GuardedBuffer::allocate(Device& device, DType dtype, std::initializer_lis
   return allocate(device, range.high - range.low, -range.low);
 }
 
-uint8_t* GuardedBuffer::begin() const { return base_ + kGuard; }
+uint8_t* GuardedBuffer::host() const {
+  if (device_->host_memory()) return base_;
+  if (copy_ == nullptr) {
+    copy_.reset(new uint8_t[static_cast<size_t>(total_)]);
+    std::memset(copy_.get(), kGuardByte, static_cast<size_t>(total_));
+  }
+  return copy_.get();
+}
+
+uint8_t* GuardedBuffer::begin() const { return host() + kGuard; }
+
+Status GuardedBuffer::send_to(GuardedBuffer& other) const {
+  if (!device_->host_memory()) return device_->copy_from_host(other.base_, host(), total_);
+  if (&other != this) std::memcpy(other.base_ + kGuard, base_ + kGuard, static_cast<size_t>(bytes_));
+  return {};
+}
+
+Status GuardedBuffer::fetch() {
+  return device_->host_memory() ? Status() : device_->copy_to_host(host(), base_, total_);
+}
+
+Status GuardedBuffer::fill(uint8_t value) { return device_->fill(base_ + kGuard, value, bytes_); }
 
 std::string GuardedBuffer::guard_failure(const char* name) const {
+  const uint8_t* const whole = host();
   for (int64_t i = 0; i < kGuard; ++i) {
-    if (base_[kGuard + bytes_ + i] != kGuardByte) {
+    if (whole[kGuard + bytes_ + i] != kGuardByte) {
       return fmt::format("wrote {} bytes past the end of the buffer of {}", i + 1, name);
     }
-    if (base_[kGuard - 1 - i] != kGuardByte) return fmt::format("wrote {} bytes before the buffer of {}", i + 1, name);
+    if (whole[kGuard - 1 - i] != kGuardByte) return fmt::format("wrote {} bytes before the buffer of {}", i + 1, name);
   }
   return {};
 }
 
 uint64_t GuardedBuffer::checksum() const {
+  const uint8_t* const data = begin();
   uint64_t sum = 0, word = 0;
   int64_t i = 0;
   for (; i + 8 <= bytes_; i += 8) {
-    std::memcpy(&word, begin() + i, 8);
+    std::memcpy(&word, data + i, 8);
     sum = (sum ^ word) * 0x100000001B3ull;
   }
-  for (; i < bytes_; ++i) sum = (sum ^ begin()[i]) * 0x100000001B3ull;
+  for (; i < bytes_; ++i) sum = (sum ^ data[i]) * 0x100000001B3ull;
   return sum;
 }
 

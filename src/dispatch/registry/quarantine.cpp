@@ -26,8 +26,7 @@ constexpr std::pair<const char*, std::string QuarantineEntry::*> kFields[] = {
 };
 
 // What may make a kernel right: another compiler, target or part. Neither the number of units nor the library's version.
-std::string environment_id(ContextImpl& context, std::string_view compiler) {
-  const DeviceSpec& spec = context.device().spec();
+std::string environment_id(const DeviceSpec& spec, std::string_view compiler) {
   Digester digester;
   digester.update(compiler).update(spec.arch != nullptr ? spec.arch->target : "").update(spec.part);
   return digester.finish().hex().substr(0, kDigestDigits);
@@ -40,8 +39,10 @@ std::string quarantine_path(std::string_view target) {
   return data.empty() ? "" : fmt::format("{}/tuning/{}.quarantine", data, target);
 }
 
-QuarantineList::QuarantineList(std::string path, ContextImpl& context, FileAccess access)
-    : context_(context), file_(std::move(path), access, [this](const Record& record) { read(record); }) {
+QuarantineList::QuarantineList(std::string path, ContextImpl& context, FileAccess access, const DeviceSpec* device)
+    : context_(context),
+      device_(device != nullptr ? *device : context.device().spec()),
+      file_(std::move(path), access, [this](const Record& record) { read(record); }) {
   std::erase_if(entries_, [this](const QuarantineEntry& entry) {
     const Operator* op = context_.find_op(entry.op);
     if (op == nullptr) return true;
@@ -63,11 +64,12 @@ std::string kernel_digest(const KernelFamily& family, const KernelKey& key) {
 
 const std::vector<std::string>& QuarantineList::environments() const {
   if (!environments_.empty()) return environments_;
-  const bool compiles = host_compiler().available().ok();
-  environments_.push_back(environment_id(context_, compiles ? host_compiler().identity() : "-"));
+  const Compiler& compiler = compiler_for(device_.arch != nullptr ? device_.arch->target : "");
+  const bool compiles = compiler.available().ok();
+  environments_.push_back(environment_id(device_, compiles ? compiler.identity() : "-"));
   if (!compiles) {
     for (const std::string& identity : context_.cache().earlier_compilers()) {
-      environments_.push_back(environment_id(context_, identity));
+      environments_.push_back(environment_id(device_, identity));
     }
   }
   return environments_;

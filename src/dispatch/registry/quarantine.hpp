@@ -31,7 +31,9 @@ std::string quarantine_path(std::string_view target);
 
 class QuarantineList {
  public:
-  QuarantineList(std::string path, ContextImpl& context, FileAccess access = FileAccess::kAppend);
+  // `device`: whose kernels they are; null = the one that the context has selected.
+  QuarantineList(std::string path, ContextImpl& context, FileAccess access = FileAccess::kAppend,
+                 const DeviceSpec* device = nullptr);
 
   const Status& problem() const { return file_.problem(); }
   // Of this environment, with kernels whose sources are as they were; oldest first.
@@ -49,6 +51,7 @@ class QuarantineList {
   std::string digest_of_recipe(const Operator& op, const Recipe& recipe) const;
 
   ContextImpl& context_;
+  const DeviceSpec device_;
   const std::vector<std::string>& environments() const;
 
   // This one; without a compiler, those of the compilers that filled the code cache. Asked for with the first record,

@@ -76,12 +76,12 @@ Status gemm_pack_weights(Context& context, const TensorView& b, void* out, int64
   args.stride_b_n = b.stride[b.rank - 1];
   args.packed = static_cast<char*>(out) + sizeof(header);
   args.packed_batch_bytes = header.batch_bytes;
-  ContextImpl& impl = context.impl();
+  const OpenDevice& cpu = context.impl().cpu();
+  const DeviceSpec& spec = cpu.device->spec();
   Result<std::shared_ptr<const LoadedKernel>> kernel =
-      impl.dispatcher().load(gemm_pack_family(), gemm_pack_key(impl.device().spec()), /*allow_compile=*/true);
+      cpu.dispatcher->load(gemm_pack_family(), gemm_pack_key(spec), /*allow_compile=*/true);
   if (!kernel) return kernel.status();
-  return impl.device().launch(**kernel, std::as_bytes(std::span(&args, 1)),
-                              {static_cast<uint32_t>(impl.device().spec().units)}, {});
+  return cpu.device->launch(**kernel, std::as_bytes(std::span(&args, 1)), {static_cast<uint32_t>(spec.units)}, {});
 }
 
 Result<TensorView> gemm_packed_view(void* data, int64_t bytes) {

@@ -92,7 +92,7 @@ Status gemm_unpack_weights(Context& context, const TensorView& packed, const Ten
   args.stride_batch = b.rank == 3 ? b.stride[0] * size : 0;
   args.stride_k = b.stride[b.rank - 2] * size, args.stride_n = b.stride[b.rank - 1] * size;
 
-  Device& device = context.impl().device();
+  Device& device = *context.impl().cpu().device;
   Artifact entry;
   entry.kind = ArtifactKind::kBuiltin;
   entry.target = device.spec().arch->target;

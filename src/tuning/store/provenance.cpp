@@ -20,6 +20,10 @@ std::string_view tile_folder(const DeviceSpec& spec) {
   return "tile/";
 }
 
+const Compiler& compiler_of(const DeviceSpec& spec) {
+  return compiler_for(spec.arch != nullptr ? spec.arch->target : "");
+}
+
 }  // namespace
 
 std::string kernel_sources_digest(std::string_view op, const DeviceSpec& spec) {
@@ -54,16 +58,18 @@ TuningEnvironment tuning_environment(ContextImpl& context, int units) {
   TuningEnvironment e;
   e.library = TILEWRIGHT_VERSION;
   e.kernels = kernels.finish().hex();
-  e.compiler = host_compiler().available().ok() ? host_compiler().identity() : "-";
+  const Compiler& compiler = compiler_of(spec);
+  e.compiler = compiler.available().ok() ? compiler.identity() : "-";
   e.target = spec.arch != nullptr ? spec.arch->target : "";
   e.part = spec.part;
   e.units = spec.units;
   return e;
 }
 
-std::string short_compiler_name() {
-  if (!host_compiler().available().ok()) return "-";
-  const std::string& identity = host_compiler().identity();
+std::string short_compiler_name(const DeviceSpec& spec) {
+  const Compiler& compiler = compiler_of(spec);
+  if (!compiler.available().ok()) return "-";
+  const std::string& identity = compiler.identity();
   std::string name = identity.substr(0, identity.find(';'));
   std::replace_if(name.begin(), name.end(), [](char c) { return c == ',' || c == '"' || c == '\n' || c == '\r'; }, ' ');
   return name.empty() ? "-" : name;
@@ -72,8 +78,8 @@ std::string short_compiler_name() {
 void set_provenance(TunedRow& row, const DeviceSpec& spec) {
   row.library = TILEWRIGHT_VERSION;
   row.kernels = kernel_sources_digest(row.op, spec);
-  row.compiler = short_compiler_name();
-  row.driver.assign(1, '-');  // a CPU has none
+  row.compiler = short_compiler_name(spec);
+  row.driver = spec.driver.empty() ? "-" : spec.driver;
   row.date = utc_now();
 }
 

@@ -25,7 +25,7 @@ struct TuningEnvironment {
 };
 TuningEnvironment tuning_environment(ContextImpl& context, int units);
 // "gcc (Debian 12.2.0-14) 12.2.0", as tuned rows name it; "-" without a compiler.
-std::string short_compiler_name();
+std::string short_compiler_name(const DeviceSpec& spec);
 
 // Library, kernel sources, compiler and driver of this process, as a row of `op` names them.
 void set_provenance(TunedRow& row, const DeviceSpec& spec);

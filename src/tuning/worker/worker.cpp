@@ -172,6 +172,11 @@ int tune_worker(ContextImpl& context, int in, int out) {
     for (size_t end; (end = received.find('\n')) != std::string::npos; received.erase(0, end + 1)) {
       Result<Record> request = Record::parse(std::string_view(received).substr(0, end));
       Result<Record> answer = request ? session.answer(*request) : Result<Record>(request.status());
+      // A fault of a kernel stays with the process: nothing that comes after it can be believed.
+      if (const Status fault = context.device().synchronize(); !fault) {
+        fmt::print(stderr, "{}\n", fault.message());
+        return 1;
+      }
       const Record reply = answer ? std::move(*answer)
                                   : Record("error")
                                         .set("code", static_cast<int64_t>(answer.status().code()))

@@ -39,8 +39,8 @@ TEST(PlanMap, ClearForgetsAndBeginsAnEpoch) {
 
 class RecentPlansTest : public testing::Test {
  protected:
-  RecentPlans::Key key(uint64_t context = 1, uint64_t epoch = 0, int units = 1) const {
-    return {context, epoch, &test::toy_operator(), units, problem_};
+  RecentPlans::Key key(uint64_t context = 1, uint64_t epoch = 0, int units = 1, const void* device = nullptr) const {
+    return {context, epoch, &test::toy_operator(), device, units, problem_};
   }
   std::vector<std::byte> problem_ = std::vector<std::byte>(64, std::byte{7});
   RecentPlans plans_;
@@ -54,6 +54,7 @@ TEST_F(RecentPlansTest, FindsAProblemOnlyWhenAllOfItsKeyIsTheSame) {
   EXPECT_FALSE(plans_.find(key(2))) << "another context";
   EXPECT_FALSE(plans_.find(key(1, 1))) << "other tables";
   EXPECT_FALSE(plans_.find(key(1, 0, 2))) << "another unit budget";
+  EXPECT_FALSE(plans_.find(key(1, 0, 1, &plans_))) << "another device";
   problem_.back() = std::byte{8};
   EXPECT_FALSE(plans_.find(key())) << "the same sizes, another option";
   problem_.back() = std::byte{7};

@@ -10,7 +10,8 @@ Status refuse(std::string message) { return Status(StatusCode::kUnsupported, std
 
 }  // namespace
 
-Status check_cpu_problem(const GemmProblem& p) {
+Status check_cpu_problem(const GemmProblem& p, const DeviceSpec& device) {
+  if (device.id.kind != DeviceKind::kCpu) return refuse(fmt::format("runs on cpu, not on {}", to_string(device.id)));
   if (p.m == 0 || p.out_n() == 0 || p.batch == 0) return refuse("D is empty: there is nothing to compute");
   if (p.k == 0) return refuse("K = 0 has nothing to multiply; the generic kernel applies the epilogue");
   if (p.a_dtype == DType::kI8 && p.k > kMaxExactI8K) {

@@ -12,8 +12,8 @@
 
 namespace tilewright {
 
-// Ok, or why no such kernel multiplies the problem.
-Status check_cpu_problem(const GemmProblem& problem);
+// Ok, or why no such kernel multiplies the problem on this device.
+Status check_cpu_problem(const GemmProblem& problem, const DeviceSpec& device);
 // Ok, or why no kernel of the key's target has this dtype and instruction.
 Status check_cpu_key(const KernelKey& key, DType dtype, CpuMma mma);
 
@@ -26,7 +26,7 @@ class CpuFamily : public KernelFamily {
 
   Status supports(ProblemRef ref, const DeviceSpec& device) const final {
     const auto& p = problem_cast<GemmProblem>(ref);
-    Status s = check_cpu_problem(p);
+    Status s = check_cpu_problem(p, device);
     if (s) s = check_problem(p, device);
     return s ? s : refuse(s.message());
   }

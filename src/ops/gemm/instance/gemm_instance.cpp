@@ -58,8 +58,7 @@ class GemmInstance final : public ProblemInstance {
   void fill(uint64_t seed, InputData data) override {
     fill_random(p_.a_dtype, a_.begin(), a_.bytes() * 8 / dtype_bits(p_.a_dtype), data, seed * 16 + 1);
     fill_b(seed * 16 + 2, data);
-    for (size_t i = 1; i < b_.size(); ++i)
-      std::memcpy(b_[i].begin(), b_[0].begin(), static_cast<size_t>(b_[0].bytes()));
+    for (size_t i = 1; i < b_.size(); ++i) note(b_[0].send_to(b_[i]));
     const OperandProblem* operands[] = {&p_.scale_a, &p_.scale_b, &p_.c, &p_.bias};
     for (size_t i = 0; i < operands_.size(); ++i) {
       if (!operands_[i].allocated()) continue;
@@ -73,18 +72,16 @@ class GemmInstance final : public ProblemInstance {
     for (int i = kScalarLow; i < kGemmScalarSlots; i += 2)
       scalars_[static_cast<size_t>(i)] = -0.5f, scalars_[static_cast<size_t>(i + 1)] = 0.75f;
     sums_.clear();
-    for (const GuardedBuffer* buffer : inputs()) sums_.push_back(buffer->checksum());
+    for (GuardedBuffer* buffer : inputs()) {
+      sums_.push_back(buffer->checksum());
+      note(buffer->send());
+    }
   }
 
-  void poison() override { std::memset(d_.begin(), 0xFF, static_cast<size_t>(d_.bytes())); }  // NaN in every float
+  void poison() override { note(d_.fill(0xFF)); }  // NaN in every float
 
   CallBindings bindings(int rotation) override {
-    pointers_[kSlotA] = a_.data();
-    pointers_[kSlotB] = b_[static_cast<size_t>(rotation) % b_.size()].data();
-    pointers_[kSlotD] = d_.data();
-    for (size_t i = 0; i < operands_.size(); ++i) {
-      pointers_[kSlotScaleA + i] = operands_[i].allocated() ? operands_[i].data() : nullptr;
-    }
+    collect_pointers(static_cast<size_t>(rotation) % b_.size(), &GuardedBuffer::data);
     return {pointers_, scalars_, nullptr};
   }
   int rotations() const override { return static_cast<int>(b_.size()); }
@@ -96,12 +93,24 @@ class GemmInstance final : public ProblemInstance {
   void compare(VerifyReport& report);
   bool check_untouched(VerifyReport& report);
   bool check_written(VerifyReport& report);
-  std::vector<const GuardedBuffer*> inputs() const {
-    std::vector<const GuardedBuffer*> all = {&a_, &b_[0]};
-    for (const GuardedBuffer& o : operands_) {
+  std::vector<GuardedBuffer*> inputs() {
+    std::vector<GuardedBuffer*> all = {&a_, &b_[0]};
+    for (GuardedBuffer& o : operands_) {
       if (o.allocated()) all.push_back(&o);
     }
     return all;
+  }
+  void collect_pointers(size_t rotation, void* (GuardedBuffer::*address)() const) {
+    pointers_[kSlotA] = (a_.*address)();
+    pointers_[kSlotB] = (b_[rotation].*address)();
+    pointers_[kSlotD] = (d_.*address)();
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      pointers_[kSlotScaleA + i] = operands_[i].allocated() ? (operands_[i].*address)() : nullptr;
+    }
+  }
+  // Keeps the first error of carrying data: verify() tells of it.
+  void note(const Status& status) {
+    if (problem_.ok()) problem_ = status;
   }
 
   GemmProblem p_;
@@ -112,6 +121,7 @@ class GemmInstance final : public ProblemInstance {
   std::array<const void*, kGemmPointerSlots> pointers_{};
   std::array<float, kGemmScalarSlots> scalars_{};
   std::vector<uint64_t> sums_;
+  Status problem_;
 };
 
 void GemmInstance::fill_b(uint64_t seed, InputData data) {
@@ -162,7 +172,7 @@ bool GemmInstance::check_untouched(VerifyReport& report) {
     return false;
   }
   size_t i = 0;
-  for (const GuardedBuffer* buffer : inputs()) {
+  for (GuardedBuffer* buffer : inputs()) {
     if (i < sums_.size() && buffer->checksum() != sums_[i]) {
       report.failure = "changed an input";
       return false;
@@ -176,18 +186,18 @@ bool GemmInstance::check_untouched(VerifyReport& report) {
 bool GemmInstance::check_written(VerifyReport& report) {
   const size_t size = static_cast<size_t>(dtype_bits(p_.d_dtype) / 8);
   const uint8_t poison[4] = {0xFF, 0xFF, 0xFF, 0xFF};
+  const auto* const data = static_cast<const uint8_t*>(d_.host_data());
   for (int64_t b = 0; b < p_.batch; ++b) {
     for (int64_t m = 0; m < p_.m; ++m) {
       for (int64_t n = 0; n < p_.out_n(); ++n) {
         const int64_t at = b * p_.stride_d_batch + m * p_.stride_d_m + n * p_.stride_d_n;
-        if (std::memcmp(static_cast<uint8_t*>(d_.data()) + at * static_cast<int64_t>(size), poison, size) == 0) {
+        if (std::memcmp(data + at * static_cast<int64_t>(size), poison, size) == 0) {
           report.failure = fmt::format("element [{}, {}, {}] was not written (poison is left)", b, m, n);
           return false;
         }
       }
       if (p_.stride_d_n != 1 || p_.stride_d_m <= p_.out_n() || m + 1 == p_.m) continue;
-      const auto* gap = static_cast<uint8_t*>(d_.data()) +
-                        (b * p_.stride_d_batch + m * p_.stride_d_m + p_.out_n()) * static_cast<int64_t>(size);
+      const auto* gap = data + (b * p_.stride_d_batch + m * p_.stride_d_m + p_.out_n()) * static_cast<int64_t>(size);
       for (int64_t i = 0; i < (p_.stride_d_m - p_.out_n()) * static_cast<int64_t>(size); ++i) {
         if (gap[i] == 0xFF) continue;
         report.failure = fmt::format("wrote between rows {} and {} of d", m, m + 1);
@@ -211,9 +221,9 @@ void GemmInstance::compare(VerifyReport& report) {
     columns_limit = std::clamp<int64_t>(static_cast<int64_t>(each) / rows_limit, 1, p_.out_n());
   }
   GemmBindings bindings;
-  const CallBindings call = this->bindings(0);
-  std::copy(call.pointers.begin(), call.pointers.end(), bindings.pointers.begin());
-  std::copy(call.scalars.begin(), call.scalars.end(), bindings.scalars.begin());
+  collect_pointers(0, &GuardedBuffer::host_data);
+  std::copy(pointers_.begin(), pointers_.end(), bindings.pointers.begin());
+  std::copy(scalars_.begin(), scalars_.end(), bindings.scalars.begin());
 
   const std::vector<int64_t> columns = sample_indices(p_.out_n(), columns_limit, 11),
                              rows = sample_indices(p_.m, rows_limit, 7);
@@ -223,8 +233,8 @@ void GemmInstance::compare(VerifyReport& report) {
     gemm_reference_block(p_, bindings, batch, rows, columns, block);
     for (size_t i = 0; i < block.size(); ++i) {
       const int64_t row = rows[i / columns.size()], column = columns[i % columns.size()];
-      const double got =
-          load_element(p_.d_dtype, d_.data(), batch * p_.stride_d_batch + row * p_.stride_d_m + column * p_.stride_d_n);
+      const double got = load_element(p_.d_dtype, d_.host_data(),
+                                      batch * p_.stride_d_batch + row * p_.stride_d_m + column * p_.stride_d_n);
       comparison.add(got, block[i], {batch, row, column});
     }
   }
@@ -233,6 +243,13 @@ void GemmInstance::compare(VerifyReport& report) {
 
 VerifyReport GemmInstance::verify() {
   VerifyReport report;
+  for (GuardedBuffer* buffer : inputs()) note(buffer->fetch());
+  note(d_.fetch());
+  if (!problem_.ok()) {
+    report.failure = problem_.message();
+    report.worst_ratio = std::numeric_limits<double>::infinity();
+    return report;
+  }
   if (!check_untouched(report) || !check_written(report)) {
     report.worst_ratio = std::numeric_limits<double>::infinity();
     return report;
