@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "gemm_call.hpp"
 
+#include "call/current_stream.hpp"
 #include "call/epilogue_arguments.hpp"
 #include "call/openmp_threads.hpp"
 #include "call/result.hpp"
@@ -56,10 +57,15 @@ TensorView import_packed_bytes(const char* op, const GemmArguments& arguments, I
   return b;
 }
 
-// Tensors of PyTorch run on its threads.
-void choose_threads(const char* op, const GemmArguments& arguments, ParsedGemm& parsed) {
+// On a GPU the framework's current stream; on the CPU tensors of PyTorch run on its threads.
+void choose_execution(const char* op, const GemmArguments& arguments, ParsedGemm& parsed) {
   Exec& exec = parsed.exec;
   exec.units = parse_units(op, arguments[kUnits]);
+  const DeviceId device = parsed.call.a.device;
+  if (device.kind != DeviceKind::kCpu) {
+    exec.stream = current_stream(traits_of(arguments[kA]), device);
+    return;
+  }
   if (parsed.framework != Framework::kTorch) return;
   const OpenMp openmp = torch_openmp();
   exec.parallel_for = openmp.parallel_for;
@@ -131,7 +137,7 @@ void parse_gemm(const GemmFunction& function, const GemmArguments& arguments, Pa
     }
     call.options.recipe = recipe;
   }
-  choose_threads(op, arguments, parsed);
+  choose_execution(op, arguments, parsed);
 
   // Shape of the result: [lead.., M, N or I]; a vector has no M.
   const Shape lead = broadcast_leading(op, call.a, call.b);

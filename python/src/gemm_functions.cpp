@@ -141,10 +141,13 @@ constexpr Entry kEntries[] = {
     {"query", kQuery, "a", "b", &query, "What gemm() of the same arguments would run. Never compiles."},
     {"explain", kExplain, "a", "b", &explain,
      "Every kernel family and candidate with its predicted cost, or why it was refused, as text."},
-    {"op_gemm", kGemmOp, "a", "b", &run, "torch.ops.tilewright.gemm on the CPU."},
-    {"op_linear", kLinearOp, "x", "weight", &run, "torch.ops.tilewright.linear on the CPU."},
-    {"op_gemm_packed", kGemmPackedOp, "a", "packed", &run, "torch.ops.tilewright.gemm_packed on the CPU."},
-    {"op_linear_packed", kLinearPackedOp, "x", "packed", &run, "torch.ops.tilewright.linear_packed on the CPU."},
+    {"op_gemm", kGemmOp, "a", "b", &run, "torch.ops.tilewright.gemm, of tensors on the CPU or a CUDA device."},
+    {"op_linear", kLinearOp, "x", "weight", &run,
+     "torch.ops.tilewright.linear, of tensors on the CPU or a CUDA device."},
+    {"op_gemm_packed", kGemmPackedOp, "a", "packed", &run,
+     "torch.ops.tilewright.gemm_packed, of tensors on the CPU or a CUDA device."},
+    {"op_linear_packed", kLinearPackedOp, "x", "packed", &run,
+     "torch.ops.tilewright.linear_packed, of tensors on the CPU or a CUDA device."},
     {"call_parts", kGemmRun, "a", "b", nullptr, "Nanoseconds by part of gemm() with these arguments."},
 };
 constexpr size_t kEntryCount = std::size(kEntries);

@@ -11,8 +11,7 @@
 namespace tilewright::python {
 namespace {
 
-nb::list devices() {
-  const DeviceSpec spec = Context::global().impl().spec(0);
+nb::dict describe(const DeviceSpec& spec) {
   nb::dict device;
   device["name"] = to_string(spec.id);
   device["model"] = spec.name;
@@ -20,6 +19,12 @@ nb::list devices() {
   device["part"] = spec.part;
   device["units"] = spec.units;
   device["clock_ghz"] = spec.clock_ghz;
+  return device;
+}
+
+nb::list devices() {
+  ContextImpl& context = Context::global().impl();
+  nb::dict device = describe(context.cpu().spec(0));
   nb::list nodes;
   for (const CpuNode& found : cpu_nodes(allowed_cpus(0))) {
     nb::dict node;
@@ -31,6 +36,12 @@ nb::list devices() {
   device["nodes"] = nodes;
   nb::list all;
   all.append(device);
+  // Those that cannot be opened are left out; a call with their tensors says why.
+  const Result<int> count = cuda_device_count();
+  for (int i = 0; i < (count ? *count : 0); ++i) {
+    const Result<OpenDevice*> opened = context.open_device("devices", {DeviceKind::kCuda, i});
+    if (opened) all.append(describe((*opened)->device->spec()));
+  }
   return all;
 }
 

@@ -81,6 +81,11 @@ def torch_dtype(name: str) -> Any:
     return _torch_dtypes[name]
 
 
+def torch_stream(device: int) -> int:
+    """The address of PyTorch's current stream of a GPU."""
+    return sys.modules["torch"].cuda.current_stream(device).cuda_stream
+
+
 def empty(framework: int, like: Any, shape: tuple[int, ...], dtype: str, op: str) -> Any:
     """A new tensor of the framework, and on the device, of `like`."""
     if framework == TORCH:

@@ -79,6 +79,9 @@ void make_result(const GemmFunction& function, const GemmArguments& arguments, c
     call.d = TensorView::contiguous(nullptr, dtype, shape.span(), call.a.device);
     return;
   }
+  if (a.framework == Framework::kJax && call.a.device.kind != DeviceKind::kCpu) {
+    refuse("{}: argument 'a' is a JAX array on {}, allowed: the CPU", op, to_string(call.a.device));
+  }
   parsed.made_result = true;
   if (a.framework == Framework::kJax) {
     parsed.result = nb::cast(Buffer(dtype, shape.span()));

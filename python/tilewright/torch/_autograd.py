@@ -261,8 +261,9 @@ def autograd_kernel(
     """The kernel of an operator under the key Autograd."""
     grad_enabled, below_autograd = torch._C.is_grad_enabled, torch._C._AutoDispatchBelowAutograd
     requires_grad = getattr(torch._C, "_any_requires_grad", _find_requires_grad)  # newer ones search in C++
-    rest, cpu = torch._C._after_ADInplaceOrView_keyset, torch._C.DispatchKey.CPU
-    # By the keys of a call: whether the next kernel is the CPU's, with no mode and no wrapper between.
+    rest = torch._C._after_ADInplaceOrView_keyset
+    kernels = (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA)
+    # By the keys of a call: whether the next kernel is the device's, with no mode and no wrapper between.
     next_is_kernel: dict[int, bool] = {}
 
     def run(keys: Any, *args: Any, **options: Any) -> Any:
@@ -271,7 +272,7 @@ def autograd_kernel(
         # Dispatching once more would take as long as everything else before the kernel.
         bits = keys.raw_repr()
         if bits not in next_is_kernel:
-            next_is_kernel[bits] = (keys & rest).highestPriorityTypeId() == cpu
+            next_is_kernel[bits] = (keys & rest).highestPriorityTypeId() in kernels
         if next_is_kernel[bits]:
             return kernel(*args, **options)
         with below_autograd():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""torch.ops.tilewright: schemas, CPU kernels (functions of the extension module, no Python between), fakes, gradients.
+"""torch.ops.tilewright: schemas, kernels for CPU and CUDA (functions of the extension module, no Python between), fakes, gradients.
 
 A schema has the arguments of the extension module's function, by its signature. It has no tuples: a clamp is the text
 "clamp(low, high)", and the steps "add" and "mul" take their tensors from step_tensors in order. Packed weights are a
@@ -164,7 +164,8 @@ def _inputs(kernel: Callable[..., Any], without: tuple[str, ...]) -> str:
 def _define(schema: str, kernel: Any, fake: Any, record: Any, tags: tuple[Any, ...] = ()) -> None:
     name = schema.split("(")[0]
     _library.define(schema, tags=(torch.Tag.pt2_compliant_tag, *tags))
-    _library.impl(name, kernel, "CPU")
+    for key in ("CPU", "CUDA"):
+        _library.impl(name, kernel, key)
     base, _, overload = name.partition(".")
     op = getattr(getattr(torch.ops.tilewright, base), overload or "default")
     _library.impl(name, _autograd.autograd_kernel(op, kernel, record), "Autograd", with_keyset=True)
