@@ -13,6 +13,15 @@
 
 namespace tilewright {
 
+template <GemmPortableConfig kConfig, class ATile, class BTile, bool kFma>
+struct PortableWarp {
+  using Type = WarpMma<kConfig, ATile, BTile>;
+};
+template <GemmPortableConfig kConfig, class ATile, class BTile>
+struct PortableWarp<kConfig, ATile, BTile, true> {
+  using Type = WarpFma<kConfig, ATile, BTile>;
+};
+
 template <GemmPortableConfig kConfig>
 struct GemmPortable {
   static constexpr GemmPortableShape kShape = gemm_portable_shape(kConfig);
@@ -30,15 +39,7 @@ struct GemmPortable {
                             kShape.threads>;
   using B = PortableOperand<BTile, kShape.b_mn_tile, kConfig.b_major, kConfig.b_copy, kConfig.tile_k, kShape.size,
                             kShape.threads>;
-  template <bool>
-  struct WarpOf {
-    using Type = WarpMma<kConfig, ATile, BTile>;
-  };
-  template <>
-  struct WarpOf<true> {
-    using Type = WarpFma<kConfig, ATile, BTile>;
-  };
-  using Warp = typename WarpOf<kFma>::Type;
+  using Warp = typename PortableWarp<kConfig, ATile, BTile, kFma>::Type;
   using Sum = typename Warp::Sum;
 
   // Where a block works.

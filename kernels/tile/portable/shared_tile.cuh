@@ -36,7 +36,7 @@ template <class Tile, int kCopy, int kThreads>
 __device__ __forceinline__ void copy_tile(unsigned tile, const char* from, long long stride, int rows, int width,
                                           int thread) {
   constexpr int kPerRow = Tile::kWidth / kCopy, kCopies = Tile::kRowCount * kPerRow;
-  constexpr int kUnroll = kCopy == 16 ? (kCopies + kThreads - 1) / kThreads : 4;
+  [[maybe_unused]] constexpr int kUnroll = kCopy == 16 ? (kCopies + kThreads - 1) / kThreads : 4;
 #pragma unroll kUnroll
   for (int first = 0; first < kCopies; first += kThreads) {
     const int index = first + thread;
@@ -61,7 +61,7 @@ __device__ __forceinline__ void gather_tile(unsigned tile, const char* from, lon
   // Words of 4 bytes: eight along memory and four across a warp, so that transposing copies meet different banks.
   constexpr int kAlong = kAlongRow ? kWords : Tile::kRowCount, kAcross = kAlongRow ? Tile::kRowCount : kWords;
   constexpr int kSpan = kSize == 4 && kAlong % 8 == 0 ? 8 : kAlong;
-  constexpr int kUnroll = 4;  // loads that wait in registers
+  [[maybe_unused]] constexpr int kUnroll = 4;  // loads that wait in registers
 #pragma unroll kUnroll
   for (int first = 0; first < kCount; first += kThreads) {
     const int index = first + thread;

@@ -34,7 +34,9 @@ GemmPortableConfig best(const std::string& text, const DeviceSpec& device = gpu(
   const std::vector<Candidate> found = gemm_portable_family().candidates(erase(p), device);
   EXPECT_FALSE(found.empty()) << text;
   GemmPortableConfig config{};
-  if (!found.empty()) EXPECT_TRUE(parse_fields(found.front().step.key.config(), config).ok());
+  if (!found.empty()) {
+    EXPECT_TRUE(parse_fields(found.front().step.key.config(), config).ok());
+  }
   return config;
 }
 

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// A block of a CUDA grid on the host: its threads take turns on one host thread and switch where they wait for each other.
+// Asynchronous copies land only when they are waited for, and what was not waited for cannot be read.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace tilewright::emulated {
+
+struct Index {
+  unsigned x = 0, y = 0, z = 0;
+};
+inline Index thread_index, block_index, grid_size;
+
+inline constexpr int kWarp = 32;
+inline constexpr size_t kSharedCapacity = 256 * 1024;
+// The block's shared memory, filled with 0xFF when a block begins.
+alignas(128) inline std::byte shared_memory[kSharedCapacity];
+
+// Runs body() once a thread of every block of the grid, one block after another. Returns what went wrong, "" = nothing.
+const char* run_grid(unsigned blocks, unsigned threads, size_t shared_bytes, const std::function<void()>& body);
+
+// Of the running thread.
+int lane();
+// Remembers the first failure of a grid: a wrong alignment, an address outside of shared memory.
+void fail(const char* what);
+void wait_for_block();
+
+// Words that the lanes of a warp exchange: each writes its row, and when all 32 have called meet_warp, one of them runs
+// `together` on all rows before any goes on.
+using WarpRows = std::array<std::array<unsigned, 12>, kWarp>;
+WarpRows& warp_rows();
+void meet_warp(const std::function<void(WarpRows&)>& together);
+
+// `size` bytes at `offset` of shared memory, or null after a failure.
+std::byte* shared_at(size_t offset, size_t size);
+// cp.async and its groups.
+void begin_copy(size_t to, const void* from, int bytes, int valid);
+void commit_group();
+void wait_for_groups(int pending);
+
+}  // namespace tilewright::emulated

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// Twin of kernels/tile/portable/math.cuh: better than the instructions, which only a GPU can show.
+#pragma once
+
+#include <cmath>
+
+namespace tilewright {
+
+inline float exp2_approx(float x) { return std::exp2(x); }
+inline float reciprocal_approx(float x) { return 1.0f / x; }
+inline float at_least(float x, float lower) { return x < lower ? lower : x; }
+inline float at_most(float x, float upper) { return x > upper ? upper : x; }
+
+}  // namespace tilewright
