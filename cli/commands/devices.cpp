@@ -4,6 +4,7 @@
 
 #include "arch/cpu_nodes.hpp"
 #include "command.hpp"
+#include "jit/compiler.hpp"
 #include "output/numbers.hpp"
 
 namespace tilewright::cli {
@@ -114,7 +115,7 @@ Result<ExitCode> run_devices(const DevicesOptions& options) {
   if (options.measure) {
     Table limits = limit_table();
     for (const auto& device : *devices) {
-      Result<DeviceLimits> measured = device->measure_limits(options.seconds);
+      Result<DeviceLimits> measured = device->measure_limits(options.seconds, compile_probe);
       if (!measured) return measured.status();
       add_limits(device->spec(), *measured, limits);
     }

@@ -4,13 +4,14 @@
 #include <algorithm>
 
 #include "command.hpp"
+#include "jit/compiler.hpp"
 #include "tuning/measure.hpp"
 
 namespace tilewright::cli {
 
 void LimitProbe::measure(double seconds) {
   if (refused_) return;
-  Result<DeviceLimits> limits = device_.measure_limits(seconds);
+  Result<DeviceLimits> limits = device_.measure_limits(seconds, compile_probe);
   if (limits) {
     merge_limits(*limits, limits_);
   } else {

@@ -113,6 +113,10 @@ class Burst {
 // Puts one call on the stream of the context; `turn` counts up, so that calls can take their operands in turn.
 using TurnedCall = std::function<Status(int turn, const LaunchContext& context)>;
 
+// The code of a kernel that measures a device (jit/compiler.hpp has one); CPUs need none.
+using ProbeCompiler =
+    std::function<Result<Artifact>(const std::string& source, const std::string& entry, std::string_view target)>;
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -143,8 +147,8 @@ class Device {
   // Writes the map without an address into its 128 bytes; then, call by call, the address. Devices without tensor maps refuse.
   virtual Status encode_tensor_map(const TensorMapSpec& spec, std::byte* map) const;
   virtual Status set_tensor_map_address(std::byte* map, const void* address) const;
-  // Measures for `budget_seconds`; slow, never called by dispatch.
-  virtual Result<DeviceLimits> measure_limits(double budget_seconds) = 0;
+  // Measures for about `budget_seconds`; slow, never called by dispatch. A GPU's probes are compiled by `compile`.
+  virtual Result<DeviceLimits> measure_limits(double budget_seconds, const ProbeCompiler& compile) = 0;
 };
 
 // The CPU kernel entry: called once for each unit in [0, units).

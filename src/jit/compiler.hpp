@@ -58,6 +58,8 @@ class Compiler {
 Compiler& host_compiler();
 // nvrtc/nvrtc_library.hpp says where it is looked for.
 Compiler& nvrtc_compiler();
+// A ProbeCompiler (device.hpp): with the target's compiler, past the code cache.
+Result<Artifact> compile_probe(const std::string& source, const std::string& entry, std::string_view target);
 // The one that makes a target's code. What `available()` says tells why there is none.
 Compiler& compiler_for(std::string_view target);
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Which compiler makes the code of a target.
-#include <fmt/format.h>
+#include <filesystem>
 
 #include "arch/arch_spec.hpp"
 #include "jit/compiler.hpp"
+#include "jit/system/files.hpp"
 
 namespace tilewright {
 namespace {
@@ -37,6 +38,31 @@ Compiler& compiler_for(std::string_view target) {
     case ArchVendor::kAmd: break;
   }
   return none;
+}
+
+Result<Artifact> compile_probe(const std::string& source, const std::string& entry, std::string_view target) {
+  CompileRequest request;
+  request.name = entry;
+  request.entry = entry;
+  request.source = source;
+  request.target = target;
+  std::error_code ignored;
+  Result<std::string> made =
+      make_unique_folder(std::filesystem::temp_directory_path(ignored).string(), "tilewright-probe-");
+  if (!made) return made.status();
+  const ScopedFolder folder(std::move(*made));
+  Compiler& compiler = compiler_for(target);
+  Result<std::string> file = compiler.compile(request, folder.path(), nullptr);
+  if (!file) return file.status();
+  Result<std::string> code = read_file(folder.path() + "/" + *file);
+  if (!code) return code.status();
+  Artifact artifact;
+  artifact.kind = compiler.kind();
+  artifact.target = request.target;
+  artifact.entry = entry;
+  const auto* const bytes = reinterpret_cast<const std::byte*>(code->data());
+  artifact.image.assign(bytes, bytes + code->size());
+  return artifact;
 }
 
 }  // namespace tilewright

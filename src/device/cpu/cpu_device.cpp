@@ -162,7 +162,7 @@ class CpuDevice final : public Device {
     return std::unique_ptr<Burst>(std::make_unique<CpuBurst>(call, first_turn, count));
   }
 
-  Result<DeviceLimits> measure_limits(double budget_seconds) override {
+  Result<DeviceLimits> measure_limits(double budget_seconds, const ProbeCompiler&) override {
     return measure_cpu_limits(spec_, pool_, budget_seconds);
   }
 

@@ -12,6 +12,7 @@
 #include "device/cuda/device_info.hpp"
 #include "device/cuda/driver/context_scope.hpp"
 #include "device/cuda/graph_burst.hpp"
+#include "device/cuda/limits/cuda_limits.hpp"
 #include "device/cuda/stream_workspaces.hpp"
 #include "device/cuda/tensor_maps.hpp"
 
@@ -136,8 +137,8 @@ class CudaDevice final : public Device {
     return check(d_, result, fmt::format("{}: tensor map: address {}", where(), address));
   }
 
-  Result<DeviceLimits> measure_limits(double) override {
-    return Status(StatusCode::kUnsupported, fmt::format("{}: limits are not measured", where()));
+  Result<DeviceLimits> measure_limits(double budget_seconds, const ProbeCompiler& compile) override {
+    return measure_cuda_limits(*this, place_, budget_seconds, compile);
   }
 
  private:

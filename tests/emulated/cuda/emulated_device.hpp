@@ -56,7 +56,7 @@ class EmulatedCudaDevice final : public Device {
   Result<std::unique_ptr<Burst>> make_burst(const TurnedCall&, int, int) override {
     return Status(StatusCode::kUnsupported, "an emulated device tells no times");
   }
-  Result<DeviceLimits> measure_limits(double) override {
+  Result<DeviceLimits> measure_limits(double, const ProbeCompiler&) override {
     return Status(StatusCode::kUnsupported, "an emulated device has no limits");
   }
 

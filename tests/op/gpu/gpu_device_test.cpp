@@ -234,6 +234,16 @@ extern "C" __global__ void tw_test(const __grid_constant__ Args a) {
   }
 }
 
+TEST_F(GpuDeviceTest, LimitsAreMeasured) {
+  const Result<DeviceLimits> limits = device->measure_limits(0.5, compile_probe);
+  ASSERT_TRUE(limits.ok()) << limits.status().message();
+  EXPECT_GT(limits->read_gbps_all, limits->read_gbps_unit);
+  EXPECT_GT(limits->read_gbps_unit, 0);
+  EXPECT_GT(limits->copy_gbps_all, 0);
+  EXPECT_GT(limits->launch_us, 0);
+  EXPECT_GT(limits->graph_node_us, 0);
+}
+
 // A fault ends the context for good, so it happens in a process of its own.
 int fault() {
   Result<std::unique_ptr<Device>> device = make_cuda_device(0);

@@ -121,7 +121,7 @@ EXPORTED CuResult cuMemFree_v2(DevicePointer data) {
   return CuResult::kSuccess;
 }
 EXPORTED CuResult cuMemGetInfo_v2(size_t* free_bytes, size_t* total) {
-  *free_bytes = size_t{100} << 30;
+  *free_bytes = fake().free_bytes;
   *total = size_t{141} << 30;
   return CuResult::kSuccess;
 }
@@ -160,7 +160,7 @@ EXPORTED CuResult cuKernelGetFunction(CuFunction* function, CuKernel) {
   return contexts.empty() ? kInvalidContext : result_of("cuKernelGetFunction");
 }
 EXPORTED CuResult cuKernelGetAttribute(int* value, FunctionAttribute attribute, CuKernel, CuDevice) {
-  *value = attribute == FunctionAttribute::kMaxThreadsPerBlock ? 384 : fake().static_shared;
+  *value = attribute == FunctionAttribute::kMaxThreadsPerBlock ? fake().max_threads : fake().static_shared;
   return CuResult::kSuccess;
 }
 EXPORTED CuResult cuKernelSetAttribute(FunctionAttribute attribute, int value, CuKernel, CuDevice) {
@@ -170,13 +170,14 @@ EXPORTED CuResult cuKernelSetAttribute(FunctionAttribute attribute, int value, C
   return CuResult::kSuccess;
 }
 EXPORTED CuResult cuKernelGetParamInfo(CuKernel, size_t index, size_t* offset, size_t* bytes) {
-  if (index > 0) return kInvalidValue;
+  if (index > 0 || fake().arg_bytes == 0) return kInvalidValue;
   *offset = 0;
   *bytes = fake().arg_bytes;
   return CuResult::kSuccess;
 }
 EXPORTED CuResult cuLaunchKernelEx(const LaunchConfig* config, CuFunction, void** params, void**) {
-  FakeCuda::Launch launch{*config, {}, {static_cast<const char*>(params[0]), fake().arg_bytes}, nullptr};
+  FakeCuda::Launch launch{*config, {}, {}, nullptr};
+  if (params[0] != nullptr) launch.args.assign(static_cast<const char*>(params[0]), fake().arg_bytes);
   launch.attributes.assign(config->attributes, config->attributes + config->attribute_count);
   cuCtxGetCurrent(&launch.context);
   fake().launches.push_back(launch);

@@ -15,7 +15,8 @@ struct FakeCuda {
   int version = 13000, devices = 2, major = 9, minor = 0;
   std::string name = "NVIDIA H200";
   size_t arg_bytes = 16;
-  int static_shared = 0;
+  size_t free_bytes = size_t{100} << 30;
+  int static_shared = 0, max_threads = 384;
   // The next call of a function fails with the code.
   std::map<std::string, int> failures;
 

@@ -20,7 +20,7 @@ bool positive(double value) { return std::isfinite(value) && value > 0; }
 TEST(CpuLimits, EveryInstructionOfTheTargetHasItsPeak) {
   for (const int units : {1, 2}) {
     auto device = make_cpu_device(units);
-    const Result<DeviceLimits> limits = device->measure_limits(0.05);
+    const Result<DeviceLimits> limits = device->measure_limits(0.05, {});
     ASSERT_TRUE(limits.ok()) << limits.status().message();
     std::set<std::string> measured;
     for (const DeviceLimits::Peak& peak : limits->peaks) {
@@ -39,7 +39,7 @@ TEST(CpuLimits, EveryInstructionOfTheTargetHasItsPeak) {
 
 TEST(CpuLimits, AZeroOrSenselessBudgetStillMeasures) {
   for (const double budget : {0.0, -1.0}) {
-    const Result<DeviceLimits> limits = make_cpu_device(1)->measure_limits(budget);
+    const Result<DeviceLimits> limits = make_cpu_device(1)->measure_limits(budget, {});
     ASSERT_TRUE(limits.ok()) << limits.status().message();
     EXPECT_TRUE(positive(limits->read_gbps_all));
   }

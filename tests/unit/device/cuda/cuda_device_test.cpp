@@ -258,6 +258,34 @@ TEST_F(CudaDeviceTest, ATimedBurstIsOneGraphOfAllItsCalls) {
   EXPECT_THAT((*burst)->run().status().message(), HasSubstr("timed graph: CUDA_ERROR_FAKE (700)"));
 }
 
+TEST_F(CudaDeviceTest, LimitsAreThoseOfTheBestBurstAndTheMemoryIsGivenBack) {
+  fake->free_bytes = size_t{64} << 20;  // a quarter of it is used
+  fake->arg_bytes = 0;                  // not told, so not compared
+  fake->max_threads = 1024;
+  std::vector<std::string> compiled;
+  const auto compile = [&](const std::string& source, const std::string& entry, std::string_view target) {
+    EXPECT_THAT(source, HasSubstr(entry));
+    compiled.push_back(entry);
+    return Result<Artifact>(cubin(std::string(target)));
+  };
+  const Result<DeviceLimits> limits = device->measure_limits(0.001, compile);
+  ASSERT_TRUE(limits.ok()) << limits.status().message();
+  EXPECT_THAT(compiled, testing::ElementsAre("tw_probe_read", "tw_probe_empty"));
+  // Each burst of two calls takes 2 ms by the fake's clock.
+  EXPECT_DOUBLE_EQ(limits->copy_gbps_all, 16 * 1048576 / 1e6);
+  EXPECT_DOUBLE_EQ(limits->read_gbps_all, 16 * 1048576 / 1e6);
+  EXPECT_GT(limits->read_gbps_unit, 0);
+  EXPECT_DOUBLE_EQ(limits->graph_node_us, 2);
+  EXPECT_GT(limits->launch_us, 0);
+  EXPECT_EQ(fake->live_allocations, 0);
+
+  const auto no_compiler = [](const std::string&, const std::string&, std::string_view) {
+    return Result<Artifact>(Status(StatusCode::kNotFound, "no NVRTC"));
+  };
+  EXPECT_EQ(device->measure_limits(0.001, no_compiler).status().message(), "no NVRTC");
+  EXPECT_EQ(fake->live_allocations, 0);
+}
+
 TEST_F(CudaDeviceTest, ACallThatFailsInsideABurstSaysSoItself) {
   const auto call = [n = 0](int, const LaunchContext&) mutable {
     return ++n == 3 ? Status(StatusCode::kUnsupported, "third call") : Status();

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+#include "device/cuda/limits/cuda_limits.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "tile/common/probe_args.hpp"
+
+namespace tilewright::cuda {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kLargestBuffer = int64_t{4} << 30;
+constexpr int kLaunches = 1000;  // timed together
+
+constexpr const char* kReadEntry = "tw_probe_read";
+constexpr const char* kReadSource =
+    "#include \"tile/portable/read_probe.cuh\"\n"
+    "extern \"C\" __global__ void tw_probe_read(const __grid_constant__ tilewright::ReadProbeArgs args) {\n"
+    "  tilewright::portable::read_all<8>(args);\n"
+    "}\n";
+constexpr const char* kEmptyEntry = "tw_probe_empty";
+constexpr const char* kEmptySource = "extern \"C\" __global__ void tw_probe_empty() {}\n";
+
+// Memory of a device for one scope.
+class Buffer {
+ public:
+  static Result<Buffer> make(Device& device, int64_t bytes) {
+    Result<void*> data = device.allocate(bytes);
+    if (!data) return data.status();
+    return Buffer(device, *data, bytes);
+  }
+  ~Buffer() {
+    if (data_ != nullptr) device_->deallocate(data_, bytes_);
+  }
+  Buffer(Buffer&& other) noexcept : device_(other.device_), data_(other.data_), bytes_(other.bytes_) {
+    other.data_ = nullptr;
+  }
+  Buffer& operator=(Buffer&&) = delete;
+  char* data() const { return static_cast<char*>(data_); }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  Buffer(Device& device, void* data, int64_t bytes) : device_(&device), data_(data), bytes_(bytes) {}
+  Device* device_;
+  void* data_;
+  int64_t bytes_;
+};
+
+// The least time of one call, over bursts of `count`, within the time given; at least three bursts.
+Result<double> least_us(Device& device, const TurnedCall& call, int count, double seconds) {
+  Result<std::unique_ptr<Burst>> burst = device.make_burst(call, 0, count);
+  if (!burst) return burst.status();
+  const Clock::time_point start = Clock::now();
+  double least = 0;
+  for (int i = 0; i < 3 || std::chrono::duration<double>(Clock::now() - start).count() < seconds; ++i) {
+    const Result<double> us = (*burst)->run();
+    if (!us) return us.status();
+    least = i == 0 ? *us : std::min(least, *us);
+  }
+  return least;
+}
+
+class Limits {
+ public:
+  Limits(Device& device, const Place& place, double seconds) : device_(device), place_(place), seconds_(seconds) {}
+
+  Status measure(const ProbeCompiler& compile, DeviceLimits& limits) {
+    const int64_t bytes = std::min(kLargestBuffer, device_.available_memory() / 4) / 4096 * 4096;
+    Result<Buffer> memory = Buffer::make(device_, std::max<int64_t>(bytes, 4096));
+    if (!memory) return memory.status();
+    if (Status s = device_.fill(memory->data(), 0x11, memory->bytes()); !s) return s;
+    if (Status s = copy(*memory, limits); !s) return s;
+    if (Status s = read(compile, *memory, limits); !s) return s;
+    return launches(compile, limits);
+  }
+
+ private:
+  Result<std::shared_ptr<const LoadedKernel>> load(const ProbeCompiler& compile, const char* source,
+                                                   const char* entry) {
+    Result<Artifact> artifact = compile(source, entry, device_.spec().arch->target);
+    if (!artifact) return artifact.status();
+    return device_.load(*artifact);
+  }
+
+  Status copy(const Buffer& memory, DeviceLimits& limits) {
+    const int64_t half = memory.bytes() / 2;
+    const auto call = [&](int, const LaunchContext& context) {
+      const auto to = reinterpret_cast<DevicePointer>(memory.data());
+      return check(
+          *place_.driver,
+          place_.driver->cuMemcpyDtoDAsync_v2(to, to + static_cast<DevicePointer>(half), static_cast<size_t>(half),
+                                              static_cast<CuStream>(context.stream)),
+          "copy");
+    };
+    const Result<double> us = least_us(device_, call, 2, seconds_ / 5);
+    if (us) limits.copy_gbps_all = 2 * static_cast<double>(half) / *us * 1e-3;  // read and written
+    return us.status();
+  }
+
+  Status read(const ProbeCompiler& compile, const Buffer& memory, DeviceLimits& limits) {
+    Result<std::shared_ptr<const LoadedKernel>> kernel = load(compile, kReadSource, kReadEntry);
+    if (!kernel) return kernel.status();
+    const auto gbps = [&](uint32_t blocks, uint32_t threads, int64_t bytes, double seconds) -> Result<double> {
+      const ReadProbeArgs args{memory.data(), bytes / 16, reinterpret_cast<unsigned*>(memory.data())};
+      const LaunchShape shape{.grid = {blocks, 1, 1}, .threads = threads};
+      const auto call = [&](int, const LaunchContext& context) {
+        return device_.launch(**kernel, std::as_bytes(std::span(&args, 1)), shape, context);
+      };
+      const Result<double> us = least_us(device_, call, 2, seconds);
+      if (!us) return us;
+      return static_cast<double>(bytes) / *us * 1e-3;
+    };
+    const auto units = static_cast<uint32_t>(device_.spec().units);
+    constexpr uint32_t kThreads[] = {256, 512, 1024}, kBlocks[] = {1, 2, 4, 8};  // of a block; on a unit
+    for (const uint32_t threads : kThreads) {
+      for (const uint32_t blocks : kBlocks) {
+        if (threads * blocks > 2048) continue;
+        const Result<double> all = gbps(units * blocks, threads, memory.bytes(), seconds_ / 25);
+        if (!all) return all.status();
+        limits.read_gbps_all = std::max(limits.read_gbps_all, *all);
+      }
+    }
+    const Result<double> one = gbps(1, 1024, memory.bytes() / 32 / 16 * 16, seconds_ / 20);
+    if (one) limits.read_gbps_unit = *one;
+    return one.status();
+  }
+
+  Status launches(const ProbeCompiler& compile, DeviceLimits& limits) {
+    Result<std::shared_ptr<const LoadedKernel>> kernel = load(compile, kEmptySource, kEmptyEntry);
+    if (!kernel) return kernel.status();
+    const LaunchShape shape{.grid = {static_cast<uint32_t>(device_.spec().units), 1, 1}, .threads = 128};
+    const auto call = [&](int, const LaunchContext& context) { return device_.launch(**kernel, {}, shape, context); };
+    const Result<double> node = least_us(device_, call, kLaunches, seconds_ / 20);
+    if (!node) return node.status();
+    limits.graph_node_us = *node;
+    // Without a graph: what a program that only launches sees.
+    for (int round = 0; round < 5; ++round) {
+      const Clock::time_point start = Clock::now();
+      for (int i = 0; i < kLaunches; ++i) {
+        if (Status s = call(i, {}); !s) return s;
+      }
+      if (Status s = device_.synchronize(); !s) return s;
+      const double us = std::chrono::duration<double, std::micro>(Clock::now() - start).count() / kLaunches;
+      limits.launch_us = round == 0 ? us : std::min(limits.launch_us, us);
+    }
+    return {};
+  }
+
+  Device& device_;
+  const Place place_;
+  const double seconds_;
+};
+
+}  // namespace
+
+Result<DeviceLimits> measure_cuda_limits(Device& device, const Place& place, double budget_seconds,
+                                         const ProbeCompiler& compile) {
+  DeviceLimits limits;
+  if (Status s = Limits(device, place, budget_seconds).measure(compile, limits); !s) return s;
+  return limits;
+}
+
+}  // namespace tilewright::cuda
