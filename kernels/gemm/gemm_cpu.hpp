@@ -59,8 +59,7 @@ struct AmxState<true, kInteger, kPanels> {
   EpilogueByRows<kInteger, kPanels> by_rows;
   int64 side_rows = 0, side_every = 1,
         side_wait = 1;  // side_rows rows every side_every steps; the next ones in side_wait steps
-  bool stream_d;
-  AmxTiles tiles;  // configured from here to the end of the run
+  AmxTiles tiles;       // configured from here to the end of the run
 };
 
 // The state of one unit's run.
@@ -83,12 +82,9 @@ class GemmCpuUnit {
     n_begin_ = blocking::share_begin(s.n_tiles, s.units_n, in) * s.out_tile;
     n_end_ = blocking::smaller(s.out_n, blocking::share_begin(s.n_tiles, s.units_n, in + 1) * s.out_tile);
     const int64 batch_end = blocking::share_begin(args_.batch, s.units_batch, ib + 1);
-    if constexpr (is_amx(kMma)) {
-      const int64 size = args_.epilogue.d_dtype == DType::kF32 ? 4 : 2;
-      amx_.stream_d = (m_end_ - m_begin_) * (n_end_ - n_begin_) * size >= kStreamBytesD;
-    }
+    stream_d_ = streams_d(args_.epilogue, m_end_ - m_begin_, n_end_ - n_begin_, s.out_tile);
     for (batch_ = blocking::share_begin(args_.batch, s.units_batch, ib); batch_ < batch_end; ++batch_) run_batch();
-    if constexpr (is_amx(kMma)) stream_fence();
+    if (stream_d_) stream_fence();
   }
 
  private:
@@ -249,7 +245,7 @@ class GemmCpuUnit {
   template <int kRows>
   TILEWRIGHT_INLINE void fetch_d(int64 m, int64 n) const {
     const GemmEpilogueArgs& e = args_.epilogue;
-    if (e.stride_d_n != 1) return;
+    if (e.stride_d_n != 1 || stream_d_) return;
     const int64 size = e.d_dtype == DType::kF32 ? 4 : 2, rows = blocking::smaller(kRows, args_.m - m);
     const char* d = static_cast<const char*>(e.d) + (batch_ * e.stride_d_batch + m * e.stride_d_m + n) * size;
     for (int64 row = 0; row < rows; ++row, d += e.stride_d_m * size) {
@@ -268,7 +264,7 @@ class GemmCpuUnit {
       }
     }
     gemm_epilogue<is_integer(kMma)>(args_.epilogue, args_.n, batch_, p.m, rows, p.n, p.columns, p.sums,
-                                    p.sums + kConfig.tile_n, blocking_.scratch_stride);
+                                    p.sums + kConfig.tile_n, blocking_.scratch_stride, stream_d_);
     p.m += rows;
     p.rows -= rows;
     p.sums += rows * blocking_.scratch_stride;
@@ -279,7 +275,7 @@ class GemmCpuUnit {
     p.by_rows = p.columns == kConfig.tile_n && epilogue_goes_by_rows(args_.epilogue);
     if (p.by_rows) {
       amx_.by_rows.begin(args_.epilogue, args_.n, batch_, p.m, p.rows, p.n, p.sums, p.sums + kConfig.tile_n,
-                         blocking_.scratch_stride, amx_.stream_d);
+                         blocking_.scratch_stride, stream_d_);
     }
     const int64 steps = blocking::larger(1, blocking::ceil_div(block.k, kTileRows * unit_k(kMma)) * segment_count_);
     const int64 calls = blocking::smaller(p.by_rows ? p.rows : kSideCalls, steps);
@@ -433,6 +429,7 @@ class GemmCpuUnit {
   ColumnSegment segments_[2] = {};
   int segment_count_ = 0;
   Pending pending_ = {};
+  bool stream_d_ = false;
   // The micro-kernel of a block with panels of fewer than tile_m rows.
   MicroOfRows fewer_rows_ = nullptr, last_rows_ = nullptr;  // of each panel, of the last one
   int buffer_ = 0;                                          // of scratch(), for the next tile

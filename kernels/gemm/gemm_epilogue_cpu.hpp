@@ -27,6 +27,7 @@ TILEWRIGHT_INLINE void with_float_type(DType dtype, Body&& body) {
 struct EpilogueTile {
   int64 batch, m, rows;
   int64 stride;  // elements from row to row
+  bool stream;   // lines of D are aligned, and written past the caches
 };
 
 // x[r][i] = op(x[r][i], operand[batch, m + r, n + i]) for i in [0, count).
@@ -138,9 +139,9 @@ TILEWRIGHT_INLINE F32x16 linear_value(const float* sums, F32x16 alpha, F32x16 ro
   return fma(F32x16::splat(1.0f), bias, v * alpha * row * scale);
 }
 
-// rows(begin, end, i, left, value): value(sums, r) is the linear part of 16 columns of row r from column i on, of which
-// `left` are there.
-template <bool kInteger, class Rows>
+// rows(begin, end, i, left, value): value(sums, r, v) is the linear part of 16 columns of row r, the v-th of kStrips from
+// column i on, of which `left` columns are there.
+template <bool kInteger, int kStrips, class Rows>
 TILEWRIGHT_INLINE void linear_by_columns(const GemmEpilogueArgs& e, const EpilogueTile& t, int64 count, int64 n,
                                          Rows rows) {
   const F32x16 alpha = F32x16::splat(e.alpha);
@@ -148,12 +149,16 @@ TILEWRIGHT_INLINE void linear_by_columns(const GemmEpilogueArgs& e, const Epilog
   for (int64 begin = 0; begin < t.rows; begin += kLinearRows) {
     const int64 end = begin + kLinearRows < t.rows ? begin + kLinearRows : t.rows;
     read_rows(e.scale_a, t.batch, t.m + begin, end - begin, scales);
-    for (int64 i = 0; i < count; i += kVec) {
-      const F32x16 scale = read_columns(e.scale_b, t.batch, n + i, count - i, 1.0f);
-      const F32x16 bias = read_columns(e.bias, t.batch, n + i, count - i, -0.0f);
-      rows(begin, end, i, count - i, [&](const float* sums, int64 r) __attribute__((always_inline)) {
+    for (int64 i = 0; i < count; i += kStrips * kVec) {
+      F32x16 scale[kStrips], bias[kStrips];
+      for (int v = 0; v < kStrips; ++v) {
+        const int64 column = i + v * kVec;
+        scale[v] = read_columns(e.scale_b, t.batch, n + column, count - column, 1.0f);
+        bias[v] = read_columns(e.bias, t.batch, n + column, count - column, -0.0f);
+      }
+      rows(begin, end, i, count - i, [&](const float* sums, int64 r, int v) __attribute__((always_inline)) {
         const F32x16 row = F32x16::splat(read_as<float>(scales.data + (r - begin) * scales.step));
-        return linear_value<kInteger>(sums, alpha, row, scale, bias);
+        return linear_value<kInteger>(sums + v * kVec, alpha, row, scale[v], bias[v]);
       });
     }
   }
@@ -168,9 +173,9 @@ TILEWRIGHT_INLINE void linear(const GemmEpilogueArgs& e, const EpilogueTile& t, 
     if (nothing) return;
     const auto rows = [&](int64 begin, int64 end, int64 i, int64, auto value) __attribute__((always_inline)) {
       float* sums = x + begin * t.stride + i;
-      for (int64 r = begin; r < end; ++r, sums += t.stride) value(sums, r).store(sums);
+      for (int64 r = begin; r < end; ++r, sums += t.stride) value(sums, r, 0).store(sums);
     };
-    return linear_by_columns<kInteger>(e, t, count, n, rows);
+    return linear_by_columns<kInteger, 1>(e, t, count, n, rows);
   }
   if constexpr (kInteger) {
     map(t, x, count, [](F32x16 v) __attribute__((always_inline)) { return to_float(as_int(v)); });
@@ -222,14 +227,34 @@ inline void run_step(const EpilogueTile& t, float* x, int64 count, const Epilogu
   }
 }
 
+// A unit's part of D from this size on does not stay in the second level of cache, so whole lines of it are written past
+// the caches: a line that is read to be written pushes a line of A out there, which the multiplier then waits for.
+inline constexpr int64 kStreamBytesD = 2ll << 20;
+
+// That, where tiles of `tile` columns begin and end with a line. rows, columns: of the unit.
+inline bool streams_d(const GemmEpilogueArgs& e, int64 rows, int64 columns, int64 tile) {
+  const int64 size = e.d_dtype == DType::kF32 ? 4 : 2;
+  const auto whole = [](int64 bytes) { return bytes % 64 == 0; };
+  return kStreamsLines && rows * columns * size >= kStreamBytesD && e.stride_d_n == 1 &&
+         whole(reinterpret_cast<long long>(e.d)) && whole(e.stride_d_m * size) && whole(e.stride_d_batch * size) &&
+         whole(tile * size);
+}
+
 inline void store_tile(const GemmEpilogueArgs& e, const EpilogueTile& t, const float* x, int64 count, int64 n) {
   with_float_type(e.d_dtype, [&](auto type) __attribute__((always_inline)) {
     constexpr DType kType = decltype(type)::value;
-    constexpr int kSize = kBytes<kType>;
+    constexpr int kSize = kBytes<kType>, kLine = kLineVectors<kType>;
     char* d = static_cast<char*>(e.d) + (t.batch * e.stride_d_batch + t.m * e.stride_d_m + n * e.stride_d_n) * kSize;
     for (int64 r = 0; r < t.rows; ++r, x += t.stride, d += e.stride_d_m * kSize) {
       if (e.stride_d_n == 1) {
         int64 i = 0;
+        if (t.stream) {
+          for (; i + kLine * kVec <= count; i += kLine * kVec) {
+            F32x16 line[kLine];
+            unroll<kLine>([&](auto v) __attribute__((always_inline)) { line[v] = F32x16::load(x + i + v * kVec); });
+            stream_line<kType>(d + i * kSize, line);
+          }
+        }
         for (; i + kVec <= count; i += kVec) store_vec<kType>(d + i * kSize, F32x16::load(x + i));
         if (i < count) store_tail<kType>(d + i * kSize, F32x16::load(x + i), static_cast<int>(count - i));
         continue;
@@ -248,19 +273,32 @@ bool store_linear(const GemmEpilogueArgs& e, const EpilogueTile& t, const float*
   }
   with_float_type(e.d_dtype, [&](auto type) __attribute__((always_inline)) {
     constexpr DType kType = decltype(type)::value;
-    constexpr int kSize = kBytes<kType>;
+    constexpr int kSize = kBytes<kType>, kLine = kLineVectors<kType>;
     const int64 stride_d = e.stride_d_m * kSize;
     char* d = static_cast<char*>(e.d) + (t.batch * e.stride_d_batch + t.m * e.stride_d_m + n) * kSize;
-    linear_by_columns<kInteger>(
+    if (t.stream && count % (kLine * kVec) == 0) {
+      const auto lines = [&](int64 begin, int64 end, int64 i, int64, auto value) __attribute__((always_inline)) {
+        const float* sums = x + begin * t.stride + i;
+        char* to = d + begin * stride_d + i * kSize;
+        for (int64 r = begin; r < end; ++r, sums += t.stride, to += stride_d) {
+          F32x16 line[kLine];
+          unroll<kLine>([&](auto v) __attribute__((always_inline)) { line[v] = value(sums, r, v); });
+          stream_line<kType>(to, line);
+        }
+      };
+      return linear_by_columns<kInteger, kLine>(e, t, count, n, lines);
+    }
+    linear_by_columns<kInteger, 1>(
         e, t, count, n, [&](int64 begin, int64 end, int64 i, int64 left, auto value) __attribute__((always_inline)) {
           const float* sums = x + begin * t.stride + i;
           char* to = d + begin * stride_d + i * kSize;
           if (left >= kVec) {
-            for (int64 r = begin; r < end; ++r, sums += t.stride, to += stride_d) store_vec<kType>(to, value(sums, r));
+            for (int64 r = begin; r < end; ++r, sums += t.stride, to += stride_d)
+              store_vec<kType>(to, value(sums, r, 0));
             return;
           }
           for (int64 r = begin; r < end; ++r, sums += t.stride, to += stride_d) {
-            store_tail<kType>(to, value(sums, r), static_cast<int>(left));
+            store_tail<kType>(to, value(sums, r, 0), static_cast<int>(left));
           }
         });
   });
@@ -269,11 +307,11 @@ bool store_linear(const GemmEpilogueArgs& e, const EpilogueTile& t, const float*
 
 // Rows [m, m + rows) and columns [n, n + columns) of D. `acc`: the sums of these columns of B, `stride` elements from row
 // to row; with a separated gate those of the gate half, `up` those of the up half; with an interleaved gate 2 * columns
-// of them. `all_n`: columns of B.
+// of them. `all_n`: columns of B. `stream`: as in EpilogueTile.
 template <bool kInteger>
 void gemm_epilogue(const GemmEpilogueArgs& e, int64 all_n, int64 batch, int64 m, int64 rows, int64 n, int64 columns,
-                   float* acc, float* up, int64 stride) {
-  const EpilogueTile tile = {batch, m, rows, stride};
+                   float* acc, float* up, int64 stride, bool stream = false) {
+  const EpilogueTile tile = {batch, m, rows, stride, stream};
   if (store_linear<kInteger>(e, tile, acc, columns, n)) return;
   switch (e.gate) {
     case GateMode::kNone:

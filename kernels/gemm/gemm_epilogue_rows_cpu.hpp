@@ -10,10 +10,6 @@
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
-// From this size on, a unit's part of D does not stay in the second level of cache, so it is written past the caches: a
-// line that is read to be written pushes a line of A out there, which the multiplier then waits for.
-inline constexpr int64 kStreamBytesD = 2ll << 20;
-
 // What it takes: a linear part by rows and columns, an activation or a separated gate, D with contiguous rows. Anything
 // else is for gemm_epilogue.
 inline bool epilogue_goes_by_rows(const GemmEpilogueArgs& e) {
@@ -24,7 +20,7 @@ inline bool epilogue_goes_by_rows(const GemmEpilogueArgs& e) {
 template <bool kInteger, int kVectors>
 class EpilogueByRows {
  public:
-  // Only where epilogue_goes_by_rows(e); arguments as those of gemm_epilogue. stream: D is too large for a cache.
+  // Only where epilogue_goes_by_rows(e); arguments as those of gemm_epilogue.
   void begin(const GemmEpilogueArgs& e, int64 all_n, int64 batch, int64 m, int64 rows, int64 n, const float* acc,
              const float* up, int64 stride, bool stream) {
     rows_ = rows, row_ = 0;
@@ -32,8 +28,7 @@ class EpilogueByRows {
     const int64 size = e.d_dtype == DType::kF32 ? 4 : 2;
     d_ = static_cast<char*>(e.d) + (batch * e.stride_d_batch + m * e.stride_d_m + n) * size;
     stride_d_ = e.stride_d_m * size;
-    stream_ = stream && kVectors * kVec * size % 64 == 0 && stride_d_ % 64 == 0 &&
-              reinterpret_cast<unsigned long long>(d_) % 64 == 0;
+    stream_ = stream;
     read_rows(e.scale_a, batch, m, rows, row_scales_);
     const int halves = e.gate == GateMode::kSeparated ? 2 : 1;
     for (int half = 0; half < halves; ++half) {

@@ -59,8 +59,9 @@ TILEWRIGHT_INLINE void store_vec(void* p, F32x16 x) {
 template <DType kType>
 inline constexpr int kLineVectors = 4 / kBytes<kType>;
 
-// One whole aligned line past the caches, where the target has such stores: nothing is read first and nothing evicted.
-// stream_fence() when all is done.
+// One whole aligned line past the caches: nothing is read first and nothing evicted. stream_fence() when all is done.
+// Where kStreamsLines does not hold these are ordinary stores.
+inline constexpr bool kStreamsLines = TILEWRIGHT_AVX512 != 0;
 template <DType kType>
 TILEWRIGHT_INLINE void stream_line(void* p, const F32x16 (&x)[kLineVectors<kType>]) {
 #if TILEWRIGHT_AVX512
