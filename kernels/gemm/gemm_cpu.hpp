@@ -52,11 +52,11 @@ TILEWRIGHT_INLINE void with_fewer_rows(int64 rows, Body&& body) {
 }
 
 // AMX kernels hold the tiles and an epilogue that runs beside them, the others nothing.
-template <bool kAmx, bool kInteger, int kPanels>
+template <bool kAmx, bool kInteger>
 struct AmxState {};
-template <bool kInteger, int kPanels>
-struct AmxState<true, kInteger, kPanels> {
-  EpilogueByRows<kInteger, kPanels> by_rows;
+template <bool kInteger>
+struct AmxState<true, kInteger> {
+  EpilogueByRows<kInteger> by_rows;
   int64 side_rows = 0, side_every = 1,
         side_wait = 1;  // side_rows rows every side_every steps; the next ones in side_wait steps
   AmxTiles tiles;       // configured from here to the end of the run
@@ -274,7 +274,7 @@ class GemmCpuUnit {
     Pending& p = pending_;
     p.by_rows = p.columns == kConfig.tile_n && epilogue_goes_by_rows(args_.epilogue);
     if (p.by_rows) {
-      amx_.by_rows.begin(args_.epilogue, args_.n, batch_, p.m, p.rows, p.n, p.sums, p.sums + kConfig.tile_n,
+      amx_.by_rows.begin(args_.epilogue, args_.n, batch_, p.m, p.rows, p.n, p.columns, p.sums, p.sums + kConfig.tile_n,
                          blocking_.scratch_stride, stream_d_);
     }
     const int64 steps = blocking::larger(1, blocking::ceil_div(block.k, kTileRows * unit_k(kMma)) * segment_count_);
@@ -433,7 +433,7 @@ class GemmCpuUnit {
   // The micro-kernel of a block with panels of fewer than tile_m rows.
   MicroOfRows fewer_rows_ = nullptr, last_rows_ = nullptr;  // of each panel, of the last one
   int buffer_ = 0;                                          // of scratch(), for the next tile
-  [[no_unique_address]] AmxState<is_amx(kMma), is_integer(kMma), kPanels> amx_;
+  [[no_unique_address]] AmxState<is_amx(kMma), is_integer(kMma)> amx_;
 };
 
 // The kernel of the family: the entry of an instance calls it with its config.

@@ -16,26 +16,27 @@ inline bool epilogue_goes_by_rows(const GemmEpilogueArgs& e) {
   return e.gate != GateMode::kInterleaved && e.step_count == 0 && e.stride_d_n == 1 && is_linear_by_columns(e);
 }
 
-// A tile of kVectors x 16 columns of D, up to kLinearRows rows.
-template <bool kInteger, int kVectors>
+// A tile of D of up to kLinearRows rows and kMostColumns columns, a multiple of 16. Neither depends on the instance's tile:
+// the library carries this compiled (gemm_support_cpu.hpp).
+template <bool kInteger>
 class EpilogueByRows {
  public:
   // Only where epilogue_goes_by_rows(e); arguments as those of gemm_epilogue.
-  void begin(const GemmEpilogueArgs& e, int64 all_n, int64 batch, int64 m, int64 rows, int64 n, const float* acc,
-             const float* up, int64 stride, bool stream) {
-    rows_ = rows, row_ = 0;
-    stride_ = stride, sums_[0] = acc, sums_[1] = up;
+  __attribute__((noinline)) void begin(const GemmEpilogueArgs& e, int64 all_n, int64 batch, int64 m, int64 rows,
+                                       int64 n, int64 columns, const float* acc, const float* up, int64 stride,
+                                       bool stream) {
+    rows_ = rows, row_ = 0, columns_ = columns;
+    stride_ = stride, sums_[0] = acc, sums_[1] = up, stream_ = stream;
     const int64 size = e.d_dtype == DType::kF32 ? 4 : 2;
     d_ = static_cast<char*>(e.d) + (batch * e.stride_d_batch + m * e.stride_d_m + n) * size;
     stride_d_ = e.stride_d_m * size;
-    stream_ = stream;
     read_rows(e.scale_a, batch, m, rows, row_scales_);
     const int halves = e.gate == GateMode::kSeparated ? 2 : 1;
     for (int half = 0; half < halves; ++half) {
-      for (int v = 0; v < kVectors; ++v) {
-        const int64 column = half * (all_n / 2) + n + v * kVec;
-        read_columns(e.scale_b, batch, column, kVec, 1.0f).store(scale_[half] + v * kVec);
-        read_columns(e.bias, batch, column, kVec, -0.0f).store(bias_[half] + v * kVec);
+      for (int64 i = 0; i < columns; i += kVec) {
+        const int64 column = half * (all_n / 2) + n + i;
+        read_columns(e.scale_b, batch, column, kVec, 1.0f).store(scale_[half] + i);
+        read_columns(e.bias, batch, column, kVec, -0.0f).store(bias_[half] + i);
       }
     }
   }
@@ -48,16 +49,16 @@ class EpilogueByRows {
       const F32x16 alpha = F32x16::splat(e.alpha);
       if (e.gate == GateMode::kNone && e.activation == Activation::kNone) {
         for (; row_ < end; ++row_) {
-          store_row<kType>([&](auto v) __attribute__((always_inline)) { return linear<0>(alpha, v); });
+          store_row<kType>([&](int64 i) __attribute__((always_inline)) { return linear(0, alpha, i); });
         }
         return;
       }
       with_activation(e.activation, e.low, e.high, [&](auto function) {
         const bool gate = e.gate == GateMode::kSeparated;
         for (; row_ < end; ++row_) {
-          store_row<kType>([&](auto v) __attribute__((always_inline)) {
-            const F32x16 x = function(linear<0>(alpha, v));
-            return gate ? x * linear<1>(alpha, v) : x;
+          store_row<kType>([&](int64 i) __attribute__((always_inline)) {
+            const F32x16 x = function(linear(0, alpha, i));
+            return gate ? x * linear(1, alpha, i) : x;
           });
         }
       });
@@ -65,35 +66,35 @@ class EpilogueByRows {
   }
 
  private:
-  template <int kHalf, class Vector>
-  TILEWRIGHT_INLINE F32x16 linear(F32x16 alpha, Vector v) const {
+  static constexpr int kMostColumns = 96;
+
+  TILEWRIGHT_INLINE F32x16 linear(int half, F32x16 alpha, int64 i) const {
     const F32x16 row = F32x16::splat(read_as<float>(row_scales_.data + row_ * row_scales_.step));
-    return linear_value<kInteger>(sums_[kHalf] + row_ * stride_ + v * kVec, alpha, row,
-                                  F32x16::load(scale_[kHalf] + v * kVec), F32x16::load(bias_[kHalf] + v * kVec));
+    return linear_value<kInteger>(sums_[half] + row_ * stride_ + i, alpha, row, F32x16::load(scale_[half] + i),
+                                  F32x16::load(bias_[half] + i));
   }
   template <DType kType, class Value>
   TILEWRIGHT_INLINE void store_row(Value value) {
     char* d = d_ + row_ * stride_d_;
     constexpr int kLine = kLineVectors<kType>;
-    if (kVectors % kLine == 0 && stream_) {
-      unroll<kVectors / kLine>([&](auto line) __attribute__((always_inline)) {
-        F32x16 x[kLine];
-        unroll<kLine>([&](auto v) __attribute__((always_inline)) { x[v] = value(Index<line * kLine + v>{}); });
-        stream_line<kType>(d + line * 64, x);
-      });
+    if (stream_) {
+      for (int64 i = 0; i < columns_; i += kLine * kVec) {
+        F32x16 line[kLine];
+        unroll<kLine>([&](auto v) __attribute__((always_inline)) { line[v] = value(i + v * kVec); });
+        stream_line<kType>(d + i * kBytes<kType>, line);
+      }
       return;
     }
-    unroll<kVectors>([&](auto v)
-                         __attribute__((always_inline)) { store_vec<kType>(d + v * kVec * kBytes<kType>, value(v)); });
+    for (int64 i = 0; i < columns_; i += kVec) store_vec<kType>(d + i * kBytes<kType>, value(i));
   }
 
-  int64 rows_ = 0, row_ = 0, stride_, stride_d_;
+  int64 rows_ = 0, row_ = 0, columns_, stride_, stride_d_;
   const float* sums_[2];  // of the gate half and of the up half
   char* d_;
   bool stream_;  // whole lines of D, past the caches
   RowScales row_scales_;
-  alignas(64) float scale_[2][kVectors * kVec];
-  alignas(64) float bias_[2][kVectors * kVec];
+  alignas(64) float scale_[2][kMostColumns];
+  alignas(64) float bias_[2][kMostColumns];
 };
 
 }  // namespace TILEWRIGHT_ISA

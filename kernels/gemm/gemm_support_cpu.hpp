@@ -4,7 +4,7 @@
 // compiles is linked with that object (TILEWRIGHT_LINKED_SUPPORT). Without either macro they are ordinary templates.
 #pragma once
 
-#include "gemm/gemm_epilogue_cpu.hpp"
+#include "gemm/gemm_epilogue_rows_cpu.hpp"
 #include "gemm/gemm_pack_cpu.hpp"
 
 #if defined(TILEWRIGHT_SUPPORT_UNIT)
@@ -49,6 +49,8 @@ TILEWRIGHT_SUPPORT decltype(pack_a_units<DType::kI8, CpuMma::kDotI8>) pack_a_uni
 #if TILEWRIGHT_AMX
 TILEWRIGHT_SUPPORT decltype(pack_a_tiles<DType::kBf16>) pack_a_tiles<DType::kBf16>;
 TILEWRIGHT_SUPPORT decltype(pack_a_tiles<DType::kI8>) pack_a_tiles<DType::kI8>;
+TILEWRIGHT_SUPPORT class EpilogueByRows<false>;
+TILEWRIGHT_SUPPORT class EpilogueByRows<true>;
 #endif
 
 }  // namespace TILEWRIGHT_ISA
