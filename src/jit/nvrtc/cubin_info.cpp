@@ -73,6 +73,7 @@ class Cubin {
       CubinKernel kernel;
       kernel.name = section.name.substr(kText.size());
       kernel.code_bytes = static_cast<int64_t>(section.header.sh_size);
+      count_instructions(section.header, kernel);
       if (const Section* shared = find(".nv.shared." + kernel.name)) {
         const auto bytes = static_cast<int64_t>(shared->header.sh_size);
         kernel.shared_bytes = capability_ >= 90 ? std::max<int64_t>(0, bytes - kReservedShared) : bytes;
@@ -113,6 +114,14 @@ class Cubin {
     const Elf64_Shdr names = sections_[header->e_shstrndx].header;
     for (Section& section : sections_) section.name = string_in(names, section.header.sh_name);
     return {};
+  }
+
+  void count_instructions(const Elf64_Shdr& code, CubinKernel& kernel) const {
+    constexpr uint64_t kInstructionBytes = 16, kOpcodeBits = 0x1FF;
+    if (code.sh_type == SHT_NOBITS) return;  // its size is not in the file
+    for (uint64_t at = 0; at + kInstructionBytes <= code.sh_size; at += kInstructionBytes) {
+      if (const auto word = reader_.at<uint64_t>(code.sh_offset + at)) ++kernel.instructions[*word & kOpcodeBits];
+    }
   }
 
   std::string_view string_in(const Elf64_Shdr& table, uint64_t offset) const {

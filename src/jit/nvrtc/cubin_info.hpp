@@ -3,6 +3,7 @@
 // budgets are checked without a GPU and without a toolkit.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,6 +14,23 @@
 
 namespace tilewright {
 
+// Instructions that kernels are checked for, by the nine bits of their opcode that do not depend on operands; the same from
+// sm_80 to sm_90.
+enum class Sass : uint16_t {
+  kMmaFloat = 0x03C,         // HMMA
+  kMmaInt = 0x037,           // IMMA
+  kWgmmaFloat = 0x1F0,       // HGMMA
+  kWgmmaInt = 0x1F1,         // IGMMA
+  kWgmmaFp8 = 0x1F3,         // QGMMA
+  kTensorLoad = 0x1B4,       // UTMALDG
+  kTensorStore = 0x1B5,      // UTMASTG
+  kAsyncCopy = 0x1AE,        // LDGSTS
+  kLocalLoad = 0x183,        // LDL
+  kLocalStore = 0x187,       // STL
+  kWaitForKernel = 0x02E,    // ACQBULK, griddepcontrol.wait
+  kAllowNextKernel = 0x02D,  // PREEXIT, griddepcontrol.launch_dependents
+};
+
 struct CubinKernel {
   std::string name;
   int registers = 0;         // a thread
@@ -21,6 +39,8 @@ struct CubinKernel {
   int64_t arg_bytes = 0;
   int max_threads = 0;  // of a block, as declared; 0 = not declared
   int64_t code_bytes = 0;
+  std::array<int, 512> instructions{};  // how many of each opcode stand in the code
+  int count(Sass opcode) const { return instructions[static_cast<size_t>(opcode)]; }
 };
 
 struct CubinInfo {

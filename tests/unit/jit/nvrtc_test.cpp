@@ -163,6 +163,55 @@ extern "C" __global__ void tw_entry(const __grid_constant__ Args args) {
   EXPECT_GE(read_cubin(spills->image)->kernels.at(0).local_bytes, 400);
 }
 
+TEST_F(NvrtcTest, ACubinTellsWhichInstructionsStandInIt) {
+  const auto read = [&](const std::string& target, const std::string& body) {
+    CodeCache cache = open();
+    const Result<Artifact> made = cache.get(
+        kernel(target,
+               "struct Args { float* data; };\nextern \"C\" __global__ void tw_entry(const __grid_constant__ Args a) "
+               "{\n  __shared__ alignas(128) char block[1024];\n" +
+                   body + "\n}\n"),
+        nvrtc_compiler());
+    EXPECT_TRUE(made.ok()) << made.status().message();
+    const Result<CubinInfo> info = made ? read_cubin(made->image) : made.status();
+    EXPECT_TRUE(info.ok());
+    return info ? info->kernels.at(0) : CubinKernel();
+  };
+  const CubinKernel hopper = read("sm_90a", R"(
+  float d[4] = {};
+  unsigned long long operand = threadIdx.x;
+  asm volatile("wgmma.fence.sync.aligned;");
+  asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 "
+               "{%0,%1,%2,%3}, %4, %4, p, 1, 1, 0, 0;}"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(operand));
+  asm volatile("wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;");
+  unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(block));
+  int x = threadIdx.x;
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %1}], [%2];" ::"l"(a.data), "r"(x),
+               "r"(address) : "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  a.data[threadIdx.x] = d[0] + d[1] + d[2] + d[3] + block[threadIdx.x];)");
+  EXPECT_EQ(hopper.count(Sass::kWgmmaFloat), 1);
+  EXPECT_EQ(hopper.count(Sass::kTensorStore), 1);
+  EXPECT_EQ(hopper.count(Sass::kWaitForKernel), 1);
+  for (const Sass absent : {Sass::kWgmmaFp8, Sass::kWgmmaInt, Sass::kTensorLoad, Sass::kMmaFloat, Sass::kMmaInt,
+                            Sass::kAsyncCopy, Sass::kLocalLoad, Sass::kLocalStore, Sass::kAllowNextKernel}) {
+    EXPECT_EQ(hopper.count(absent), 0) << static_cast<int>(absent);
+  }
+  const CubinKernel ampere = read("sm_80", R"(
+  unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(block));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(a.data));
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  float d[4] = {};
+  unsigned x = threadIdx.x;
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%4,%4,%4}, {%4,%4}, {%0,%1,%2,%3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(x));
+  a.data[threadIdx.x] = d[0] + d[1] + d[2] + d[3] + block[threadIdx.x];)");
+  EXPECT_EQ(ampere.count(Sass::kMmaFloat), 1);
+  EXPECT_EQ(ampere.count(Sass::kAsyncCopy), 1);
+  EXPECT_EQ(ampere.count(Sass::kWgmmaFloat), 0);
+}
+
 TEST_F(NvrtcTest, ADamagedCubinIsRefusedAndNeverReadBeyondItsEnd) {
   CodeCache cache = open();
   const Result<Artifact> made = cache.get(kernel(), nvrtc_compiler());
