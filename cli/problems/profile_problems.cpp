@@ -74,11 +74,35 @@ Result<Profile> profile_problems(const std::string& name) {
   return profile;
 }
 
+namespace {
+
+// A GPU's parts are what they are: each as its device would say it.
+std::vector<DeviceSpec> parts_of_gpu(const ArchSpec& arch) {
+  std::vector<DeviceSpec> devices;
+  for (const PartSpec& part : arch.parts) {
+    DeviceSpec device;
+    device.id = {DeviceKind::kCuda, 0};
+    device.arch = &arch;
+    for (const ArchSpec* base = &arch; base != nullptr; base = find_arch(base->base)) device.targets.push_back(base);
+    device.name = device.part = part.name;
+    device.units = part.units;
+    device.l1_bytes = arch.shared_bytes;
+    device.l2_bytes = part.l2_bytes;
+    device.memory_bytes = static_cast<int64_t>(part.memory_gib * (1 << 30));
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+}  // namespace
+
 Result<std::vector<DeviceSpec>> devices_of_target(const std::string& target, const DeviceSpec& here) {
   Result<const ArchSpec*> arch = require_arch(target);
   if (!arch) return arch.status();
+  if ((*arch)->vendor == ArchVendor::kNvidia) return parts_of_gpu(**arch);
   if ((*arch)->vendor != ArchVendor::kX86) {
-    return Status(StatusCode::kUnsupported, fmt::format("--target '{}': only x86-64 targets are built so far", target));
+    return Status(StatusCode::kUnsupported,
+                  fmt::format("--target '{}': allowed: targets of x86-64 and of NVIDIA GPUs", target));
   }
   std::vector<DeviceSpec> devices;
   if (here.arch == *arch) devices.push_back(here);

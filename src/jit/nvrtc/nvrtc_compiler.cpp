@@ -6,6 +6,7 @@
 
 #include <chrono>
 
+#include "core/environment.hpp"
 #include "core/log.hpp"
 #include "jit/flags.hpp"
 #include "jit/kernel_headers.hpp"
@@ -22,9 +23,13 @@ constexpr const char* kBinaryFile = "instance.cubin";
 constexpr const char* kLogFile = "build.log";
 constexpr size_t kMaxErrorText = 6000;
 
-// Functions of freestanding headers need no __device__. Nothing of the current folder is read. Lines are for profilers.
-constexpr const char* kBaseFlags[] = {"--std=c++20", "--device-as-default-execution-space", "--no-source-include",
-                                      "--generate-line-info"};
+// Functions of freestanding headers need no __device__. Nothing of the current folder is read. Who works on kernels gets
+// lines for a profiler, which make a cubin three times as large.
+std::vector<const char*> base_flag_list() {
+  std::vector<const char*> flags = {"--std=c++20", "--device-as-default-execution-space", "--no-source-include"};
+  if (environment("TILEWRIGHT_KERNEL_DIR")) flags.push_back("--generate-line-info");
+  return flags;
+}
 
 // What ends a compile under way.
 struct Watch {
@@ -71,7 +76,7 @@ void NvrtcCompiler::find() const {
     return;
   }
   library_ = std::move(*opened);
-  identity_ = fmt::format("nvrtc {}.{}; {}", library_->major, library_->minor, base_flags());
+  identity_ = fmt::format("nvrtc {}.{}", library_->major, library_->minor);
   log(LogLevel::kInfo, "jit", "NVRTC {}.{}: {}", library_->major, library_->minor, library_->name);
 }
 
@@ -85,7 +90,7 @@ Status NvrtcCompiler::available() const {
   return status_;
 }
 
-std::string NvrtcCompiler::base_flags() const { return fmt::format("{}", fmt::join(kBaseFlags, " ")); }
+std::string NvrtcCompiler::base_flags() const { return fmt::format("{}", fmt::join(base_flag_list(), " ")); }
 
 Result<std::string> NvrtcCompiler::compile(const CompileRequest& request, const std::string& folder,
                                            const std::atomic<bool>* stop) {
@@ -96,7 +101,7 @@ Result<std::string> NvrtcCompiler::compile(const CompileRequest& request, const 
   if (!headers) return headers.status();
   if (Status status = write_file(folder + "/" + kSourceFile, request.source); !status) return status;
 
-  std::vector<const char*> texts, names, options(std::begin(kBaseFlags), std::end(kBaseFlags));
+  std::vector<const char*> texts, names, options = base_flag_list();
   for (const auto& header : *headers) {
     texts.push_back(header->text.c_str());
     names.push_back(header->path.c_str());
