@@ -164,7 +164,7 @@ TEST(EmulatedGemmPortable, BandsOfTilesCoverDOnce) {
   check<kBase>({"m=300:n=200:k=32"}, 0, /*band=*/3);
 }
 
-TEST(EmulatedGemmGenericGpu, EveryValidProblemRuns) {
+TEST(EmulatedGemmGeneric, EveryValidProblemRuns) {
   EmulatedCudaDevice device("sm_80");
   const auto kernel =
       std::make_shared<HostKernel>([](const void* args) { gemm_generic_gpu(*static_cast<const GemmArgs*>(args)); });

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+// Every CUDA family of gemm on a GPU, without dispatch: its best kernels and, where it splits K, its best split give right
+// results at ragged sizes, for each type, layout, alignment and epilogue.
+#include <set>
+
+#include "dispatch/problem_instance.hpp"
+#include "op/gpu/gpu_test.hpp"
+#include "ops/gemm/families/gemm_families.hpp"
+#include "ops/gemm/instance/gemm_instance.hpp"
+#include "ops/op_list.hpp"
+
+namespace tilewright {
+namespace {
+
+class GpuGemmFamilies : public test::GpuTest {
+ protected:
+  void check(const std::string& text) {
+    const Result<GemmProblem> problem = parse_gemm_problem(text);
+    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    int families = 0;
+    for (const KernelFamily* family : gemm_operator().families()) {
+      if (family->backend() == Backend::kVendor || !family->supports(erase(*problem), device->spec())) continue;
+      ++families;
+      for (const RecipeStep& step : some_of(family->candidates(erase(*problem), device->spec()))) {
+        SCOPED_TRACE(text + "  " + step.key.text + "@" + print_knobs(*family, step.knobs));
+        run(*problem, *family, step);
+      }
+    }
+    EXPECT_GT(families, 0) << text;
+  }
+
+ private:
+  // The two best kernels, and the best of each count of stages: splits are launches of their own.
+  static std::vector<RecipeStep> some_of(const std::vector<Candidate>& candidates) {
+    std::vector<RecipeStep> chosen;
+    std::set<std::string> keys;
+    std::set<int64_t> last_knobs;
+    for (const Candidate& candidate : candidates) {
+      const bool new_key = keys.size() < 2 && keys.insert(candidate.step.key.text).second;
+      const bool new_split = last_knobs.size() < 3 && last_knobs.insert(candidate.step.knobs.values[1]).second;
+      if (new_key || new_split) chosen.push_back(candidate.step);
+    }
+    return chosen;
+  }
+
+  std::shared_ptr<const LoadedKernel> kernel_of(const KernelFamily& family, const KernelKey& key) {
+    auto& kernel = kernels_[key.text];
+    if (kernel != nullptr) return kernel;
+    const Result<CompileRequest> request = family.source(key);
+    EXPECT_TRUE(request.ok()) << request.status().message();
+    if (!request) return nullptr;
+    const std::string build = *make_unique_folder(folder, "build-");
+    const Result<std::string> file = nvrtc_compiler().compile(*request, build, nullptr);
+    EXPECT_TRUE(file.ok()) << file.status().message();
+    if (!file) return nullptr;
+    Artifact artifact;
+    artifact.kind = ArtifactKind::kCubin;
+    artifact.target = request->target;
+    artifact.entry = request->entry;
+    artifact.key = key.text;
+    artifact.path = build + "/" + *file;
+    auto loaded = device->load(artifact);
+    EXPECT_TRUE(loaded.ok()) << loaded.status().message();
+    if (loaded) kernel = *loaded;
+    return kernel;
+  }
+
+  void run(const GemmProblem& problem, const KernelFamily& family, const RecipeStep& step) {
+    const auto kernel = kernel_of(family, step.key);
+    ASSERT_NE(kernel, nullptr);
+    Result<std::vector<Stage>> stages = family.stages(erase(problem), device->spec(), step, kernel);
+    ASSERT_TRUE(stages.ok()) << stages.status().message();
+    Plan plan;
+    plan.stages = std::move(*stages);
+    plan.workspace_bytes = family.workspace_bytes(erase(problem), device->spec(), step);
+    for (Stage& stage : plan.stages) {
+      for (const TensorMapSpec& map : stage.tensor_maps) {
+        const Status status = device->encode_tensor_map(map, stage.args.data() + map.arg_offset);
+        ASSERT_TRUE(status.ok()) << status.message();
+      }
+    }
+    Result<std::unique_ptr<ProblemInstance>> instance = make_gemm_instance(problem, *device, {});
+    ASSERT_TRUE(instance.ok()) << instance.status().message();
+    (*instance)->fill(1, InputData::kNormal);
+    (*instance)->poison();
+    const Status status = run_plan(*device, plan, (*instance)->bindings(), {});
+    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_TRUE(device->synchronize().ok());
+    const VerifyReport report = (*instance)->verify();
+    EXPECT_TRUE(report.passed) << report.failure;
+  }
+
+  std::map<std::string, std::shared_ptr<const LoadedKernel>> kernels_;
+};
+
+TEST_F(GpuGemmFamilies, EveryLayoutAndTypeIsMultipliedRight) {
+  for (const char* layout : {"rcr", "rrr", "crr", "ccr", "rcc"}) {
+    for (const char* dtype : {"bf16", "f16", "f32", "i8"}) {
+      check(fmt::format("m=264:n=200:k=328:a={}:layout={}", dtype, layout));
+    }
+  }
+}
+
+TEST_F(GpuGemmFamilies, RaggedSizesAndOddStridesAreServed) {
+  for (const char* text : {"m=1:n=1:k=1", "m=1:n=4099:k=1031", "m=67:n=35:k=45", "m=131:n=130:k=258",
+                           "m=5:n=3:k=7:sa=0.100.3:sb=0.2.50:sd=0.9.2", "m=67:n=70:k=45:a=f32:sa=0.100.2",
+                           "m=70:n=41:k=208:a=i8:layout=rrr", "m=300:n=200:k=100:batch=3:align=8.4.2",
+                           "m=300:n=200:k=96:batch=3:sb=0.1.96"}) {
+    check(text);
+  }
+}
+
+TEST_F(GpuGemmFamilies, EpiloguesGiveWhatTheirArgumentsSay) {
+  for (const Activation activation :
+       {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh, Activation::kSilu, Activation::kSigmoid,
+        Activation::kTanh, Activation::kHardswish, Activation::kClamp}) {
+    check(fmt::format("m=130:n=200:k=64:d=f32:bias=f32:act={}", kActivationNames[static_cast<int>(activation)]));
+  }
+  for (const char* text :
+       {"m=130:n=200:k=64:scale_a=f32:scale_b=f32:bias=bf16:alpha=1",
+        "m=130:n=200:k=64:a=i8:scale_a=f32:scale_b=f32:bias=f16", "m=130:n=200:k=64:gate=separated:act=silu",
+        "m=130:n=202:k=64:gate=interleaved:act=silu:bias=f32", "m=130:n=200:k=64:c=bf16",
+        "m=130:n=200:k=64:batch=2:d=f32:c=f32:bias=f16:act=tanh:steps=mul.bf16+act.hardswish+add.f32",
+        "m=130:n=200:k=64:gate=separated:act=sigmoid:c=bf16:steps=add.bf16"}) {
+    check(text);
+  }
+}
+
+TEST_F(GpuGemmFamilies, FewRowsAndALongKAreSplit) {
+  for (const char* text : {"m=1:n=512:k=8192", "m=16:n=1000:k=16384:bias=f32", "m=40:n=512:k=8192:a=i8:scale_a=f32",
+                           "m=16:n=1024:k=8192:gate=separated:act=silu", "m=33:n=200:k=4096:a=f32"}) {
+    check(text);
+  }
+}
+
+TEST_F(GpuGemmFamilies, TheGenericKernelTakesWhatTheOthersRefuse) {
+  for (const char* text : {"m=37:n=45:k=77:packed=1:batch=2", "m=37:n=45:k=77:a=i8:packed=1", "m=5:n=7:k=0:bias=f32",
+                           "m=37:n=46:k=77:a=f32:packed=1:gate=separated:act=silu"}) {
+    check(text);
+  }
+}
+
+}  // namespace
+}  // namespace tilewright
