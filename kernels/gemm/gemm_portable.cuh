@@ -61,7 +61,8 @@ struct GemmPortable {
     p.split = unit / count % splits;
     p.batch = unit / count / splits;
     // Down a band of rows of tiles, then to its next column.
-    const unsigned band = static_cast<unsigned>(args.block_m > 0 ? args.block_m : kPortableBand);
+    const int64 asked = args.block_m > 0 ? args.block_m : kPortableBand;
+    const unsigned band = static_cast<unsigned>(asked < tiles.m ? asked : tiles.m);
     const unsigned first = p.tile / (band * across) * band, rest = p.tile % (band * across);
     const unsigned below = static_cast<unsigned>(tiles.m) - first, height = below < band ? below : band;
     p.m0 = static_cast<int64>(first + rest % height) * kConfig.tile_m;

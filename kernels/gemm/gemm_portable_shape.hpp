@@ -45,7 +45,7 @@ constexpr GemmPortableShape gemm_portable_shape(const GemmPortableConfig& c) {
   s.sum_pitch = c.tile_n + 8;
   const int stages = c.stages * (s.a_bytes + s.b_parts * s.b_bytes), sums = c.tile_m * s.sum_pitch * 4;
   s.shared_bytes = stages > sums ? stages : sums;
-  s.blocks = s.threads > 128 ? 1 : c.tile_m * c.tile_n / s.threads > 64 ? 2 : 3;
+  s.blocks = s.threads > 128 ? 1 : 2;
   return s;
 }
 

@@ -150,6 +150,18 @@ TEST(GemmCudaFamilies, BatchInvariantHasOneOrderOfSummation) {
   EXPECT_THAT(gemm_generic_gpu_family().supports(erase(p), gpu()).message(), HasSubstr("batch_invariant"));
 }
 
+TEST(GemmCudaFamilies, MoreTilesThanAGridHasBlocksAreLeftToTheGenericKernel) {
+  for (const char* text : {"m=1:n=1:k=1:batch=5000000000:sa=0.1.1:sb=0.1.1", "m=8589934592:n=4096:k=1:sa=0.1.1"}) {
+    const GemmProblem p = problem(text);
+    EXPECT_THAT(gemm_portable_family().supports(erase(p), gpu()).message(),
+                HasSubstr("more tiles than a launch has blocks"));
+    const RecipeStep step = gemm_generic_gpu_family().candidates(erase(p), gpu()).front().step;
+    const Result<std::vector<Stage>> stages = gemm_generic_gpu_family().stages(erase(p), gpu(), step, nullptr);
+    ASSERT_TRUE(stages.ok()) << stages.status().message();
+    EXPECT_EQ(stages->front().shape.grid[0], 1u << 30);
+  }
+}
+
 TEST(GemmCudaFamilies, TheGenericKernelTakesWhatTheOthersRefuse) {
   for (const char* text : {"m=64:n=64:k=0:a=bf16", "m=64:n=64:k=64:a=bf16:packed=1", "m=8:n=8:k=200000:a=i8"}) {
     const GemmProblem p = problem(text);

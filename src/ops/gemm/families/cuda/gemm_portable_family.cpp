@@ -28,7 +28,8 @@ constexpr Tile kFmaTiles[] = {{128, 128, 64, 4, 2, 3},
                               {16, 64, 64, 1, 2, 5}};
 constexpr Tile kPrebuiltMmaTiles[] = {{128, 128, 64, 2, 2, 4}, {64, 64, 128, 2, 2, 4}, {16, 128, 128, 1, 4, 5}};
 constexpr double kUnusualBand = 1.02;
-constexpr int64_t kMaxBlocks = (int64_t{1} << 31) - 1;  // of a launch
+constexpr double kMaxBlocks = 0x1p31 - 1;  // of a launch
+constexpr const char* kTooManyBlocks = "D has more tiles than a launch has blocks";
 
 struct PortableKnobs {
   int64_t band = 0, split_k = 0;
@@ -100,6 +101,14 @@ GemmPortableTiles tiles_of(const GemmProblem& p, const GemmPortableConfig& c, co
   return gemm_portable_tiles(c, p.m, p.n, p.k, knobs.split_k);
 }
 
+// Whether each launch has no more blocks than a grid can have.
+bool fits_launches(const GemmProblem& p, const GemmPortableConfig& c, const PortableKnobs& knobs) {
+  const GemmPortableTiles tiles = tiles_of(p, c, knobs);
+  const double count = static_cast<double>(tiles.m) * static_cast<double>(tiles.n) * static_cast<double>(p.batch);
+  if (tiles.splits == 1) return count <= kMaxBlocks;
+  return count * static_cast<double>(std::max<int64_t>(tiles.splits, gemm_portable_reduce_blocks(c))) <= kMaxBlocks;
+}
+
 // Splits of K that fill the SMs, in whole tiles.
 std::vector<int64_t> splits(const GemmProblem& p, const DeviceSpec& device, const GemmPortableConfig& c) {
   std::vector<int64_t> found{0};
@@ -128,10 +137,8 @@ class GemmPortableFamily final : public KernelFamily {
     if (portable_mma(*device.arch, p.a_dtype, mma_of(p.a_dtype)) == nullptr) {
       return refuse(fmt::format("{} has no instruction for {}", device.arch->target, dtype_name(p.a_dtype)));
     }
-    // The smallest tile makes the most blocks.
-    if (p.m / 16 > kMaxBlocks / 64 / p.batch || p.n / 64 > kMaxBlocks / (p.m / 16 + 1) / p.batch) {
-      return refuse(fmt::format("more than {} tiles", kMaxBlocks));
-    }
+    // The first tile is legal for every problem.
+    if (!fits_launches(p, make_config(p, tiles_for(p.a_dtype).front()), {})) return refuse(kTooManyBlocks);
     return {};
   }
 
@@ -140,7 +147,7 @@ class GemmPortableFamily final : public KernelFamily {
     std::vector<Candidate> found;
     for (const Tile& tile : tiles_for(p.a_dtype)) {
       const GemmPortableConfig config = make_config(p, tile);
-      if (refusal_of(config, *device.arch) != nullptr) continue;
+      if (refusal_of(config, *device.arch) != nullptr || !fits_launches(p, config, {})) continue;
       const KernelKey key = key_of(config, device.arch->target);
       for (const int64_t split_k : splits(p, device, config)) {
         const double cost = gemm_portable_cost(p, device, config, split_k);
@@ -184,9 +191,7 @@ class GemmPortableFamily final : public KernelFamily {
     }
     const GemmPortableTiles tiles = tiles_of(p, c, knobs);
     if (tiles.splits > 1 && p.batch_invariant) return refuse("batch_invariant: a split of K has another order");
-    if (tiles.splits > kMaxBlocks / (tiles.m * tiles.n * p.batch * 16)) {
-      return refuse(fmt::format("more than {} blocks", kMaxBlocks));
-    }
+    if (!fits_launches(p, c, knobs)) return refuse(kTooManyBlocks);
     return {};
   }
 
