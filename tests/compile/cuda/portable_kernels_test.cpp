@@ -70,6 +70,16 @@ class PortableKernels : public testing::TestWithParam<const char*> {
     EXPECT_LE(made.registers * shape.threads * shape.blocks, kRegistersOfAnSm)
         << made.registers << " registers: " << kernel.key.text;
     EXPECT_LE(shape.shared_bytes, find_arch(kernel.key.target)->shared_bytes) << kernel.key.text;
+    // The instructions that the config names: a step of K of every warp's tile, and copies that nobody waits for at once.
+    const int tile = config.tile_m / config.warps_m * (config.tile_n / config.warps_n) / (16 * 8);
+    const int multiplies = config.mma == PortableMma::kFma ? 0 : tile * config.tile_k * shape.size / 32;
+    EXPECT_EQ(made.count(config.dtype == DType::kI8 ? Sass::kMmaInt : Sass::kMmaFloat) % std::max(multiplies, 1), 0)
+        << kernel.key.text;
+    EXPECT_EQ(made.count(config.dtype == DType::kI8 ? Sass::kMmaInt : Sass::kMmaFloat) > 0, multiplies > 0)
+        << kernel.key.text;
+    const bool by_small_elements = config.a_copy == 0 && config.b_copy == 0 && shape.size < 4;
+    EXPECT_EQ(made.count(Sass::kAsyncCopy) > 0, !by_small_elements) << kernel.key.text;
+    EXPECT_EQ(made.count(Sass::kLocalLoad) + made.count(Sass::kLocalStore), 0) << kernel.key.text;
   }
 
   test::ScratchFolder scratch_;
