@@ -25,7 +25,7 @@ class CudaDevice final : public Device {
   CudaDevice(const Place& place, DeviceSpec spec) : place_(place), d_(*place.driver), spec_(std::move(spec)) {}
   ~CudaDevice() override {
     workspaces_.reset();
-    if (anchor_ != 0) {
+    if (anchor_ != nullptr) {
       const ContextScope scope(d_, place_.context);
       d_.cuMemFree_v2(anchor_);
     }
@@ -70,31 +70,29 @@ class CudaDevice final : public Device {
     }
     const ContextScope scope(d_, place_.context);
     const RelaxedCapture relaxed(d_);
-    DevicePointer data = 0;
+    DevicePointer data = nullptr;
     CuResult result = scope.result();
     if (result == CuResult::kSuccess) result = d_.cuMemAlloc_v2(&data, static_cast<size_t>(bytes < 1 ? 1 : bytes));
     if (Status s = check(d_, result, fmt::format("{}: {} bytes of memory", where(), bytes)); !s) return s;
-    return reinterpret_cast<void*>(data);
+    return data;
   }
   void deallocate(void* data, int64_t) override {
     if (data == nullptr) return;
     const ContextScope scope(d_, place_.context);
-    d_.cuMemFree_v2(address_of(data));
+    d_.cuMemFree_v2(data);
   }
   Result<Workspace> workspace(int64_t bytes, void* stream) override { return workspaces_->get(bytes, stream); }
 
   bool host_memory() const override { return false; }
   Status copy_from_host(void* to, const void* from, int64_t bytes) override {
-    return in_context("copy from the host",
-                      [&] { return d_.cuMemcpyHtoD_v2(address_of(to), from, static_cast<size_t>(bytes)); });
+    return in_context("copy from the host", [&] { return d_.cuMemcpyHtoD_v2(to, from, static_cast<size_t>(bytes)); });
   }
   Status copy_to_host(void* to, const void* from, int64_t bytes) override {
-    return in_context("copy to the host",
-                      [&] { return d_.cuMemcpyDtoH_v2(to, address_of(from), static_cast<size_t>(bytes)); });
+    return in_context("copy to the host", [&] { return d_.cuMemcpyDtoH_v2(to, from, static_cast<size_t>(bytes)); });
   }
   Status fill(void* to, uint8_t value, int64_t bytes) override {
     return in_context("fill", [&] {
-      const CuResult result = d_.cuMemsetD8Async(address_of(to), value, static_cast<size_t>(bytes), nullptr);
+      const CuResult result = d_.cuMemsetD8Async(to, value, static_cast<size_t>(bytes), nullptr);
       return result == CuResult::kSuccess ? d_.cuStreamSynchronize(nullptr) : result;
     });
   }
@@ -120,8 +118,8 @@ class CudaDevice final : public Device {
     if (!address) return address.status();
     alignas(64) std::byte encoded[kTensorMapBytes];
     const CuResult result = d_.cuTensorMapEncodeTiled(
-        encoded, a.type, a.rank, reinterpret_cast<void*>(*address), a.dims.data(), a.strides.data(), a.box.data(),
-        a.element_strides.data(), MapInterleave::kNone, a.swizzle, MapL2Promotion::k256, MapOutOfBounds::kZeros);
+        encoded, a.type, a.rank, *address, a.dims.data(), a.strides.data(), a.box.data(), a.element_strides.data(),
+        MapInterleave::kNone, a.swizzle, MapL2Promotion::k256, MapOutOfBounds::kZeros);
     if (Status s = check(d_, result, fmt::format("{}: tensor map", where())); !s) return s;
     std::memcpy(map, encoded, kTensorMapBytes);
     return {};
@@ -145,7 +143,6 @@ class CudaDevice final : public Device {
   static constexpr size_t kTensorMapBytes = 128;
 
   std::string where() const { return to_string(spec_.id); }
-  static DevicePointer address_of(const void* data) { return reinterpret_cast<DevicePointer>(data); }
 
   template <class Body>
   Status in_context(std::string_view what, Body body) const {
@@ -156,7 +153,7 @@ class CudaDevice final : public Device {
 
   Result<DevicePointer> anchor() const {
     const std::lock_guard lock(anchor_mutex_);
-    if (anchor_ != 0) return anchor_;
+    if (anchor_ != nullptr) return anchor_;
     const RelaxedCapture relaxed(d_);
     const Status s = in_context("memory", [&] { return d_.cuMemAlloc_v2(&anchor_, 256); });
     if (!s) return s;
@@ -168,7 +165,7 @@ class CudaDevice final : public Device {
   const DeviceSpec spec_;
   std::unique_ptr<StreamWorkspaces> workspaces_ = std::make_unique<StreamWorkspaces>(place_);
   mutable std::mutex anchor_mutex_;
-  mutable DevicePointer anchor_ = 0;
+  mutable DevicePointer anchor_ = nullptr;
 };
 
 }  // namespace

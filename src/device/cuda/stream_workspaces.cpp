@@ -43,14 +43,14 @@ Result<Workspace> StreamWorkspaces::get(int64_t bytes, void* stream) {
   if (own->bytes < bytes) {
     if (Status s = grow(*own, bytes); !s) return s;
   }
-  workspace.data = reinterpret_cast<void*>(own->blocks.back());
+  workspace.data = own->blocks.back();
   return workspace;
 }
 
 Status StreamWorkspaces::grow(Stream& stream, int64_t bytes) {
   const int64_t size = std::max({kSmallestBlock, bytes, 2 * stream.bytes});
   const RelaxedCapture relaxed(*place_.driver);
-  DevicePointer block = 0;
+  DevicePointer block = nullptr;
   if (Status s = check(*place_.driver, place_.driver->cuMemAlloc_v2(&block, static_cast<size_t>(size)),
                        fmt::format("cuda:{}: {} bytes of workspace", place_.index, size));
       !s) {

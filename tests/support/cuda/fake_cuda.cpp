@@ -111,13 +111,13 @@ EXPORTED CuResult cuMemAlloc_v2(DevicePointer* data, size_t bytes) {
   if (contexts.empty()) return kInvalidContext;
   if (!fake().relaxed) fake().allocated_unrelaxed = true;
   ++fake().live_allocations;
-  *data = reinterpret_cast<DevicePointer>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+  *data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   return CuResult::kSuccess;
 }
 EXPORTED CuResult cuMemFree_v2(DevicePointer data) {
   if (contexts.empty()) return kInvalidContext;
   --fake().live_allocations;
-  std::free(reinterpret_cast<void*>(data));
+  std::free(data);
   return CuResult::kSuccess;
 }
 EXPORTED CuResult cuMemGetInfo_v2(size_t* free_bytes, size_t* total) {
@@ -126,19 +126,19 @@ EXPORTED CuResult cuMemGetInfo_v2(size_t* free_bytes, size_t* total) {
   return CuResult::kSuccess;
 }
 EXPORTED CuResult cuMemcpyHtoD_v2(DevicePointer to, const void* from, size_t bytes) {
-  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  std::memcpy(to, from, bytes);
   return result_of("cuMemcpyHtoD");
 }
-EXPORTED CuResult cuMemcpyDtoH_v2(void* to, DevicePointer from, size_t bytes) {
-  std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+EXPORTED CuResult cuMemcpyDtoH_v2(void* to, const void* from, size_t bytes) {
+  std::memcpy(to, from, bytes);
   return result_of("cuMemcpyDtoH");
 }
-EXPORTED CuResult cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t bytes, CuStream) {
-  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+EXPORTED CuResult cuMemcpyDtoDAsync_v2(DevicePointer to, const void* from, size_t bytes, CuStream) {
+  std::memcpy(to, from, bytes);
   return CuResult::kSuccess;
 }
 EXPORTED CuResult cuMemsetD8Async(DevicePointer to, unsigned char value, size_t bytes, CuStream) {
-  std::memset(reinterpret_cast<void*>(to), value, bytes);
+  std::memset(to, value, bytes);
   return CuResult::kSuccess;
 }
 

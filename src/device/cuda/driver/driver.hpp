@@ -34,8 +34,8 @@ struct Driver {
   CuResult (*cuMemFree_v2)(DevicePointer data);
   CuResult (*cuMemGetInfo_v2)(size_t* free_bytes, size_t* total_bytes);
   CuResult (*cuMemcpyHtoD_v2)(DevicePointer to, const void* from, size_t bytes);
-  CuResult (*cuMemcpyDtoH_v2)(void* to, DevicePointer from, size_t bytes);
-  CuResult (*cuMemcpyDtoDAsync_v2)(DevicePointer to, DevicePointer from, size_t bytes, CuStream stream);
+  CuResult (*cuMemcpyDtoH_v2)(void* to, const void* from, size_t bytes);
+  CuResult (*cuMemcpyDtoDAsync_v2)(DevicePointer to, const void* from, size_t bytes, CuStream stream);
   CuResult (*cuMemsetD8Async)(DevicePointer to, unsigned char value, size_t bytes, CuStream stream);
   // Code.
   CuResult (*cuLibraryLoadData)(CuLibrary* library, const void* code, void* jit_options, void** jit_values,

@@ -13,7 +13,7 @@ namespace tilewright::cuda {
 enum class CuResult : int { kSuccess = 0, kOutOfMemory = 2, kDeinitialized = 4, kNoDevice = 100, kNotReady = 600 };
 
 using CuDevice = int;
-using DevicePointer = unsigned long long;  // CUdeviceptr
+using DevicePointer = void*;  // CUdeviceptr, an integer of the same size: passed alike
 struct ContextHandle;
 struct StreamHandle;
 struct EventHandle;

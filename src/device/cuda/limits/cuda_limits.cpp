@@ -89,12 +89,9 @@ class Limits {
   Status copy(const Buffer& memory, DeviceLimits& limits) {
     const int64_t half = memory.bytes() / 2;
     const auto call = [&](int, const LaunchContext& context) {
-      const auto to = reinterpret_cast<DevicePointer>(memory.data());
-      return check(
-          *place_.driver,
-          place_.driver->cuMemcpyDtoDAsync_v2(to, to + static_cast<DevicePointer>(half), static_cast<size_t>(half),
-                                              static_cast<CuStream>(context.stream)),
-          "copy");
+      const CuResult result = place_.driver->cuMemcpyDtoDAsync_v2(
+          memory.data(), memory.data() + half, static_cast<size_t>(half), static_cast<CuStream>(context.stream));
+      return check(*place_.driver, result, "copy");
     };
     const Result<double> us = least_us(device_, call, 2, seconds_ / 5);
     if (us) limits.copy_gbps_all = 2 * static_cast<double>(half) / *us * 1e-3;  // read and written
@@ -111,7 +108,7 @@ class Limits {
         return device_.launch(**kernel, std::as_bytes(std::span(&args, 1)), shape, context);
       };
       const Result<double> us = least_us(device_, call, 2, seconds);
-      if (!us) return us;
+      if (!us) return us.status();
       return static_cast<double>(bytes) / *us * 1e-3;
     };
     const auto units = static_cast<uint32_t>(device_.spec().units);
