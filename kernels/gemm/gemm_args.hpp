@@ -6,6 +6,7 @@
 
 #include "tile/common/dtype.hpp"
 #include "tile/common/fields.hpp"
+#include "tile/common/major.hpp"
 
 namespace tilewright {
 
@@ -224,12 +225,6 @@ enum class PortableMma : unsigned char {
 inline constexpr const char* kPortableMmaNames[] = {"fma", "mma", "mma_tf32"};
 constexpr const char* const* enum_names(PortableMma) { return kPortableMmaNames; }
 constexpr int enum_count(PortableMma) { return 3; }
-
-// The dimension of A or B along which its elements are neighbours in memory.
-enum class Major : unsigned char { kK, kMn };
-inline constexpr const char* kMajorNames[] = {"k", "mn"};
-constexpr const char* const* enum_names(Major) { return kMajorNames; }
-constexpr int enum_count(Major) { return 2; }
 
 struct GemmPortableConfig {
   static constexpr const char* kTypeName = "GemmPortableConfig";

@@ -79,7 +79,7 @@ __device__ __forceinline__ void gemm_sm90_load(const GemmSm90Args& args, const G
   using Layout = GemmSm90Layout<kConfig>;
   constexpr int kSliceA = kConfig.tile_m / kConfig.cluster_n, kSliceB = kConfig.tile_n / kConfig.cluster_m;
   constexpr bool kSeparated = kConfig.gate == GateMode::kSeparated;
-  constexpr int kLoadB = kSeparated && kConfig.cluster_m == 1 ? kSliceB / 2 : kSliceB;  // columns a copy
+  constexpr int kLoadB = gemm_sm90_copy_columns(kConfig);
   constexpr unsigned kRow = (1u << kConfig.cluster_n) - 1;
   constexpr unsigned kColumn = kConfig.cluster_m == 1 ? 1 : kConfig.cluster_m == 2 ? 1 | 1u << kConfig.cluster_n : 0xFF;
   const auto blocks_a = static_cast<unsigned short>(kRow << block_m * kConfig.cluster_n);
@@ -123,7 +123,7 @@ __device__ __forceinline__ void gemm_sm90_multiply(const GemmSm90Layout<kConfig>
                                                    Accumulator (&sum)[kRows64][kCount], Meanwhile&& meanwhile) {
   using Layout = GemmSm90Layout<kConfig>;
   using Wgmma = typename Layout::Wgmma;
-  constexpr int kTransposeA = Layout::kMajorA == sm90::Major::kMn, kTransposeB = Layout::kMajorB == sm90::Major::kMn;
+  constexpr int kTransposeA = kConfig.a_major == Major::kMn, kTransposeB = kConfig.b_major == Major::kMn;
   const int lane = threadIdx.x % 32;
   // The blocks whose copies land here: this one's row and column of the cluster, this one once.
   const auto release = [&](int stage) {
@@ -149,8 +149,8 @@ __device__ __forceinline__ void gemm_sm90_multiply(const GemmSm90Layout<kConfig>
       const unsigned long long a = Layout::A::descriptor_at(shared.a(ring.stage), (warpgroup * kRows64 + r) * 64);
 #pragma unroll
       for (int k = 0; k < Layout::kTileK / Wgmma::kK; ++k) {
-        Wgmma::template multiply<kTransposeA, kTransposeB>(sum[r], a + k * sm90::kDescriptorStep<Layout::kMajorA>,
-                                                           b + k * sm90::kDescriptorStep<Layout::kMajorB>,
+        Wgmma::template multiply<kTransposeA, kTransposeB>(sum[r], a + k * sm90::kDescriptorStep<kConfig.a_major>,
+                                                           b + k * sm90::kDescriptorStep<kConfig.b_major>,
                                                            step + k > 0);
       }
     }

@@ -7,16 +7,10 @@
 
 namespace tilewright {
 
-// Which dimension of an operand is contiguous: K, or M of A and N of B.
-enum class OperandMajor : unsigned char { kK, kMn };
-inline constexpr const char* kOperandMajorNames[] = {"k", "mn"};
-constexpr const char* const* enum_names(OperandMajor) { return kOperandMajorNames; }
-constexpr int enum_count(OperandMajor) { return 2; }
-
 struct GemmSm90Config {
   static constexpr const char* kTypeName = "GemmSm90Config";
   DType dtype;  // of A and B
-  OperandMajor a_major, b_major;
+  Major a_major, b_major;
   EpilogueKind epilogue;
   Activation activation;  // kLinear
   GateMode gate;
@@ -84,6 +78,34 @@ constexpr int gemm_sm90_shared_bytes(const GemmSm90Config& c) {
   const int barriers = 2 * c.stages * 8;
   return tiles + c.warpgroups * kSm90StagingBytes + barriers;
 }
+// Columns of B that one copy brings: what a block brings of a tile, and no more than one half of a separated gate.
+constexpr int gemm_sm90_copy_columns(const GemmSm90Config& c) {
+  const int slice = c.tile_n / c.cluster_m;
+  return c.gate == GateMode::kSeparated && c.cluster_m == 1 ? slice / 2 : slice;
+}
+
+// Null, or why there is no kernel of this config; what a target allows besides is the host's to ask.
+constexpr const char* gemm_sm90_refusal(const GemmSm90Config& c) {
+  if (c.warpgroups != 1 && c.warpgroups != 2) return "warpgroups are none of 1, 2";
+  if (c.tile_m != 64 * c.warpgroups && c.tile_m != 128 * c.warpgroups) return "tile_m is not 64 or 128 a warpgroup";
+  if (c.tile_n < 64 || c.tile_n > 256 || c.tile_n % 64 != 0) return "tile_n is none of 64, 128, 192, 256";
+  if (c.tile_m / c.warpgroups * c.tile_n > 64 * 256) return "more sums than a warpgroup's registers hold";
+  if (c.stages < 2 || c.stages > 16) return "stages outside [2, 16]";
+  if (c.cluster_m < 1 || c.cluster_n < 1 || c.cluster_m * c.cluster_n > 2) return "clusters are none of 1x1, 2x1, 1x2";
+  if (dtype_bits(c.dtype) != 16 && (c.a_major == Major::kMn || c.b_major == Major::kMn)) {
+    return "wgmma reads 8-bit types along K only";
+  }
+  if (c.a_major == Major::kMn && c.tile_m / c.cluster_n % 64 != 0) return "a slice of A along M is no multiple of 64";
+  if (c.b_major == Major::kMn && gemm_sm90_copy_columns(c) % 64 != 0)
+    return "a slice of B along N is no multiple of 64";
+  if (c.gate == GateMode::kSeparated && c.tile_n % 128 != 0) return "a separated gate wants tile_n = 128 or 256";
+  if (c.d_words &&
+      (dtype_bits(c.d_dtype) != 16 || c.gate == GateMode::kInterleaved || c.epilogue == EpilogueKind::kFull)) {
+    return "d_words: D is no 16-bit type, or the epilogue is interleaved or full";
+  }
+  return nullptr;
+}
+
 // How a grid of clusters shares the tiles: `whole` go round evenly, the `rest` in parts.
 struct GemmSm90Share {
   int tiles_m, tiles_n;  // of clusters

@@ -9,10 +9,8 @@ namespace tilewright {
 
 template <GemmSm90Config kConfig>
 struct GemmSm90Layout {
-  static constexpr sm90::Major kMajorA = kConfig.a_major == OperandMajor::kK ? sm90::Major::kK : sm90::Major::kMn;
-  static constexpr sm90::Major kMajorB = kConfig.b_major == OperandMajor::kK ? sm90::Major::kK : sm90::Major::kMn;
-  using A = sm90::Operand<kConfig.dtype, kMajorA, kConfig.tile_m>;
-  using B = sm90::Operand<kConfig.dtype, kMajorB, kConfig.tile_n>;
+  using A = sm90::Operand<kConfig.dtype, kConfig.a_major, kConfig.tile_m>;
+  using B = sm90::Operand<kConfig.dtype, kConfig.b_major, kConfig.tile_n>;
   using Wgmma = sm90::WgmmaInstruction<kConfig.dtype, kConfig.dtype, kConfig.tile_n>;
   static constexpr int kTileK = A::kTileK;
   static constexpr int kStageBytes = A::kBytes + B::kBytes;

@@ -5,6 +5,10 @@
 
 namespace tilewright {
 
+Result<void*> Device::counters(void*) {
+  return Status(StatusCode::kUnsupported, fmt::format("{}: this device has no counters", spec().name));
+}
+
 Status Device::encode_tensor_map(const TensorMapSpec&, std::byte*) const {
   return Status(StatusCode::kUnsupported, fmt::format("{}: this device has no tensor maps", spec().name));
 }

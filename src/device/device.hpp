@@ -117,6 +117,9 @@ using TurnedCall = std::function<Status(int turn, const LaunchContext& context)>
 using ProbeCompiler =
     std::function<Result<Artifact>(const std::string& source, const std::string& entry, std::string_view target)>;
 
+// Counters that the blocks of one kernel meet at.
+inline constexpr int64_t kDeviceCounterBytes = 16384;
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -130,6 +133,9 @@ class Device {
   // The default workspace: grows, never frees what an earlier call or a captured graph may still use. One a calling
   // thread on the CPU, one a stream on a GPU.
   virtual Result<Workspace> workspace(int64_t bytes, void* stream) = 0;
+
+  // kDeviceCounterBytes that are zero when a kernel of the stream starts; each leaves them so.
+  virtual Result<void*> counters(void* stream);
 
   // Whether the host reads and writes allocate()'s memory directly.
   virtual bool host_memory() const = 0;

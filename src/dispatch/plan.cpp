@@ -23,6 +23,12 @@ Status run_plan(Device& device, const Plan& plan, const CallBindings& bindings, 
         std::memcpy(to, &bindings.scalars[patch.slot], sizeof(float));
         continue;
       }
+      if (patch.kind == ArgPatch::Kind::kCounters) {
+        const Result<void*> counters = device.counters(context.stream);
+        if (!counters) return counters.status();
+        std::memcpy(to, &*counters, sizeof(void*));
+        continue;
+      }
       const char* base = patch.kind == ArgPatch::Kind::kWorkspace
                              ? workspace
                              : static_cast<const char*>(bindings.pointers[patch.slot]);

@@ -14,7 +14,13 @@ namespace tilewright {
 
 // Where a call's values go in a stage's argument bytes. Slots are the operator's own numbering.
 struct ArgPatch {
-  enum class Kind : uint8_t { kPointer, kWorkspace, kScalar, kTensorMap };  // kTensorMap: a pointer slot's, into a map
+  enum class Kind : uint8_t {
+    kPointer,
+    kWorkspace,
+    kScalar,
+    kTensorMap,
+    kCounters
+  };  // kTensorMap: a pointer slot's, into a map
   Kind kind;
   uint16_t slot;        // pointer or scalar slot; unused for the workspace
   uint32_t arg_offset;  // bytes from the start of the arguments

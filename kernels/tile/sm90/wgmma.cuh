@@ -6,13 +6,11 @@
 // PTX ISA 8.0, "Asynchronous warpgroup level matrix instructions".
 #pragma once
 
+#include "tile/common/major.hpp"
 #include "tile/generated/wgmma_sm90.cuh"
 #include "tile/sm90/memory.cuh"
 
 namespace tilewright::sm90 {
-
-// How an operand tile lies: rows of 128 bytes along K, or (16-bit types only) rows of 64 elements along M or N.
-enum class Major : unsigned char { kK, kMn };
 
 // Registers that wgmma writes must not be touched from here on until wait_products.
 __device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }

@@ -18,33 +18,66 @@ StreamWorkspaces::~StreamWorkspaces() {
   const ContextScope scope(*place_.driver, place_.context);
   for (const auto& [id, stream] : streams_) {
     for (const DevicePointer block : stream->blocks) place_.driver->cuMemFree_v2(block);
+    if (stream->counters != nullptr) place_.driver->cuMemFree_v2(stream->counters);
   }
 }
 
-Result<Workspace> StreamWorkspaces::get(int64_t bytes, void* stream) {
+Result<StreamWorkspaces::Stream*> StreamWorkspaces::find(void* stream) {
   const Driver& d = *place_.driver;
-  const ContextScope scope(d, place_.context);
-  if (Status s = check(d, scope.result(), fmt::format("cuda:{}: workspace", place_.index)); !s) return s;
   unsigned long long id = 0;
   if (Status s = check(d, d.cuStreamGetId(static_cast<CuStream>(stream), &id),
                        fmt::format("cuda:{}: argument 'stream'", place_.index));
       !s) {
     return s;
   }
-  Stream* own = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    std::unique_ptr<Stream>& known = streams_[id];
-    if (known == nullptr) known = std::make_unique<Stream>();
-    own = known.get();
-  }
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<Stream>& known = streams_[id];
+  if (known == nullptr) known = std::make_unique<Stream>();
+  return known.get();
+}
+
+Result<Workspace> StreamWorkspaces::get(int64_t bytes, void* stream) {
+  const ContextScope scope(*place_.driver, place_.context);
+  if (Status s = check(*place_.driver, scope.result(), fmt::format("cuda:{}: workspace", place_.index)); !s) return s;
+  const Result<Stream*> found = find(stream);
+  if (!found) return found.status();
+  Stream& own = **found;
   Workspace workspace;
-  workspace.in_use = std::unique_lock(own->in_use);
-  if (own->bytes < bytes) {
-    if (Status s = grow(*own, bytes); !s) return s;
+  workspace.in_use = std::unique_lock(own.in_use);
+  if (own.bytes < bytes) {
+    if (Status s = grow(own, bytes); !s) return s;
   }
-  workspace.data = own->blocks.back();
+  workspace.data = own.blocks.back();
   return workspace;
+}
+
+Result<void*> StreamWorkspaces::counters(void* stream) {
+  const ContextScope scope(*place_.driver, place_.context);
+  if (Status s = check(*place_.driver, scope.result(), fmt::format("cuda:{}: counters", place_.index)); !s) return s;
+  const Result<Stream*> found = find(stream);
+  if (!found) return found.status();
+  const std::lock_guard lock(mutex_);
+  if ((*found)->counters == nullptr) {
+    if (Status s = make_counters(**found); !s) return s;
+  }
+  return (*found)->counters;
+}
+
+// Zeroed on a stream of their own: the caller's may be capturing.
+Status StreamWorkspaces::make_counters(Stream& stream) {
+  const Driver& d = *place_.driver;
+  const RelaxedCapture relaxed(d);
+  DevicePointer block = nullptr;
+  CuStream own = nullptr;
+  CuResult result = d.cuMemAlloc_v2(&block, kDeviceCounterBytes);
+  if (result == CuResult::kSuccess) result = d.cuStreamCreate(&own, kStreamNonBlocking);
+  if (result == CuResult::kSuccess) result = d.cuMemsetD8Async(block, 0, kDeviceCounterBytes, own);
+  if (result == CuResult::kSuccess) result = d.cuStreamSynchronize(own);
+  if (own != nullptr) d.cuStreamDestroy_v2(own);
+  if (result != CuResult::kSuccess && block != nullptr) d.cuMemFree_v2(block);
+  if (Status s = check(d, result, fmt::format("cuda:{}: counters", place_.index)); !s) return s;
+  stream.counters = block;
+  return {};
 }
 
 Status StreamWorkspaces::grow(Stream& stream, int64_t bytes) {

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// gemm_sm90 compiles without a GPU, and what its kernels take keeps to its budget: no spills, the registers that a block of
+// this size has, the shared memory that the host asks for.
+#include <gmock/gmock.h>
+
+#include "core/fields.hpp"
+#include "gemm/gemm_sm90_args.hpp"
+#include "jit/nvrtc/cubin_info.hpp"
+#include "jit/nvrtc/nvrtc_compiler.hpp"
+#include "ops/gemm/families/gemm_families.hpp"
+#include "ops/gemm/problem/gemm_problem.hpp"
+#include "unit/jit/cache_test_support.hpp"
+
+namespace tilewright {
+namespace {
+
+constexpr int kRegistersOfAnSm = 65536;
+
+class Sm90Kernels : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (Status status = nvrtc_compiler().available(); !status) GTEST_SKIP() << status.message();
+  }
+  void compile(const KernelKey& key) {
+    SCOPED_TRACE(key.text);
+    const Result<CompileRequest> request = gemm_sm90_family().source(key);
+    ASSERT_TRUE(request.ok()) << request.status().message();
+    const std::string folder = scratch_ / std::to_string(compiled_++);
+    ASSERT_TRUE(make_folders(folder).ok());
+    const Result<std::string> file = nvrtc_compiler().compile(*request, folder, nullptr);
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    const std::string image = *read_file(folder + "/" + *file);
+    const Result<CubinInfo> info = read_cubin(std::as_bytes(std::span(image)));
+    ASSERT_TRUE(info.ok()) << info.status().message();
+    ASSERT_EQ(info->kernels.size(), 1u);
+    const CubinKernel& made = info->kernels.front();
+    GemmSm90Config config;
+    ASSERT_TRUE(parse_fields(key.config(), config).ok());
+    EXPECT_LE(made.local_bytes, kSpillBudget);
+    EXPECT_EQ(made.shared_bytes, 0) << "static shared memory";
+    EXPECT_EQ(made.arg_bytes, static_cast<int64_t>(sizeof(GemmSm90Args)));
+    EXPECT_EQ(made.max_threads, gemm_sm90_threads(config));
+    EXPECT_LE(made.registers * gemm_sm90_threads(config), kRegistersOfAnSm);
+    EXPECT_LE(gemm_sm90_shared_bytes(config), find_arch(key.target)->shared_bytes);
+  }
+
+ private:
+  static constexpr int kSpillBudget = 48;  // a few addresses of the exchange, outside of the loop over K
+  int compiled_ = 0;
+  test::ScratchFolder scratch_;
+};
+
+TEST_F(Sm90Kernels, EveryPrebuiltOneKeepsToItsBudget) {
+  const std::vector<KernelKey> keys = gemm_sm90_family().builtin_keys("sm_90a");
+  EXPECT_EQ(keys.size(), 9u);
+  for (const KernelKey& key : keys) compile(key);
+}
+
+TEST_F(Sm90Kernels, EachLayoutGateAndEpilogueKeepsToItsBudget) {
+  DeviceSpec device;
+  device.arch = find_arch("sm_90a");
+  device.units = 132;
+  for (const char* text :
+       {"m=4096:n=4096:k=4096:a=bf16:layout=rrr", "m=4096:n=4096:k=4096:a=bf16:layout=crr:bias=bf16:act=gelu",
+        "m=4096:n=4096:k=4096:a=f16:layout=ccr:c=f16", "m=4096:n=4096:k=4096:a=i8:scale_a=f32:scale_b=f32",
+        "m=4096:n=8192:k=4096:a=bf16:gate=separated:act=silu", "m=4096:n=8192:k=4096:a=bf16:gate=interleaved:act=silu",
+        "m=64:n=4096:k=4096:a=bf16", "m=4096:n=4100:k=4096:a=bf16"}) {
+    const Result<GemmProblem> problem = parse_gemm_problem(text);
+    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    const std::vector<Candidate> found = gemm_sm90_family().candidates(erase(*problem), device);
+    ASSERT_FALSE(found.empty()) << text;
+    compile(found.front().step.key);
+  }
+}
+
+}  // namespace
+}  // namespace tilewright
