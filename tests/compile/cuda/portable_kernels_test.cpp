@@ -8,6 +8,7 @@
 
 #include "core/fields.hpp"
 #include "gemm/gemm_portable_shape.hpp"
+#include "gemm/gemv_gpu_args.hpp"
 #include "jit/nvrtc/cubin_info.hpp"
 #include "jit/nvrtc/nvrtc_compiler.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
@@ -59,6 +60,7 @@ class PortableKernels : public testing::TestWithParam<const char*> {
     EXPECT_EQ(made.local_bytes, 0) << "spills: " << kernel.key.text;
     EXPECT_EQ(made.shared_bytes, 0) << "static shared memory: " << kernel.key.text;
     EXPECT_EQ(made.arg_bytes, static_cast<int64_t>(sizeof(GemmArgs))) << kernel.key.text;
+    if (kernel.family == &gemv_gpu_family()) return check_gemv(kernel, made);
     GemmPortableConfig config;
     if (kernel.family != &gemm_portable_family()) {
       EXPECT_LE(made.registers, 128) << kernel.key.text;
@@ -82,12 +84,20 @@ class PortableKernels : public testing::TestWithParam<const char*> {
     EXPECT_EQ(made.count(Sass::kLocalLoad) + made.count(Sass::kLocalStore), 0) << kernel.key.text;
   }
 
+  static void check_gemv(const Kernel& kernel, const CubinKernel& made) {
+    GemvGpuConfig config;
+    ASSERT_TRUE(parse_fields(kernel.key.config(), config).ok());
+    EXPECT_EQ(made.max_threads, gemv_gpu_threads(config)) << kernel.key.text;
+    EXPECT_LE(made.registers * gemv_gpu_threads(config) * config.blocks, kRegistersOfAnSm)
+        << made.registers << " registers: " << kernel.key.text;
+  }
+
   test::ScratchFolder scratch_;
 };
 
 TEST_P(PortableKernels, EveryPrebuiltOneKeepsToItsBudget) {
   std::vector<Kernel> kernels;
-  for (const KernelFamily* family : {&gemm_portable_family(), &gemm_generic_gpu_family()}) {
+  for (const KernelFamily* family : {&gemv_gpu_family(), &gemm_portable_family(), &gemm_generic_gpu_family()}) {
     for (const KernelKey& key : family->builtin_keys(GetParam())) kernels.push_back({family, key});
   }
   EXPECT_GT(kernels.size(), 16u);
@@ -112,6 +122,18 @@ TEST_P(PortableKernels, EachLayoutCopyGateAndEpilogueKeepsToItsBudget) {
     const std::vector<Candidate> found = gemm_portable_family().candidates(erase(*problem), device);
     ASSERT_FALSE(found.empty()) << text;
     kernels.push_back({&gemm_portable_family(), found.front().step.key});
+  }
+  // Every cut of the work of gemv_gpu, with what it must carry to D.
+  for (const char* text :
+       {"m=1:n=4096:k=4096:a=bf16", "m=8:n=4096:k=4096:a=f16:d=f32:bias=f32:act=gelu",
+        "m=4:n=4096:k=4096:a=i8:scale_a=f32:scale_b=f32", "m=2:n=4096:k=4096:a=bf16:c=bf16",
+        "m=1:n=8192:k=4096:a=bf16:gate=separated:act=silu", "m=1:n=8192:k=4096:a=bf16:gate=interleaved:act=silu"}) {
+    const Result<GemmProblem> problem = parse_gemm_problem(text);
+    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    ASSERT_TRUE(gemv_gpu_family().supports(erase(*problem), device)) << text;
+    for (const Candidate& found : gemv_gpu_family().candidates(erase(*problem), device)) {
+      kernels.push_back({&gemv_gpu_family(), found.step.key});
+    }
   }
   // tf32, which no problem asks for yet.
   GemmPortableConfig tf32{

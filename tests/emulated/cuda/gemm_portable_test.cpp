@@ -5,45 +5,21 @@
 
 #include "emulated/cuda/cuda_words.hpp"
 #include "emulated/cuda/emulated_device.hpp"
+#include "emulated/cuda/plan_check.hpp"
 // After the words of CUDA.
 #include "gemm/gemm_generic_gpu.cuh"
 #include "gemm/gemm_portable.cuh"
 
 #include "core/fields.hpp"
-#include "dispatch/problem_instance.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
-#include "ops/gemm/instance/gemm_instance.hpp"
 
 namespace tilewright {
 namespace {
 
+using emulated::check_plan;
 using emulated::EmulatedCudaDevice;
 using emulated::HostKernel;
-
-void check_plan(EmulatedCudaDevice& device, const GemmProblem& problem, const KernelFamily& family,
-                const RecipeStep& step, std::shared_ptr<const LoadedKernel> kernel) {
-  const std::string what = print_gemm_problem(problem) + "  " + step.key.text;
-  SCOPED_TRACE(what);
-  Result<std::vector<Stage>> stages = family.stages(erase(problem), device.spec(), step, std::move(kernel));
-  ASSERT_TRUE(stages.ok()) << stages.status().message();
-  Plan plan;
-  plan.stages = std::move(*stages);
-  plan.workspace_bytes = family.workspace_bytes(erase(problem), device.spec(), step);
-  Result<std::unique_ptr<ProblemInstance>> instance = make_gemm_instance(problem, device, {});
-  ASSERT_TRUE(instance.ok()) << instance.status().message();
-  (*instance)->fill(1, InputData::kNormal);
-  (*instance)->poison();
-  const Status status = run_plan(device, plan, (*instance)->bindings(), {});
-  ASSERT_TRUE(status.ok()) << status.message();
-  const VerifyReport report = (*instance)->verify();
-  EXPECT_TRUE(report.passed) << report.failure;
-}
-
-GemmProblem problem_of(const std::string& text) {
-  Result<GemmProblem> parsed = parse_gemm_problem(text);
-  EXPECT_TRUE(parsed.ok()) << parsed.status().message();
-  return *parsed;
-}
+using emulated::problem_of;
 
 // One instance on every problem.
 template <GemmPortableConfig kConfig>

@@ -133,6 +133,15 @@ TEST_F(GpuGemmFamilies, FewRowsAndALongKAreSplit) {
   }
 }
 
+TEST_F(GpuGemmFamilies, RowsThatFitOneInstructionStreamTheWeights) {
+  for (const char* text :
+       {"m=1:n=4096:k=4096", "m=8:n=77:k=4104:d=f32:bias=f32:act=gelu", "m=3:n=41:k=1040:a=i8:scale_a=f32:scale_b=f32",
+        "m=5:n=202:k=264:gate=separated:act=silu", "m=2:n=202:k=264:gate=interleaved:act=silu",
+        "m=7:n=33:k=72:batch=3:c=bf16", "m=4:n=9:k=8:a=f16:steps=add.f16+act.gelu"}) {
+    check(text);
+  }
+}
+
 TEST_F(GpuGemmFamilies, TheGenericKernelTakesWhatTheOthersRefuse) {
   for (const char* text : {"m=37:n=45:k=77:packed=1:batch=2", "m=37:n=45:k=77:a=i8:packed=1", "m=5:n=7:k=0:bias=f32",
                            "m=37:n=46:k=77:a=f32:packed=1:gate=separated:act=silu"}) {

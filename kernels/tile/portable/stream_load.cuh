@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// Loads of 16 bytes past the first level of cache or through it, with zeros where nothing is to be read; and the edges
+// between a kernel and its neighbours in a stream.
+#pragma once
+
+namespace tilewright {
+
+// What is read once, by one block, and written by no kernel in front. kAlways: `there` is not looked at.
+template <bool kAlways>
+__device__ __forceinline__ uint4 load_stream(const char* from, bool there) {
+  uint4 v;
+  if constexpr (kAlways) {
+    asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(from));
+  } else {
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "setp.ne.u32 p, %5, 0;\n"
+        "mov.u32 %0, 0;\nmov.u32 %1, 0;\nmov.u32 %2, 0;\nmov.u32 %3, 0;\n"
+        "@p ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];\n"
+        "}\n"
+        : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+        : "l"(from), "r"(static_cast<unsigned>(there)));
+  }
+  return v;
+}
+// What several blocks read and the kernel in front may have written.
+__device__ __forceinline__ uint4 load_cached(const char* from, bool there) {
+  uint4 v;
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.u32 p, %5, 0;\n"
+      "mov.u32 %0, 0;\nmov.u32 %1, 0;\nmov.u32 %2, 0;\nmov.u32 %3, 0;\n"
+      "@p ld.global.v4.u32 {%0, %1, %2, %3}, [%4];\n"
+      "}\n"
+      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+      : "l"(from), "r"(static_cast<unsigned>(there)));
+  return v;
+}
+
+// Programmatic edges of sm_90 and later: wait until the kernels in front are done and their results seen (at once when the
+// edge is a plain one), and let the next kernel's blocks start where there is room.
+__device__ __forceinline__ void take_over_from_previous_kernel() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;\ngriddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+}  // namespace tilewright
