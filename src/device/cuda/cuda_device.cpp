@@ -118,10 +118,12 @@ class CudaDevice final : public Device {
     Result<DevicePointer> address = anchor();
     if (!address) return address.status();
     alignas(64) std::byte encoded[kTensorMapBytes];
-    const CuResult result = d_.cuTensorMapEncodeTiled(
-        encoded, a.type, a.rank, *address, a.dims.data(), a.strides.data(), a.box.data(), a.element_strides.data(),
-        MapInterleave::kNone, a.swizzle, MapL2Promotion::k256, MapOutOfBounds::kZeros);
-    if (Status s = check(d_, result, fmt::format("{}: tensor map", where())); !s) return s;
+    const Status s = in_context("tensor map", [&] {
+      return d_.cuTensorMapEncodeTiled(encoded, a.type, a.rank, *address, a.dims.data(), a.strides.data(), a.box.data(),
+                                       a.element_strides.data(), MapInterleave::kNone, a.swizzle, MapL2Promotion::k256,
+                                       MapOutOfBounds::kZeros);
+    });
+    if (!s) return s;
     std::memcpy(map, encoded, kTensorMapBytes);
     return {};
   }
@@ -131,9 +133,8 @@ class CudaDevice final : public Device {
       return Status(StatusCode::kUnsupported, fmt::format("{}: tensor map: address {}, allowed: multiples of {}",
                                                           where(), address, kTensorMapAlignment));
     }
-    const CuResult result = d_.cuTensorMapReplaceAddress(map, const_cast<void*>(address));
-    if (result == CuResult::kSuccess) return {};
-    return check(d_, result, fmt::format("{}: tensor map: address {}", where(), address));
+    return in_context("address of a tensor map",
+                      [&] { return d_.cuTensorMapReplaceAddress(map, const_cast<void*>(address)); });
   }
 
   Result<DeviceLimits> measure_limits(double budget_seconds, const ProbeCompiler& compile) override {

@@ -16,22 +16,24 @@ constexpr int64_t kSmallestBlock = int64_t{2} << 20;  // the driver's own granul
 
 StreamWorkspaces::~StreamWorkspaces() {
   const ContextScope scope(*place_.driver, place_.context);
-  for (const auto& [id, stream] : streams_) {
-    for (const DevicePointer block : stream->blocks) place_.driver->cuMemFree_v2(block);
-    if (stream->counters != nullptr) place_.driver->cuMemFree_v2(stream->counters);
+  for (const Streams* streams : {&streams_, &capturing_}) {
+    for (const auto& [id, stream] : *streams) {
+      for (const DevicePointer block : stream->blocks) place_.driver->cuMemFree_v2(block);
+      if (stream->counters != nullptr) place_.driver->cuMemFree_v2(stream->counters);
+    }
   }
 }
 
 Result<StreamWorkspaces::Stream*> StreamWorkspaces::find(void* stream) {
   const Driver& d = *place_.driver;
+  // A stream that captures does not tell its id. What it captures has blocks of its own, by the stream's handle.
   unsigned long long id = 0;
-  if (Status s = check(d, d.cuStreamGetId(static_cast<CuStream>(stream), &id),
-                       fmt::format("cuda:{}: argument 'stream'", place_.index));
-      !s) {
-    return s;
-  }
+  CuResult result = d.cuStreamGetId(static_cast<CuStream>(stream), &id);
+  const bool captures = result == CuResult::kStreamCaptureUnsupported;
+  if (captures) result = CuResult::kSuccess, id = reinterpret_cast<uintptr_t>(stream);
+  if (Status s = check(d, result, fmt::format("cuda:{}: argument 'stream'", place_.index)); !s) return s;
   const std::lock_guard lock(mutex_);
-  std::unique_ptr<Stream>& known = streams_[id];
+  std::unique_ptr<Stream>& known = (captures ? capturing_ : streams_)[id];
   if (known == nullptr) known = std::make_unique<Stream>();
   return known.get();
 }

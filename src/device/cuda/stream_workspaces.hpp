@@ -39,8 +39,9 @@ class StreamWorkspaces {
 
   const Place place_;
   std::mutex mutex_;
-  std::unordered_map<unsigned long long, std::unique_ptr<Stream>>
-      streams_;  // by the driver's id, which never comes again
+  using Streams = std::unordered_map<unsigned long long, std::unique_ptr<Stream>>;
+  Streams streams_;    // by the driver's id, which never comes again
+  Streams capturing_;  // by handle
 };
 
 }  // namespace tilewright::cuda

@@ -10,7 +10,14 @@
 namespace tilewright::cuda {
 
 // CUresult; only what is asked for by name.
-enum class CuResult : int { kSuccess = 0, kOutOfMemory = 2, kDeinitialized = 4, kNoDevice = 100, kNotReady = 600 };
+enum class CuResult : int {
+  kSuccess = 0,
+  kOutOfMemory = 2,
+  kDeinitialized = 4,
+  kNoDevice = 100,
+  kNotReady = 600,
+  kStreamCaptureUnsupported = 900
+};
 
 using CuDevice = int;
 using DevicePointer = void*;  // CUdeviceptr, an integer of the same size: passed alike
