@@ -5,8 +5,8 @@
 
 namespace tilewright {
 
-Result<void*> Device::counters(void*) {
-  return Status(StatusCode::kUnsupported, fmt::format("{}: this device has no counters", spec().name));
+Result<void*> Device::zeros(int64_t, void*) {
+  return Status(StatusCode::kUnsupported, fmt::format("{}: this device keeps no zeros", spec().name));
 }
 
 Status Device::encode_tensor_map(const TensorMapSpec&, std::byte*) const {

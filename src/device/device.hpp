@@ -117,9 +117,6 @@ using TurnedCall = std::function<Status(int turn, const LaunchContext& context)>
 using ProbeCompiler =
     std::function<Result<Artifact>(const std::string& source, const std::string& entry, std::string_view target)>;
 
-// Counters that the blocks of one kernel meet at.
-inline constexpr int64_t kDeviceCounterBytes = 16384;
-
 class Device {
  public:
   virtual ~Device() = default;
@@ -134,8 +131,9 @@ class Device {
   // thread on the CPU, one a stream on a GPU.
   virtual Result<Workspace> workspace(int64_t bytes, void* stream) = 0;
 
-  // kDeviceCounterBytes that are zero when a kernel of the stream starts; each leaves them so.
-  virtual Result<void*> counters(void* stream);
+  // At least `bytes` that are zero when a kernel of the stream starts; each leaves them so. Where the blocks of one kernel
+  // meet and exchange what they have.
+  virtual Result<void*> zeros(int64_t bytes, void* stream);
 
   // Whether the host reads and writes allocate()'s memory directly.
   virtual bool host_memory() const = 0;

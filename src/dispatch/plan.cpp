@@ -23,10 +23,10 @@ Status run_plan(Device& device, const Plan& plan, const CallBindings& bindings, 
         std::memcpy(to, &bindings.scalars[patch.slot], sizeof(float));
         continue;
       }
-      if (patch.kind == ArgPatch::Kind::kCounters) {
-        const Result<void*> counters = device.counters(context.stream);
-        if (!counters) return counters.status();
-        std::memcpy(to, &*counters, sizeof(void*));
+      if (patch.kind == ArgPatch::Kind::kZeros) {
+        const Result<void*> zeros = device.zeros(stage.zero_bytes, context.stream);
+        if (!zeros) return zeros.status();
+        std::memcpy(to, &*zeros, sizeof(void*));
         continue;
       }
       const char* base = patch.kind == ArgPatch::Kind::kWorkspace

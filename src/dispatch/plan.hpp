@@ -14,13 +14,8 @@ namespace tilewright {
 
 // Where a call's values go in a stage's argument bytes. Slots are the operator's own numbering.
 struct ArgPatch {
-  enum class Kind : uint8_t {
-    kPointer,
-    kWorkspace,
-    kScalar,
-    kTensorMap,
-    kCounters
-  };  // kTensorMap: a pointer slot's, into a map
+  // kTensorMap: a pointer slot's, into a map. kZeros: the stream's zeros, as many as the stage wants.
+  enum class Kind : uint8_t { kPointer, kWorkspace, kScalar, kTensorMap, kZeros };
   Kind kind;
   uint16_t slot;        // pointer or scalar slot; unused for the workspace
   uint32_t arg_offset;  // bytes from the start of the arguments
@@ -32,6 +27,7 @@ struct Stage {
   LaunchShape shape;
   std::vector<std::byte> args;
   std::vector<ArgPatch> patches;
+  int64_t zero_bytes = 0;                  // of the stream's zeros
   std::vector<TensorMapSpec> tensor_maps;  // encoded into `args` when the plan is made
 };
 

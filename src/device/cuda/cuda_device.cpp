@@ -82,7 +82,7 @@ class CudaDevice final : public Device {
     d_.cuMemFree_v2(data);
   }
   Result<Workspace> workspace(int64_t bytes, void* stream) override { return workspaces_->get(bytes, stream); }
-  Result<void*> counters(void* stream) override { return workspaces_->counters(stream); }
+  Result<void*> zeros(int64_t bytes, void* stream) override { return workspaces_->zeros(bytes, stream); }
 
   bool host_memory() const override { return false; }
   Status copy_from_host(void* to, const void* from, int64_t bytes) override {

@@ -19,7 +19,7 @@ StreamWorkspaces::~StreamWorkspaces() {
   for (const Streams* streams : {&streams_, &capturing_}) {
     for (const auto& [id, stream] : *streams) {
       for (const DevicePointer block : stream->blocks) place_.driver->cuMemFree_v2(block);
-      if (stream->counters != nullptr) place_.driver->cuMemFree_v2(stream->counters);
+      for (const DevicePointer block : stream->zeros) place_.driver->cuMemFree_v2(block);
     }
   }
 }
@@ -53,32 +53,34 @@ Result<Workspace> StreamWorkspaces::get(int64_t bytes, void* stream) {
   return workspace;
 }
 
-Result<void*> StreamWorkspaces::counters(void* stream) {
+Result<void*> StreamWorkspaces::zeros(int64_t bytes, void* stream) {
   const ContextScope scope(*place_.driver, place_.context);
-  if (Status s = check(*place_.driver, scope.result(), fmt::format("cuda:{}: counters", place_.index)); !s) return s;
+  if (Status s = check(*place_.driver, scope.result(), fmt::format("cuda:{}: zeros", place_.index)); !s) return s;
   const Result<Stream*> found = find(stream);
   if (!found) return found.status();
   const std::lock_guard lock(mutex_);
-  if ((*found)->counters == nullptr) {
-    if (Status s = make_counters(**found); !s) return s;
+  if ((*found)->zero_bytes < bytes || (*found)->zeros.empty()) {
+    if (Status s = grow_zeros(**found, bytes); !s) return s;
   }
-  return (*found)->counters;
+  return (*found)->zeros.back();
 }
 
 // Zeroed on a stream of their own: the caller's may be capturing.
-Status StreamWorkspaces::make_counters(Stream& stream) {
+Status StreamWorkspaces::grow_zeros(Stream& stream, int64_t bytes) {
   const Driver& d = *place_.driver;
+  const int64_t size = std::max({kSmallestBlock, bytes, 2 * stream.zero_bytes});
   const RelaxedCapture relaxed(d);
   DevicePointer block = nullptr;
   CuStream own = nullptr;
-  CuResult result = d.cuMemAlloc_v2(&block, kDeviceCounterBytes);
+  CuResult result = d.cuMemAlloc_v2(&block, static_cast<size_t>(size));
   if (result == CuResult::kSuccess) result = d.cuStreamCreate(&own, kStreamNonBlocking);
-  if (result == CuResult::kSuccess) result = d.cuMemsetD8Async(block, 0, kDeviceCounterBytes, own);
+  if (result == CuResult::kSuccess) result = d.cuMemsetD8Async(block, 0, static_cast<size_t>(size), own);
   if (result == CuResult::kSuccess) result = d.cuStreamSynchronize(own);
   if (own != nullptr) d.cuStreamDestroy_v2(own);
   if (result != CuResult::kSuccess && block != nullptr) d.cuMemFree_v2(block);
-  if (Status s = check(d, result, fmt::format("cuda:{}: counters", place_.index)); !s) return s;
-  stream.counters = block;
+  if (Status s = check(d, result, fmt::format("cuda:{}: {} bytes of zeros", place_.index, size)); !s) return s;
+  stream.zeros.push_back(block);
+  stream.zero_bytes = size;
   return {};
 }
 

@@ -23,18 +23,19 @@ class StreamWorkspaces {
   StreamWorkspaces& operator=(const StreamWorkspaces&) = delete;
 
   Result<Workspace> get(int64_t bytes, void* stream);
-  // kDeviceCounterBytes of zeros, which the stream's kernels leave as they are.
-  Result<void*> counters(void* stream);
+  // At least so many zeros, which the stream's kernels leave as they are.
+  Result<void*> zeros(int64_t bytes, void* stream);
 
  private:
   struct Stream {
     std::mutex in_use;
     std::vector<DevicePointer> blocks;  // the last one is in use
     int64_t bytes = 0;                  // of the last one
-    DevicePointer counters = nullptr;
+    std::vector<DevicePointer> zeros;   // blocks; the last one is in use
+    int64_t zero_bytes = 0;             // of the last one
   };
   Result<Stream*> find(void* stream);
-  Status make_counters(Stream& stream);
+  Status grow_zeros(Stream& stream, int64_t bytes);
   Status grow(Stream& stream, int64_t bytes);
 
   const Place place_;

@@ -3,8 +3,11 @@
 // this size has, the shared memory that the host asks for.
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "core/fields.hpp"
 #include "gemm/gemm_sm90_args.hpp"
+#include "gemm/gemm_sm90_skinny_args.hpp"
 #include "jit/nvrtc/cubin_info.hpp"
 #include "jit/nvrtc/nvrtc_compiler.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
@@ -23,7 +26,9 @@ class Sm90Kernels : public testing::Test {
   }
   void compile(const KernelKey& key) {
     SCOPED_TRACE(key.text);
-    const Result<CompileRequest> request = gemm_sm90_family().source(key);
+    const bool skinny = key.family == gemm_sm90_skinny_family().name();
+    const KernelFamily& family = skinny ? gemm_sm90_skinny_family() : gemm_sm90_family();
+    const Result<CompileRequest> request = family.source(key);
     ASSERT_TRUE(request.ok()) << request.status().message();
     const std::string folder = scratch_ / std::to_string(compiled_++);
     ASSERT_TRUE(make_folders(folder).ok());
@@ -34,10 +39,11 @@ class Sm90Kernels : public testing::Test {
     ASSERT_TRUE(info.ok()) << info.status().message();
     ASSERT_EQ(info->kernels.size(), 1u);
     const CubinKernel& made = info->kernels.front();
+    EXPECT_EQ(made.shared_bytes, 0) << "static shared memory";
+    if (skinny) return check_skinny(key, made);
     GemmSm90Config config;
     ASSERT_TRUE(parse_fields(key.config(), config).ok());
     EXPECT_LE(made.local_bytes, kSpillBudget);
-    EXPECT_EQ(made.shared_bytes, 0) << "static shared memory";
     // Up to 64 bytes before the arguments: tensor maps want multiples of 64.
     EXPECT_GE(made.arg_bytes, static_cast<int64_t>(sizeof(GemmSm90Args)));
     EXPECT_LT(made.arg_bytes, static_cast<int64_t>(sizeof(GemmSm90Args) + alignof(GemmSm90Args)));
@@ -47,6 +53,16 @@ class Sm90Kernels : public testing::Test {
   }
 
  private:
+  static void check_skinny(const KernelKey& key, const CubinKernel& made) {
+    GemmSm90SkinnyConfig config;
+    ASSERT_TRUE(parse_fields(key.config(), config).ok());
+    EXPECT_EQ(made.local_bytes, 0) << "spills";
+    EXPECT_GE(made.arg_bytes, static_cast<int64_t>(sizeof(GemmSm90SkinnyArgs)));
+    EXPECT_LT(made.arg_bytes, static_cast<int64_t>(sizeof(GemmSm90SkinnyArgs) + alignof(GemmSm90SkinnyArgs)));
+    EXPECT_EQ(made.max_threads, gemm_sm90_skinny_threads(config));
+    EXPECT_LE(made.registers * gemm_sm90_skinny_threads(config) * config.blocks, kRegistersOfAnSm);
+  }
+
   static constexpr int kSpillBudget = 48;  // a few addresses of the exchange, outside of the loop over K
   int compiled_ = 0;
   test::ScratchFolder scratch_;
@@ -56,6 +72,30 @@ TEST_F(Sm90Kernels, EveryPrebuiltOneKeepsToItsBudget) {
   const std::vector<KernelKey> keys = gemm_sm90_family().builtin_keys("sm_90a");
   EXPECT_EQ(keys.size(), 9u);
   for (const KernelKey& key : keys) compile(key);
+}
+
+TEST_F(Sm90Kernels, FewRowsKeepToTheirBudgetInEveryTileGateAndEpilogue) {
+  DeviceSpec device;
+  device.arch = find_arch("sm_90a");
+  device.units = 132;
+  std::set<std::string> seen;
+  for (const char* text :
+       {"m=1:n=4096:k=4096:a=bf16", "m=16:n=4096:k=4096:a=bf16", "m=64:n=4096:k=4096:a=bf16",
+        "m=128:n=4096:k=4096:a=bf16", "m=32:n=4096:k=4096:a=f16:d=f32:bias=f32:act=gelu",
+        "m=128:n=4096:k=4096:a=i8:scale_a=f32:scale_b=f32", "m=64:n=8192:k=4096:a=bf16:gate=separated:act=silu",
+        "m=128:n=8192:k=4096:a=bf16:gate=interleaved:act=silu:bias=bf16"}) {
+    const Result<GemmProblem> problem = parse_gemm_problem(text);
+    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    const std::vector<Candidate> found = gemm_sm90_skinny_family().candidates(erase(*problem), device);
+    ASSERT_FALSE(found.empty()) << text;
+    for (const Candidate& candidate : found) {
+      if (seen.insert(candidate.step.key.text).second) compile(candidate.step.key);
+    }
+  }
+  EXPECT_GT(seen.size(), 12u);
+  for (const KernelKey& key : gemm_sm90_skinny_family().builtin_keys("sm_90a")) {
+    if (seen.insert(key.text).second) compile(key);
+  }
 }
 
 TEST_F(Sm90Kernels, EachLayoutGateAndEpilogueKeepsToItsBudget) {

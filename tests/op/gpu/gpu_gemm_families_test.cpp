@@ -21,7 +21,7 @@ class GpuGemmFamilies : public test::GpuTest {
     for (const KernelFamily* family : gemm_operator().families()) {
       if (family->backend() == Backend::kVendor || !family->supports(erase(*problem), device->spec())) continue;
       ++families;
-      for (const RecipeStep& step : some_of(family->candidates(erase(*problem), device->spec()))) {
+      for (const RecipeStep& step : some_of(*family, family->candidates(erase(*problem), device->spec()))) {
         SCOPED_TRACE(text + "  " + step.key.text + "@" + print_knobs(*family, step.knobs));
         run(*problem, *family, step);
       }
@@ -31,13 +31,14 @@ class GpuGemmFamilies : public test::GpuTest {
 
  private:
   // The two best kernels, and the best of each count of stages: splits are launches of their own.
-  static std::vector<RecipeStep> some_of(const std::vector<Candidate>& candidates) {
+  static std::vector<RecipeStep> some_of(const KernelFamily& family, const std::vector<Candidate>& candidates) {
+    const size_t last = family.knob_names().empty() ? 0 : family.knob_names().size() - 1;
     std::vector<RecipeStep> chosen;
     std::set<std::string> keys;
     std::set<int64_t> last_knobs;
     for (const Candidate& candidate : candidates) {
       const bool new_key = keys.size() < 2 && keys.insert(candidate.step.key.text).second;
-      const bool new_split = last_knobs.size() < 3 && last_knobs.insert(candidate.step.knobs.values[1]).second;
+      const bool new_split = last_knobs.size() < 3 && last_knobs.insert(candidate.step.knobs.values[last]).second;
       if (new_key || new_split) chosen.push_back(candidate.step);
     }
     return chosen;
@@ -129,6 +130,15 @@ TEST_F(GpuGemmFamilies, EpiloguesGiveWhatTheirArgumentsSay) {
 TEST_F(GpuGemmFamilies, FewRowsAndALongKAreSplit) {
   for (const char* text : {"m=1:n=512:k=8192", "m=16:n=1000:k=16384:bias=f32", "m=40:n=512:k=8192:a=i8:scale_a=f32",
                            "m=16:n=1024:k=8192:gate=separated:act=silu", "m=33:n=200:k=4096:a=f32"}) {
+    check(text);
+  }
+}
+
+TEST_F(GpuGemmFamilies, FewRowsShareTheKOfATile) {
+  for (const char* text :
+       {"m=1:n=4096:k=4096", "m=16:n=2112:k=7168", "m=33:n=1000:k=1000:d=f32:bias=f32:act=gelu",
+        "m=64:n=7168:k=2048:a=f16", "m=100:n=300:k=4104:batch=3", "m=128:n=4096:k=4096:a=i8:scale_a=f32:scale_b=f32",
+        "m=77:n=2002:k=1032:gate=separated:act=silu", "m=128:n=2002:k=4096:gate=interleaved:act=silu:bias=bf16"}) {
     check(text);
   }
 }

@@ -224,6 +224,33 @@ TEST_F(CudaDeviceTest, EachStreamHasAWorkspaceThatGrowsAndFreesNothing) {
   EXPECT_EQ(fake->live_allocations, 0);
 }
 
+TEST_F(CudaDeviceTest, EachStreamHasZerosThatGrowOnAStreamOfTheirOwn) {
+  auto* const one = reinterpret_cast<void*>(0x11);
+  auto* const other = reinterpret_cast<void*>(0x22);
+  const auto zeros = [&](int64_t bytes, void* stream) {
+    const Result<void*> got = device->zeros(bytes, stream);
+    EXPECT_TRUE(got.ok()) << got.status().message();
+    return got ? static_cast<char*>(*got) : nullptr;
+  };
+  char* const first = zeros(16384, one);
+  EXPECT_EQ(zeros(2 << 20, one), first);  // kernels leave zeros behind, so the block serves again
+  EXPECT_NE(zeros(16384, other), first);
+  EXPECT_EQ(calls("cuStreamCreate"), 2);
+  char* const grown = zeros(3 << 20, one);
+  EXPECT_NE(grown, first);
+  std::vector<char> back(4 << 20, 'x');
+  ASSERT_TRUE(device->copy_to_host(back.data(), grown, 4 << 20).ok());
+  EXPECT_EQ(std::count(back.begin(), back.end(), 0), 4 << 20);
+  EXPECT_EQ(fake->live_allocations, 3);     // what captured graphs name stays
+  EXPECT_FALSE(fake->allocated_unrelaxed);  // while another stream is captured
+  fake->failures["cuMemAlloc"] = 2;
+  EXPECT_EQ(device->zeros(16 << 20, one).status().code(), StatusCode::kOutOfMemory);
+  EXPECT_EQ(zeros(100, one), grown);
+  device.reset();
+  EXPECT_EQ(fake->live_allocations, 0);
+  EXPECT_EQ(make_cpu_device(1)->zeros(8, nullptr).status().code(), StatusCode::kUnsupported);
+}
+
 TEST_F(CudaDeviceTest, AWorkspaceIsHeldByOneCallAtATime) {
   Result<Workspace> held = device->workspace(100, nullptr);
   ASSERT_TRUE(held.ok());

@@ -9,6 +9,7 @@
 #include "core/fields.hpp"
 #include "ops/gemm/families/cuda/cuda_problem.hpp"
 #include "ops/gemm/families/cuda/gemm_sm90_cost.hpp"
+#include "ops/gemm/families/cuda/operand_map.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
 #include "ops/gemm/families/gemm_stage.hpp"
 
@@ -29,7 +30,8 @@ constexpr double kUnusualRaster = 1.01;
 constexpr int kMaxSplit = 8;
 constexpr int64_t kMaxSize = (int64_t{1} << 31) - 1024;  // coordinates of the copy engine are 32 bits
 constexpr int64_t kMaxStrideBytes = int64_t{1} << 40;
-constexpr int kCountersPerDevice = kDeviceCounterBytes / 4;
+constexpr int kCounterBytes = 16384;
+constexpr int kMaxCounters = kCounterBytes / 4;
 
 struct Sm90Knobs {
   int64_t raster = kRaster, split = 1;
@@ -98,30 +100,8 @@ Status check_split(const GemmProblem& p, const DeviceSpec& device, const GemmSm9
         fmt::format("split = {}: {} tiles are left over for {} clusters", split, share.rest, clusters_of(device, c)));
   }
   if (split * sm90_tile_k(c.dtype) > p.k) return refuse(fmt::format("split = {}: K = {} has fewer steps", split, p.k));
-  if (share.rest * c.cluster_m * c.cluster_n * (c.tile_m / 64) > kCountersPerDevice)
-    return refuse("split: too many parts");
+  if (share.rest * c.cluster_m * c.cluster_n * (c.tile_m / 64) > kMaxCounters) return refuse("split: too many parts");
   return {};
-}
-
-// An operand [batch, mn, k] as the copy engine walks it. A size of 1 has any stride.
-TensorMapSpec map_of(size_t offset, DType dtype, Major major, int64_t mn, int64_t k, int64_t batch, int64_t stride_mn,
-                     int64_t stride_k, int64_t stride_batch, int rows) {
-  const auto element = static_cast<int64_t>(dtype_bits(dtype) / 8);
-  const bool along_k = major == Major::kK;
-  const int64_t outer = along_k ? mn : k, step = along_k ? stride_mn : stride_k;
-  TensorMapSpec map;
-  map.arg_offset = static_cast<uint32_t>(offset);
-  map.dtype = dtype;
-  map.rank = 3;
-  map.dims = {static_cast<uint64_t>(along_k ? k : mn), static_cast<uint64_t>(outer),
-              static_cast<uint64_t>(stride_batch == 0 ? 1 : batch)};
-  map.strides = {static_cast<uint64_t>(element), static_cast<uint64_t>(outer == 1 ? 16 : step * element),
-                 static_cast<uint64_t>(stride_batch == 0 || batch == 1 ? 16 : stride_batch * element)};
-  const auto tile_k = static_cast<uint32_t>(sm90_tile_k(dtype));
-  map.box = along_k ? std::array<uint32_t, 5>{tile_k, static_cast<uint32_t>(rows), 1}
-                    : std::array<uint32_t, 5>{64, tile_k, 1};
-  map.swizzle = TensorMapSpec::Swizzle::k128;
-  return map;
 }
 
 class GemmSm90Family final : public KernelFamily {
@@ -289,12 +269,13 @@ class GemmSm90Family final : public KernelFamily {
     patch(ArgPatch::Kind::kTensorMap, kSlotB, offsetof(GemmSm90Args, b));
     if (knobs.split > 1) {
       patch(ArgPatch::Kind::kWorkspace, 0, offsetof(GemmSm90Args, partials));
-      patch(ArgPatch::Kind::kCounters, 0, offsetof(GemmSm90Args, counters));
+      stage.zero_bytes = kCounterBytes;
+      patch(ArgPatch::Kind::kZeros, 0, offsetof(GemmSm90Args, counters));
     }
-    stage.tensor_maps.push_back(map_of(offsetof(GemmSm90Args, a), c.dtype, c.a_major, p.m, p.k, p.batch, p.stride_a_m,
-                                       p.stride_a_k, p.stride_a_batch, c.tile_m / c.cluster_n));
-    stage.tensor_maps.push_back(map_of(offsetof(GemmSm90Args, b), c.dtype, c.b_major, p.n, p.k, p.batch, p.stride_b_n,
-                                       p.stride_b_k, p.stride_b_batch, gemm_sm90_copy_columns(c)));
+    stage.tensor_maps.push_back(operand_map(offsetof(GemmSm90Args, a), c.dtype, c.a_major, p.m, p.k, p.batch,
+                                            p.stride_a_m, p.stride_a_k, p.stride_a_batch, c.tile_m / c.cluster_n));
+    stage.tensor_maps.push_back(operand_map(offsetof(GemmSm90Args, b), c.dtype, c.b_major, p.n, p.k, p.batch,
+                                            p.stride_b_n, p.stride_b_k, p.stride_b_batch, gemm_sm90_copy_columns(c)));
 
     const GemmSm90Share share = share_of(p, device, c, knobs.split);
     const int clusters = share.rest > 0 ? clusters_of(device, c) : std::min(share.whole, clusters_of(device, c));

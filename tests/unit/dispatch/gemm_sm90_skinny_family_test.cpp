@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+// gemm_sm90_skinny asked without a GPU: what it refuses, what it chooses, how its clusters share the work.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "core/fields.hpp"
+#include "gemm/gemm_sm90_skinny_args.hpp"
+#include "ops/gemm/families/gemm_families.hpp"
+#include "ops/gemm/problem/gemm_problem.hpp"
+
+namespace tilewright {
+namespace {
+
+using testing::HasSubstr;
+
+DeviceSpec gpu() {
+  DeviceSpec device;
+  device.id = {DeviceKind::kCuda, 0};
+  device.arch = find_arch("sm_90a");
+  device.targets = {device.arch};
+  device.units = 132;
+  device.part = "h200";
+  return device;
+}
+GemmProblem problem(const std::string& text) {
+  Result<GemmProblem> parsed = parse_gemm_problem(text);
+  EXPECT_TRUE(parsed.ok()) << parsed.status().message();
+  return *parsed;
+}
+std::string refusal(const std::string& text) {
+  return gemm_sm90_skinny_family().supports(erase(problem(text)), gpu()).message();
+}
+GemmSm90SkinnyConfig config_of(const RecipeStep& step) {
+  GemmSm90SkinnyConfig c{};
+  EXPECT_TRUE(parse_fields(step.key.config(), c).ok());
+  return c;
+}
+
+TEST(GemmSm90SkinnyFamily, WhatItCannotDoIsRefusedWithTheReason) {
+  EXPECT_EQ(refusal("m=128:n=4096:k=4096:a=bf16"), "");
+  EXPECT_EQ(refusal("m=3:n=33:k=8:a=i8:batch=3:sa=16.16.1:sb=1600.1.16"), "");
+  EXPECT_THAT(refusal("m=129:n=4096:k=4096:a=bf16"), HasSubstr("M = 129, allowed: at most 128"));
+  EXPECT_THAT(refusal("m=64:n=4096:k=4097:a=bf16"), HasSubstr("a: the copy engine wants rows along K"));
+  EXPECT_THAT(refusal("m=64:n=4096:k=4096:a=bf16:layout=rrr"), HasSubstr("b: the copy engine wants rows along K"));
+  EXPECT_THAT(refusal("m=64:n=64:k=64:a=bf16:c=bf16"), HasSubstr("the epilogue has C"));
+  EXPECT_THAT(refusal("m=64:n=64:k=64:a=bf16:batch_invariant=1"), HasSubstr("batch_invariant"));
+  EXPECT_NE(refusal("m=64:n=64:k=64:a=f32"), "");
+  DeviceSpec older = gpu();
+  older.arch = find_arch("sm_80");
+  EXPECT_THAT(gemm_sm90_skinny_family().supports(erase(problem("m=1:n=64:k=64:a=bf16")), older).message(),
+              HasSubstr("sm_80 has no wgmma for bf16"));
+}
+
+TEST(GemmSm90SkinnyFamily, EveryCandidateIsLegalHoldsMAndCoversAllOfK) {
+  for (const char* text : {"m=1:n=4096:k=4096:a=bf16", "m=16:n=2112:k=7168:a=f16", "m=33:n=64:k=64:a=bf16:batch=7",
+                           "m=128:n=57344:k=8192:a=bf16", "m=100:n=7168:k=2048:a=i8:scale_a=f32",
+                           "m=64:n=8192:k=4096:a=bf16:gate=separated:act=silu"}) {
+    const GemmProblem p = problem(text);
+    const std::vector<Candidate> found = gemm_sm90_skinny_family().candidates(erase(p), gpu());
+    ASSERT_FALSE(found.empty()) << text;
+    for (const Candidate& candidate : found) {
+      const Status status = gemm_sm90_skinny_family().check(erase(p), gpu(), candidate.step);
+      EXPECT_TRUE(status.ok()) << text << ": " << status.message();
+      EXPECT_TRUE(gemm_sm90_skinny_family().source(candidate.step.key).ok());
+      EXPECT_GT(candidate.cost, 0);
+      const GemmSm90SkinnyConfig c = config_of(candidate.step);
+      EXPECT_GE(c.tokens, p.m);
+      const int64_t splits = candidate.step.knobs.values[0];
+      const GemmSm90SkinnyCut cut = gemm_sm90_skinny_cut(c, p.n, p.k, p.batch, splits, gpu().units);
+      const int64_t parts = splits > 0 ? splits : cut.clusters;
+      EXPECT_EQ(cut.share * parts + cut.extra, splits > 0 ? cut.chunks : cut.steps);
+      EXPECT_GT(cut.share, 0) << "a part without work";
+      EXPECT_LE(cut.clusters * c.cluster, gpu().units * c.blocks) << "clusters that wait for each other must all run";
+    }
+  }
+}
+
+TEST(GemmSm90SkinnyFamily, OnlySharedTilesTakeZerosAndTheyHoldEverySum) {
+  const GemmProblem p = problem("m=128:n=4096:k=4096:a=bf16");
+  for (const Candidate& candidate : gemm_sm90_skinny_family().candidates(erase(p), gpu())) {
+    const Result<std::vector<Stage>> stages =
+        gemm_sm90_skinny_family().stages(erase(p), gpu(), candidate.step, nullptr);
+    ASSERT_TRUE(stages.ok()) << stages.status().message();
+    const Stage& stage = stages->front();
+    const GemmSm90SkinnyConfig c = config_of(candidate.step);
+    const int64_t splits = candidate.step.knobs.values[0], columns = c.rows * c.cluster;
+    const int64_t parts = splits == 0 ? stage.shape.grid[0] / c.cluster : (4096 + columns - 1) / columns * splits;
+    EXPECT_EQ(stage.zero_bytes, splits == 1 ? 0 : parts * columns * c.tokens * 4);
+    const auto zeros = std::count_if(stage.patches.begin(), stage.patches.end(),
+                                     [](const ArgPatch& patch) { return patch.kind == ArgPatch::Kind::kZeros; });
+    EXPECT_EQ(zeros, splits == 1 ? 0 : 1);
+    EXPECT_EQ(stage.tensor_maps.size(), 2u);
+    EXPECT_EQ(stage.shape.cluster[0], static_cast<uint32_t>(c.cluster));
+    EXPECT_FALSE(stage.shape.programmatic_edge);
+  }
+}
+
+TEST(GemmSm90SkinnyFamily, FewColumnsShareTheirKAndManyDoNot) {
+  const auto splits = [](const char* text) {
+    return gemm_sm90_skinny_family().candidates(erase(problem(text)), gpu()).front().step.knobs.values[0];
+  };
+  EXPECT_NE(splits("m=16:n=2112:k=7168:a=bf16"), 1);
+  EXPECT_EQ(splits("m=64:n=32768:k=512:a=bf16"), 1);
+}
+
+TEST(GemmSm90SkinnyFamily, AKernelOfAnotherProblemIsRefused) {
+  const GemmProblem p = problem("m=16:n=4096:k=4096:a=bf16");
+  RecipeStep step = gemm_sm90_skinny_family().candidates(erase(p), gpu()).front().step;
+  const auto check = [&](const char* text) {
+    return gemm_sm90_skinny_family().check(erase(problem(text)), gpu(), step).message();
+  };
+  EXPECT_THAT(check("m=17:n=4096:k=4096:a=bf16"), HasSubstr("M = 17, the kernel takes 16"));
+  EXPECT_THAT(check("m=16:n=4096:k=4096:a=f16"), HasSubstr("kernel takes bf16, the problem is f16"));
+  EXPECT_THAT(check("m=16:n=4096:k=4096:a=bf16:act=relu"), HasSubstr("epilogue"));
+  step.knobs.values[0] = 9;
+  EXPECT_THAT(check("m=16:n=4096:k=4096:a=bf16"), HasSubstr("splits = 9, allowed: 0 to 8"));
+  step.knobs.values[0] = 2;
+  EXPECT_THAT(check("m=16:n=4096:k=64:a=bf16"), HasSubstr("splits = 2: K = 64 has fewer tiles"));
+}
+
+}  // namespace
+}  // namespace tilewright
