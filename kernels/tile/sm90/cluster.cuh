@@ -25,11 +25,6 @@ __device__ __forceinline__ unsigned cluster_count() {
 __device__ __forceinline__ void meet_cluster() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
-// The same; what they wrote to shared memory before is seen after.
-__device__ __forceinline__ void cluster_barrier() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
 // One thread of a converged warp.
 __device__ __forceinline__ bool elect_one() {
   unsigned elected;

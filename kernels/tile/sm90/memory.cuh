@@ -8,11 +8,6 @@ __device__ __forceinline__ unsigned shared_address(const void* pointer) {
   return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
 }
 
-// Ordinary stores to shared memory, before the copy engine or the tensor cores read them.
-__device__ __forceinline__ void fence_shared_for_async() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
 // A counter in global memory that blocks of the grid meet at.
 __device__ __forceinline__ void add_release(unsigned* counter, unsigned value) {
   asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(value) : "memory");
@@ -44,12 +39,4 @@ __device__ __forceinline__ void store_matrix_x4(unsigned address, unsigned r0, u
                "r"(r2), "r"(r3)
                : "memory");
 }
-// The same, each matrix transposed.
-__device__ __forceinline__ void store_matrix_x4_transposed(unsigned address, unsigned r0, unsigned r1, unsigned r2,
-                                                           unsigned r3) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r0),
-               "r"(r1), "r"(r2), "r"(r3)
-               : "memory");
-}
-
 }  // namespace tilewright::sm90

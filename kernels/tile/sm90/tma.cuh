@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The copy engine of sm_90 (TMA): boxes of a tensor between global and shared memory. One thread asks; loads complete at
-// an mbarrier, stores in groups of the asking thread. Elements outside of the tensor load as zero and are not stored.
+// The copy engine of sm_90 (TMA): boxes of a tensor from global to shared memory. One thread asks; they complete at an
+// mbarrier. Elements outside of the tensor load as zero.
 // Coordinates are in elements, the contiguous dimension first. PTX ISA 8.0, "cp.async.bulk.tensor".
 #pragma once
 
@@ -46,18 +46,6 @@ __device__ __forceinline__ void load_box_multicast(const TensorMap& map, void* t
       " [%0], [%1, {%5, %6, %7}], [%2], %3, %4;" ::"r"(shared_address(to)),
       "l"(&map), "r"(shared_address(&barrier)), "h"(blocks), "l"(policy), "r"(c0), "r"(c1), "r"(c2)
       : "memory");
-}
-
-__device__ __forceinline__ void store_box(const TensorMap& map, const void* from, int c0, int c1, int c2) {
-  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map),
-               "r"(shared_address(from)), "r"(c0), "r"(c1), "r"(c2)
-               : "memory");
-}
-__device__ __forceinline__ void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-// Until at most `kPending` of this thread's groups still read shared memory.
-template <int kPending>
-__device__ __forceinline__ void wait_stores_read() {
-  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 }
 
 }  // namespace tilewright::sm90

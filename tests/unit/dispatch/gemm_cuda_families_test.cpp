@@ -147,7 +147,62 @@ TEST(GemmCudaFamilies, BatchInvariantHasOneOrderOfSummation) {
   for (const Candidate& candidate : gemm_portable_family().candidates(erase(p), gpu())) {
     EXPECT_EQ(gemm_portable_family().numerics_id(candidate.step), "seq:mma") << candidate.step.key.text;
   }
-  EXPECT_THAT(gemm_generic_gpu_family().supports(erase(p), gpu()).message(), HasSubstr("batch_invariant"));
+  // Whoever else could multiply it.
+  DeviceSpec hopper = gpu();
+  hopper.arch = find_arch("sm_90a");
+  for (const KernelFamily* family : {&gemm_generic_gpu_family(), &gemm_sm90_family(), &gemm_sm90_skinny_family()}) {
+    EXPECT_THAT(family->supports(erase(p), hopper).message(), HasSubstr("batch_invariant")) << family->name();
+  }
+  const GemmProblem one_row = problem("m=1:n=256:k=8192:a=bf16:batch_invariant=1");
+  EXPECT_THAT(gemv_gpu_family().supports(erase(one_row), hopper).message(), HasSubstr("batch_invariant"));
+}
+
+TEST(GemmCudaFamilies, HopperTakesWhatTheCopyEngineCanRead) {
+  DeviceSpec hopper = gpu();
+  hopper.arch = find_arch("sm_90a");
+  hopper.units = 132;
+  const KernelFamily& family = gemm_sm90_family();
+  for (const char* text :
+       {"m=4096:n=4096:k=4096:a=bf16", "m=304:n=512:k=80:a=f16:layout=crr", "m=200:n=512:k=1024:a=i8:scale_a=f32",
+        "m=100:n=512:k=64:batch=3:a=bf16:gate=separated:act=silu"}) {
+    const GemmProblem p = problem(text);
+    ASSERT_TRUE(family.supports(erase(p), hopper)) << text;
+    const std::vector<Candidate> found = family.candidates(erase(p), hopper);
+    ASSERT_FALSE(found.empty()) << text;
+    for (const Candidate& candidate : found) {
+      EXPECT_TRUE(family.check(erase(p), hopper, candidate.step)) << candidate.step.key.text;
+      EXPECT_GT(candidate.cost, 0);
+    }
+  }
+  for (const auto& [text, why] : {std::pair{"m=64:n=64:k=63:a=bf16", "multiples of 16 bytes"},
+                                  {"m=64:n=64:k=64:a=bf16:align=4.16.16", "multiples of 16 bytes"},
+                                  {"m=64:n=64:k=64:a=i8:layout=rrr", "along K only"},
+                                  {"m=64:n=64:k=64:a=f32", "no wgmma"},
+                                  {"m=64:n=64:k=0:a=bf16", "K = 0"}}) {
+    const GemmProblem p = problem(text);
+    EXPECT_THAT(family.supports(erase(p), hopper).message(), HasSubstr(why)) << text;
+  }
+  EXPECT_THAT(family.supports(erase(problem("m=64:n=64:k=64:a=bf16")), gpu()).message(), HasSubstr("no wgmma"));
+}
+
+TEST(GemmCudaFamilies, HopperCutsTheTilesThatAreLeftOver) {
+  DeviceSpec hopper = gpu();
+  hopper.arch = find_arch("sm_90a");
+  hopper.units = 132;
+  const GemmProblem p = problem("m=512:n=4096:k=4096:a=bf16");
+  const KernelFamily& family = gemm_sm90_family();
+  int cut = 0;
+  for (const Candidate& candidate : family.candidates(erase(p), hopper)) {
+    const int64_t split = candidate.step.knobs.values[1],
+                  bytes = family.workspace_bytes(erase(p), hopper, candidate.step);
+    cut += split > 1;
+    EXPECT_EQ(split > 1, bytes > 0) << candidate.step.key.text;
+    EXPECT_EQ(family.numerics_id(candidate.step), split > 1 ? fmt::format("split{}:wgmma", split) : "seq:wgmma");
+    RecipeStep more = candidate.step;
+    more.knobs.values[1] = 9;
+    EXPECT_THAT(family.check(erase(p), hopper, more).message(), HasSubstr("split = 9"));
+  }
+  EXPECT_GT(cut, 0);
 }
 
 TEST(GemmCudaFamilies, MoreTilesThanAGridHasBlocksAreLeftToTheGenericKernel) {

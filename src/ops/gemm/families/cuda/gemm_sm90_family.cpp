@@ -92,7 +92,6 @@ GemmSm90Share share_of(const GemmProblem& p, const DeviceSpec& device, const Gem
 Status check_split(const GemmProblem& p, const DeviceSpec& device, const GemmSm90Config& c, int64_t split) {
   if (split < 1 || split > kMaxSplit) return refuse(fmt::format("split = {}, allowed: 1 to {}", split, kMaxSplit));
   if (split == 1) return {};
-  if (p.batch_invariant) return refuse("batch_invariant: a split of K has another order");
   const GemmSm90Share share = share_of(p, device, c, split);
   if (share.rest == 0) return refuse("split: no tile is left over");
   if (share.rest * split > clusters_of(device, c)) {
@@ -115,6 +114,7 @@ class GemmSm90Family final : public KernelFamily {
     Status s = check_cuda_device(device);
     if (s) s = check_cuda_problem(p);
     if (!s) return refuse(s.message());
+    if (p.batch_invariant) return refuse("batch_invariant: this device's order of summation is gemm_portable's");
     if (sm90_wgmma(*device.arch, p.a_dtype, 128) == nullptr) {
       return refuse(fmt::format("{} has no wgmma for {}", device.arch->target, dtype_name(p.a_dtype)));
     }
