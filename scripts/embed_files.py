@@ -8,7 +8,8 @@ headers: every *.hpp and *.cuh below the kernel folder, in tilewright::embedded_
 tables:  every *.csv below the folder of curated tuned tables (<target>/<op>.csv), in tilewright::embedded_tables(),
          under its path from that folder's parent. A folder that is not there is an empty list.
 
-Several folders are one list. Files stand byte for byte, in the order of their paths. The output depends on names and contents only.
+Several folders are one list. Files stand byte for byte, in the order of their paths. The output depends on names and
+contents only.
 """
 
 import pathlib

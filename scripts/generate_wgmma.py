@@ -48,8 +48,8 @@ struct WgmmaInstruction<DType::{CPP_TYPES[a]}, DType::{CPP_TYPES[b]}, {n}> {{
   using Accumulator = {accumulator};
   static constexpr int kK = {k};
   template <int kTransposeA, int kTransposeB>
-  __device__ __forceinline__ static void multiply({accumulator} (&d)[{count}], unsigned long long a, unsigned long long b,
-                                                  int accumulate) {{
+  __device__ __forceinline__ static void multiply({accumulator} (&d)[{count}], unsigned long long a,
+                                                  unsigned long long b, int accumulate) {{
     asm volatile(
         "{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{count + 2}, 0;\\n"
         "{name} "

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Packs for a GPU, made on a machine without one: prebuild compiles for the target, and a process without NVRTC finds the
-kernel. The GPU is a driver that only writes down what it is asked for."""
+"""Packs for a GPU, made on a machine without one: prebuild compiles for the target, and a process without NVRTC finds
+the kernel. The GPU is a driver that only writes down what it is asked for."""
 
 import json
 import os

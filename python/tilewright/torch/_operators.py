@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""torch.ops.tilewright: schemas, kernels for CPU and CUDA (functions of the extension module, no Python between), fakes, gradients.
+"""torch.ops.tilewright: schemas, kernels for CPU and CUDA (functions of the extension module, no Python between),
+fakes, gradients.
 
 A schema has the arguments of the extension module's function, by its signature. It has no tuples: a clamp is the text
 "clamp(low, high)", and the steps "add" and "mul" take their tensors from step_tensors in order. Packed weights are a

@@ -118,7 +118,7 @@ class CudaDevice final : public Device {
     Result<DevicePointer> address = anchor();
     if (!address) return address.status();
     alignas(64) std::byte encoded[kTensorMapBytes];
-    const Status s = in_context("tensor map", [&] {
+    Status s = in_context("tensor map", [&] {
       return d_.cuTensorMapEncodeTiled(encoded, a.type, a.rank, *address, a.dims.data(), a.strides.data(), a.box.data(),
                                        a.element_strides.data(), MapInterleave::kNone, a.swizzle, MapL2Promotion::k256,
                                        MapOutOfBounds::kZeros);

@@ -72,8 +72,8 @@ double gemm_portable_cost(const GemmProblem& p, const DeviceSpec& device, const 
 
   // One step of one block: the multiplications, or the fragments that the warps read for them.
   const double products = 2.0 * c.tile_m * c.tile_n * c.tile_k;
-  const double fragments =
-      static_cast<double>(shape.threads / 32) * (c.tile_m / c.warps_m + c.tile_n / c.warps_n) * c.tile_k * shape.size;
+  const int warp_rows = c.tile_m / c.warps_m + c.tile_n / c.warps_n, block_warps = shape.threads / 32;
+  const double fragments = static_cast<double>(block_warps) * warp_rows * c.tile_k * shape.size;
   const double warps = resident * shape.threads / 32;
   const double busy = std::min(1.0, 0.45 + 0.1 * warps);  // latencies that other warps hide
   const double compute =
