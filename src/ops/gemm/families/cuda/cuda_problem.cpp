@@ -36,6 +36,14 @@ Status check_cuda_device(const DeviceSpec& device) {
   return refuse(fmt::format("{} is no NVIDIA GPU", device.arch->target));
 }
 
+double memory_bytes_per_second(const DeviceSpec& device) {
+  constexpr double kUnknownGbps = 1500;
+  for (const PartSpec& part : device.arch->parts) {
+    if (part.name == device.part && part.memory_gbps > 0) return part.memory_gbps * 1e9;
+  }
+  return kUnknownGbps * 1e9;
+}
+
 Status check_cuda_problem(const GemmProblem& p) {
   if (p.m == 0 || p.out_n() == 0 || p.batch == 0) return refuse("D is empty: there is nothing to compute");
   if (p.k == 0) return refuse("K = 0 has nothing to multiply; the generic kernel applies the epilogue");

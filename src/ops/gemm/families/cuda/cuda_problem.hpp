@@ -13,6 +13,8 @@ namespace tilewright {
 
 // Ok, or why no CUDA kernel serves this device.
 Status check_cuda_device(const DeviceSpec& device);
+// Nominal, of the device's memory; an order of magnitude where its part states none.
+double memory_bytes_per_second(const DeviceSpec& device);
 // Ok, or why no kernel that multiplies tiles serves the problem.
 Status check_cuda_problem(const GemmProblem& problem);
 

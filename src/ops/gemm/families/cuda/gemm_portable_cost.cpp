@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/gemm/families/cuda/cuda_problem.hpp"
+
 namespace tilewright {
 namespace {
 
 constexpr double kClockGhz = 1.5;
-constexpr double kMemoryGbps = 1500;      // a part that states none
 constexpr double kMemoryShare = 0.85;     // of the nominal bandwidth
 constexpr double kL2GbpsUnit = 40;        // into one SM
 constexpr double kLatencySeconds = 8e-7;  // of a copy from memory
@@ -20,13 +21,6 @@ constexpr int kUnitSharedExtra = 1024;   // of every block
 constexpr double kBytesPerCycleShared = 128;
 
 double clock_hz(const DeviceSpec& device) { return (device.clock_ghz > 0 ? device.clock_ghz : kClockGhz) * 1e9; }
-
-double memory_bytes_per_second(const DeviceSpec& device) {
-  for (const PartSpec& part : device.arch->parts) {
-    if (part.name == device.part && part.memory_gbps > 0) return part.memory_gbps * 1e9 * kMemoryShare;
-  }
-  return kMemoryGbps * 1e9 * kMemoryShare;
-}
 
 // Operations an SM retires a cycle: what the target states, else half of the best instruction of that type.
 double operations_per_cycle(const ArchSpec& arch, const MmaSpec& spec) {
@@ -85,12 +79,13 @@ double gemm_portable_cost(const GemmProblem& p, const DeviceSpec& device, const 
   const double copy = bytes * slow / std::min(kL2GbpsUnit * 1e9, in_flight / kLatencySeconds);
   const double work = rounds * steps * std::max(compute, copy);
 
-  const double memory = gemm_bytes_moved(p) / memory_bytes_per_second(device);
+  const double memory = gemm_bytes_moved(p) / (kMemoryShare * memory_bytes_per_second(device));
   double reduce = 0;
   if (tiles.splits > 1) {
     const double rows = static_cast<double>(std::min<int64_t>(p.m, tiles.m * c.tile_m));
     const double partial = rows * static_cast<double>(tiles.n * tiles.splits * p.batch) * c.tile_n * 4;
-    reduce = kLaunchSeconds + 2 * partial / (3 * memory_bytes_per_second(device));  // mostly in the cache
+    reduce =
+        kLaunchSeconds + 2 * partial / (3 * (kMemoryShare * memory_bytes_per_second(device)));  // mostly in the cache
   }
   return kLaunchSeconds + kFillSeconds + std::max(work, memory) + reduce;
 }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/gemm/families/cuda/cuda_problem.hpp"
+
 namespace tilewright {
 namespace {
 
@@ -13,18 +15,10 @@ constexpr double kClockGhz = 1.75;
 constexpr double kClockShare = 0.91;        // of the highest clock, while tensor cores work
 constexpr double kPowerShare = 0.79;        // of the rate at that clock, over all SMs
 constexpr double kMemoryShare = 0.97;       // of the nominal bandwidth
-constexpr double kMemoryGbps = 3350;        // a part that states none
 constexpr double kL2BytesPerSecond = 62e9;  // into one SM
 constexpr double kFixedSeconds = 4.3e-6;    // launch, first copies, end
 constexpr double kWriteSeconds = 1.6e-6;    // of a tile of 128 x 256
 constexpr double kExchangeSeconds = 4e-6;   // parts of a tile, sums of 128 x 256
-
-double memory_bytes_per_second(const DeviceSpec& device) {
-  for (const PartSpec& part : device.arch->parts) {
-    if (part.name == device.part && part.memory_gbps > 0) return part.memory_gbps * 1e9 * kMemoryShare;
-  }
-  return kMemoryGbps * 1e9 * kMemoryShare;
-}
 
 }  // namespace
 
@@ -54,7 +48,7 @@ double gemm_sm90_cost(const GemmProblem& p, const DeviceSpec& device, const Gemm
   double seconds = whole * (steps * step + kWriteSeconds * part);
   if (share.rest > 0) seconds += std::ceil(steps / split) * step + kWriteSeconds * part + kExchangeSeconds * part;
 
-  const double memory = gemm_bytes_moved(p) / memory_bytes_per_second(device);
+  const double memory = gemm_bytes_moved(p) / (kMemoryShare * memory_bytes_per_second(device));
   const double power = gemm_operations(p) / (spec->ops_per_cycle * clock / kClockShare * device.units * kPowerShare);
   return kFixedSeconds + std::max({seconds, memory, power});
 }

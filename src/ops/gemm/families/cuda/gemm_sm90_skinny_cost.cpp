@@ -6,23 +6,17 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/gemm/families/cuda/cuda_problem.hpp"
+
 namespace tilewright {
 namespace {
 
-constexpr double kMemoryGbps = 3350;             // a part that states none
 constexpr double kMemoryShare = 0.92;            // of the nominal bandwidth
 constexpr double kL2BytesPerSecond = 112e9;      // into one SM
 constexpr double kFixedSeconds = 5.1e-6;         // launch, first copies, end
 constexpr double kExchangeSeconds = 0.7e-6;      // of parts of a tile, whatever its size
 constexpr double kExchangeTileSeconds = 2.1e-6;  // more for sums of 128 x 128
 constexpr double kWriteTileSeconds = 2.8e-6;     // of 128 x 128 to D
-
-double memory_bytes_per_second(const DeviceSpec& device) {
-  for (const PartSpec& part : device.arch->parts) {
-    if (part.name == device.part && part.memory_gbps > 0) return part.memory_gbps * 1e9 * kMemoryShare;
-  }
-  return kMemoryGbps * 1e9 * kMemoryShare;
-}
 
 }  // namespace
 
@@ -38,7 +32,7 @@ double gemm_sm90_skinny_cost(const GemmProblem& p, const DeviceSpec& device, con
   const double present = std::min<double>(c.blocks, std::ceil(clusters * c.cluster / std::max(1, device.units)));
   const double step_bytes = (c.rows + static_cast<double>(c.tokens) / c.cluster) * kSkinnyRowBytes;
 
-  const double memory = gemm_bytes_moved(p) / memory_bytes_per_second(device);
+  const double memory = gemm_bytes_moved(p) / (kMemoryShare * memory_bytes_per_second(device));
   const double copies = present * steps * step_bytes / kL2BytesPerSecond;
   const double part = static_cast<double>(c.rows) * c.tokens / (128 * 128);
   const double exchange = splits == 1 ? 0 : kExchangeSeconds + kExchangeTileSeconds * part;

@@ -6,27 +6,21 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/gemm/families/cuda/cuda_problem.hpp"
+
 namespace tilewright {
 namespace {
 
-constexpr double kMemoryGbps = 1500;        // a part that states none
 constexpr double kMemoryShare = 0.94;       // of the nominal bandwidth
 constexpr double kFixedSeconds = 3.3e-6;    // launch, first bytes, end
 constexpr double kBlockSeconds = 6e-7;      // until a block's first bytes come; others of the SM stream meanwhile
 constexpr double kLatencySeconds = 2e-6;    // of memory under load
 constexpr double kPerBlockSeconds = 4e-10;  // barriers and sums of a block, over all SMs
 
-double memory_bytes_per_second(const DeviceSpec& device) {
-  for (const PartSpec& part : device.arch->parts) {
-    if (part.name == device.part && part.memory_gbps > 0) return part.memory_gbps * 1e9 * kMemoryShare;
-  }
-  return kMemoryGbps * 1e9 * kMemoryShare;
-}
-
 }  // namespace
 
 double weight_stream_seconds(const DeviceSpec& device, const WeightStream& s) {
-  const double memory = memory_bytes_per_second(device), units = std::max(1, device.units);
+  const double memory = kMemoryShare * memory_bytes_per_second(device), units = std::max(1, device.units);
   // Bytes in flight over all SMs against what the latency asks for.
   const double present = std::min(s.blocks, units * s.resident);
   const double rate = std::min(memory, present * s.block_in_flight / kLatencySeconds);
