@@ -5,21 +5,9 @@
 
 #include "gemm/gemm_sm90_epilogue.cuh"
 #include "tile/sm90/cluster.cuh"
+#include "tile/sm90/ring.cuh"
 
 namespace tilewright {
-
-// A ring of stages: where a producer or a consumer stands.
-template <int kStages>
-struct Ring {
-  int stage = 0;
-  unsigned phase = 0;
-  __device__ __forceinline__ void advance() {
-    if (++stage == kStages) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
-};
 
 // The work of a cluster, one tile or part of a tile after another: at most one part, first, so that those who share a tile
 // are at it at the same time; then whole tiles.
@@ -86,7 +74,7 @@ __device__ __forceinline__ void gemm_sm90_load(const GemmSm90Args& args, const G
   const auto blocks_b = static_cast<unsigned short>(kColumn << block_n);
   const unsigned long long policy = sm90::cache_policy<sm90::CachePolicy::kNormal>();
 
-  Ring<kConfig.stages> ring;
+  sm90::Ring<kConfig.stages> ring;
   GemmSm90Tiles<kConfig> tiles(args);
   while (tiles.take()) {
     tiles.locate();
@@ -118,9 +106,10 @@ __device__ __forceinline__ void gemm_sm90_load(const GemmSm90Args& args, const G
 // A warpgroup: the tile's sum over K, left in `sum`. A stage is given back when the products after its own are issued, so
 // that the tensor cores always have the next ones. `meanwhile` runs once, beside them.
 template <GemmSm90Config kConfig, class Accumulator, int kRows64, int kCount, class Meanwhile>
-__device__ __forceinline__ void gemm_sm90_multiply(const GemmSm90Layout<kConfig>& shared, Ring<kConfig.stages>& ring,
-                                                   int steps, int warpgroup, int block_m, int block_n,
-                                                   Accumulator (&sum)[kRows64][kCount], Meanwhile&& meanwhile) {
+__device__ __forceinline__ void gemm_sm90_multiply(const GemmSm90Layout<kConfig>& shared,
+                                                   sm90::Ring<kConfig.stages>& ring, int steps, int warpgroup,
+                                                   int block_m, int block_n, Accumulator (&sum)[kRows64][kCount],
+                                                   Meanwhile&& meanwhile) {
   using Layout = GemmSm90Layout<kConfig>;
   using Wgmma = typename Layout::Wgmma;
   constexpr int kTransposeA = kConfig.a_major == Major::kMn, kTransposeB = kConfig.b_major == Major::kMn;
@@ -211,7 +200,7 @@ __device__ __forceinline__ void gemm_sm90(const GemmSm90Args& args) {
   } else {
     if constexpr (kConfig.warpgroups > 1) sm90::take_registers<kConsumerRegisters>();
     typename Layout::Wgmma::Accumulator sum[Layout::kRows64][kConfig.tile_n / 2];
-    Ring<kConfig.stages> ring;
+    sm90::Ring<kConfig.stages> ring;
     GemmSm90Tiles<kConfig> tiles(args);
     GemmSm90Output<kConfig> output(args, shared.staging(warpgroup), warpgroup);
     while (tiles.take()) {

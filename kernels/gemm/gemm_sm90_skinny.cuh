@@ -6,6 +6,7 @@
 
 #include "gemm/gemm_sm90_skinny_output.cuh"
 #include "tile/sm90/operand.cuh"
+#include "tile/sm90/ring.cuh"
 
 namespace tilewright {
 
@@ -32,19 +33,6 @@ struct GemmSm90SkinnyLayout {
     return reinterpret_cast<sm90::Barrier*>(factors() + kConfig.tokens)[stage];
   }
   __device__ sm90::Barrier& empty(int stage) const { return full(kConfig.stages + stage); }
-};
-
-// A stage and its phase.
-template <int kStages>
-struct SkinnyRing {
-  int stage = 0;
-  unsigned phase = 0;
-  __device__ __forceinline__ void advance() {
-    if (++stage == kStages) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
 };
 
 // The producer, one thread.
@@ -74,7 +62,7 @@ class GemmSm90SkinnyProducer {
   __device__ __forceinline__ void run() {
     SkinnyWork work(args_, kConfig.rows * kConfig.cluster, chunks_);
     SkinnySegment s;
-    SkinnyRing<kConfig.stages> ring;
+    sm90::Ring<kConfig.stages> ring;
     bool first = true;
     while (work.take(s)) {
       for (int k = s.k0; k < s.k1; ++k) {
@@ -128,7 +116,7 @@ class GemmSm90SkinnyProducer {
 // A warpgroup: the sums of its rows over a segment; part p of them is rows [64 (p kWarpgroups + warpgroup), + 64).
 template <GemmSm90SkinnyConfig kConfig, class Accumulator, int kParts, int kCount>
 __device__ __forceinline__ void gemm_sm90_skinny_multiply(const GemmSm90SkinnyLayout<kConfig>& shared,
-                                                          SkinnyRing<kConfig.stages>& ring, int steps, int warpgroup,
+                                                          sm90::Ring<kConfig.stages>& ring, int steps, int warpgroup,
                                                           Accumulator (&sum)[kParts][kCount]) {
   using Layout = GemmSm90SkinnyLayout<kConfig>;
   const int lane = threadIdx.x % 32;
@@ -203,7 +191,7 @@ __device__ __forceinline__ void gemm_sm90_skinny(const GemmSm90SkinnyArgs& args)
     if (asks) producer.run();
   } else {
     const int warpgroup = warp / 4;
-    SkinnyRing<kConfig.stages> ring;
+    sm90::Ring<kConfig.stages> ring;
     SkinnyWork work(args, kConfig.rows * kConfig.cluster, chunks);
     GemmSm90SkinnyOutput<kConfig> output(args, shared.box(warp), shared.factors(), block);
     SkinnySegment s;
