@@ -26,11 +26,13 @@ StreamWorkspaces::~StreamWorkspaces() {
 
 Result<StreamWorkspaces::Stream*> StreamWorkspaces::find(void* stream) {
   const Driver& d = *place_.driver;
-  // A stream that captures does not tell its id. What it captures has blocks of its own, by the stream's handle.
-  unsigned long long id = 0;
-  CuResult result = d.cuStreamGetId(static_cast<CuStream>(stream), &id);
-  const bool captures = result == CuResult::kStreamCaptureUnsupported;
-  if (captures) result = CuResult::kSuccess, id = reinterpret_cast<uintptr_t>(stream);
+  // Asking a stream that captures for its id would spoil the capture. What it captures has blocks of its own, by the
+  // stream's handle.
+  CaptureStatus status = CaptureStatus::kNone;
+  unsigned long long id = reinterpret_cast<uintptr_t>(stream);
+  CuResult result = d.cuStreamIsCapturing(static_cast<CuStream>(stream), &status);
+  const bool captures = status != CaptureStatus::kNone;
+  if (result == CuResult::kSuccess && !captures) result = d.cuStreamGetId(static_cast<CuStream>(stream), &id);
   if (Status s = check(d, result, fmt::format("cuda:{}: argument 'stream'", place_.index)); !s) return s;
   const std::lock_guard lock(mutex_);
   std::unique_ptr<Stream>& known = (captures ? capturing_ : streams_)[id];

@@ -69,7 +69,8 @@ TEST_F(GpuStreamsTest, CodeIsLoadedAndWorkspaceGrowsWhileAStreamIsCaptured) {
     const Result<Workspace> workspace = device->workspace(kCount * 4, stream.get());
     ASSERT_TRUE(workspace.ok()) << workspace.status().message();
     args.scratch = static_cast<int*>(workspace->data);
-    ASSERT_TRUE(launch(*device, **kernel, args, kShape, stream.launch()).ok());
+    const Status launched = launch(*device, **kernel, args, kShape, stream.launch());
+    ASSERT_TRUE(launched.ok()) << launched.message();
   }
   const Status captured = graph.end();
   ASSERT_TRUE(captured.ok()) << captured.message();
