@@ -26,7 +26,7 @@
 #include "device/cpu/limits/memory_probes.hpp"
 #include "device/cpu/limits/peak_probes.hpp"
 #include "device/cpu/pages.hpp"
-#include "gemm/gemv_cpu_blocking.hpp"
+#include "gemm/cpu/gemv_cpu_blocking.hpp"
 #include "gemm_kernel_peak_rows.hpp"
 
 namespace tilewright {

@@ -2,8 +2,8 @@
 // One table of kernels; which one follows from the flags of this compilation. TILEWRIGHT_PEAK_ROWS names its function.
 #include "gemm_kernel_peak_rows.hpp"
 
-#include "gemm/gemm_cpu.hpp"
-#include "gemm/gemv_cpu.hpp"
+#include "gemm/cpu/gemm_cpu.hpp"
+#include "gemm/cpu/gemv_cpu.hpp"
 
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {

@@ -16,7 +16,7 @@ namespace tilewright {
 
 // A kernel header carried in the library: what an instance's source may include.
 struct EmbeddedHeader {
-  std::string_view path;  // "gemm/gemm_cpu.hpp"
+  std::string_view path;  // "gemm/cpu/gemm_cpu.hpp"
   std::string_view text;
 };
 std::span<const EmbeddedHeader> embedded_headers();

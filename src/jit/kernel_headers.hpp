@@ -13,7 +13,7 @@
 namespace tilewright {
 
 struct KernelHeader {
-  std::string path;  // from the kernel folder, "gemm/gemm_cpu.hpp"
+  std::string path;  // from the kernel folder, "gemm/cpu/gemm_cpu.hpp"
   std::string text;
   Digest digest;                      // of the text
   std::vector<std::string> includes;  // as written between the quotes

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Compiled code that instances of a target share, carried in the library: kernels/<op>/<op>_support_cpu.hpp names it.
+// Compiled code that instances of a target share, carried in the library: kernels/<op>/cpu/<op>_support_cpu.hpp names it.
 #pragma once
 
 #include <string_view>

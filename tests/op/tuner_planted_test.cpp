@@ -8,7 +8,7 @@
 #include <cstring>
 #include <limits>
 
-#include "gemm/gemm_generic.hpp"
+#include "gemm/cpu/gemm_generic.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
 #include "ops/gemm/families/gemm_stage.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"

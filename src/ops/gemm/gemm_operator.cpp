@@ -2,8 +2,8 @@
 // What dispatch, tools and tuner need to know of gemm.
 #include <cstring>
 
+#include "ops/gemm/families/cpu/gemm_pack_family.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
-#include "ops/gemm/families/gemm_pack_family.hpp"
 #include "ops/gemm/instance/gemm_instance.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
 #include "ops/op_list.hpp"

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "dispatch/context_impl.hpp"
-#include "ops/gemm/families/gemm_pack_family.hpp"
+#include "ops/gemm/families/cpu/gemm_pack_family.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
 #include "ops/op_list.hpp"
 

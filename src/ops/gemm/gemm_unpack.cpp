@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "dispatch/context_impl.hpp"
-#include "gemm/gemm_cpu_blocking.hpp"
+#include "gemm/cpu/gemm_cpu_blocking.hpp"
 #include "tilewright/gemm.hpp"
 
 namespace tilewright {

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "core/fields.hpp"
-#include "gemm/gemm_portable_shape.hpp"
-#include "gemm/gemv_gpu_args.hpp"
+#include "gemm/portable/gemm_portable_shape.hpp"
+#include "gemm/portable/gemv_gpu_args.hpp"
 #include "jit/nvrtc/cubin_info.hpp"
 #include "jit/nvrtc/nvrtc_compiler.hpp"
 #include "ops/gemm/families/gemm_families.hpp"

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "core/fields.hpp"
-#include "gemm/gemm_sm90_args.hpp"
-#include "gemm/gemm_sm90_skinny_args.hpp"
+#include "gemm/sm90/gemm_sm90_args.hpp"
+#include "gemm/sm90/gemm_sm90_skinny_args.hpp"
 #include "jit/nvrtc/cubin_info.hpp"
 #include "jit/nvrtc/nvrtc_compiler.hpp"
 #include "ops/gemm/families/gemm_families.hpp"

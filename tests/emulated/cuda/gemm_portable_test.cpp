@@ -7,8 +7,8 @@
 #include "emulated/cuda/emulated_device.hpp"
 #include "emulated/cuda/plan_check.hpp"
 // After the words of CUDA.
-#include "gemm/gemm_generic_gpu.cuh"
-#include "gemm/gemm_portable.cuh"
+#include "gemm/gpu/gemm_generic_gpu.cuh"
+#include "gemm/portable/gemm_portable.cuh"
 
 #include "core/fields.hpp"
 #include "ops/gemm/families/gemm_families.hpp"

@@ -3,7 +3,7 @@
 #include "emulated/cuda/cuda_words.hpp"
 #include "emulated/cuda/plan_check.hpp"
 // After the words of CUDA.
-#include "gemm/gemv_gpu.cuh"
+#include "gemm/portable/gemv_gpu.cuh"
 
 #include "core/fields.hpp"
 

@@ -22,7 +22,7 @@ class GpuTilePortable : public test::GpuTest {
   std::vector<unsigned> run(const std::string& body, const std::vector<unsigned>& in, size_t out_count,
                             unsigned threads = 32, unsigned blocks = 1) {
     const auto kernel = load(*device,
-                             "#include \"gemm/gemm_activation_gpu.cuh\"\n#include \"tile/portable/convert.cuh\"\n"
+                             "#include \"gemm/gpu/gemm_activation_gpu.cuh\"\n#include \"tile/portable/convert.cuh\"\n"
                              "#include \"tile/portable/mma.cuh\"\n#include \"tile/portable/shared_tile.cuh\"\n"
                              "using namespace tilewright;\n"
                              "struct Args { const unsigned* in; unsigned* out; int count; };\n"

@@ -10,7 +10,7 @@
 
 #include "arch/arch_spec.hpp"
 #include "core/fields.hpp"
-#include "gemm/gemv_cpu_blocking.hpp"
+#include "gemm/cpu/gemv_cpu_blocking.hpp"
 #include "ops/gemm/instance/gemm_instance.hpp"
 
 namespace tilewright {

@@ -3,9 +3,9 @@
 // target's own namespace (tile/cpu/isa.hpp).
 #pragma once
 
-#include "gemm/gemm_cpu.hpp"
-#include "gemm/gemm_generic.hpp"
-#include "gemm/gemv_cpu.hpp"
+#include "gemm/cpu/gemm_cpu.hpp"
+#include "gemm/cpu/gemm_generic.hpp"
+#include "gemm/cpu/gemv_cpu.hpp"
 #include "op/instances/kernel_under_test.hpp"
 
 namespace tilewright {

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "core/fields.hpp"
-#include "gemm/gemm_cpu_blocking.hpp"
+#include "gemm/cpu/gemm_cpu_blocking.hpp"
 #include "op/instances/kernel_runner.hpp"
 
 namespace tilewright {

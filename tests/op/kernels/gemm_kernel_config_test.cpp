@@ -2,7 +2,7 @@
 // Which configs are legal, and that units and blocks cover a problem exactly.
 #include <gtest/gtest.h>
 
-#include "gemm/gemv_cpu_blocking.hpp"
+#include "gemm/cpu/gemv_cpu_blocking.hpp"
 
 namespace tilewright {
 namespace {

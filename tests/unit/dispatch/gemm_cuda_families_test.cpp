@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 
 #include "core/fields.hpp"
-#include "gemm/gemm_generic_shape.hpp"
-#include "gemm/gemm_portable_shape.hpp"
+#include "gemm/gpu/gemm_generic_shape.hpp"
+#include "gemm/portable/gemm_portable_shape.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
 

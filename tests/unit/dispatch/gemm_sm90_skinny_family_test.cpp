@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/fields.hpp"
-#include "gemm/gemm_sm90_skinny_args.hpp"
+#include "gemm/sm90/gemm_sm90_skinny_args.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "core/fields.hpp"
-#include "gemm/gemv_gpu_args.hpp"
+#include "gemm/portable/gemv_gpu_args.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
 

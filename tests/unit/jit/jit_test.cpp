@@ -159,7 +159,8 @@ TEST_F(HostCompilerTest, AnInstanceCompilesLoadsAndRuns) {
 // The instance of a gemm kernel as its family writes it, for a target that every compiler knows.
 CompileRequest gemm_request() {
   CompileRequest request = make_request(
-      "#include \"gemm/gemm_support_cpu.hpp\"\n#include \"gemm/gemv_cpu.hpp\"\nextern \"C\" void tw_entry(const void* "
+      "#include \"gemm/cpu/gemm_support_cpu.hpp\"\n#include \"gemm/cpu/gemv_cpu.hpp\"\nextern \"C\" void "
+      "tw_entry(const void* "
       "args, "
       "unsigned unit, unsigned units) { tilewright::gemv_cpu<tilewright::GemvCpuConfig{.dtype=tilewright::DType::kF32,"
       ".mma=tilewright::CpuMma::kFmaAvx2,.packed=true,.rows=2,.panels=1,.prefetch=0}>(*static_cast<const "

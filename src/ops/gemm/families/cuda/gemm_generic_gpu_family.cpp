@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "gemm/gemm_generic_shape.hpp"
+#include "gemm/gpu/gemm_generic_shape.hpp"
 #include "ops/gemm/families/cuda/cuda_problem.hpp"
-#include "ops/gemm/families/cuda/gemm_portable_cost.hpp"
+#include "ops/gemm/families/cuda/portable/gemm_portable_cost.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
 #include "ops/gemm/families/gemm_stage.hpp"
 
@@ -57,8 +57,8 @@ class GemmGenericGpuFamily final : public KernelFamily {
     request.target = key.target;
     request.name = "gemm_generic_gpu";
     request.entry = "tw_gemm_generic_gpu";
-    request.source = cuda_instance_source("gemm/gemm_generic_gpu.cuh", request.entry, "gemm_generic_gpu", "GemmArgs",
-                                          kGenericThreads, kGenericBlocks);
+    request.source = cuda_instance_source("gemm/gpu/gemm_generic_gpu.cuh", request.entry, "gemm_generic_gpu",
+                                          "GemmArgs", kGenericThreads, kGenericBlocks);
     return request;
   }
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {

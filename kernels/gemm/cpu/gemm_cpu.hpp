@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: MIT
+// gemm_cpu: cache-blocked GEMM. One call computes one unit's share of D; units need no barrier between them.
+//
+//   for each batch entry of the unit
+//     for each block of rows, for each block of columns (or the reverse: gemm_cpu_blocking.hpp)
+//       for each block of k                      packs the block of A where that is not done yet
+//         for each tile_n columns of the block   packs or widens these columns of B
+//           for each tile_m rows                 micro-kernel
+//                                                after the last block of k: epilogue of the tile
+//
+// Accumulators pass from one block of k to the next through the workspace.
+#pragma once
+
+#include "gemm/cpu/gemm_cpu_blocking.hpp"
+#include "gemm/cpu/gemm_epilogue_rows_cpu.hpp"
+#include "gemm/cpu/gemm_micro_cpu.hpp"
+#include "gemm/cpu/gemm_pack_cpu.hpp"
+
+namespace tilewright {
+inline namespace TILEWRIGHT_ISA {
+
+// Rows of a micro-panel that have a kernel of their own. A block of rows is cut into equal panels, so that 16 rows with
+// tile_m = 14 are two panels of 8 and not 14 + 2; the last panel takes the smallest kernel that holds what is left, so
+// that 64 rows are not 5 times 14.
+template <GemmCpuConfig kConfig>
+constexpr bool has_row_kernel(int64 rows) {
+  if (is_amx(kConfig.mma)) return rows % 16 == 0;
+  return rows == kConfig.tile_m || rows == 1 || rows % 2 == 0;
+}
+template <GemmCpuConfig kConfig>
+constexpr int64 panel_rows(int64 rows) {
+  const int64 panels = blocking::ceil_div(rows, kConfig.tile_m);
+  int64 each = blocking::ceil_div(rows, panels);
+  while (each < kConfig.tile_m && !has_row_kernel<kConfig>(each)) ++each;
+  return each;
+}
+// Of the last panel. AMX packs all panels alike.
+template <GemmCpuConfig kConfig>
+constexpr int64 last_panel_rows(int64 rows, int64 each) {
+  return is_amx(kConfig.mma) ? each : panel_rows<kConfig>(rows - (blocking::ceil_div(rows, each) - 1) * each);
+}
+
+// body(Index<rows>{}) for the run-time number of rows, fewer than tile_m.
+template <GemmCpuConfig kConfig, int kRows = 1, class Body>
+TILEWRIGHT_INLINE void with_fewer_rows(int64 rows, Body&& body) {
+  if constexpr (kRows < kConfig.tile_m) {
+    if constexpr (has_row_kernel<kConfig>(kRows)) {
+      if (rows == kRows) return body(Index<kRows>{});
+    }
+    with_fewer_rows<kConfig, kRows + 1>(rows, body);
+  }
+}
+
+// AMX kernels hold the tiles and an epilogue that runs beside them, the others nothing.
+template <bool kAmx, bool kInteger>
+struct AmxState {};
+template <bool kInteger>
+struct AmxState<true, kInteger> {
+  EpilogueByRows<kInteger> by_rows;
+  int64 side_rows = 0, side_every = 1,
+        side_wait = 1;  // side_rows rows every side_every steps; the next ones in side_wait steps
+  AmxTiles tiles;       // configured from here to the end of the run
+};
+
+// The state of one unit's run.
+template <GemmCpuConfig kConfig>
+class GemmCpuUnit {
+ public:
+  TILEWRIGHT_INLINE GemmCpuUnit(const GemmArgs& args, unsigned unit, unsigned units)
+      : args_(args), blocking_(gemm_cpu_blocking(kConfig, gemm_cpu_sizes(args), units)), unit_(unit) {
+    workspace_ = static_cast<char*>(args.workspace) + unit * blocking_.unit_bytes;
+  }
+
+  void run() {
+    const GemmCpuBlocking& s = blocking_;
+    if (args_.m <= 0 || s.out_n <= 0 || args_.batch <= 0) return;
+    if (unit_ >= s.units_batch * s.units_m * s.units_n) return;
+    // This unit's rectangle of D.
+    const int64 in = unit_ % s.units_n, im = unit_ / s.units_n % s.units_m, ib = unit_ / (s.units_n * s.units_m);
+    m_begin_ = blocking::share_begin(s.m_tiles, s.units_m, im) * kConfig.tile_m;
+    m_end_ = blocking::smaller(args_.m, blocking::share_begin(s.m_tiles, s.units_m, im + 1) * kConfig.tile_m);
+    n_begin_ = blocking::share_begin(s.n_tiles, s.units_n, in) * s.out_tile;
+    n_end_ = blocking::smaller(s.out_n, blocking::share_begin(s.n_tiles, s.units_n, in + 1) * s.out_tile);
+    const int64 batch_end = blocking::share_begin(args_.batch, s.units_batch, ib + 1);
+    stream_d_ = streams_d(args_.epilogue, m_end_ - m_begin_, n_end_ - n_begin_, s.out_tile);
+    for (batch_ = blocking::share_begin(args_.batch, s.units_batch, ib); batch_ < batch_end; ++batch_) run_batch();
+    if (stream_d_) stream_fence();
+  }
+
+ private:
+  static constexpr DType kType = kConfig.dtype;
+  static constexpr CpuMma kMma = kConfig.mma;
+  static constexpr int kPanels = kConfig.tile_n / kPanelColumns;
+  static constexpr int64 kLine = packed_line_bytes(kType);
+
+  // A block of D, one block of k of it, and where its operands are.
+  struct Block {
+    int64 m, rows, n, columns;  // of D
+    int64 im, in;               // indices
+    bool first_m, first_n;
+    int64 ik, k_begin, k;
+    bool last;  // block of k
+    const char* a;
+    int64 a_panels, a_stride;  // micro-panels of A and bytes from one to the next
+    int64 each, last_rows;     // rows of a panel, of the last one
+  };
+
+  // A micro-kernel of fewer rows than tile_m.
+  using MicroOfRows = void (*)(GemmCpuUnit&, const Block&, int64, int64, const PanelLines<kPanels>&, const MicroC&,
+                               PanelPrefetch<kPanels>&);
+
+  // A tile of D whose sums wait for the epilogue.
+  struct Pending {
+    int64 m, rows, n, columns;
+    float* sums;
+    bool by_rows;
+  };
+
+  void run_batch() {
+    a_ = static_cast<const char*>(args_.a);
+    b_ = static_cast<const char*>(args_.b);
+    if (batch_ != 0) a_ += batch_ * args_.stride_a_batch * kBytes<kType>;
+    if (batch_ != 0) b_ += batch_ * args_.stride_b_batch * (args_.b_packed ? 1 : kBytes<kType>);
+    const int64 blocks_m = blocking::ceil_div(m_end_ - m_begin_, blocking_.block_m);
+    const int64 blocks_n = blocking::ceil_div(n_end_ - n_begin_, blocking_.block_out);
+    for (int64 i = 0; i < blocks_m * blocks_n; ++i) {
+      if (blocking_.rows_outer) {
+        run_block(i / blocks_n, i % blocks_n);
+      } else {
+        run_block(i % blocks_m, i / blocks_m);
+      }
+    }
+  }
+
+  void run_block(int64 im, int64 in) {
+    Block block;
+    block.im = im, block.in = in;
+    block.first_m = im == 0, block.first_n = in == 0;
+    block.m = m_begin_ + im * blocking_.block_m;
+    block.n = n_begin_ + in * blocking_.block_out;
+    block.rows = blocking::smaller(blocking_.block_m, m_end_ - block.m);
+    block.columns = blocking::smaller(blocking_.block_out, n_end_ - block.n);
+    segment_count_ = column_segments(args_.epilogue.gate, args_.n, block.n, block.n + block.columns, segments_);
+    block.each = panel_rows<kConfig>(block.rows);
+    block.last_rows = last_panel_rows<kConfig>(block.rows, block.each);
+    block.a_panels = blocking::ceil_div(block.rows, block.each);
+    const auto use = [](int64 rows, MicroOfRows& micro) {
+      with_fewer_rows<kConfig>(rows, [&](auto count) { micro = micro_of_rows<count.value>; });
+    };
+    use(block.each, fewer_rows_);
+    use(block.last_rows, last_rows_);
+    for (block.ik = 0; block.ik < blocking_.blocks_k; ++block.ik) {
+      block.k_begin = block.ik * blocking_.block_k;
+      block.k = blocking::larger(0, blocking::smaller(blocking_.block_k, args_.k - block.k_begin));
+      block.last = block.ik == blocking_.blocks_k - 1;
+      place_a(block);
+      if (block.each == kConfig.tile_m) {
+        multiply<kConfig.tile_m>(block);
+      } else {
+        multiply<0>(block);
+      }
+    }
+    if (blocking_.aligned) return;
+    gemm_epilogue<is_integer(kMma)>(args_.epilogue, args_.n, batch_, block.m, block.rows, block.n, block.columns,
+                                    acc(0), acc(1) + segments_[1].skip, blocking_.acc_stride);
+  }
+
+  // Adds a block of k to the accumulators of a block; after the last one, runs the epilogue tile by tile. Twice: around
+  // the micro-kernel of tile_m rows, and (kRows = 0) around a call of one for fewer rows, which would cost as much to
+  // compile each as all of them do so.
+  template <int kRows>
+  __attribute__((noinline)) void multiply(const Block& block) {
+    const int64 each = kRows > 0 ? kRows : block.each;
+    const bool finish = block.last && blocking_.aligned, first = block.ik == 0;
+    const int64 tiles = blocking::ceil_div(segments_[0].panels, kPanels);
+    const int64 last_tiles = blocking::ceil_div(segments_[segment_count_ - 1].panels, kPanels);
+    for (int64 tile = 0; tile < blocking::larger(tiles, last_tiles); ++tile) {
+      PanelLines<kPanels> lines[2];
+      PanelPrefetch<kPanels> next[2];
+      for (int s = 0; s < segment_count_; ++s) {
+        place_b(block, s, tile, lines[s]);
+        next[s] = next_tile(block, s, tile);
+      }
+      const int64 column = tile * blocking_.out_tile;
+      for (int64 row = 0; row < block.a_panels; ++row) {
+        float* sums = scratch() + buffer_ * kConfig.tile_m * blocking_.scratch_stride;
+        for (int s = 0; s < segment_count_; ++s) {
+          float* acc = this->acc(s) + row * each * blocking_.acc_stride + tile * kConfig.tile_n;
+          MicroC c = {first ? nullptr : acc, blocking_.acc_stride, acc, blocking_.acc_stride};
+          if (finish) c.out = sums + s * kConfig.tile_n, c.out_stride = blocking_.scratch_stride;
+          const int64 d_column = finish && s == 0 ? block.n + column : -1;
+          if (row == block.a_panels - 1 && block.last_rows < each) {
+            last_rows_(*this, block, row, d_column, lines[s], c, next[s]);
+          } else if constexpr (kRows > 0) {
+            micro<kRows>(block, row, d_column, lines[s], c, next[s]);
+          } else {
+            fewer_rows_(*this, block, row, d_column, lines[s], c, next[s]);
+          }
+        }
+        if (!finish) continue;
+        finish_tile();
+        pending_ = {block.m + row * each,
+                    blocking::smaller(each, block.rows - row * each),
+                    block.n + column,
+                    blocking::smaller(blocking_.out_tile, block.columns - column),
+                    sums,
+                    false};
+        if constexpr (is_amx(kMma)) {
+          buffer_ ^= 1;  // the epilogue runs inside the next micro-kernel
+          begin_side(block);
+        } else {
+          finish_tile();
+        }
+      }
+    }
+    if (block.last) finish_tile();
+  }
+
+  // The micro-kernel of panel `row` of the block, and what is fetched meanwhile. d_column: of D, where the epilogue
+  // follows; -1 where it does not.
+  template <int kRows>
+  TILEWRIGHT_INLINE void micro(const Block& block, int64 row, int64 d_column, const PanelLines<kPanels>& lines,
+                               const MicroC& c, PanelPrefetch<kPanels>& next) {
+    if (!is_amx(kMma) && c.in != nullptr) fetch_sums<kRows>(c.in + kRows * c.in_stride);
+    if (!is_amx(kMma) && d_column >= 0) fetch_d<kRows>(block.m + row * block.each, d_column);
+    run_micro<kRows>(block, block.a + row * block.a_stride, lines, c, next);
+  }
+  template <int kRows>
+  __attribute__((noinline)) static void micro_of_rows(GemmCpuUnit& unit, const Block& block, int64 row, int64 d_column,
+                                                      const PanelLines<kPanels>& lines, const MicroC& c,
+                                                      PanelPrefetch<kPanels>& next) {
+    unit.micro<kRows>(block, row, d_column, lines, c, next);
+  }
+
+  // The accumulators that the next micro-kernel begins with.
+  template <int kRows>
+  TILEWRIGHT_INLINE void fetch_sums(const float* acc) const {
+    for (int row = 0; row < kRows; ++row, acc += blocking_.acc_stride) {
+      for (int p = 0; p < kPanels; ++p) __builtin_prefetch(acc + p * 16, 1, 3);
+    }
+  }
+
+  // The lines of D that this tile's epilogue writes: they come while the micro-kernel multiplies. To the second level of
+  // cache only: rows a power of two apart fall into one set of the first.
+  template <int kRows>
+  TILEWRIGHT_INLINE void fetch_d(int64 m, int64 n) const {
+    const GemmEpilogueArgs& e = args_.epilogue;
+    if (e.stride_d_n != 1 || stream_d_) return;
+    const int64 size = e.d_dtype == DType::kF32 ? 4 : 2, rows = blocking::smaller(kRows, args_.m - m);
+    const char* d = static_cast<const char*>(e.d) + (batch_ * e.stride_d_batch + m * e.stride_d_m + n) * size;
+    for (int64 row = 0; row < rows; ++row, d += e.stride_d_m * size) {
+      for (int64 byte = 0; byte < blocking_.out_tile * size; byte += 64) __builtin_prefetch(d + byte, 0, 2);
+    }
+  }
+
+  // The epilogue of the next `rows` rows of the tile that waits for it.
+  __attribute__((noinline)) void finish_rows(int64 rows) {
+    Pending& p = pending_;
+    rows = blocking::smaller(rows, p.rows);
+    if constexpr (is_amx(kMma)) {
+      if (p.by_rows) {
+        p.rows -= rows;
+        return amx_.by_rows.run(args_.epilogue, rows);
+      }
+    }
+    gemm_epilogue<is_integer(kMma)>(args_.epilogue, args_.n, batch_, p.m, rows, p.n, p.columns, p.sums,
+                                    p.sums + kConfig.tile_n, blocking_.scratch_stride, stream_d_);
+    p.m += rows;
+    p.rows -= rows;
+    p.sums += rows * blocking_.scratch_stride;
+  }
+  // Spreads the epilogue of the tile that waits over the steps of the next one.
+  TILEWRIGHT_INLINE void begin_side(const Block& block) {
+    Pending& p = pending_;
+    p.by_rows = p.columns == kConfig.tile_n && epilogue_goes_by_rows(args_.epilogue);
+    if (p.by_rows) {
+      amx_.by_rows.begin(args_.epilogue, args_.n, batch_, p.m, p.rows, p.n, p.columns, p.sums, p.sums + kConfig.tile_n,
+                         blocking_.scratch_stride, stream_d_);
+    }
+    const int64 steps = blocking::larger(1, blocking::ceil_div(block.k, kTileRows * unit_k(kMma)) * segment_count_);
+    const int64 calls = blocking::smaller(p.by_rows ? p.rows : kSideCalls, steps);
+    amx_.side_rows = blocking::ceil_div(p.rows, calls);
+    amx_.side_every = amx_.side_wait = steps / calls;
+  }
+  TILEWRIGHT_INLINE void finish_tile() {
+    if (pending_.rows > 0) finish_rows(pending_.rows);
+  }
+
+  template <int kRows>
+  TILEWRIGHT_INLINE void run_micro(const Block& block, const char* a, const PanelLines<kPanels>& lines, const MicroC& c,
+                                   PanelPrefetch<kPanels>& next) {
+    if constexpr (is_amx(kMma)) {
+      const int64 ktiles = blocking::ceil_div(block.k, kTileRows * unit_k(kMma));
+      const int64 resident = block.a_panels > 1 ? kResidentBytesB / (kPanels * kTileBytes) : 0;
+      micro_amx<kMma, kRows / kTileRows, kPanels>(amx_.tiles, a, ktiles, lines, c, idle(), resident, next, [&] {
+        if (--amx_.side_wait > 0) return;
+        amx_.side_wait = amx_.side_every;
+        if (pending_.rows > 0) finish_rows(amx_.side_rows);
+      });
+    } else {
+      fetch(next, next.lines);
+      constexpr int kPrefetch = widens_b(kType, kMma) ? 0 : kConfig.prefetch;
+      micro_vector<kType, kMma, kRows, kPanels, false, kPrefetch>(a, blocking::ceil_div(block.k, unit_k(kMma)), lines,
+                                                                  c);
+    }
+  }
+
+  // Points the block at its packed A, packing it where that is not done yet.
+  void place_a(Block& block) {
+    const int64 steps =
+        is_amx(kMma) ? 16 * blocking::ceil_div(block.k, 16 * unit_k(kMma)) : blocking::ceil_div(block.k, unit_k(kMma));
+    block.a_stride = block.each * 4 * steps;
+    int64 index = 0;
+    if (blocking_.packed_a != PackedA::kBlock) index = block.ik;
+    if (blocking_.packed_a == PackedA::kAll) index += block.im * blocking_.blocks_k;
+    char* out = workspace_ + blocking_.a_offset + index * blocking_.a_block_bytes;
+    block.a = out;
+    if (block.k <= 0 || (blocking_.packed_a != PackedA::kBlock && !block.first_n)) return;
+    for (int64 p = 0; p < block.a_panels; ++p, out += block.a_stride) {
+      const int64 row = p * block.each, rows = p == block.a_panels - 1 ? block.last_rows : block.each;
+      const int64 valid = blocking::smaller(rows, block.rows - row);
+      const char* from = a_ + ((block.m + row) * args_.stride_a_m + block.k_begin * args_.stride_a_k) * kBytes<kType>;
+      if constexpr (is_amx(kMma)) {
+        pack_a_tiles<kType>(from, args_.stride_a_m, args_.stride_a_k, rows, valid, block.k, out);
+      } else {
+        pack_a_units<kType, kMma>(from, args_.stride_a_m, args_.stride_a_k, rows, valid, block.k, out);
+      }
+    }
+  }
+
+  // Points at the lines of B of one tile of columns, packing and widening them where that is needed.
+  void place_b(const Block& block, int s, int64 tile, PanelLines<kPanels>& lines) {
+    const ColumnSegment& segment = segments_[s];
+    const int64 first = blocking::smaller(tile * kPanels, segment.panels - 1);
+    const int64 count = blocking::smaller(kPanels, segment.panels - first);
+    const char* base;
+    const char* sums = nullptr;  // column sums of the first panel
+    int64 stride, sums_stride = kPanelColumns * 4;
+    if (args_.b_packed) {
+      stride = packed_panel_bytes(kType, args_.k);
+      base = b_ + (segment.panel + first) * stride + block.k_begin / packed_kp(kType) * kLine;
+      if (block.ik == 0) sums = b_ + packed_panels(args_.n) * stride + (segment.panel + first) * sums_stride;
+    } else {
+      const int64 lines_count = blocking::larger(16, packed_lines(kType, block.k));
+      stride = sums_stride = lines_count * kLine + kPanelColumns * 4;
+      base = pack_tile(block, s, first, count, lines_count, stride);
+      sums = base + lines_count * kLine;
+    }
+    // Past the last panel the last one is read again; its results fall into padding.
+    lines.stride = kLine;
+    for (int p = 0; p < kPanels; ++p) {
+      const int64 panel = blocking::smaller(p, count - 1);
+      lines.base[p] = base + panel * stride;
+      lines.sums[p] = sums == nullptr || !needs_column_sums(kMma)
+                          ? nullptr
+                          : reinterpret_cast<const int*>(sums + panel * sums_stride);
+    }
+    if constexpr (widens_b(kType, kMma)) widen_tile(block, s, lines);
+  }
+
+  // The lines of packed B that the next micro-kernels read, shared among the rows of this tile: those of the next tile, at
+  // the end those of the first tile in the next block of k or of columns.
+  PanelPrefetch<kPanels> next_tile(const Block& block, int s, int64 tile) const {
+    PanelPrefetch<kPanels> next = {{}, 0};
+    if (!args_.b_packed) return next;
+    int64 panel = segments_[s].panel + (tile + 1) * kPanels, k_begin = block.k_begin;
+    if ((tile + 1) * kPanels >= segments_[s].panels) {
+      panel = block.last ? segments_[s].panel + segments_[s].panels : segments_[s].panel;
+      k_begin = block.last ? 0 : k_begin + blocking_.block_k;
+    }
+    const int64 stride = packed_panel_bytes(kType, args_.k), panels = packed_panels(args_.n);
+    if (panel >= panels) return next;
+    for (int p = 0; p < kPanels; ++p) {
+      next.base[p] = b_ + blocking::smaller(panel + p, panels - 1) * stride + k_begin / packed_kp(kType) * kLine;
+    }
+    // AMX asks after each tile of k, the others once a micro-kernel.
+    const int64 lines = is_amx(kMma) ? kTileRows : blocking::ceil_div(block.k, packed_kp(kType)) * kLine / 64;
+    next.lines = static_cast<int>(blocking::ceil_div(lines, block.a_panels));
+    return next;
+  }
+
+  // Plain B: `count` panels from `first` on, packed now or by an earlier block of rows. A panel's column sums follow it.
+  const char* pack_tile(const Block& block, int s, int64 first, int64 count, int64 lines, int64 stride) {
+    const bool tile_only = blocking_.packed_b == PackedB::kTile;
+    int64 index = tile_only ? 0 : block.ik, panel = s * kPanels;
+    if (blocking_.packed_b == PackedB::kAll) index += block.in * blocking_.blocks_k;
+    if (!tile_only) panel = s * blocking_.segment_panels + first;
+    char* out = workspace_ + blocking_.b_offset + index * blocking_.b_block_bytes + panel * stride;
+    if (!tile_only && !block.first_m) return out;
+    for (int64 p = 0; p < count; ++p) {
+      int* sums = needs_column_sums(kMma) ? reinterpret_cast<int*>(out + p * stride + lines * kLine) : nullptr;
+      pack_panels<kType>(b_, args_.stride_b_k, args_.stride_b_n, args_.n, block.k_begin, block.k, lines,
+                         segments_[s].panel + first + p, 1, out + p * stride, sums);
+    }
+    return out;
+  }
+
+  // Replaces packed lines by lines of units: [line][panel].
+  void widen_tile(const Block& block, int s, PanelLines<kPanels>& lines) {
+    constexpr int kUnits = kLinesOfUnits<kType, kMma>;
+    char* wide = workspace_ + blocking_.wide_offset + s * (blocking_.block_k / unit_k(kMma)) * kConfig.tile_n * 4;
+    const int64 packed = blocking::ceil_div(block.k, packed_kp(kType));
+    for (int64 l = 0; l < packed; ++l) {
+      unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
+        I32x16 units[kUnits];
+        expand_line<kType, kMma>(lines.base[p] + l * kLine, units);
+        unroll<kUnits>([&](auto u) __attribute__((always_inline)) {
+          units[u].store(wide + ((l * kUnits + u) * kPanels + p) * 64);
+        });
+      });
+    }
+    unroll<kPanels>([&](auto p) __attribute__((always_inline)) { lines.base[p] = wide + p * 64; });
+    lines.stride = kPanels * 64;
+  }
+
+  float* scratch() const { return reinterpret_cast<float*>(workspace_); }
+  char* idle() const { return workspace_ + blocking_.acc_offset - 1024; }
+  float* acc(int segment) const {
+    return reinterpret_cast<float*>(workspace_ + blocking_.acc_offset) + segment * blocking_.segment_columns;
+  }
+
+  const GemmArgs& args_;
+  const GemmCpuBlocking blocking_;
+  const int64 unit_;
+  char* workspace_;
+  int64 m_begin_ = 0, m_end_ = 0, n_begin_ = 0, n_end_ = 0, batch_ = 0;
+  const char* a_ = nullptr;  // of the current batch entry
+  const char* b_ = nullptr;
+  ColumnSegment segments_[2] = {};
+  int segment_count_ = 0;
+  Pending pending_ = {};
+  bool stream_d_ = false;
+  // The micro-kernel of a block with panels of fewer than tile_m rows.
+  MicroOfRows fewer_rows_ = nullptr, last_rows_ = nullptr;  // of each panel, of the last one
+  int buffer_ = 0;                                          // of scratch(), for the next tile
+  [[no_unique_address]] AmxState<is_amx(kMma), is_integer(kMma)> amx_;
+};
+
+// The kernel of the family: the entry of an instance calls it with its config.
+template <GemmCpuConfig kConfig>
+void gemm_cpu(const GemmArgs& args, unsigned unit, unsigned units) {
+  static_assert(gemm_cpu_refusal(kConfig) == nullptr);
+  GemmCpuUnit<kConfig>(args, unit, units).run();
+}
+
+}  // namespace TILEWRIGHT_ISA
+}  // namespace tilewright

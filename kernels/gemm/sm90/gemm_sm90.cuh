@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+// gemm_sm90: persistent, warp-specialised GEMM for Hopper. One thread asks the copy engine for tiles of A and B; the
+// warpgroups multiply them, and write D while the copies of the next tile are under way.
+#pragma once
+
+#include "gemm/sm90/gemm_sm90_epilogue.cuh"
+#include "tile/sm90/cluster.cuh"
+#include "tile/sm90/ring.cuh"
+
+namespace tilewright {
+
+// The work of a cluster, one tile or part of a tile after another: at most one part, first, so that those who share a tile
+// are at it at the same time; then whole tiles.
+template <GemmSm90Config kConfig>
+struct GemmSm90Tiles {
+  const GemmSm90Share share;
+  const int cluster, clusters, group, split, all_steps;
+  int next;
+  int tile, first_step, steps;
+  int part, parts, shared_tile;  // parts = 1: a whole tile
+  int m, n, batch;               // of the tile, in clusters of tiles; after locate()
+
+  __device__ explicit GemmSm90Tiles(const GemmSm90Args& args)
+      : share(gemm_sm90_share(kConfig, args.gemm.m, args.gemm.n, args.gemm.batch, args.split,
+                              static_cast<int>(sm90::cluster_count()))),
+        cluster(static_cast<int>(sm90::cluster_id())),
+        clusters(static_cast<int>(sm90::cluster_count())),
+        group(args.raster),
+        split(args.split),
+        all_steps(
+            static_cast<int>((args.gemm.k + GemmSm90Layout<kConfig>::kTileK - 1) / GemmSm90Layout<kConfig>::kTileK)),
+        next(cluster < share.rest * split ? -1 : cluster) {}
+
+  __device__ __forceinline__ bool take() {
+    if (next >= share.whole) return false;
+    tile = next;
+    first_step = 0, steps = all_steps, part = 0, parts = 1;
+    if (next < 0) {
+      shared_tile = cluster / split;
+      part = cluster - shared_tile * split, parts = split;
+      tile = share.whole + shared_tile;
+      first_step = static_cast<int>(static_cast<int64>(all_steps) * part / parts);
+      steps = static_cast<int>(static_cast<int64>(all_steps) * (part + 1) / parts) - first_step;
+    }
+    next = next < 0 ? cluster : next + clusters;
+    return true;
+  }
+
+  // Groups of `group` rows of tiles, along M inside and along N outside: what runs at a time is near a square and shares
+  // most of A and B in L2.
+  __device__ __forceinline__ void locate() {
+    const int each = share.tiles_m * share.tiles_n;
+    batch = tile / each;
+    const int index = tile - batch * each;
+    const int first = index / (group * share.tiles_n) * group;
+    const int rows = min(group, share.tiles_m - first);
+    const int inside = index - first * share.tiles_n;
+    n = inside / rows;
+    m = first + inside - n * rows;
+  }
+};
+
+// The producer, one thread. Blocks that need the same tile bring a slice of it each, for all of them.
+template <GemmSm90Config kConfig>
+__device__ __forceinline__ void gemm_sm90_load(const GemmSm90Args& args, const GemmSm90Layout<kConfig>& shared,
+                                               int block_m, int block_n) {
+  using Layout = GemmSm90Layout<kConfig>;
+  constexpr int kSliceA = kConfig.tile_m / kConfig.cluster_n, kSliceB = kConfig.tile_n / kConfig.cluster_m;
+  constexpr bool kSeparated = kConfig.gate == GateMode::kSeparated;
+  constexpr int kLoadB = gemm_sm90_copy_columns(kConfig);
+  constexpr unsigned kRow = (1u << kConfig.cluster_n) - 1;
+  constexpr unsigned kColumn = kConfig.cluster_m == 1 ? 1 : kConfig.cluster_m == 2 ? 1 | 1u << kConfig.cluster_n : 0xFF;
+  const auto blocks_a = static_cast<unsigned short>(kRow << block_m * kConfig.cluster_n);
+  const auto blocks_b = static_cast<unsigned short>(kColumn << block_n);
+  const unsigned long long policy = sm90::cache_policy<sm90::CachePolicy::kNormal>();
+
+  sm90::Ring<kConfig.stages> ring;
+  GemmSm90Tiles<kConfig> tiles(args);
+  while (tiles.take()) {
+    tiles.locate();
+    const int m = (tiles.m * kConfig.cluster_m + block_m) * kConfig.tile_m + block_n * kSliceA;
+    // A separated gate: the tile's first half is columns of the gate, its second the same columns of up.
+    const int first = block_m * kSliceB;
+    int n = (tiles.n * kConfig.cluster_n + block_n) * kConfig.tile_n + first;
+    if constexpr (kSeparated) {
+      n = (tiles.n * kConfig.cluster_n + block_n) * kConfig.tile_n / 2 + first % (kConfig.tile_n / 2);
+      if (first >= kConfig.tile_n / 2) n += static_cast<int>(args.gemm.n / 2);
+    }
+    const int batch_a = args.batch_a ? tiles.batch : 0, batch_b = args.batch_b ? tiles.batch : 0;
+    for (int step = tiles.first_step; step < tiles.first_step + tiles.steps; ++step, ring.advance()) {
+      sm90::wait(shared.empty(ring.stage), ring.phase ^ 1);
+      sm90::Barrier& full = shared.full(ring.stage);
+      sm90::arrive_expect_bytes(full, Layout::kStageBytes);
+      Layout::A::template load<kSliceA, (kConfig.cluster_n > 1)>(args.a, shared.a(ring.stage), block_n * kSliceA, full,
+                                                                 policy, blocks_a, m, step * Layout::kTileK, batch_a);
+      Layout::B::template load<kLoadB, (kConfig.cluster_m > 1)>(args.b, shared.b(ring.stage), first, full, policy,
+                                                                blocks_b, n, step * Layout::kTileK, batch_b);
+      if constexpr (kLoadB < kSliceB) {
+        Layout::B::template load<kLoadB, false>(args.b, shared.b(ring.stage), first + kLoadB, full, policy, blocks_b,
+                                                n + static_cast<int>(args.gemm.n / 2), step * Layout::kTileK, batch_b);
+      }
+    }
+  }
+}
+
+// A warpgroup: the tile's sum over K, left in `sum`. A stage is given back when the products after its own are issued, so
+// that the tensor cores always have the next ones. `meanwhile` runs once, beside them.
+template <GemmSm90Config kConfig, class Accumulator, int kRows64, int kCount, class Meanwhile>
+__device__ __forceinline__ void gemm_sm90_multiply(const GemmSm90Layout<kConfig>& shared,
+                                                   sm90::Ring<kConfig.stages>& ring, int steps, int warpgroup,
+                                                   int block_m, int block_n, Accumulator (&sum)[kRows64][kCount],
+                                                   Meanwhile&& meanwhile) {
+  using Layout = GemmSm90Layout<kConfig>;
+  using Wgmma = typename Layout::Wgmma;
+  constexpr int kTransposeA = kConfig.a_major == Major::kMn, kTransposeB = kConfig.b_major == Major::kMn;
+  const int lane = threadIdx.x % 32;
+  // The blocks whose copies land here: this one's row and column of the cluster, this one once.
+  const auto release = [&](int stage) {
+    if constexpr (Layout::kBlocks == 1) {
+      if (lane == 0) sm90::arrive(shared.empty(stage));
+    } else if (lane < kConfig.cluster_m + kConfig.cluster_n - 1) {
+      const int i = lane - kConfig.cluster_n;
+      const int block = lane < kConfig.cluster_n ? block_m * kConfig.cluster_n + lane
+                                                 : (i + (i >= block_m)) * kConfig.cluster_n + block_n;
+      sm90::arrive_remote(shared.empty(stage), block);
+    }
+  };
+
+  int before = 0;
+  for (int step = 0; step < steps; ++step) {
+    sm90::wait(shared.full(ring.stage), ring.phase);
+    const unsigned long long b = Layout::B::descriptor_at(shared.b(ring.stage), 0);
+#pragma unroll
+    for (int r = 0; r < kRows64; ++r) sm90::pin(sum[r]);
+    sm90::begin_products();
+#pragma unroll
+    for (int r = 0; r < kRows64; ++r) {
+      const unsigned long long a = Layout::A::descriptor_at(shared.a(ring.stage), (warpgroup * kRows64 + r) * 64);
+#pragma unroll
+      for (int k = 0; k < Layout::kTileK / Wgmma::kK; ++k) {
+        Wgmma::template multiply<kTransposeA, kTransposeB>(sum[r], a + k * sm90::kDescriptorStep<kConfig.a_major>,
+                                                           b + k * sm90::kDescriptorStep<kConfig.b_major>,
+                                                           step + k > 0);
+      }
+    }
+    sm90::commit_products();
+#pragma unroll
+    for (int r = 0; r < kRows64; ++r) sm90::pin(sum[r]);
+    sm90::wait_products<1>();
+    if (step > 0) {
+      release(before);
+    } else {
+      meanwhile();
+    }
+    before = ring.stage;
+    ring.advance();
+  }
+  sm90::wait_products<0>();
+#pragma unroll
+  for (int r = 0; r < kRows64; ++r) sm90::pin(sum[r]);
+  if (steps > 0) release(before);
+}
+
+template <GemmSm90Config kConfig>
+__device__ __forceinline__ void gemm_sm90(const GemmSm90Args& args) {
+  using Layout = GemmSm90Layout<kConfig>;
+  extern __shared__ __align__(
+      1024) unsigned char dynamic_shared[];  // the 128-byte swizzle counts from multiples of 1024
+  const Layout shared(dynamic_shared);
+  const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);
+  const int rank = Layout::kBlocks == 1 ? 0 : static_cast<int>(sm90::block_in_cluster());
+  const int block_m = rank / kConfig.cluster_n, block_n = rank % kConfig.cluster_n;
+
+  // Barriers: a stage is full when its bytes are there, empty when every warp of every block that reads copies of this
+  // block's producer is done with it.
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < kConfig.stages; ++stage) {
+      sm90::init(shared.full(stage), 1);
+      sm90::init(shared.empty(stage), (kConfig.cluster_m + kConfig.cluster_n - 1) * kConfig.warpgroups * 4);
+    }
+    sm90::fence_barrier_init();
+    sm90::prefetch_map(args.a);
+    sm90::prefetch_map(args.b);
+  }
+  if constexpr (Layout::kBlocks > 1) {
+    sm90::meet_cluster();
+  } else {
+    __syncthreads();
+  }
+  sm90::wait_for_previous_kernel();
+  sm90::allow_next_kernel();
+
+  // The last warpgroup loads, the others multiply.
+  constexpr int kProducerRegisters = kConfig.warpgroups == 2 ? 40 : 32;
+  constexpr int kConsumerRegisters = kConfig.warpgroups == 1 ? 240 : kConfig.warpgroups == 2 ? 232 : 160;
+  const int warpgroup = warp / 4;
+  if (warpgroup == kConfig.warpgroups) {
+    sm90::release_registers<kProducerRegisters>();
+    if (warp % 4 == 0 && sm90::elect_one()) gemm_sm90_load(args, shared, block_m, block_n);
+  } else {
+    if constexpr (kConfig.warpgroups > 1) sm90::take_registers<kConsumerRegisters>();
+    typename Layout::Wgmma::Accumulator sum[Layout::kRows64][kConfig.tile_n / 2];
+    sm90::Ring<kConfig.stages> ring;
+    GemmSm90Tiles<kConfig> tiles(args);
+    GemmSm90Output<kConfig> output(args, shared.staging(warpgroup), warpgroup);
+    while (tiles.take()) {
+      gemm_sm90_multiply<kConfig>(shared, ring, tiles.steps, warpgroup, block_m, block_n, sum, [&] { tiles.locate(); });
+      const int m = (tiles.m * kConfig.cluster_m + block_m) * kConfig.tile_m + warpgroup * Layout::kRows64 * 64;
+      const int n = (tiles.n * kConfig.cluster_n + block_n) * gemm_sm90_d_columns(kConfig);
+#pragma unroll
+      for (int r = 0; r < Layout::kRows64; ++r) {
+        const int place =
+            ((tiles.shared_tile * Layout::kBlocks + rank) * kConfig.warpgroups + warpgroup) * Layout::kRows64 + r;
+        output.write(sum[r], m + r * 64, n, tiles.batch, {tiles.part, tiles.parts, place});
+      }
+    }
+  }
+  // No block leaves while others of its cluster still arrive at its barriers or write into its memory.
+  if constexpr (Layout::kBlocks > 1) sm90::meet_cluster();
+}
+
+}  // namespace tilewright

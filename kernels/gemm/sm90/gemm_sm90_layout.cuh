@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// What a config of gemm_sm90 fixes: types of its tiles, and where they lie in dynamic shared memory.
+#pragma once
+
+#include "gemm/sm90/gemm_sm90_args.hpp"
+#include "tile/sm90/operand.cuh"
+
+namespace tilewright {
+
+template <GemmSm90Config kConfig>
+struct GemmSm90Layout {
+  using A = sm90::Operand<kConfig.dtype, kConfig.a_major, kConfig.tile_m>;
+  using B = sm90::Operand<kConfig.dtype, kConfig.b_major, kConfig.tile_n>;
+  using Wgmma = sm90::WgmmaInstruction<kConfig.dtype, kConfig.dtype, kConfig.tile_n>;
+  static constexpr int kTileK = A::kTileK;
+  static constexpr int kStageBytes = A::kBytes + B::kBytes;
+  static constexpr int kBlocks = kConfig.cluster_m * kConfig.cluster_n;
+  static constexpr int kRows64 = kConfig.tile_m / 64 / kConfig.warpgroups;  // instructions along M of a warpgroup
+
+  unsigned char* base;
+  __device__ explicit GemmSm90Layout(unsigned char* memory) : base(memory) {}
+  __device__ unsigned char* a(int stage) const { return base + stage * kStageBytes; }
+  __device__ unsigned char* b(int stage) const { return a(stage) + A::kBytes; }
+  __device__ unsigned char* staging(int warpgroup) const { return a(kConfig.stages) + warpgroup * kSm90StagingBytes; }
+  __device__ sm90::Barrier& full(int stage) const {
+    return reinterpret_cast<sm90::Barrier*>(staging(kConfig.warpgroups))[stage];
+  }
+  __device__ sm90::Barrier& empty(int stage) const { return full(kConfig.stages + stage); }
+};
+
+}  // namespace tilewright

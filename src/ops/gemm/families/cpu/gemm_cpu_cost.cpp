@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+#include "ops/gemm/families/cpu/gemm_cpu_cost.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "gemm/cpu/gemm_cpu_blocking.hpp"
+
+namespace tilewright {
+namespace {
+
+// Nominal figures of a server core where the device states none. They place the corner between compute-bound and
+// bandwidth-bound; ranking needs no more.
+constexpr double kClockGhz = 3.0;
+constexpr double kReadGbpsUnit = 12.0;
+constexpr double kReadGbpsAll = 200.0;
+constexpr double kCopyGbpsUnit = 6.0;  // packing: read, transpose, write
+// Of the bandwidth when AMX reads: its loads share the buffers of the first level with what is fetched from memory.
+constexpr double kAmxStreams = 0.96, kAmxManyStreams = 0.85;  // up to two panels of B at a time; more
+constexpr double kL2GbpsUnit = 90.0;
+constexpr double kL3GbpsUnit = 15.0;
+constexpr double kLaunchSeconds = 3e-6;  // wake the units and join them
+constexpr double kScalarGflops = 1.0;    // the generic kernel
+
+double ceil_div(double a, double b) { return std::ceil(a / b); }
+
+// Share of the peak that a register tile reaches: loads per multiply against two load ports and two FMA ports, and the
+// latency of the accumulator chain.
+double tile_efficiency(const GemmCpuConfig& c) {
+  if (c.mma == CpuMma::kAmxBf16 || c.mma == CpuMma::kAmxI8) {
+    // A tile load takes 8 cycles of the load ports, a tile product 16.
+    const double products = c.tile_m / 16.0 * (c.tile_n / 16.0), loads = c.tile_m / 16.0 + c.tile_n / 16.0;
+    return std::min(1.0, 16 * products / std::max(16 * products, 8 * loads + 4)) * (products >= 4 ? 0.9 : 0.7);
+  }
+  const double lanes = c.mma == CpuMma::kFmaAvx2 || c.mma == CpuMma::kDotI8Avx2 ? 8 : 16;
+  const double vectors = c.tile_n / lanes, products = c.tile_m * vectors, loads = c.tile_m + vectors;
+  const double chain = std::min(1.0, products / 8.0);  // latency 4, two ports
+  return 0.93 * chain * std::min(1.0, products / std::max(products, loads));
+}
+
+double read_gbps(int units) { return std::min(kReadGbpsUnit * units, kReadGbpsAll); }
+
+double peak_gflops(const DeviceSpec& device, CpuMma mma) {
+  const MmaSpec* spec = find_mma(*device.arch, kCpuMmaNames[static_cast<int>(mma)]);
+  const double clock = device.clock_ghz > 0 ? device.clock_ghz : kClockGhz;
+  return spec == nullptr ? kScalarGflops : spec->ops_per_cycle * clock;
+}
+
+}  // namespace
+
+std::vector<CpuMmaChoice> cpu_mma_choices(const DeviceSpec& device, DType dtype) {
+  std::vector<CpuMmaChoice> choices;
+  for (int i = enum_count(CpuMma{}) - 1; i >= 0; --i) {
+    const auto mma = static_cast<CpuMma>(i);
+    if (cpu_mma_dtype_refusal(dtype, mma) != nullptr) continue;
+    // The lowest target of the chain that has the instruction: one artifact serves every target above it.
+    CpuMmaChoice choice{mma, nullptr, nullptr};
+    for (const ArchSpec* arch : device.targets) {
+      if (const MmaSpec* spec = find_mma(*arch, kCpuMmaNames[i])) choice = {mma, spec, arch};
+    }
+    if (choice.arch != nullptr) choices.push_back(choice);
+  }
+  std::stable_sort(choices.begin(), choices.end(), [](const CpuMmaChoice& x, const CpuMmaChoice& y) {
+    return x.spec->ops_per_cycle > y.spec->ops_per_cycle;
+  });
+  return choices;
+}
+
+std::vector<CpuMma> cpu_mma_introduced(std::string_view target, DType dtype) {
+  std::vector<CpuMma> own;
+  const ArchSpec* arch = find_arch(target);
+  if (arch == nullptr) return own;
+  const ArchSpec* base = find_arch(arch->base);
+  for (int i = 0; i < enum_count(CpuMma{}); ++i) {
+    const auto mma = static_cast<CpuMma>(i);
+    if (cpu_mma_dtype_refusal(dtype, mma) != nullptr || find_mma(*arch, kCpuMmaNames[i]) == nullptr) continue;
+    if (base != nullptr && find_mma(*base, kCpuMmaNames[i]) != nullptr) continue;
+    own.push_back(mma);
+  }
+  return own;
+}
+
+double gemm_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemmCpuConfig& c, const GemmKnobs& knobs) {
+  // The very blocks that the kernel will use.
+  const GemmCpuBlocking blocks = gemm_cpu_blocking(c, gemm_cpu_sizes(gemm_args(p, knobs)), device.units);
+  const double n = static_cast<double>(p.n), k = static_cast<double>(p.k);
+  const double units = static_cast<double>(blocks.units_batch * blocks.units_m * blocks.units_n);
+  const double batch = std::ceil(static_cast<double>(p.batch) / static_cast<double>(blocks.units_batch));
+  const double element = dtype_bits(p.a_dtype) / 8.0,
+               ratio = n / static_cast<double>(std::max<int64_t>(1, blocks.out_n));
+  const double unit_m = ceil_div(static_cast<double>(blocks.m_tiles), static_cast<double>(blocks.units_m)) * c.tile_m;
+  const double unit_n = ceil_div(static_cast<double>(blocks.n_tiles), static_cast<double>(blocks.units_n)) *
+                        static_cast<double>(blocks.out_tile) * ratio;
+
+  // Compute: the busiest unit's tiles, padded to their size; AMX multiplies 16 rows of a tile of 32 by themselves.
+  const bool amx = is_amx(c.mma);
+  const double rows = amx ? std::min(unit_m, 16 * ceil_div(static_cast<double>(p.m), 16)) : unit_m;
+  const double compute = 2 * batch * rows * unit_n * k / (peak_gflops(device, c.mma) * 1e9 * tile_efficiency(c));
+
+  // Cache traffic of the loops over tiles: a strip of B (tile_n wide) serves every row of the block; A's block is read
+  // again for every strip. Each comes from the first level that holds it.
+  const double block_k = static_cast<double>(blocks.block_k), block_m = static_cast<double>(blocks.block_m);
+  const double l1 = device.l1_bytes > 0 ? static_cast<double>(device.l1_bytes) : 32e3;
+  const double l2 = device.l2_bytes > 0 ? static_cast<double>(device.l2_bytes) : 1e6;
+  const double strip_bytes = c.tile_n * block_k * element, a_bytes = std::min(block_m, unit_m) * block_k * element;
+  const double accumulators = block_m * static_cast<double>(blocks.acc_stride) * 4;
+  auto rate = [&](double bytes, double beside) {
+    return bytes <= 0.75 * l1 ? 200e9 : bytes + beside <= 0.8 * l2 ? kL2GbpsUnit * 1e9 : kL3GbpsUnit * 1e9;
+  };
+  const double a_time = batch * unit_m * k * element * (unit_n / c.tile_n) / rate(a_bytes, accumulators / 2);
+  const double b_time = batch * unit_n * k * element * (unit_m / c.tile_m) / rate(strip_bytes, 0);
+  // The block's accumulators are read and written once for each block of k, and once more by the epilogue.
+  const double spill_rate = accumulators <= 0.5 * l2 ? kL2GbpsUnit * 1e9 : kL3GbpsUnit * 1e9;
+  const double spill = batch * unit_m * unit_n * 4 * (2 * static_cast<double>(blocks.blocks_k) - 1) / spill_rate;
+
+  // Memory: B once a block of rows that finds it gone, A and D once; packing on top.
+  const double b_bytes = unit_n * k * element * batch;
+  const bool a_once = blocks.packed_a != PackedA::kBlock, b_once = blocks.packed_b != PackedB::kTile;
+  const double b_passes = b_bytes <= 0.5 * l2 || (!p.b_packed && b_once) ? 1 : static_cast<double>(blocks.blocks_m);
+  const double streams = !amx ? 1 : c.tile_n > 32 ? kAmxManyStreams : kAmxStreams;
+  const double unit_gbps = read_gbps(static_cast<int>(units)) / units * streams;
+  const double memory =
+      (b_bytes * b_passes + unit_m * k * element * batch + unit_m * unit_n * dtype_bits(p.d_dtype) / 8.0 * batch) /
+      (unit_gbps * 1e9);
+  const double pack = (unit_m * k * element * batch * (a_once ? 1 : static_cast<double>(blocks.blocks_n)) +
+                       (p.b_packed ? 0 : b_bytes * (b_once ? 1 : static_cast<double>(blocks.blocks_m)))) /
+                      (kCopyGbpsUnit * 1e9);
+  const double loops = batch * static_cast<double>(blocks.blocks_m * blocks.blocks_n * blocks.blocks_k) * 1e-6;
+  const double busy = std::max(compute, 0.8 * (a_time + b_time)) + 0.2 * std::min(compute, a_time + b_time);
+  return kLaunchSeconds + std::max(busy, memory) + 0.15 * std::min(busy, memory) + pack + spill + loops;
+}
+
+double gemv_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemvCpuConfig& c) {
+  const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
+  const double batch = static_cast<double>(p.batch), element = dtype_bits(p.b_dtype) / 8.0;
+  const double groups = ceil_div(m, c.rows);
+  const double b_bytes = n * k * element * batch;
+  const double memory = b_bytes / (read_gbps(device.units) * 1e9);
+  // Later row groups find the panels in L2; each line costs a load and `rows` multiplies.
+  const double compute = 2 * batch * groups * c.rows * n * k / (0.5 * peak_gflops(device, c.mma) * 1e9 * device.units);
+  return kLaunchSeconds + std::max(memory, compute) + 0.15 * std::min(memory, compute) +
+         (groups - 1) * b_bytes / (60e9 * device.units);
+}
+
+double gemm_generic_cost(const GemmProblem& p, const DeviceSpec& device) {
+  return kLaunchSeconds + gemm_operations(p) / (kScalarGflops * 1e9 * device.units);
+}
+
+}  // namespace tilewright
