@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "core/fields.hpp"
+
 namespace tilewright {
 namespace {
 
@@ -61,6 +63,28 @@ GemmEpilogueConfig choose_epilogue(const GemmProblem& p) {
   const bool plain = !p.has_alpha && !p.scale_a.present() && !p.scale_b.present() && !p.bias.present() &&
                      p.activation == Activation::kNone && p.gate == GateMode::kNone;
   return {plain ? EpilogueKind::kPlain : EpilogueKind::kLinear, p.activation, p.gate, p.d_dtype};
+}
+
+Status check_cuda_epilogue(const GemmEpilogueConfig& have, const GemmProblem& p) {
+  const GemmEpilogueConfig need = choose_epilogue(p);
+  const bool full = have.kind == EpilogueKind::kFull && (have.d_dtype == DType::kNone || have.d_dtype == p.d_dtype);
+  if (have.gate == need.gate && (full || have == need)) return {};
+  return refuse(
+      fmt::format("the kernel's epilogue is {}, the problem needs {}", print_fields(have), print_fields(need)));
+}
+
+std::vector<GemmProblem> usual_cuda_problems() {
+  std::vector<GemmProblem> problems;
+  for (const DType dtype : {DType::kBf16, DType::kF16, DType::kI8, DType::kF32}) {
+    GemmProblem p;
+    p.m = p.n = p.k = 4096;
+    p.a_dtype = p.b_dtype = dtype;
+    p.d_dtype = dtype == DType::kI8 ? DType::kBf16 : dtype;
+    p.has_alpha = dtype == DType::kI8;
+    p.stride_a_m = p.stride_b_n = p.stride_d_m = 4096, p.stride_a_k = p.stride_b_k = p.stride_d_n = 1;
+    problems.push_back(p);
+  }
+  return problems;
 }
 
 OperandAccess access_a(const GemmProblem& p) {

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "device/device.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
@@ -20,6 +21,11 @@ Status check_cuda_problem(const GemmProblem& problem);
 
 // The least that does it.
 GemmEpilogueConfig choose_epilogue(const GemmProblem& problem);
+// Ok, or why a kernel with the epilogue `have` does not serve the problem. A full one serves every problem of its gate.
+Status check_cuda_epilogue(const GemmEpilogueConfig& have, const GemmProblem& problem);
+
+// Instances that are built ahead are made for these: one an input type, weights as [N, K]; integers are scaled.
+std::vector<GemmProblem> usual_cuda_problems();
 
 // How A or B can be copied: along which dimension its elements are neighbours, and in pieces of how many bytes (16, 4, or
 // 0 = by elements).

@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "ops/gemm/families/cuda/sm90/operand_map.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "gemm/sm90/gemm_sm90_args.hpp"
 
 namespace tilewright {
+
+namespace {
+
+constexpr int64_t kMaxStrideBytes = int64_t{1} << 40;
 
 TensorMapSpec operand_map(size_t offset, DType dtype, Major major, int64_t mn, int64_t k, int64_t batch,
                           int64_t stride_mn, int64_t stride_k, int64_t stride_batch, int rows) {
@@ -23,6 +31,34 @@ TensorMapSpec operand_map(size_t offset, DType dtype, Major major, int64_t mn, i
                     : std::array<uint32_t, 5>{64, tile_k, 1};
   map.swizzle = TensorMapSpec::Swizzle::k128;
   return map;
+}
+
+void add_map(Stage& stage, uint16_t slot, TensorMapSpec map) {
+  stage.patches.push_back({ArgPatch::Kind::kTensorMap, slot, map.arg_offset});
+  stage.tensor_maps.push_back(std::move(map));
+}
+
+}  // namespace
+
+Status check_copied_sizes(const GemmProblem& p) {
+  const auto refuse = [](std::string message) { return Status(StatusCode::kUnsupported, std::move(message)); };
+  if (std::max({p.m, p.n, p.k, p.batch}) > kMaxCopiedSize) {
+    return refuse(fmt::format("a size exceeds {}", kMaxCopiedSize));
+  }
+  for (const int64_t stride :
+       {p.stride_a_m, p.stride_a_k, p.stride_a_batch, p.stride_b_n, p.stride_b_k, p.stride_b_batch}) {
+    if (stride < 0 || stride >= kMaxStrideBytes / 4) return refuse("a stride of A or B exceeds 2^40 bytes");
+  }
+  return {};
+}
+
+void add_operand_a(Stage& stage, const GemmProblem& p, size_t offset, Major major, int rows) {
+  add_map(stage, kSlotA,
+          operand_map(offset, p.a_dtype, major, p.m, p.k, p.batch, p.stride_a_m, p.stride_a_k, p.stride_a_batch, rows));
+}
+void add_operand_b(Stage& stage, const GemmProblem& p, size_t offset, Major major, int rows) {
+  add_map(stage, kSlotB,
+          operand_map(offset, p.b_dtype, major, p.n, p.k, p.batch, p.stride_b_n, p.stride_b_k, p.stride_b_batch, rows));
 }
 
 }  // namespace tilewright

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: MIT
-// Operands of gemm as the copy engine of Hopper walks them.
+// Operands of gemm as the copy engine of Hopper walks them: boxes of `rows` by 128 bytes of K (of 64 elements by a tile of
+// K when the operand lies along M or N), swizzled for wgmma.
 #pragma once
 
-#include "device/device.hpp"
+#include "dispatch/plan.hpp"
+#include "ops/gemm/problem/gemm_problem.hpp"
 #include "tile/common/major.hpp"
 
 namespace tilewright {
 
-// An operand [batch, mn, k] in boxes of `rows` by 128 bytes of K (of 64 elements by a tile of K when it lies along M or N),
-// swizzled for wgmma. A size of 1 has any stride. `offset`: of the map in the arguments.
-TensorMapSpec operand_map(size_t offset, DType dtype, Major major, int64_t mn, int64_t k, int64_t batch,
-                          int64_t stride_mn, int64_t stride_k, int64_t stride_batch, int rows);
+// Coordinates of the copy engine are 32 bits; tiles may reach beyond the end.
+inline constexpr int64_t kMaxCopiedSize = (int64_t{1} << 31) - 1024;
+
+// Ok, or which of N, K, the batch, or a stride of A or B the copy engine does not take.
+Status check_copied_sizes(const GemmProblem& problem);
+
+// A [batch, M, K] and B [batch, N, K] as tensor maps at `offset` of the stage's arguments. A size of 1 has any stride.
+void add_operand_a(Stage& stage, const GemmProblem& problem, size_t offset, Major major, int rows);
+void add_operand_b(Stage& stage, const GemmProblem& problem, size_t offset, Major major, int rows);
 
 }  // namespace tilewright

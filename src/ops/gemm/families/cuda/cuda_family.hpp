@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+// What the CUDA families with a compile-time config share: keys, what any of them refuses, and the way from a recipe step
+// through its config to cost, workspace, source and stages. A family adds its candidates and what is its own of each.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "core/fields.hpp"
+#include "dispatch/registry/family.hpp"
+#include "ops/gemm/families/cuda/cuda_problem.hpp"
+#include "ops/gemm/families/gemm_stage.hpp"
+
+namespace tilewright {
+
+// A kernel's header in kernels/gemm, "sm90/gemm_sm90.cuh", and its argument struct.
+struct CudaKernelFile {
+  std::string_view header, args;
+};
+
+template <class Config>
+class CudaFamily : public KernelFamily {
+ public:
+  std::string_view name() const final { return name_; }
+  std::string_view op() const final { return "gemm"; }
+  Backend backend() const final { return Backend::kTile; }
+
+  Status supports(ProblemRef ref, const DeviceSpec& device) const final {
+    const auto& p = problem_cast<GemmProblem>(ref);
+    Status s = check_cuda_device(device);
+    if (s) s = check_cuda_problem(p);
+    if (s) s = check_problem(p, device);
+    return s ? s : refuse(s.message());
+  }
+
+  std::vector<Candidate> candidates(ProblemRef ref, const DeviceSpec& device) const final {
+    std::vector<Candidate> found;
+    add_candidates(problem_cast<GemmProblem>(ref), device, found);
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Candidate& x, const Candidate& y) { return x.cost < y.cost; });
+    return found;
+  }
+
+  Status check(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const final {
+    const auto& p = problem_cast<GemmProblem>(ref);
+    if (Status s = supports(ref, device); !s) return s;
+    Config config;
+    if (Status s = parse_config(step.key, config); !s) return s;
+    if (config.dtype != p.a_dtype) {
+      return refuse(fmt::format("kernel takes {}, the problem is {}", dtype_name(config.dtype), dtype_name(p.a_dtype)));
+    }
+    Status s = check_cuda_epilogue({config.epilogue, config.activation, config.gate, config.d_dtype}, p);
+    if (s) s = check_pair(p, device, config, step.knobs);
+    return s ? s : refuse(s.message());
+  }
+
+  double cost(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const final {
+    Config config;
+    if (!parse_config(step.key, config)) return 0;
+    return cost_of(problem_cast<GemmProblem>(ref), device, config, step.knobs);
+  }
+
+  int64_t workspace_bytes(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const final {
+    Config config;
+    if (!parse_config(step.key, config)) return 0;
+    return workspace_of(problem_cast<GemmProblem>(ref), device, config, step.knobs);
+  }
+
+  std::string numerics_id(const RecipeStep& step) const final {
+    Config config;
+    if (!parse_config(step.key, config)) return "";
+    return order_of(config, step.knobs);
+  }
+
+  Result<CompileRequest> source(const KernelKey& key) const final {
+    Config config;
+    if (Status s = parse_config(key, config); !s) return s;
+    CompileRequest request;
+    request.target = key.target;
+    request.name = fmt::format("{}-{}-{}", name_, dtype_name(config.dtype), label_of(config));
+    request.entry = fmt::format("tw_{}_{}", name_, key.digest.hex());
+    request.source =
+        cuda_instance_source(fmt::format("gemm/{}", file_.header), request.entry,
+                             fmt::format("{}<tilewright::{}{}>", name_, Config::kTypeName, cpp_initializer(config)),
+                             file_.args, threads_of(config), blocks_of(config));
+    return request;
+  }
+
+  std::vector<KernelKey> builtin_keys(std::string_view target) const final {
+    std::vector<KernelKey> keys;
+    const ArchSpec* arch = find_arch(target);
+    if (arch == nullptr || arch->vendor != ArchVendor::kNvidia) return keys;
+    for (const GemmProblem& p : usual_cuda_problems()) {
+      for (const Config& config : builtin_configs(p)) {
+        if (refusal_of(config, *arch) == nullptr) keys.push_back(key_of(config, target));
+      }
+    }
+    return keys;
+  }
+
+  Result<std::vector<Stage>> stages(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step,
+                                    std::shared_ptr<const LoadedKernel> kernel) const final {
+    if (Status s = check(ref, device, step); !s) return s;
+    Config config;
+    if (Status s = parse_config(step.key, config); !s) return s;
+    return stages_of(problem_cast<GemmProblem>(ref), device, config, step.knobs, std::move(kernel));
+  }
+
+ protected:
+  using Kernel = std::shared_ptr<const LoadedKernel>;
+
+  CudaFamily(std::string_view name, CudaKernelFile file) : name_(name), file_(file) {}
+
+  KernelKey key_of(const Config& config, std::string_view target) const {
+    return make_key("gemm", name_, target, fmt::format("dtype={}", dtype_name(config.dtype)), print_fields(config));
+  }
+  static Status unsupported(std::string message) { return Status(StatusCode::kUnsupported, std::move(message)); }
+
+  // What is the family's own. Messages stand after its name.
+  virtual Status check_problem(const GemmProblem& problem, const DeviceSpec& device) const = 0;
+  virtual Status check_pair(const GemmProblem&, const DeviceSpec&, const Config&, const Knobs&) const { return {}; }
+  virtual const char* refusal_of(const Config& config, const ArchSpec& arch) const = 0;  // null = legal
+  virtual void add_candidates(const GemmProblem& problem, const DeviceSpec& device,
+                              std::vector<Candidate>& found) const = 0;
+  virtual std::vector<Config> builtin_configs(const GemmProblem& problem) const = 0;
+  virtual double cost_of(const GemmProblem& problem, const DeviceSpec& device, const Config& config,
+                         const Knobs& knobs) const = 0;
+  virtual int64_t workspace_of(const GemmProblem&, const DeviceSpec&, const Config&, const Knobs&) const { return 0; }
+  virtual std::string order_of(const Config& config, const Knobs& knobs) const = 0;  // of summation
+  virtual std::string label_of(const Config& config) const = 0;                      // in the name of a compiled file
+  virtual int threads_of(const Config& config) const = 0;
+  virtual int blocks_of(const Config& config) const = 0;  // that an SM must be able to hold
+  virtual std::vector<Stage> stages_of(const GemmProblem& problem, const DeviceSpec& device, const Config& config,
+                                       const Knobs& knobs, Kernel kernel) const = 0;
+
+ private:
+  Status refuse(std::string_view message) const { return unsupported(fmt::format("{}: {}", name_, message)); }
+
+  Status parse_config(const KernelKey& key, Config& config) const {
+    const ArchSpec* arch = find_arch(key.target);
+    if (arch == nullptr || arch->vendor != ArchVendor::kNvidia) return refuse(key.text + ": no target of NVIDIA");
+    if (Status s = parse_fields(key.config(), config); !s) return refuse(fmt::format("{}: {}", key.text, s.message()));
+    if (key.signature() != fmt::format("dtype={}", dtype_name(config.dtype))) {
+      return refuse(key.text + ": signature and config name different dtypes");
+    }
+    if (const char* reason = refusal_of(config, *arch)) return refuse(fmt::format("{}: {}", key.text, reason));
+    return {};
+  }
+
+  const std::string_view name_;
+  const CudaKernelFile file_;
+};
+
+// The stage of a kernel whose arguments hold GemmArgs as `gemm`: their places move with them.
+template <class Args>
+Stage enclosing_stage(const GemmProblem& problem, Args args, std::shared_ptr<const LoadedKernel> kernel) {
+  Stage stage = gemm_stage(problem, {}, 1, std::move(kernel));
+  std::memcpy(&args.gemm, stage.args.data(), sizeof(args.gemm));
+  stage.args.resize(sizeof(args));
+  std::memcpy(stage.args.data(), &args, sizeof(args));
+  for (ArgPatch& patch : stage.patches) patch.arg_offset += offsetof(Args, gemm);
+  return stage;
+}
+inline void add_patch(Stage& stage, ArgPatch::Kind kind, uint16_t slot, size_t offset) {
+  stage.patches.push_back({kind, slot, static_cast<uint32_t>(offset)});
+}
+
+}  // namespace tilewright
