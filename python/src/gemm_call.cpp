@@ -61,6 +61,7 @@ TensorView import_packed_bytes(const char* op, const GemmArguments& arguments, I
 void choose_execution(const char* op, const GemmArguments& arguments, ParsedGemm& parsed) {
   Exec& exec = parsed.exec;
   exec.units = parse_units(op, arguments[kUnits]);
+  exec.programmatic_edge = parse_bool(op, "programmatic_edge", arguments[kProgrammaticEdge]);
   const DeviceId device = parsed.call.a.device;
   if (device.kind != DeviceKind::kCpu) {
     exec.stream = current_stream(traits_of(arguments[kA]), device);

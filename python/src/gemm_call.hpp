@@ -31,6 +31,7 @@ enum Parameter : int {
   kBatchInvariant,
   kRecipe,
   kUnits,
+  kProgrammaticEdge,
   kStepTensors,  // what the steps "add" and "mul" take, in order: a torch schema has no tuples
   kColumns,      // N of packed bytes: a fake tensor has no header to read
   kBatch,        // batch of packed bytes

@@ -106,6 +106,7 @@ constexpr ParameterText kTexts[] = {{nullptr, nullptr},
                                     {"batch_invariant", "False"},
                                     {"recipe", "None"},
                                     {"units", "0"},
+                                    {"programmatic_edge", "False"},
                                     {"step_tensors", "None"},
                                     {"n", nullptr},
                                     {"batch", "1"}};

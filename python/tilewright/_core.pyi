@@ -36,6 +36,7 @@ class _GemmOptions(TypedDict, total=False):
     batch_invariant: bool
     recipe: str | None
     units: int
+    programmatic_edge: bool
 
 class _OpOptions(_GemmOptions, total=False):
     step_tensors: Sequence[_Tensor] | None

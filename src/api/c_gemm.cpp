@@ -121,6 +121,7 @@ Status read_exec(const tilewright_exec* from, ReadExec& to) {
   to.exec.stream = given.stream;
   to.exec.workspace = given.workspace;
   to.exec.workspace_bytes = given.workspace_bytes;
+  to.exec.programmatic_edge = given.programmatic_edge != 0;
   if (given.parallel_for == nullptr) return {};
   to.parallel_for = [run = given.parallel_for, data = given.parallel_for_data](
                         uint32_t count, const std::function<void(uint32_t)>& body) {

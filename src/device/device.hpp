@@ -76,7 +76,8 @@ struct LaunchShape {
   std::array<uint32_t, 3> cluster{1, 1, 1};  // blocks that share their memories
   uint32_t threads = 1;                      // of a block
   uint32_t shared_bytes = 0;                 // dynamic
-  // May start before the kernel in front of it in the stream ends; it waits by itself before it touches that one's results.
+  // The kernel waits for those in front of it in the stream by itself, before it touches what they may write: with the
+  // caller's leave (LaunchContext) it may start before they end.
   bool programmatic_edge = false;
 };
 
@@ -96,6 +97,7 @@ struct TensorMapSpec {
 struct LaunchContext {
   void* stream = nullptr;                     // cudaStream_t, hipStream_t; unused on the CPU
   const ParallelFor* parallel_for = nullptr;  // CPU: the caller's threads instead of the device's pool
+  bool programmatic_edge = false;             // GPU: a launch may begin before those in front end, where the kernel can
 };
 
 // Scratch memory of one call. While `in_use` is held, no other call on the same stream gets it.

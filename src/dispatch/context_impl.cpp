@@ -232,7 +232,7 @@ Status ContextImpl::run_plan(const Operator& op, ProblemRef problem, const Plan&
     }
     bound.workspace = exec.workspace;
   }
-  const LaunchContext launch{exec.stream, exec.parallel_for};
+  const LaunchContext launch{exec.stream, exec.parallel_for, exec.programmatic_edge};
   if (!log_enabled(LogLevel::kInfo) && !profile_enabled()) return tilewright::run_plan(device, plan, bound, launch);
   const ProfileRange range(op.name(), "launch", plan.recipe.steps.front().key.text);
   const auto start = std::chrono::steady_clock::now();

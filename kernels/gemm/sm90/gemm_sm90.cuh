@@ -187,8 +187,8 @@ __device__ __forceinline__ void gemm_sm90(const GemmSm90Args& args) {
   } else {
     __syncthreads();
   }
-  sm90::wait_for_previous_kernel();
   sm90::allow_next_kernel();
+  sm90::wait_for_previous_kernel();
 
   // The last warpgroup loads, the others multiply.
   constexpr int kProducerRegisters = kConfig.warpgroups == 2 ? 40 : 32;

@@ -184,8 +184,8 @@ __device__ __forceinline__ void gemm_sm90_skinny(const GemmSm90SkinnyArgs& args)
   } else {
     __syncthreads();
   }
-  sm90::wait_for_previous_kernel();
   sm90::allow_next_kernel();
+  sm90::wait_for_previous_kernel();
 
   if (is_producer) {
     if (asks) producer.run();

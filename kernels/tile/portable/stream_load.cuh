@@ -41,11 +41,11 @@ __device__ __forceinline__ uint4 load_cached(const char* from, bool there) {
   return v;
 }
 
-// Programmatic edges of sm_90 and later: wait until the kernels in front are done and their results seen (at once when the
-// edge is a plain one), and let the next kernel's blocks start where there is room.
+// Programmatic edges of sm_90 and later: let the next kernel's blocks start where there is room, and wait until the kernels
+// in front are done and their results seen (at once when the edge is a plain one).
 __device__ __forceinline__ void take_over_from_previous_kernel() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;\ngriddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");
 #endif
 }
 

@@ -139,6 +139,7 @@ _TYPES = {
     "batch_invariant": "bool",
     "recipe": "str?",
     "units": "int",
+    "programmatic_edge": "bool",
     "n": "SymInt",
     "batch": "SymInt",
 }

@@ -60,7 +60,7 @@ class CudaDevice final : public Device {
       return Status(StatusCode::kInvalidArgument,
                     fmt::format("{}: launch: the kernel was loaded by cuda:{}", where(), own.device_index()));
     }
-    return own.launch(args, shape, context.stream);
+    return own.launch(args, shape, context);
   }
 
   Result<void*> allocate(int64_t bytes) override {

@@ -120,7 +120,8 @@ Status CudaKernel::check_shape(std::span<const std::byte> args, const LaunchShap
   return {};
 }
 
-Status CudaKernel::launch(std::span<const std::byte> args, const LaunchShape& shape, void* stream) const {
+Status CudaKernel::launch(std::span<const std::byte> args, const LaunchShape& shape,
+                          const LaunchContext& context) const {
   if (Status s = check_shape(args, shape); !s) return s;
   const Driver& d = *place_.driver;
   const ContextScope scope(d, place_.context);
@@ -132,7 +133,7 @@ Status CudaKernel::launch(std::span<const std::byte> args, const LaunchShape& sh
     cluster.id = LaunchAttributeId::kClusterDimension;
     cluster.value.cluster = {shape.cluster[0], shape.cluster[1], shape.cluster[2]};
   }
-  if (shape.programmatic_edge && place_.capability_major >= 9) {
+  if (shape.programmatic_edge && context.programmatic_edge && place_.capability_major >= 9) {
     LaunchAttribute& edge = attributes[count++];
     edge.id = LaunchAttributeId::kProgrammaticStreamSerialization;
     edge.value.programmatic_stream_serialization_allowed = 1;
@@ -144,7 +145,7 @@ Status CudaKernel::launch(std::span<const std::byte> args, const LaunchShape& sh
                             1,
                             1,
                             shape.shared_bytes,
-                            static_cast<CuStream>(stream),
+                            static_cast<CuStream>(context.stream),
                             attributes,
                             count};
   void* params[] = {const_cast<std::byte*>(args.data())};

@@ -26,7 +26,7 @@ class CudaKernel final : public LoadedKernel {
   static Result<std::shared_ptr<const LoadedKernel>> load(const Place& place, const Artifact& artifact);
   ~CudaKernel() override;
 
-  Status launch(std::span<const std::byte> args, const LaunchShape& shape, void* stream) const;
+  Status launch(std::span<const std::byte> args, const LaunchShape& shape, const LaunchContext& context) const;
   int device_index() const { return place_.index; }
 
  private:

@@ -92,7 +92,7 @@ TEST(GemmSm90SkinnyFamily, OnlySharedTilesTakeZerosAndTheyHoldEverySum) {
     EXPECT_EQ(zeros, splits == 1 ? 0 : 1);
     EXPECT_EQ(stage.tensor_maps.size(), 2u);
     EXPECT_EQ(stage.shape.cluster[0], static_cast<uint32_t>(c.cluster));
-    EXPECT_FALSE(stage.shape.programmatic_edge);
+    EXPECT_TRUE(stage.shape.programmatic_edge);
   }
 }
 

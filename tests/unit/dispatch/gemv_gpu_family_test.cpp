@@ -83,7 +83,7 @@ TEST(GemvGpuFamily, ALaunchHasABlockForEveryRowsOfEveryMatrix) {
   ASSERT_TRUE(stages.ok()) << stages.status().message();
   ASSERT_EQ(stages->size(), 1u);
   EXPECT_EQ(stages->front().shape.grid[0], 7u * 5u);
-  EXPECT_FALSE(stages->front().shape.programmatic_edge);
+  EXPECT_TRUE(stages->front().shape.programmatic_edge);
 }
 
 TEST(GemvGpuFamily, AKernelOfAnotherProblemIsRefused) {

@@ -98,7 +98,8 @@ TEST_F(CudaDeviceTest, ClustersAndProgrammaticEdgesBecomeLaunchAttributes) {
   LaunchShape wanted = shape();
   wanted.cluster = {2, 4, 1};
   wanted.programmatic_edge = true;
-  ASSERT_TRUE(launch(wanted).ok());
+  const LaunchContext leave{.programmatic_edge = true};
+  ASSERT_TRUE(device->launch(*load(), args, wanted, leave).ok());
   const auto& attributes = fake->launches.at(0).attributes;
   ASSERT_EQ(attributes.size(), 2u);
   EXPECT_EQ(attributes[0].id, cuda::LaunchAttributeId::kClusterDimension);
@@ -107,6 +108,16 @@ TEST_F(CudaDeviceTest, ClustersAndProgrammaticEdgesBecomeLaunchAttributes) {
   EXPECT_EQ(attributes[0].value.cluster.z, 1u);
   EXPECT_EQ(attributes[1].id, cuda::LaunchAttributeId::kProgrammaticStreamSerialization);
   EXPECT_EQ(attributes[1].value.programmatic_stream_serialization_allowed, 1);
+}
+
+TEST_F(CudaDeviceTest, AProgrammaticEdgeNeedsAKernelThatWaitsAndTheCallersLeave) {
+  LaunchShape wanted = shape();
+  const LaunchContext leave{.programmatic_edge = true};
+  ASSERT_TRUE(device->launch(*load(), args, wanted, leave).ok());
+  wanted.programmatic_edge = true;
+  ASSERT_TRUE(device->launch(*load(), args, wanted, {}).ok());
+  EXPECT_TRUE(fake->launches.at(0).attributes.empty()) << "a kernel that does not wait";
+  EXPECT_TRUE(fake->launches.at(1).attributes.empty()) << "a caller that did not ask";
 }
 
 TEST_F(CudaDeviceTest, ImpossibleLaunchesAreRefusedWithTheValueAndTheLimit) {
@@ -136,7 +147,7 @@ TEST_F(CudaDeviceTest, DevicesBeforeHopperRefuseClustersAndIgnoreEdges) {
   auto kernel = *device->load(cubin("sm_80"));
   LaunchShape wanted = shape();
   wanted.programmatic_edge = true;
-  EXPECT_TRUE(device->launch(*kernel, args, wanted, {}).ok());
+  EXPECT_TRUE(device->launch(*kernel, args, wanted, {.programmatic_edge = true}).ok());
   EXPECT_TRUE(fake->launches.at(0).attributes.empty());
   wanted.cluster = {2, 1, 1};
   EXPECT_THAT(device->launch(*kernel, args, wanted, {}).message(), HasSubstr("clusters of 2 blocks, allowed: 1"));

@@ -92,6 +92,7 @@ class GemvGpuFamily final : public CudaFamily<GemvGpuConfig> {
     Stage stage = gemm_stage(p, {}, 1, std::move(kernel));
     stage.shape.grid = {static_cast<uint32_t>(gemv_gpu_blocks(c, p.n) * p.batch), 1, 1};
     stage.shape.threads = static_cast<uint32_t>(gemv_gpu_threads(c));
+    stage.shape.programmatic_edge = true;
     stage.shape.shared_bytes = static_cast<uint32_t>(gemv_gpu_shared_bytes(c));
     return {std::move(stage)};
   }

@@ -14,7 +14,7 @@ namespace {
 constexpr double kClockGhz = 1.75;
 constexpr double kClockShare = 0.91;        // of the highest clock, while tensor cores work
 constexpr double kPowerShare = 0.79;        // of the rate at that clock, over all SMs
-constexpr double kMemoryShare = 0.97;       // of the nominal bandwidth
+constexpr double kMemoryShare = 0.68;       // of the nominal bandwidth, where few rows leave only copies to wait for
 constexpr double kL2BytesPerSecond = 62e9;  // into one SM
 constexpr double kFixedSeconds = 4.3e-6;    // launch, first copies, end
 constexpr double kWriteSeconds = 1.6e-6;    // of a tile of 128 x 256

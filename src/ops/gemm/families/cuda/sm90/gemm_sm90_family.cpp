@@ -155,6 +155,7 @@ class GemmSm90Family final : public CudaFamily<GemmSm90Config> {
     stage.shape.cluster = {static_cast<uint32_t>(c.cluster_m * c.cluster_n), 1, 1};
     stage.shape.grid = {static_cast<uint32_t>(clusters) * stage.shape.cluster[0], 1, 1};
     stage.shape.threads = static_cast<uint32_t>(gemm_sm90_threads(c));
+    stage.shape.programmatic_edge = true;
     stage.shape.shared_bytes = static_cast<uint32_t>(gemm_sm90_shared_bytes(c));
     return {std::move(stage)};
   }

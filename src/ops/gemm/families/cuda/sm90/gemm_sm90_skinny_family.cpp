@@ -123,6 +123,7 @@ class GemmSm90SkinnyFamily final : public CudaFamily<GemmSm90SkinnyConfig> {
     stage.shape.cluster = {static_cast<uint32_t>(c.cluster), 1, 1};
     stage.shape.grid = {static_cast<uint32_t>(cut.clusters * c.cluster), 1, 1};
     stage.shape.threads = static_cast<uint32_t>(gemm_sm90_skinny_threads(c));
+    stage.shape.programmatic_edge = true;
     stage.shape.shared_bytes = static_cast<uint32_t>(gemm_sm90_skinny_shared_bytes(c));
     return {std::move(stage)};
   }
