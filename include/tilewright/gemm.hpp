@@ -4,7 +4,7 @@
 // Shapes: A [.., M, K], B [.., K, N], D [.., M, N]; with a gate, N = 2 I and D is [.., M, I]. At most one batch
 // dimension; a batch of 1 or an absent one broadcasts. Any strides; a weight stored as [N, K] is passed transposed
 // (TensorView::transposed()), as torch.nn.functional.linear does.
-// Dtypes: A and B both f32, f16, bf16 or i8; everything else f32, f16 or bf16. Accumulation: f32, i32 for i8.
+// Dtypes: A and B both f32, f16, bf16, i8, e4m3 or e5m2; everything else f32, f16 or bf16. Accumulation: f32, i32 for i8.
 // Sizes: M is bucketed, N, K and batch are exact. Size 0 is legal: an empty D is left alone, K = 0 sums to 0.
 // Aliasing: D may be the same memory as C or as a step's tensor with the same strides; it may not overlap any other input.
 #pragma once

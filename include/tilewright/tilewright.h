@@ -141,7 +141,7 @@ TILEWRIGHT_C_API tilewright_status tilewright_set_profile_callbacks(tilewright_p
 /* D = steps(gate(act(alpha * scale_a * scale_b * A B + beta * C + bias)))
  *
  * A [.., M, K], B [.., K, N], D [.., M, N]; with a gate, N = 2 I and D is [.., M, I]. At most one batch dimension,
- * which broadcasts. Any strides. A and B both f32, f16, bf16 or i8; the rest f32, f16 or bf16, scales f32. D may be
+ * which broadcasts. Any strides. A and B both f32, f16, bf16, i8, e4m3 or e5m2; the rest f32, f16 or bf16, scales f32. D may be
  * the same memory as C or a step's tensor with the same strides, and may overlap no other input. Size 0 is legal. */
 
 /* Numbers of tilewright::Activation. */

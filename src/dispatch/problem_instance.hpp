@@ -24,6 +24,7 @@ struct VerifyReport {
 
 enum class InputData : uint8_t {
   kNormal,    // N(0, 1) rounded to the dtype; integers uniform over their range
+  kPositive,  // their magnitudes: sums of one sign
   kIntegers,  // small integers: sums are exact, every wrong element shows
 };
 

@@ -110,14 +110,16 @@ RandomCall make_call(Random& random, Context& context) {
   if (r.call.gate != GateMode::kNone) n += n % 2;
   const int64_t out_n = r.call.gate == GateMode::kNone ? n : n / 2;
   const DType dtype =
-      std::array{DType::kF32, DType::kF16, DType::kBf16, DType::kI8}[static_cast<size_t>(pick(random, 0, 3))];
+      std::array{
+          DType::kF32, DType::kF16, DType::kBf16, DType::kI8, DType::kF8E4M3, DType::kF8E5M2}[static_cast<size_t>(
+          pick(random, 0, 5))];
   auto shape = [&](int64_t rows, int64_t columns, bool batched) {
     return batched ? std::vector<int64_t>{batch, rows, columns} : std::vector<int64_t>{rows, columns};
   };
   const bool batched = batch != 1 || chance(random, 0.1);
   r.call.a = keep(r, make_tensor(random, dtype, shape(m, k, batched && chance(random, 0.8)), false));
   r.call.b = keep(r, make_tensor(random, dtype, shape(k, n, batched && chance(random, 0.8)), false));
-  if (chance(random, 0.3)) {
+  if (is_packable(dtype) && chance(random, 0.3)) {
     const int64_t bytes = *gemm_packed_bytes(dtype, n, k, r.call.b.rank == 3 ? batch : 1);
     r.packed.resize(static_cast<size_t>(bytes) + 64);
     void* out = r.packed.data() + (64 - reinterpret_cast<uintptr_t>(r.packed.data()) % 64) % 64;

@@ -220,6 +220,32 @@ TEST(Gemm, BatchInvariantRowsHaveTheSameBitsWhateverMPlaceAndUnits) {
   }
 }
 
+// Their tolerance is that of tensor cores; here every order and rounding is known.
+TEST(Gemm, EightBitFloatsGiveTheBitsOfTheSameNumbersInF32) {
+  constexpr int64_t kM = 37, kN = 45, kK = 300;
+  for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
+    std::vector<uint8_t> a(kM * kK), b(kN * kK);
+    for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<uint8_t>(i * 37 % 0x7C | (i % 3 == 0 ? 0x80 : 0));
+    for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<uint8_t>(i * 53 % 0x7C | (i % 5 == 0 ? 0x80 : 0));
+    std::vector<float> wide_a(a.size()), wide_b(b.size()), scale(kM, 0.5f), d(kM * kN), wide_d(kM * kN);
+    for (size_t i = 0; i < a.size(); ++i) wide_a[i] = static_cast<float>(load_element(dtype, a.data(), int64_t(i)));
+    for (size_t i = 0; i < b.size(); ++i) wide_b[i] = static_cast<float>(load_element(dtype, b.data(), int64_t(i)));
+    const auto run = [&](DType type, void* x, void* y, std::vector<float>& out) {
+      GemmCall call;
+      call.a = TensorView::contiguous(x, type, {kM, kK});
+      call.b = TensorView::contiguous(y, type, {kN, kK}).transposed();
+      call.d = TensorView::contiguous(out.data(), DType::kF32, {kM, kN});
+      call.scale_a = TensorView::contiguous(scale.data(), DType::kF32, {kM, 1});
+      call.options.recipe = "gemm/gemm_generic/x86-64/any/run_time=1";
+      const Status status = gemm(context(), call);
+      EXPECT_TRUE(status.ok()) << status.to_string();
+    };
+    run(dtype, a.data(), b.data(), d);
+    run(DType::kF32, wide_a.data(), wide_b.data(), wide_d);
+    EXPECT_EQ(std::memcmp(d.data(), wide_d.data(), d.size() * sizeof(float)), 0) << dtype_name(dtype);
+  }
+}
+
 TEST(Gemm, PackedWeightsUnpackToTheSameBytesAndDamagedOnesAreRefused) {
   for (const DType dtype : {DType::kF32, DType::kBf16, DType::kF16, DType::kI8}) {
     for (const auto& [k, n] : {std::pair<int64_t, int64_t>{37, 45}, {64, 64}, {1, 1}, {0, 5}, {5, 0}, {130, 17}}) {

@@ -27,6 +27,14 @@ def test_the_result_is_a_jax_array_of_the_same_dtype(dtype):
     np.testing.assert_allclose(np.asarray(d + d, np.float32), 2 * np.asarray(d, np.float32))
 
 
+@pytest.mark.parametrize("dtype", [jnp.float8_e4m3fn, jnp.float8_e5m2])
+def test_eight_bit_floats_give_bfloat16(dtype):
+    a, b, scale_a = normal(6, 40, dtype=dtype), normal(40, 17, dtype=dtype), jnp.full((6, 1), 0.5, jnp.float32)
+    d = tilewright.gemm(a, b, scale_a=scale_a)
+    assert d.dtype == jnp.bfloat16
+    reference.check(d, a, b, scale_a=scale_a)
+
+
 def test_the_result_outlives_its_inputs():
     d = tilewright.gemm(normal(64, 64), jnp.eye(64))
     kept = np.array(d)

@@ -93,6 +93,24 @@ def test_int8_with_scales(out_dtype):
     reference.check(d, a, b, scale_a=0.25, scale_b=0.5)
 
 
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
+def test_eight_bit_floats_of_ml_dtypes_with_scales(name):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    dtype = getattr(ml_dtypes, name)
+    a, b = normal(9, 130).astype(dtype), normal(35, 130).astype(dtype).T
+    per_token = RNG.uniform(0.5, 2, (9, 1)).astype(np.float32)
+    per_channel = RNG.uniform(0.5, 2, 35).astype(np.float32)
+    d = tilewright.gemm(a, b, scale_a=per_token, scale_b=per_channel)
+    assert d.dtype == ml_dtypes.bfloat16
+    reference.check(d, a, b, scale_a=per_token, scale_b=per_channel)
+    d = tilewright.gemm(a, b, scale_a=0.25, out_dtype=np.float32)
+    reference.check(d, a, b, scale_a=0.25)
+    with pytest.raises(tilewright.InvalidArgument, match="both must have one dtype"):
+        tilewright.gemm(a, normal(130, 35).astype(ml_dtypes.bfloat16))
+    with pytest.raises(tilewright.InvalidArgument, match="allowed: f32, f16, bf16, i8"):
+        tilewright.pack_weights(b)
+
+
 @pytest.mark.parametrize("a_order", ["C", "F"])
 @pytest.mark.parametrize("b_order", ["C", "F"])
 @pytest.mark.parametrize("d_order", ["C", "F"])

@@ -55,7 +55,7 @@ constexpr const char* gemm_portable_refusal(const GemmPortableConfig& c) {
   const auto copy = [](int bytes) { return bytes == 16 || bytes == 4 || bytes == 0; };
   const bool is_f32 = c.dtype == DType::kF32, fma = c.mma == PortableMma::kFma;
   if (c.dtype != DType::kF32 && c.dtype != DType::kBf16 && c.dtype != DType::kF16 && c.dtype != DType::kI8 &&
-      c.dtype != DType::kF8E4M3 && c.dtype != DType::kF8E5M2) {
+      !is_ocp_f8(c.dtype)) {
     return "dtype is none of f32, bf16, f16, i8, e4m3, e5m2";
   }
   if (is_f32 != (c.mma != PortableMma::kMma)) return "f32 takes fma or tf32, the others mma";

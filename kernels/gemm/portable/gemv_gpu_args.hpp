@@ -50,7 +50,7 @@ constexpr int gemv_gpu_shared_bytes(const GemvGpuConfig& c) { return c.warps * k
 
 // Null, or why there is no kernel of this config; what a target allows besides is the host's to ask.
 constexpr const char* gemv_gpu_refusal(const GemvGpuConfig& c) {
-  if (dtype_bits(c.dtype) != 16 && c.dtype != DType::kI8) return "dtype is none of bf16, f16, i8";
+  if (dtype_bits(c.dtype) != 16 && dtype_bits(c.dtype) != 8) return "dtype is none of bf16, f16, i8, e4m3, e5m2";
   if (c.rows != 16 && c.rows != 32) return "rows are none of 16, 32";
   if (c.warps < 1 || c.warps > 16) return "warps outside [1, 16]";
   if (c.depth < 1 || c.depth > 8) return "depth outside [1, 8]";

@@ -5,6 +5,7 @@
 
 #include "gemm/sm90/gemm_sm90_epilogue.cuh"
 #include "tile/sm90/cluster.cuh"
+#include "tile/sm90/promote.cuh"
 #include "tile/sm90/ring.cuh"
 
 namespace tilewright {
@@ -103,6 +104,54 @@ __device__ __forceinline__ void gemm_sm90_load(const GemmSm90Args& args, const G
   }
 }
 
+// A warp is done with a stage: says so to the blocks whose copies land here, this one's row and column of the cluster, this
+// one once.
+template <GemmSm90Config kConfig>
+__device__ __forceinline__ void gemm_sm90_release(const GemmSm90Layout<kConfig>& shared, int stage, int block_m,
+                                                  int block_n) {
+  const int lane = threadIdx.x % 32;
+  if constexpr (GemmSm90Layout<kConfig>::kBlocks == 1) {
+    if (lane == 0) sm90::arrive(shared.empty(stage));
+  } else if (lane < kConfig.cluster_m + kConfig.cluster_n - 1) {
+    const int i = lane - kConfig.cluster_n;
+    const int block = lane < kConfig.cluster_n ? block_m * kConfig.cluster_n + lane
+                                               : (i + (i >= block_m)) * kConfig.cluster_n + block_n;
+    sm90::arrive_remote(shared.empty(stage), block);
+  }
+}
+
+// The same of gemm_sm90_multiply for 8-bit floats: each stage is summed apart. One warpgroup adds while the other multiplies.
+template <GemmSm90Config kConfig, int kRows64, int kCount, class Meanwhile>
+__device__ __forceinline__ void gemm_sm90_multiply_apart(const GemmSm90Layout<kConfig>& shared,
+                                                         sm90::Ring<kConfig.stages>& ring, int steps, int warpgroup,
+                                                         int block_m, int block_n, float (&sum)[kRows64][kCount],
+                                                         Meanwhile&& meanwhile) {
+  using Layout = GemmSm90Layout<kConfig>;
+  constexpr int kColumns = sm90::promoted_columns(kConfig.tile_n, 192);
+  using Wgmma = sm90::WgmmaInstruction<kConfig.dtype, kConfig.dtype, kColumns>;
+#pragma unroll
+  for (int r = 0; r < kRows64; ++r) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sum[r][i] = 0;
+  }
+  float apart[kColumns / 2];  // the first product overwrites
+  for (int step = 0; step < steps; ++step) {
+    sm90::wait(shared.full(ring.stage), ring.phase);
+#pragma unroll
+    for (int r = 0; r < kRows64; ++r) {
+      const unsigned long long a = Layout::A::descriptor_at(shared.a(ring.stage), (warpgroup * kRows64 + r) * 64);
+#pragma unroll
+      for (int n = 0; n < kConfig.tile_n; n += kColumns) {
+        const unsigned long long b = Layout::B::descriptor_at(shared.b(ring.stage), n);
+        sm90::add_products<Wgmma, Layout::kTileK>(&sum[r][n / 2], apart, a, b);
+      }
+    }
+    gemm_sm90_release(shared, ring.stage, block_m, block_n);
+    if (step == 0) meanwhile();
+    ring.advance();
+  }
+}
+
 // A warpgroup: the tile's sum over K, left in `sum`. A stage is given back when the products after its own are issued, so
 // that the tensor cores always have the next ones. `meanwhile` runs once, beside them.
 template <GemmSm90Config kConfig, class Accumulator, int kRows64, int kCount, class Meanwhile>
@@ -113,19 +162,7 @@ __device__ __forceinline__ void gemm_sm90_multiply(const GemmSm90Layout<kConfig>
   using Layout = GemmSm90Layout<kConfig>;
   using Wgmma = typename Layout::Wgmma;
   constexpr int kTransposeA = kConfig.a_major == Major::kMn, kTransposeB = kConfig.b_major == Major::kMn;
-  const int lane = threadIdx.x % 32;
-  // The blocks whose copies land here: this one's row and column of the cluster, this one once.
-  const auto release = [&](int stage) {
-    if constexpr (Layout::kBlocks == 1) {
-      if (lane == 0) sm90::arrive(shared.empty(stage));
-    } else if (lane < kConfig.cluster_m + kConfig.cluster_n - 1) {
-      const int i = lane - kConfig.cluster_n;
-      const int block = lane < kConfig.cluster_n ? block_m * kConfig.cluster_n + lane
-                                                 : (i + (i >= block_m)) * kConfig.cluster_n + block_n;
-      sm90::arrive_remote(shared.empty(stage), block);
-    }
-  };
-
+  const auto release = [&](int stage) { gemm_sm90_release(shared, stage, block_m, block_n); };
   int before = 0;
   for (int step = 0; step < steps; ++step) {
     sm90::wait(shared.full(ring.stage), ring.phase);
@@ -204,7 +241,12 @@ __device__ __forceinline__ void gemm_sm90(const GemmSm90Args& args) {
     GemmSm90Tiles<kConfig> tiles(args);
     GemmSm90Output<kConfig> output(args, shared.staging(warpgroup), warpgroup);
     while (tiles.take()) {
-      gemm_sm90_multiply<kConfig>(shared, ring, tiles.steps, warpgroup, block_m, block_n, sum, [&] { tiles.locate(); });
+      const auto locate = [&] { tiles.locate(); };
+      if constexpr (sm90::promotes(kConfig.dtype)) {
+        gemm_sm90_multiply_apart<kConfig>(shared, ring, tiles.steps, warpgroup, block_m, block_n, sum, locate);
+      } else {
+        gemm_sm90_multiply<kConfig>(shared, ring, tiles.steps, warpgroup, block_m, block_n, sum, locate);
+      }
       const int m = (tiles.m * kConfig.cluster_m + block_m) * kConfig.tile_m + warpgroup * Layout::kRows64 * 64;
       const int n = (tiles.n * kConfig.cluster_n + block_n) * gemm_sm90_d_columns(kConfig);
 #pragma unroll

@@ -6,6 +6,7 @@
 
 #include "gemm/sm90/gemm_sm90_skinny_output.cuh"
 #include "tile/sm90/operand.cuh"
+#include "tile/sm90/promote.cuh"
 #include "tile/sm90/ring.cuh"
 
 namespace tilewright {
@@ -113,20 +114,50 @@ class GemmSm90SkinnyProducer {
   const unsigned long long policy_a_, policy_b_;
 };
 
+// A warp is done with a stage: says so to the blocks of the cluster, whose producers bring it.
+template <GemmSm90SkinnyConfig kConfig>
+__device__ __forceinline__ void gemm_sm90_skinny_release(const GemmSm90SkinnyLayout<kConfig>& shared, int stage) {
+  const int lane = threadIdx.x % 32;
+  if constexpr (kConfig.cluster == 1) {
+    if (lane == 0) sm90::arrive(shared.empty(stage));
+  } else {
+    if (lane < kConfig.cluster) sm90::arrive_remote(shared.empty(stage), lane);
+  }
+}
+
+// The same as gemm_sm90_skinny_multiply for 8-bit floats: each stage is summed apart.
+template <GemmSm90SkinnyConfig kConfig, int kParts, int kCount>
+__device__ __forceinline__ void gemm_sm90_skinny_multiply_apart(const GemmSm90SkinnyLayout<kConfig>& shared,
+                                                                sm90::Ring<kConfig.stages>& ring, int steps,
+                                                                int warpgroup, float (&sum)[kParts][kCount]) {
+  using Layout = GemmSm90SkinnyLayout<kConfig>;
+  constexpr int kTokens = sm90::promoted_columns(kConfig.tokens, 64);
+  using Wgmma = sm90::WgmmaInstruction<kConfig.dtype, kConfig.dtype, kTokens>;
+  float apart[kTokens / 2];  // the first product overwrites
+  for (int step = 0; step < steps; ++step) {
+    sm90::wait(shared.full(ring.stage), ring.phase);
+#pragma unroll
+    for (int p = 0; p < kParts; ++p) {
+      const unsigned long long weights =
+          Layout::B::descriptor_at(shared.b(ring.stage), (p * Layout::kWarpgroups + warpgroup) * 64);
+#pragma unroll
+      for (int m = 0; m < kConfig.tokens; m += kTokens) {
+        sm90::add_products<Wgmma, Layout::kTileK>(&sum[p][m / 2], apart, weights,
+                                                  Layout::A::descriptor_at(shared.a(ring.stage), m));
+      }
+    }
+    gemm_sm90_skinny_release(shared, ring.stage);
+    ring.advance();
+  }
+}
+
 // A warpgroup: the sums of its rows over a segment; part p of them is rows [64 (p kWarpgroups + warpgroup), + 64).
 template <GemmSm90SkinnyConfig kConfig, class Accumulator, int kParts, int kCount>
 __device__ __forceinline__ void gemm_sm90_skinny_multiply(const GemmSm90SkinnyLayout<kConfig>& shared,
                                                           sm90::Ring<kConfig.stages>& ring, int steps, int warpgroup,
                                                           Accumulator (&sum)[kParts][kCount]) {
   using Layout = GemmSm90SkinnyLayout<kConfig>;
-  const int lane = threadIdx.x % 32;
-  const auto release = [&](int stage) {
-    if constexpr (kConfig.cluster == 1) {
-      if (lane == 0) sm90::arrive(shared.empty(stage));
-    } else {
-      if (lane < kConfig.cluster) sm90::arrive_remote(shared.empty(stage), lane);
-    }
-  };
+  const auto release = [&](int stage) { gemm_sm90_skinny_release(shared, stage); };
   int before = 0;
   for (int step = 0; step < steps; ++step) {
     sm90::wait(shared.full(ring.stage), ring.phase);
@@ -218,7 +249,11 @@ __device__ __forceinline__ void gemm_sm90_skinny(const GemmSm90SkinnyArgs& args)
       typename GemmSm90SkinnyOutput<kConfig>::Columns columns[Layout::kParts];
 #pragma unroll
       for (int p = 0; p < Layout::kParts; ++p) columns[p] = output.columns(p, s.batch, d0);
-      gemm_sm90_skinny_multiply<kConfig>(shared, ring, s.k1 - s.k0, warpgroup, sum);
+      if constexpr (sm90::promotes(kConfig.dtype)) {
+        gemm_sm90_skinny_multiply_apart<kConfig>(shared, ring, s.k1 - s.k0, warpgroup, sum);
+      } else {
+        gemm_sm90_skinny_multiply<kConfig>(shared, ring, s.k1 - s.k0, warpgroup, sum);
+      }
 #pragma unroll
       for (int p = 0; p < Layout::kParts; ++p) output.write(sum[p], columns[p], p, share, s.batch, d0);
     }

@@ -5,7 +5,7 @@
 // In lane l, g = l / 4 and t = l % 4: the accumulators of a 16 x 8 tile are rows g and g + 8, columns 2 t and 2 t + 1.
 #pragma once
 
-#include "tile/common/dtype.hpp"
+#include "tile/portable/widen_f8.cuh"
 
 namespace tilewright {
 
@@ -30,7 +30,7 @@ __device__ __forceinline__ unsigned round_tf32(unsigned bits) {
   return rounded;
 }
 
-// c += a b for one step along K. kType: of a and b; kF32 stands for tf32. 8-bit floats need sm_89.
+// c += a b for one step along K. kType: of a and b; kF32 stands for tf32.
 template <DType kType>
 struct Mma;
 
@@ -64,26 +64,23 @@ struct Mma<DType::kF32> {
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
 };
-template <>
-struct Mma<DType::kF8E4M3> {
+// 8-bit floats as f16: the same words of A and B hold the same k, so any pairing of them is a step of the instruction. Before
+// Blackwell the instruction for 8-bit types does no better (sm_90) or sums with fewer bits (sm_89).
+template <DType kType>
+struct MmaF8 {
   using Accumulator = float;
   __device__ __forceinline__ static void run(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-    asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    const F16Pairs x0 = widen_f8<kType>(a[0]), x1 = widen_f8<kType>(a[1]), x2 = widen_f8<kType>(a[2]),
+                   x3 = widen_f8<kType>(a[3]), y0 = widen_f8<kType>(b0), y1 = widen_f8<kType>(b1);
+    const unsigned low[4] = {x0.low, x1.low, x2.low, x3.low}, high[4] = {x0.high, x1.high, x2.high, x3.high};
+    Mma<DType::kF16>::run(c, low, y0.low, y1.low);
+    Mma<DType::kF16>::run(c, high, y0.high, y1.high);
   }
 };
 template <>
-struct Mma<DType::kF8E5M2> {
-  using Accumulator = float;
-  __device__ __forceinline__ static void run(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-    asm("mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  }
-};
+struct Mma<DType::kF8E4M3> : MmaF8<DType::kF8E4M3> {};
+template <>
+struct Mma<DType::kF8E5M2> : MmaF8<DType::kF8E5M2> {};
 // Wraps modulo 2^32, as documented: without .satfinite.
 template <>
 struct Mma<DType::kI8> {

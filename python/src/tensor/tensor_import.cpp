@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tensor/tensor_import.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 #include "python_function.hpp"
 
 namespace tilewright::python {
@@ -181,8 +184,18 @@ TwDLTensor read_torch(const Argument& argument, const TypeTraits& traits) {
 
 // ---- NumPy and JAX ---------------------------------------------------------------------------------------------------
 
-// NumPy refuses to export what is read-only without a version, and ml_dtypes' types always. It has no bfloat16: the same
-// memory goes as uint16, under its own name.
+// What NumPy has from the package ml_dtypes only, and the type of its own that has as many bytes.
+struct BorrowedType {
+  std::string_view name;
+  const char* bytes;
+  uint8_t code;
+};
+constexpr BorrowedType kMlDtypes[] = {{"bfloat16", "uint16", TW_DL_BFLOAT},
+                                      {"float8_e4m3fn", "uint8", TW_DL_FLOAT8_E4M3FN},
+                                      {"float8_e5m2", "uint8", TW_DL_FLOAT8_E5M2}};
+
+// NumPy refuses to export what is read-only without a version, and ml_dtypes' types always: the same memory goes as plain
+// bytes, under its own name.
 TwDLTensor read_numpy(const Argument& argument) {
   const nb::handle array = argument.object;
   nb::object capsule = call_dlpack(array, /*versioned=*/false);
@@ -192,23 +205,27 @@ TwDLTensor read_numpy(const Argument& argument) {
     refuse_read_only(argument);
   }
   const nb::object dtype = array.attr("dtype");
-  const bool bfloat16 = nb::cast<std::string>(nb::str(dtype)) == "bfloat16";
-  const nb::object exported = bfloat16 ? nb::object(array.attr("view")("uint16")) : nb::borrow(array);
+  const auto name = nb::cast<std::string>(nb::str(dtype));
+  const auto* const borrowed =
+      std::find_if(std::begin(kMlDtypes), std::end(kMlDtypes), [&](const BorrowedType& t) { return t.name == name; });
+  const bool found = borrowed != std::end(kMlDtypes);
+  const nb::object exported = found ? nb::object(array.attr("view")(borrowed->bytes)) : nb::borrow(array);
   capsule = call_dlpack(exported, /*versioned=*/argument.access != Access::kWrite);
   // Before 2.1 NumPy knows no versions.
-  if (!capsule.is_valid() && bfloat16) {
+  if (!capsule.is_valid() && found) {
     PyErr_Clear();
     capsule = call_dlpack(exported, /*versioned=*/false);
   }
   if (capsule.is_valid()) {
     TwDLTensor tensor = read_capsule(argument, std::move(capsule));
-    if (bfloat16) tensor.dtype.code = TW_DL_BFLOAT;
+    if (found) tensor.dtype.code = borrowed->code;
     return tensor;
   }
   PyErr_Clear();
-  refuse("{}: argument '{}' has NumPy dtype {}, allowed: float32, float16, int8, and bfloat16 of ml_dtypes ({})",
-         argument.op, argument.name, nb::cast<std::string>(nb::str(dtype)),
-         nb::cast<std::string>(nb::str(error.value())));
+  refuse(
+      "{}: argument '{}' has NumPy dtype {}, allowed: float32, float16, int8, and bfloat16, "
+      "float8_e4m3fn, float8_e5m2 of ml_dtypes ({})",
+      argument.op, argument.name, name, nb::cast<std::string>(nb::str(error.value())));
 }
 
 TwDLTensor read_jax(const Argument& argument) {

@@ -21,6 +21,16 @@ from .._errors import InvalidArgument
 _ops = torch.ops.tilewright
 
 
+_EIGHT_BIT_FLOATS = (torch.float8_e4m3fn, torch.float8_e5m2)
+
+
+def result_dtype(a: torch.dtype) -> torch.dtype:
+    """That of a result whose out_dtype nobody gave."""
+    if a in _EIGHT_BIT_FLOATS:
+        return torch.bfloat16
+    return torch.float32 if a == torch.int8 else a
+
+
 # ---- The product -----------------------------------------------------------------------------------------------------
 
 
@@ -178,7 +188,11 @@ def _recorded(
     **options: Any,
 ) -> torch.Tensor:
     """The operator, such that autograd can follow it."""
-    dtype = out_dtype or (torch.float32 if a.dtype == torch.int8 else a.dtype)
+    if a.dtype in _EIGHT_BIT_FLOATS and (a.requires_grad or b.requires_grad):
+        raise InvalidArgument(
+            f"{op}: {a.dtype} is too narrow for a gradient: pass detached operands, or call under torch.no_grad()"
+        )
+    dtype = out_dtype or result_dtype(a.dtype)
     scales = [scale for scale in (scale_a, scale_b) if scale is not None]
     gate = None if gate == "none" else gate
     bare = activation in (None, "none") and not (gate or scales or steps or step_tensors or beta)

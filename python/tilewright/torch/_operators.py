@@ -43,7 +43,7 @@ def _result(
     else:
         torch._check(n % 2 == 0, lambda: f"{op}: argument 'gate' needs an even N, got N = {n}")
         columns = n // 2
-    dtype = out_dtype or (torch.float32 if a.dtype == torch.int8 else a.dtype)
+    dtype = out_dtype or _autograd.result_dtype(a.dtype)
     return a.new_empty((*lead, columns), dtype=dtype)
 
 
@@ -87,7 +87,14 @@ def _fake_out(*args: Any, out: torch.Tensor, **options: Any) -> torch.Tensor:
 
 
 Layout = Literal["kn", "nk"]
-_SHORT_NAMES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int8: "i8"}
+_SHORT_NAMES = {
+    torch.float32: "f32",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.int8: "i8",
+    torch.float8_e4m3fn: "e4m3",
+    torch.float8_e5m2: "e5m2",
+}
 
 
 def packed_nbytes(size: tuple[int, ...], dtype: torch.dtype, layout: Layout) -> int:

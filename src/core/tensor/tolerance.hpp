@@ -28,6 +28,18 @@ inline double accumulation_bound(DType accumulator, int64_t k, double norm, doub
   return kUlpF32 * std::max(8.0, 4.0 * std::sqrt(static_cast<double>(k))) * (norm + std::fabs(sum));
 }
 
+// What tensor cores may lose beside that. Hopper's sum 8-bit floats in tiles of 128 of K (kernels/tile/sm90/promote.cuh), 32
+// products at a time: each product and the running sum is cut to a multiple of v = 2^-13 of the largest among them, M.
+//  * Random signs: M is about the norm of the tile. 33 cuts of deviation v M / sqrt(12), four times a tile: 3.3 v norm over
+//    all tiles together, at most.
+//  * One sign: a cut loses at most v M, and half of it on average, M being the sum so far: 25 v |sum|. Products of two e4m3
+//    have eight bits, so that only those below 2^-5 M lose any: a model of it (tests/unit/core/tolerance_test.cpp) loses
+//    6.5 v |sum|.
+// Hence 16 v (norm + |sum|), whatever K is. A lost product, norm / sqrt(K), is more while K < 2^18.
+inline double tensor_core_bound(DType input, double norm, double sum) {
+  return is_ocp_f8(input) ? 0x1p-9 * (norm + std::fabs(sum)) : 0;
+}
+
 // Scaling and adding in f32: at most 16 roundings of terms whose magnitudes add up to `magnitude`.
 inline double epilogue_bound(double magnitude) { return 16 * kUlpF32 * magnitude; }
 

@@ -27,10 +27,10 @@ std::vector<uint8_t> value_table(DType dtype, InputData data, uint64_t seed, dou
     const double v = static_cast<double>(bits & 0xFFFFFF) * 0x1p-24;
     double value = std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * v) * scale;  // Box-Muller
     if (data == InputData::kIntegers) value = static_cast<double>(static_cast<int64_t>(bits % 7) - 3);
-    if (dtype == DType::kI8 && data == InputData::kNormal) {
+    if (dtype == DType::kI8 && data != InputData::kIntegers) {
       value = static_cast<double>(static_cast<int64_t>(bits % 256) - 128);
     }
-    store_element(dtype, table.data(), i, value);
+    store_element(dtype, table.data(), i, data == InputData::kPositive ? std::fabs(value) : value);
   }
   return table;
 }

@@ -16,7 +16,7 @@ namespace {
 Status refuse(std::string message) { return Status(StatusCode::kInvalidArgument, std::move(message)); }
 
 Status check_packable(DType dtype, int64_t n, int64_t k, int64_t batch, const char* function) {
-  if (dtype != DType::kF32 && dtype != DType::kF16 && dtype != DType::kBf16 && dtype != DType::kI8) {
+  if (!is_packable(dtype)) {
     return refuse(fmt::format("{}: dtype {}, allowed: f32, f16, bf16, i8", function, dtype_name(dtype)));
   }
   constexpr int64_t kMax = int64_t{1} << 40;

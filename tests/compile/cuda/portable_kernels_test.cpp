@@ -116,7 +116,8 @@ TEST_P(PortableKernels, EachLayoutCopyGateAndEpilogueKeepsToItsBudget) {
         "m=4095:n=4095:k=4095:a=bf16", "m=4096:n=4096:k=4096:a=i8:layout=rrr:scale_a=f32:scale_b=f32",
         "m=4096:n=8192:k=4096:a=bf16:gate=separated:act=silu", "m=4096:n=8192:k=4096:a=bf16:gate=interleaved:act=silu",
         "m=16:n=4096:k=4096:a=bf16", "m=100:n=4096:k=4096:a=i8", "m=4096:n=4096:k=4096:a=f32:layout=crr",
-        "m=100:n=100:k=100:a=f32:steps=add.f32+act.gelu"}) {
+        "m=100:n=100:k=100:a=f32:steps=add.f32+act.gelu", "m=4096:n=4096:k=4096:a=e4m3:scale_a=f32:scale_b=f32",
+        "m=16:n=4096:k=4096:a=e5m2:alpha=1:layout=rrr"}) {
     const Result<GemmProblem> problem = parse_gemm_problem(text);
     ASSERT_TRUE(problem.ok()) << problem.status().message();
     const std::vector<Candidate> found = gemm_portable_family().candidates(erase(*problem), device);
@@ -126,7 +127,8 @@ TEST_P(PortableKernels, EachLayoutCopyGateAndEpilogueKeepsToItsBudget) {
   // Every cut of the work of gemv_gpu, with what it must carry to D.
   for (const char* text :
        {"m=1:n=4096:k=4096:a=bf16", "m=8:n=4096:k=4096:a=f16:d=f32:bias=f32:act=gelu",
-        "m=4:n=4096:k=4096:a=i8:scale_a=f32:scale_b=f32", "m=2:n=4096:k=4096:a=bf16:c=bf16",
+        "m=4:n=4096:k=4096:a=i8:scale_a=f32:scale_b=f32", "m=1:n=4096:k=4096:a=e4m3:scale_a=f32:scale_b=f32",
+        "m=8:n=4096:k=4096:a=e5m2:scale_a=f32:scale_b=f32", "m=2:n=4096:k=4096:a=bf16:c=bf16",
         "m=1:n=8192:k=4096:a=bf16:gate=separated:act=silu", "m=1:n=8192:k=4096:a=bf16:gate=interleaved:act=silu"}) {
     const Result<GemmProblem> problem = parse_gemm_problem(text);
     ASSERT_TRUE(problem.ok()) << problem.status().message();

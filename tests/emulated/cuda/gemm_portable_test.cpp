@@ -107,6 +107,11 @@ TEST(EmulatedGemmPortable, BytesAreMultipliedExactlyInEveryLayout) {
   check<bytes(DType::kI8, Major::kMn)>({"m=70:n=41:k=208:a=i8:layout=rrr:scale_a=f32:bias=f16"});
 }
 
+TEST(EmulatedGemmPortable, EightBitFloatsAreMultipliedInEveryLayout) {
+  check<bytes(DType::kF8E4M3, Major::kK)>({"m=70:n=40:k=208:a=e4m3:scale_a=f32:scale_b=f32:alpha=1"});
+  check<bytes(DType::kF8E5M2, Major::kMn)>({"m=70:n=41:k=208:a=e5m2:layout=rrr:scale_a=f32:bias=f16"});
+}
+
 TEST(EmulatedGemmPortable, F32IsMultipliedByFusedMultiplyAdds) {
   check<fma(Major::kK, Major::kK)>({"m=67:n=70:k=45:a=f32", "m=67:n=70:k=45:a=f32:sa=0.100.2"});
   check<fma(Major::kMn, Major::kMn)>({"m=68:n=72:k=45:a=f32:layout=crr"});
@@ -133,6 +138,7 @@ TEST(EmulatedGemmPortable, ASplitKAddsItsPartsInOrderWhateverTheWorkspaceHeld) {
   check<finish(EpilogueKind::kLinear, Activation::kSilu, GateMode::kSeparated, DType::kBf16)>(
       {"m=70:n=90:k=136:gate=separated:act=silu"}, /*split_k=*/32);
   check<bytes(DType::kI8, Major::kK)>({"m=20:n=40:k=400:a=i8:scale_a=f32"}, /*split_k=*/128);
+  check<bytes(DType::kF8E4M3, Major::kK)>({"m=20:n=40:k=400:a=e4m3:scale_a=f32"}, /*split_k=*/128);
 }
 
 TEST(EmulatedGemmPortable, BandsOfTilesCoverDOnce) {

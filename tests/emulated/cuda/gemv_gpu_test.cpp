@@ -59,6 +59,12 @@ TEST(EmulatedGemvGpu, BytesAreMultipliedExactly) {
       {"m=5:n=41:k=1040:a=i8:d=bf16:scale_a=f32:scale_b=f32:alpha=1:bias=f16"});
 }
 
+TEST(EmulatedGemvGpu, EightBitFloatsAreMultipliedAndScaled) {
+  check<config(4, 2, EpilogueKind::kLinear, GateMode::kNone, DType::kF8E4M3)>(
+      {"m=5:n=41:k=1040:a=e4m3:scale_a=f32:scale_b=f32:bias=f16"});
+  check<config(4, 2, EpilogueKind::kLinear, GateMode::kNone, DType::kF8E5M2)>({"m=8:n=33:k=528:a=e5m2:alpha=1"});
+}
+
 TEST(EmulatedGemvGpu, GatesAndFullEpiloguesGiveWhatTheirArgumentsSay) {
   check<config(4, 2, EpilogueKind::kLinear, GateMode::kSeparated)>(
       {"m=3:n=42:k=264:gate=separated:act=silu", "m=1:n=16:k=64:gate=separated:act=silu:bias=bf16"});

@@ -14,7 +14,7 @@ namespace {
 
 class GpuGemmFamilies : public test::GpuTest {
  protected:
-  void check(const std::string& text) {
+  void check(const std::string& text, InputData data = InputData::kNormal) {
     const Result<GemmProblem> problem = parse_gemm_problem(text);
     ASSERT_TRUE(problem.ok()) << problem.status().message();
     int families = 0;
@@ -23,7 +23,7 @@ class GpuGemmFamilies : public test::GpuTest {
       ++families;
       for (const RecipeStep& step : some_of(*family, family->candidates(erase(*problem), device->spec()))) {
         SCOPED_TRACE(text + "  " + step.key.text + "@" + print_knobs(*family, step.knobs));
-        run(*problem, *family, step);
+        run(*problem, *family, step, data);
       }
     }
     EXPECT_GT(families, 0) << text;
@@ -66,7 +66,7 @@ class GpuGemmFamilies : public test::GpuTest {
     return kernel;
   }
 
-  void run(const GemmProblem& problem, const KernelFamily& family, const RecipeStep& step) {
+  void run(const GemmProblem& problem, const KernelFamily& family, const RecipeStep& step, InputData data) {
     const auto kernel = kernel_of(family, step.key);
     ASSERT_NE(kernel, nullptr);
     Result<std::vector<Stage>> stages = family.stages(erase(problem), device->spec(), step, kernel);
@@ -82,31 +82,36 @@ class GpuGemmFamilies : public test::GpuTest {
     }
     Result<std::unique_ptr<ProblemInstance>> instance = make_gemm_instance(problem, *device, {});
     ASSERT_TRUE(instance.ok()) << instance.status().message();
-    (*instance)->fill(1, InputData::kNormal);
+    (*instance)->fill(1, data);
     (*instance)->poison();
     const Status status = run_plan(*device, plan, (*instance)->bindings(), {});
     ASSERT_TRUE(status.ok()) << status.message();
     ASSERT_TRUE(device->synchronize().ok());
     const VerifyReport report = (*instance)->verify();
     EXPECT_TRUE(report.passed) << report.failure;
+    RecordProperty(fmt::format("{}@{} {}", problem.k, step.key.text, print_knobs(family, step.knobs)),
+                   fmt::format("{:.3f} of the allowed error", report.worst_ratio));
   }
 
   std::map<std::string, std::shared_ptr<const LoadedKernel>> kernels_;
 };
 
-TEST_F(GpuGemmFamilies, EveryLayoutAndTypeIsMultipliedRight) {
+class GpuGemmFamiliesOf : public GpuGemmFamilies, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Inputs, GpuGemmFamiliesOf, testing::Values("bf16", "f16", "f32", "i8", "e4m3", "e5m2"),
+                         [](const auto& suite) { return std::string(suite.param); });
+
+TEST_P(GpuGemmFamiliesOf, EveryLayoutIsMultipliedRight) {
   for (const char* layout : {"rcr", "rrr", "crr", "ccr", "rcc"}) {
-    for (const char* dtype : {"bf16", "f16", "f32", "i8"}) {
-      check(fmt::format("m=264:n=200:k=328:a={}:layout={}", dtype, layout));
-    }
+    check(fmt::format("m=264:n=200:k=328:a={}:layout={}", GetParam(), layout));
   }
 }
 
 TEST_F(GpuGemmFamilies, RaggedSizesAndOddStridesAreServed) {
-  for (const char* text : {"m=1:n=1:k=1", "m=1:n=4099:k=1031", "m=67:n=35:k=45", "m=131:n=130:k=258",
-                           "m=5:n=3:k=7:sa=0.100.3:sb=0.2.50:sd=0.9.2", "m=67:n=70:k=45:a=f32:sa=0.100.2",
-                           "m=70:n=41:k=208:a=i8:layout=rrr", "m=300:n=200:k=100:batch=3:align=8.4.2",
-                           "m=300:n=200:k=96:batch=3:sb=0.1.96"}) {
+  for (const char* text :
+       {"m=1:n=1:k=1", "m=1:n=4099:k=1031", "m=67:n=35:k=45", "m=131:n=130:k=258",
+        "m=5:n=3:k=7:sa=0.100.3:sb=0.2.50:sd=0.9.2", "m=67:n=70:k=45:a=f32:sa=0.100.2",
+        "m=70:n=41:k=208:a=i8:layout=rrr", "m=67:n=35:k=45:a=e4m3", "m=131:n=70:k=208:a=e5m2:layout=rrr",
+        "m=300:n=200:k=100:batch=3:align=8.4.2", "m=300:n=200:k=96:batch=3:sb=0.1.96"}) {
     check(text);
   }
 }
@@ -119,8 +124,11 @@ TEST_F(GpuGemmFamilies, EpiloguesGiveWhatTheirArgumentsSay) {
   }
   for (const char* text :
        {"m=130:n=200:k=64:scale_a=f32:scale_b=f32:bias=bf16:alpha=1",
-        "m=130:n=200:k=64:a=i8:scale_a=f32:scale_b=f32:bias=f16", "m=130:n=200:k=64:gate=separated:act=silu",
-        "m=130:n=202:k=64:gate=interleaved:act=silu:bias=f32", "m=130:n=200:k=64:c=bf16",
+        "m=130:n=200:k=64:a=i8:scale_a=f32:scale_b=f32:bias=f16",
+        "m=130:n=200:k=1088:a=e4m3:scale_a=f32:scale_b=f32:bias=bf16:act=gelu",
+        "m=130:n=200:k=64:a=e5m2:gate=separated:act=silu:scale_a=f32:scale_b=f32",
+        "m=130:n=200:k=64:gate=separated:act=silu", "m=130:n=202:k=64:gate=interleaved:act=silu:bias=f32",
+        "m=130:n=200:k=64:c=bf16",
         "m=130:n=200:k=64:batch=2:d=f32:c=f32:bias=f16:act=tanh:steps=mul.bf16+act.hardswish+add.f32",
         "m=130:n=200:k=64:gate=separated:act=sigmoid:c=bf16:steps=add.bf16"}) {
     check(text);
@@ -129,8 +137,16 @@ TEST_F(GpuGemmFamilies, EpiloguesGiveWhatTheirArgumentsSay) {
 
 TEST_F(GpuGemmFamilies, FewRowsAndALongKAreSplit) {
   for (const char* text : {"m=1:n=512:k=8192", "m=16:n=1000:k=16384:bias=f32", "m=40:n=512:k=8192:a=i8:scale_a=f32",
-                           "m=16:n=1024:k=8192:gate=separated:act=silu", "m=33:n=200:k=4096:a=f32"}) {
+                           "m=40:n=512:k=16384:a=e4m3:scale_a=f32", "m=16:n=1024:k=8192:gate=separated:act=silu",
+                           "m=33:n=200:k=4096:a=f32"}) {
     check(text);
+  }
+}
+
+// Where sums only grow, what instructions cut off adds up.
+TEST_F(GpuGemmFamilies, SumsOfOneSignKeepToTheToleranceOfTheirType) {
+  for (const char* dtype : {"bf16", "e4m3", "e5m2"}) {
+    for (const int m : {8, 48, 300}) check(fmt::format("m={}:n=264:k=8192:a={}:d=f32", m, dtype), InputData::kPositive);
   }
 }
 
@@ -138,6 +154,7 @@ TEST_F(GpuGemmFamilies, FewRowsShareTheKOfATile) {
   for (const char* text :
        {"m=1:n=4096:k=4096", "m=16:n=2112:k=7168", "m=33:n=1000:k=1000:d=f32:bias=f32:act=gelu",
         "m=64:n=7168:k=2048:a=f16", "m=100:n=300:k=4104:batch=3", "m=128:n=4096:k=4096:a=i8:scale_a=f32:scale_b=f32",
+        "m=128:n=4096:k=4096:a=e4m3:scale_a=f32:scale_b=f32", "m=20:n=1000:k=7168:a=e5m2:scale_a=f32:scale_b=f32",
         "m=77:n=2002:k=1032:gate=separated:act=silu", "m=128:n=2002:k=4096:gate=interleaved:act=silu:bias=bf16"}) {
     check(text);
   }
@@ -146,6 +163,7 @@ TEST_F(GpuGemmFamilies, FewRowsShareTheKOfATile) {
 TEST_F(GpuGemmFamilies, RowsThatFitOneInstructionStreamTheWeights) {
   for (const char* text :
        {"m=1:n=4096:k=4096", "m=8:n=77:k=4104:d=f32:bias=f32:act=gelu", "m=3:n=41:k=1040:a=i8:scale_a=f32:scale_b=f32",
+        "m=1:n=4096:k=7168:a=e4m3:scale_a=f32:scale_b=f32", "m=8:n=41:k=1040:a=e5m2:scale_a=f32:scale_b=f32",
         "m=5:n=202:k=264:gate=separated:act=silu", "m=2:n=202:k=264:gate=interleaved:act=silu",
         "m=7:n=33:k=72:batch=3:c=bf16", "m=4:n=9:k=8:a=f16:steps=add.f16+act.gelu"}) {
     check(text);

@@ -88,7 +88,6 @@ TEST_F(GpuTilePortable, AMatrixInstructionMultipliesRowsOfABySmallIntegersExactl
                         {DType::kF8E4M3, 4, [](float x) { return unsigned{narrow<e4m3>(x).bits}; }},
                         {DType::kF8E5M2, 4, [](float x) { return unsigned{narrow<e5m2>(x).bits}; }}};
   for (const Type& type : types) {
-    if (!hopper() && (type.dtype == DType::kF8E4M3 || type.dtype == DType::kF8E5M2)) continue;
     SCOPED_TRACE(dtype_name(type.dtype));
     const size_t depth = 8 * type.per_word;
     std::mt19937 random(2);
@@ -118,6 +117,30 @@ TEST_F(GpuTilePortable, AMatrixInstructionMultipliesRowsOfABySmallIntegersExactl
         float want = 1;
         for (size_t k = 0; k < depth; ++k) want += a[m * depth + k] * b[n * depth + k];
         EXPECT_EQ(__builtin_bit_cast(float, got[m * 8 + n]), want) << m << ", " << n;
+      }
+    }
+  }
+}
+
+TEST_F(GpuTilePortable, EveryEightBitFloatWidensExactlyWithAndWithoutItsInstruction) {
+  std::vector<unsigned> words(64);
+  for (unsigned i = 0; i < 64; ++i) words[i] = 0x03020100u + 0x04040404u * i;
+  for (const char* function : {"widen_e4m3", "widen_e4m3_by_bits", "widen_e5m2"}) {
+    SCOPED_TRACE(function);
+    const auto got =
+        run(fmt::format("for (int i = lane; i < 64; i += 32) {{ const F16Pairs p = {}(in[i]); out[2 * i] = "
+                        "p.low; out[2 * i + 1] = p.high; }}",
+                        function),
+            words, 128);
+    ASSERT_EQ(got.size(), 128u);
+    for (unsigned code = 0; code < 256; ++code) {
+      const auto bits = static_cast<unsigned char>(code);
+      const float want = std::string_view(function) == "widen_e5m2" ? widen(e5m2{bits}) : widen(e4m3{bits});
+      const float value = widen(f16{static_cast<unsigned short>(got[code / 2] >> (code % 2 * 16))});
+      if (std::isnan(want)) {
+        EXPECT_TRUE(std::isnan(value)) << code;
+      } else {
+        EXPECT_EQ(__builtin_bit_cast(unsigned, value), __builtin_bit_cast(unsigned, want)) << code;
       }
     }
   }

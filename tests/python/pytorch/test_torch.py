@@ -133,6 +133,17 @@ def test_int8_per_token_and_per_channel():
     reference.check(d, a, weight.T, scale_a=scale_a, scale_b=scale_b)
 
 
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_eight_bit_floats_per_token_and_per_channel(dtype):
+    a, weight = torch.randn(7, 200).to(dtype), torch.randn(31, 200).to(dtype)
+    scale_a, scale_b = torch.rand(7, 1) + 0.5, torch.rand(31) + 0.5
+    d = tilewright.linear(a, weight, scale_a=scale_a, scale_b=scale_b)
+    assert d.dtype == torch.bfloat16
+    reference.check(d, a.float(), weight.float().T, scale_a=scale_a, scale_b=scale_b)
+    d = tilewright.linear(a, weight, out_dtype=torch.float32)
+    reference.check(d, a.float(), weight.float().T)
+
+
 def test_frameworks_mix_and_the_first_argument_decides():
     a, b = torch.randn(3, 8), np.ones((8, 4), np.float32)
     assert isinstance(tilewright.gemm(a, b), torch.Tensor)

@@ -89,6 +89,16 @@ def test_the_operator_computes_what_the_function_does(dtype):
     assert tt.linear(a, weight, out_dtype=torch.float32).dtype == torch.float32
 
 
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_eight_bit_floats_give_what_the_function_gives_and_a_fake_of_that_dtype(dtype):
+    a, weight, scale = torch.randn(5, 32).to(dtype), torch.randn(12, 32).to(dtype), torch.rand(12)
+    want = tilewright.linear(a, weight, scale_b=scale)
+    assert torch.equal(tt.linear(a, weight, scale_b=scale), want)
+    assert torch.equal(compiled(lambda x: tt.linear(x, weight, scale_b=scale))(a), want)
+    with pytest.raises(tilewright.InvalidArgument, match="too narrow for a gradient"):
+        tt.linear(a, weight.requires_grad_())
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_module_compiles_in_one_graph_and_serves_every_batch_size(dynamic):
     weight, bias, gated = torch.randn(24, 16), torch.randn(24), torch.randn(16, 12)

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "tile/common/numeric.hpp"
 #include "tilewright/dtype.hpp"
 
 namespace tilewright {
@@ -62,6 +63,55 @@ TEST(Tolerance, ALostProductIsRejected) {
     const Sum sum = sum_products(a, b);
     EXPECT_GT(error_ratio(sum.computed - 1.0f, sum.exact, sum.allowed(k)), 1) << "k " << k;
   }
+}
+
+// What an instruction of Hopper does to 8-bit floats, as far as is known: 32 products and the sum so far, each cut towards
+// zero to a multiple of 2^-13 of the largest one's power of two.
+double narrow_step(double sum, const double* products) {
+  double largest = std::fabs(sum);
+  for (int i = 0; i < 32; ++i) largest = std::max(largest, std::fabs(products[i]));
+  if (largest == 0) return 0;
+  const double unit = std::ldexp(1.0, std::ilogb(largest) - 13);
+  double total = std::trunc(sum / unit);
+  for (int i = 0; i < 32; ++i) total += std::trunc(products[i] / unit);
+  return total * unit;
+}
+
+// Of the error against what is allowed, with sums that are promoted to f32 every `apart` products.
+double worst_narrow_ratio(int k, int apart, bool same_sign) {
+  std::mt19937 random(11);
+  std::normal_distribution<float> values;
+  double worst = 0;
+  for (int trial = 0; trial < 20; ++trial) {
+    std::vector<double> products(static_cast<size_t>(k));
+    double exact = 0, squares = 0, promoted = 0;
+    for (double& p : products) {
+      p = static_cast<double>(widen(narrow<e4m3>(values(random)))) * widen(narrow<e4m3>(values(random)));
+      if (same_sign) p = std::fabs(p);
+      exact += p, squares += p * p;
+    }
+    for (int first = 0; first < k; first += apart) {
+      double sum = 0;
+      for (int i = first; i < first + apart; i += 32) sum = narrow_step(sum, &products[static_cast<size_t>(i)]);
+      promoted += sum;
+    }
+    worst = std::max(worst, std::fabs(promoted - exact) / tensor_core_bound(DType::kF8E4M3, std::sqrt(squares), exact));
+  }
+  return worst;
+}
+
+TEST(Tolerance, NarrowSumsOfEightBitFloatsLieWithinWhenTheyArePromotedEvery128) {
+  for (const int k : {128, 1024, 16384}) {
+    EXPECT_LT(worst_narrow_ratio(k, 128, false), 1) << k;
+    EXPECT_LT(worst_narrow_ratio(k, 128, true), 1) << k;
+  }
+  EXPECT_GT(worst_narrow_ratio(16384, 128, true), 0.25) << "the bound is loose";
+  EXPECT_GT(worst_narrow_ratio(16384, 16384, true), 8) << "no need to promote";
+}
+
+TEST(Tolerance, ALostProductOfEightBitFloatsIsRejected) {
+  EXPECT_LT(tensor_core_bound(DType::kF8E4M3, 128, 0), 128 / std::sqrt(65536));  // norm = 128: a product of K is that
+  EXPECT_EQ(tensor_core_bound(DType::kBf16, 128, 1000), 0);
 }
 
 TEST(Tolerance, IntegerSumsAreExact) { EXPECT_EQ(accumulation_bound(DType::kI32, 4096, 1e6, 1e6), 0); }

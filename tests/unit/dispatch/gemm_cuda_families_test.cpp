@@ -55,7 +55,7 @@ TEST(GemmCudaFamilies, OnACpuTheyRefuseWithTheReason) {
 TEST(GemmCudaFamilies, EveryCandidateIsLegalAndItsTextParsesBack) {
   for (const char* target : {"sm_80", "sm_90a"}) {
     for (const char* text : {"m=1:n=1:k=1:a=bf16", "m=16:n=4096:k=4096:a=bf16", "m=4096:n=4096:k=4096:a=f16:layout=crr",
-                             "m=33:n=70:k=35:a=i8", "m=128:n=512:k=256:a=f32:layout=rrr",
+                             "m=33:n=70:k=35:a=i8", "m=33:n=70:k=35:a=e4m3", "m=128:n=512:k=256:a=f32:layout=rrr",
                              "m=300:n=600:k=512:a=bf16:gate=separated:act=silu:batch=3",
                              "m=64:n=64:k=64:a=bf16:align=2.4.8:steps=add.bf16"}) {
       const GemmProblem p = problem(text);

@@ -40,8 +40,8 @@ TEST(GemmProblem, RefusalsNameTheArgumentItsValueAndWhatIsAllowed) {
   }
   {
     Matrices m;
-    m.call.a.dtype = DType::kF8E4M3;
-    expect_refused(m.make(), "'a' is e4m3, allowed: f32, f16, bf16, i8");
+    m.call.a.dtype = DType::kF8E4M3Fnuz;
+    expect_refused(m.make(), "'a' is e4m3fnuz, allowed: f32, f16, bf16, i8, e4m3, e5m2");
   }
   {
     Matrices m;
@@ -127,6 +127,22 @@ TEST(GemmProblem, OverlapOfDWithAnInputIsRefusedUnlessItIsInPlace) {
   }
 }
 
+TEST(GemmProblem, EightBitFloatsMultiplyTheirOwnTypeAndHaveNoPackedForm) {
+  for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
+    Matrices m;
+    m.call.a.dtype = m.call.b.dtype = dtype;
+    EXPECT_TRUE(m.make().ok());
+    m.call.b.dtype = dtype == DType::kF8E4M3 ? DType::kF8E5M2 : DType::kF8E4M3;
+    expect_refused(m.make(), "both must have one dtype");
+    m.call.d.dtype = m.call.a.dtype;
+    m.call.b.dtype = dtype;
+    expect_refused(m.make(), "argument 'd' is e");
+  }
+  EXPECT_THAT(parse_gemm_problem("m=1:n=16:k=16:a=e4m3:packed=1").status().message(),
+              testing::HasSubstr("'b' is packed e4m3, allowed: f32, f16, bf16, i8"));
+  EXPECT_EQ(parse_gemm_problem("m=1:n=16:k=16:a=e5m2")->d_dtype, DType::kBf16);
+}
+
 TEST(GemmProblem, CIsNotReadWhenBetaIsZero) {
   Matrices m;
   m.call.c = TensorView::contiguous(nullptr, DType::kF32, {3, 3});  // would not even broadcast
@@ -136,15 +152,16 @@ TEST(GemmProblem, CIsNotReadWhenBetaIsZero) {
 TEST(GemmProblem, TextRoundTripsForRandomProblems) {
   std::mt19937_64 random(5);
   auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
-  const DType inputs[] = {DType::kF32, DType::kF16, DType::kBf16, DType::kI8};
+  const DType inputs[] = {DType::kF32, DType::kF16, DType::kBf16, DType::kI8, DType::kF8E4M3, DType::kF8E5M2};
   const DType outputs[] = {DType::kF32, DType::kF16, DType::kBf16};
   for (int i = 0; i < 2000; ++i) {
     std::string text = "m=" + std::to_string(pick(0, 40)) + ":n=" + std::to_string(2 * pick(0, 40)) +
                        ":k=" + std::to_string(pick(0, 40));
     if (pick(0, 3) == 0) text += ":batch=" + std::to_string(pick(0, 4));
-    text += std::string(":a=") + dtype_name(inputs[pick(0, 3)]) + ":d=" + dtype_name(outputs[pick(0, 2)]);
+    text += std::string(":a=") + dtype_name(inputs[pick(0, 5)]) + ":d=" + dtype_name(outputs[pick(0, 2)]);
     text += std::string(":layout=") + (pick(0, 1) ? 'r' : 'c') + (pick(0, 1) ? 'r' : 'c') + (pick(0, 1) ? 'r' : 'c');
-    if (pick(0, 3) == 0) text += ":packed=1";
+    const bool packable = text.find(":a=e") == std::string::npos;
+    if (pick(0, 3) == 0 && packable) text += ":packed=1";
     if (pick(0, 3) == 0) text += ":gate=interleaved";
     if (pick(0, 3) == 0) text += ":bias=bf16";
     if (pick(0, 3) == 0) text += ":c=f32.0.1.100";

@@ -50,7 +50,8 @@ struct Operand {
 // The linear part of column n: alpha * scale_a * scale_b * sum + beta * C + bias.
 Bounded linear(const GemmProblem& p, const GemmBindings& bind, int64_t b, int64_t m, int64_t n, double sum,
                double norm) {
-  const double accumulate = accumulation_bound(p.a_dtype == DType::kI8 ? DType::kI32 : DType::kF32, p.k, norm, sum);
+  const double accumulate = accumulation_bound(p.a_dtype == DType::kI8 ? DType::kI32 : DType::kF32, p.k, norm, sum) +
+                            tensor_core_bound(p.a_dtype, norm, sum);
   double scale = p.has_alpha ? bind.scalars[kScalarAlpha] : 1.0;
   if (p.scale_a.present()) scale *= Operand{&p.scale_a, bind.pointers[kSlotScaleA]}.at(b, m, n);
   if (p.scale_b.present()) scale *= Operand{&p.scale_b, bind.pointers[kSlotScaleB]}.at(b, m, n);

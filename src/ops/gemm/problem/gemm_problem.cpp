@@ -84,10 +84,10 @@ Status check_scale(const char* name, const TensorView& t) {
   return {};
 }
 
+bool is_input(DType dtype) { return is_packable(dtype) || is_ocp_f8(dtype); }
+
 Status check_dtypes(DType a, DType b, DType d) {
-  if (a != DType::kF32 && a != DType::kF16 && a != DType::kBf16 && a != DType::kI8) {
-    return refuse("argument 'a' is {}, allowed: f32, f16, bf16, i8", dtype_name(a));
-  }
+  if (!is_input(a)) return refuse("argument 'a' is {}, allowed: f32, f16, bf16, i8, e4m3, e5m2", dtype_name(a));
   if (b != a) {
     return refuse("argument 'b' is {} and 'a' is {}: both must have one dtype; convert one of them first",
                   dtype_name(b), dtype_name(a));
@@ -250,6 +250,9 @@ Status validate_gemm_problem(const GemmProblem& p) {
   if (!operands_fit) return refuse("strides of an epilogue operand reach beyond 2^56 elements");
   if (p.scale_a.stride_n != 0) return refuse("argument 'scale_a' varies along N, allowed: a scalar or [M, 1]");
   if (p.scale_b.stride_m != 0) return refuse("argument 'scale_b' varies along M, allowed: a scalar or [N]");
+  if (p.b_packed && !is_packable(p.b_dtype)) {
+    return refuse("argument 'b' is packed {}, allowed: f32, f16, bf16, i8", dtype_name(p.b_dtype));
+  }
   if (p.b_packed && p.batch > 1 && p.stride_b_batch != 0 &&
       p.stride_b_batch < packed_batch_bytes(p.b_dtype, p.n, p.k)) {
     return refuse("argument 'b' is packed with a batch stride of {} bytes, needs {}", p.stride_b_batch,

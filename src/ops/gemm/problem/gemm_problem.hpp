@@ -49,6 +49,13 @@ struct GemmProblem {
   int64_t out_n() const { return gate == GateMode::kNone ? n : n / 2; }  // columns of D
 };
 
+// Whether weights of this type have a packed form.
+constexpr bool is_packable(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBf16 || dtype == DType::kI8;
+}
+// D's dtype where nothing else is said: that of A, bf16 for 8-bit types.
+constexpr DType usual_d_dtype(DType a) { return dtype_bits(a) == 8 ? DType::kBf16 : a; }
+
 // Where a call's addresses and scalars stand in CallBindings.
 enum GemmPointerSlot : uint16_t { kSlotA, kSlotB, kSlotD, kSlotScaleA, kSlotScaleB, kSlotC, kSlotBias, kSlotStep0 };
 inline constexpr int kGemmPointerSlots = kSlotStep0 + kMaxSteps;

@@ -166,7 +166,7 @@ Status parse_dtypes(const Items& items, GemmProblem& p) {
     p.a_dtype = *dtype;
   }
   p.b_dtype = p.a_dtype;
-  p.d_dtype = p.a_dtype == DType::kI8 ? DType::kBf16 : p.a_dtype;
+  p.d_dtype = usual_d_dtype(p.a_dtype);
   for (auto [name, field] : {std::pair{"b", &p.b_dtype}, {"d", &p.d_dtype}}) {
     if (!items.count(name)) continue;
     Result<DType> dtype = parse_dtype(items.at(name));
@@ -241,7 +241,7 @@ std::string print_gemm_problem(const GemmProblem& p) {
   if (p.batch != 1) add("batch", std::to_string(p.batch));
   add("a", dtype_name(p.a_dtype));
   if (p.b_dtype != p.a_dtype) add("b", dtype_name(p.b_dtype));
-  if (p.d_dtype != (p.a_dtype == DType::kI8 ? DType::kBf16 : p.a_dtype)) add("d", dtype_name(p.d_dtype));
+  if (p.d_dtype != usual_d_dtype(p.a_dtype)) add("d", dtype_name(p.d_dtype));
   if (p.gate != GateMode::kNone) add("gate", enum_names(GateMode{})[static_cast<int>(p.gate)]);
 
   // The layout whose contiguous strides come closest; the differences follow as sa, sb, sd.

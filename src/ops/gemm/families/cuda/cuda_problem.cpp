@@ -75,12 +75,12 @@ Status check_cuda_epilogue(const GemmEpilogueConfig& have, const GemmProblem& p)
 
 std::vector<GemmProblem> usual_cuda_problems() {
   std::vector<GemmProblem> problems;
-  for (const DType dtype : {DType::kBf16, DType::kF16, DType::kI8, DType::kF32}) {
+  for (const DType dtype : {DType::kBf16, DType::kF16, DType::kI8, DType::kF8E4M3, DType::kF8E5M2, DType::kF32}) {
     GemmProblem p;
     p.m = p.n = p.k = 4096;
     p.a_dtype = p.b_dtype = dtype;
-    p.d_dtype = dtype == DType::kI8 ? DType::kBf16 : dtype;
-    p.has_alpha = dtype == DType::kI8;
+    p.d_dtype = usual_d_dtype(dtype);
+    p.has_alpha = dtype_bits(dtype) == 8;
     p.stride_a_m = p.stride_b_n = p.stride_d_m = 4096, p.stride_a_k = p.stride_b_k = p.stride_d_n = 1;
     problems.push_back(p);
   }

@@ -41,6 +41,7 @@ double resident_blocks(const ArchSpec& arch, const GemmPortableShape& shape) {
 }  // namespace
 
 const MmaSpec* portable_mma(const ArchSpec& arch, DType dtype, PortableMma mma) {
+  if (is_ocp_f8(dtype)) dtype = DType::kF16;
   const MmaSpec* found = nullptr;
   for (const MmaSpec& spec : arch.mma) {
     if (spec.name == kPortableMmaNames[static_cast<int>(mma)] && spec.input == dtype &&

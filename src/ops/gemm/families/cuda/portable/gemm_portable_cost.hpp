@@ -13,7 +13,7 @@ double gemm_portable_cost(const GemmProblem& problem, const DeviceSpec& device, 
                           int64_t block_k);
 double gemm_generic_gpu_cost(const GemmProblem& problem, const DeviceSpec& device);
 
-// The instruction of the target that multiplies so; null when there is none.
+// The instruction of the target that multiplies so; null when there is none. 8-bit floats are multiplied as f16.
 const MmaSpec* portable_mma(const ArchSpec& arch, DType dtype, PortableMma mma);
 
 }  // namespace tilewright

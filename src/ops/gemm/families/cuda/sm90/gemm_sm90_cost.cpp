@@ -3,6 +3,8 @@
 // memory and the power limit allow at all; and what a launch and the last tile cost besides.
 #include "ops/gemm/families/cuda/sm90/gemm_sm90_cost.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -27,6 +29,11 @@ const MmaSpec* sm90_wgmma(const ArchSpec& arch, DType dtype, int n) {
     if (spec.name == "wgmma" && spec.input == dtype && spec.n == n) return &spec;
   }
   return nullptr;
+}
+
+std::string sm90_order(DType dtype, std::string_view wgmma) {
+  if (!is_ocp_f8(dtype)) return std::string(wgmma);
+  return fmt::format("{}_by{}", wgmma, sm90_tile_k(dtype));
 }
 
 double gemm_sm90_cost(const GemmProblem& p, const DeviceSpec& device, const GemmSm90Config& c, int split) {

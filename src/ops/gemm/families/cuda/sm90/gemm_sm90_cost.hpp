@@ -2,6 +2,9 @@
 // Cost model of gemm_sm90: predicted seconds. What was measured stands in docs/kernels/gemm_sm90.md.
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include "device/device.hpp"
 #include "gemm/sm90/gemm_sm90_args.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
@@ -10,6 +13,9 @@ namespace tilewright {
 
 // The wgmma of the target that multiplies so with N = `n`; null when there is none.
 const MmaSpec* sm90_wgmma(const ArchSpec& arch, DType dtype, int n);
+
+// `wgmma`, or how 8-bit floats are summed by it: tiles of K apart.
+std::string sm90_order(DType dtype, std::string_view wgmma);
 
 double gemm_sm90_cost(const GemmProblem& problem, const DeviceSpec& device, const GemmSm90Config& config, int split);
 

@@ -126,9 +126,9 @@ class GemmSm90Family final : public CudaFamily<GemmSm90Config> {
     const int split = static_cast<int>(typed(knobs).split);
     return split > 1 ? gemm_sm90_partial_bytes(c, share_of(p, device, c, split).rest, split) : 0;
   }
-  std::string order_of(const GemmSm90Config&, const Knobs& knobs) const override {
+  std::string order_of(const GemmSm90Config& c, const Knobs& knobs) const override {
     const int64_t split = typed(knobs).split;
-    return split == 1 ? "seq:wgmma" : fmt::format("split{}:wgmma", split);
+    return fmt::format("{}:{}", split == 1 ? "seq" : fmt::format("split{}", split), sm90_order(c.dtype, "wgmma"));
   }
   std::string label_of(const GemmSm90Config& c) const override { return fmt::format("{}x{}", c.tile_m, c.tile_n); }
   int threads_of(const GemmSm90Config& c) const override { return gemm_sm90_threads(c); }

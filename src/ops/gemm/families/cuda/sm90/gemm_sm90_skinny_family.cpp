@@ -96,9 +96,10 @@ class GemmSm90SkinnyFamily final : public CudaFamily<GemmSm90SkinnyConfig> {
   }
   std::string order_of(const GemmSm90SkinnyConfig& c, const Knobs& knobs) const override {
     const int64_t splits = knobs.values[0];
-    if (splits == 1) return "seq:wgmma_t";
-    if (splits > 1) return fmt::format("split{}:wgmma_t", splits);
-    return fmt::format("even{}x{}x{}:wgmma_t", c.rows, c.cluster, c.blocks);
+    const std::string order = sm90_order(c.dtype, "wgmma_t");
+    if (splits == 1) return "seq:" + order;
+    if (splits > 1) return fmt::format("split{}:{}", splits, order);
+    return fmt::format("even{}x{}x{}:{}", c.rows, c.cluster, c.blocks, order);
   }
   std::string label_of(const GemmSm90SkinnyConfig& c) const override { return fmt::format("{}x{}", c.rows, c.tokens); }
   int threads_of(const GemmSm90SkinnyConfig& c) const override { return gemm_sm90_skinny_threads(c); }
