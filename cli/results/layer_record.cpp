@@ -51,7 +51,10 @@ Json record_json(const LayerRecord& record) {
 Json limits_json(const DeviceLimits& limits) {
   Json peaks = Json::array();
   for (const DeviceLimits::Peak& peak : limits.peaks) {
-    peaks.push_back({{"mma", peak.mma}, {"gflops_unit", peak.gflops_unit}, {"gflops_all", peak.gflops_all}});
+    peaks.push_back({{"mma", peak.mma},
+                     {"gflops_unit", peak.gflops_unit},
+                     {"gflops_all", peak.gflops_all},
+                     {"gflops_sustained", peak.gflops_sustained}});
   }
   return {{"read_gbps_unit", limits.read_gbps_unit},
           {"read_gbps_all", limits.read_gbps_all},
@@ -71,8 +74,8 @@ DeviceLimits limits_from_json(const Json& json) {
   if (peaks == json.end() || !peaks->is_array()) return limits;
   for (const Json& peak : *peaks) {
     if (!peak.is_object() || !peak.contains("mma") || !peak["mma"].is_string()) continue;
-    limits.peaks.push_back(
-        {peak["mma"].get<std::string>(), number_of(peak, "gflops_unit"), number_of(peak, "gflops_all")});
+    limits.peaks.push_back({peak["mma"].get<std::string>(), number_of(peak, "gflops_unit"),
+                            number_of(peak, "gflops_all"), number_of(peak, "gflops_sustained")});
   }
   return limits;
 }

@@ -36,6 +36,7 @@ void merge_limits(const DeviceLimits& from, DeviceLimits& into) {
   into.read_gbps_all = std::max(into.read_gbps_all, from.read_gbps_all);
   into.copy_gbps_all = std::max(into.copy_gbps_all, from.copy_gbps_all);
   into.launch_us = into.launch_us > 0 ? std::min(into.launch_us, from.launch_us) : from.launch_us;
+  into.graph_node_us = into.graph_node_us > 0 ? std::min(into.graph_node_us, from.graph_node_us) : from.graph_node_us;
   for (const DeviceLimits::Peak& peak : from.peaks) {
     const auto known = std::find_if(into.peaks.begin(), into.peaks.end(),
                                     [&peak](const DeviceLimits::Peak& p) { return p.mma == peak.mma; });
@@ -44,6 +45,7 @@ void merge_limits(const DeviceLimits& from, DeviceLimits& into) {
     } else {
       known->gflops_unit = std::max(known->gflops_unit, peak.gflops_unit);
       known->gflops_all = std::max(known->gflops_all, peak.gflops_all);
+      known->gflops_sustained = std::max(known->gflops_sustained, peak.gflops_sustained);
     }
   }
 }

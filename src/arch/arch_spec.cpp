@@ -47,6 +47,13 @@ const MmaSpec* find_mma(const ArchSpec& arch, std::string_view name) {
   return nullptr;
 }
 
+std::string peak_name(const MmaSpec& mma) {
+  std::string name(mma.name);
+  if (name.find('_') != std::string::npos) return name;
+  const DType type = mma.input == DType::kF16 ? DType::kBf16 : mma.input == DType::kF8E5M2 ? DType::kF8E4M3 : mma.input;
+  return name + "_" + dtype_name(type);
+}
+
 const PartSpec* find_part(std::string_view id) {
   for (const ArchSpec& arch : kArchSpecs) {
     for (const PartSpec& part : arch.parts) {

@@ -75,6 +75,9 @@ Result<const ArchSpec*> require_arch(std::string_view target);
 bool runs_on(std::string_view code_target, std::string_view device_target);
 // The first of that name; null when the target has no such instruction.
 const MmaSpec* find_mma(const ArchSpec& arch, std::string_view name);
+// What the measured rate of the instruction is called: its name, with the type where the name has none. One type stands
+// for all of the same rate: "wgmma_bf16" is also that of f16, "wgmma_e4m3" that of e5m2.
+std::string peak_name(const MmaSpec& mma);
 // The part of any target that carries the id; null when unknown.
 const PartSpec* find_part(std::string_view id);
 

@@ -36,9 +36,10 @@ struct DeviceSpec {
 // Measured limits; what a time is reported against.
 struct DeviceLimits {
   struct Peak {
-    std::string mma;         // "fma_f32", "amx_bf16"
-    double gflops_unit = 0;  // one unit busy
-    double gflops_all = 0;   // all units busy
+    std::string mma;              // peak_name(): "fma_f32", "amx_bf16", "wgmma_bf16"
+    double gflops_unit = 0;       // one unit busy
+    double gflops_all = 0;        // all units busy; of a GPU: in a short burst of a rested chip
+    double gflops_sustained = 0;  // of a GPU: all units busy for so long that power limits the clock; 0 = not measured
   };
   double read_gbps_unit = 0, read_gbps_all = 0;
   double copy_gbps_all = 0;
@@ -149,6 +150,10 @@ class Device {
   virtual int64_t available_memory() = 0;
   // `count` calls with turns from `first_turn` on. On a GPU a graph of them, captured once: they must not allocate.
   virtual Result<std::unique_ptr<Burst>> make_burst(const TurnedCall& call, int first_turn, int count) = 0;
+
+  // What a time depends on besides the code: "clock=1980:limit=700:draw=112:temperature=41" (MHz, W, degrees Celsius), as
+  // far as it is known; "" on CPUs. Slow.
+  virtual std::string power_state() const { return ""; }
 
   // Writes the map without an address into its 128 bytes; then, call by call, the address. Devices without tensor maps refuse.
   virtual Status encode_tensor_map(const TensorMapSpec& spec, std::byte* map) const;

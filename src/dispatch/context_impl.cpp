@@ -131,6 +131,25 @@ Status ContextImpl::select_device(DeviceId id) {
   return found.status();
 }
 
+DeviceData* ContextImpl::device_data() {
+  OpenDevice& on = *selected_;
+  if (on.device->host_memory() || on.data != nullptr) return on.data.get();
+  const auto compile = [this](const std::string& source, const std::string& entry, std::string_view target) {
+    CompileRequest request;
+    request.name = request.entry = entry;
+    request.source = source;
+    request.target = target;
+    return cache_->get(request, compiler_for(target));
+  };
+  Result<std::unique_ptr<DeviceData>> made = DeviceData::make(*on.device, compile);
+  if (made) {
+    on.data = std::move(*made);
+  } else if (log_first_time("device data: " + made.status().message())) {
+    log(LogLevel::kInfo, "tools", "operands are made on the host: {}", made.status().message());
+  }
+  return on.data.get();
+}
+
 const Operator* ContextImpl::find_op(std::string_view name) const {
   for (const Operator* op : ops_) {
     if (op->name() == name) return op;

@@ -13,6 +13,7 @@
 #include "core/counters.hpp"
 #include "dispatch/choice/dispatcher.hpp"
 #include "dispatch/choice/tuned_table.hpp"
+#include "dispatch/instance/device_data.hpp"
 #include "dispatch/plan_map.hpp"
 #include "dispatch/recent_plans.hpp"
 #include "dispatch/registry/registry.hpp"
@@ -25,6 +26,7 @@ namespace tilewright {
 struct OpenDevice {
   std::unique_ptr<Device> device;
   std::unique_ptr<Dispatcher> dispatcher;
+  std::unique_ptr<DeviceData> data;  // made when a tool first asks
   std::string quarantined;           // what the user's quarantine disabled, one line a recipe
   DeviceSpec spec(int units) const;  // with the unit budget applied
 };
@@ -69,6 +71,8 @@ class ContextImpl {
   Device& device() { return *selected_->device; }
   DeviceSpec spec(int units) const { return selected_->spec(units); }
   Dispatcher& dispatcher() { return *selected_->dispatcher; }
+  // InstanceOptions::device_data of the selected device; null where data is made on the host: on the CPU, without a compiler.
+  DeviceData* device_data();
   Registry& registry() { return registry_; }
   CodeCache& cache() { return *cache_; }
   Counters& counters() { return counters_; }

@@ -43,9 +43,12 @@ class ProblemInstance {
   virtual VerifyReport verify() = 0;
 };
 
+class DeviceData;
+
 struct InstanceOptions {
   int rotations = 1;
   int64_t compare_limit = int64_t{1} << 24;  // multiply-adds spent on the reference before sampling sets in
+  DeviceData* device_data = nullptr;         // makes large operands where they lie; null: on the host
 };
 
 }  // namespace tilewright

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "device/host_memory.hpp"
 
@@ -17,9 +18,11 @@ constexpr int64_t kMaxRepeats = 100000;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// A graph is timed from its first kernel to its last; this long, what lies around them does not count.
-constexpr double kGraphUs = 500;
 constexpr int kMaxGraphCalls = 2000;
+// What heats a GPU: more operations a second, for longer.
+constexpr double kHotTflops = 200, kHotUs = 15;
+// A burst is shorter than the chip takes to lower its clock; after a rest so many times as long it is as before.
+constexpr double kHotGraphUs = 8000, kHotRest = 8;
 
 // A sample of one member: `repeats` calls, each with the next turn.
 struct Member {
@@ -45,46 +48,35 @@ Result<std::vector<Timing>> take_rounds(std::span<const Sample> members, Clock::
   if (members.empty()) return timings;
   const double total = options.seconds * static_cast<double>(members.size());
   const int least = std::max(1, options.min_samples);
-  for (int round = 0; round < std::max(least, options.max_samples); ++round) {
+  double sample_seconds = 0;
+  for (int round = 0; round < std::max(least, options.max_samples);) {
     if (round >= least && seconds_since(start) + round_us * 1e-6 > total) break;
+    const bool counts = !options.sustained || seconds_since(start) > total / 2;
     for (size_t i = 0; i < members.size(); ++i) {
+      if (options.rest > 0) std::this_thread::sleep_for(std::chrono::duration<double>(options.rest * sample_seconds));
+      const Clock::time_point begun = Clock::now();
       Result<double> us = members[i]();
       if (!us) return us.status();
-      timings[i].sample_us.push_back(*us);
+      sample_seconds = seconds_since(begun);
+      if (counts) timings[i].sample_us.push_back(*us);
     }
+    round += counts ? 1 : 0;
   }
   for (Timing& timing : timings) summarise(timing);
   return timings;
 }
 
-// Where the host only enqueues: each member is a graph of calls that take their operands in turn, replayed.
-Result<std::vector<Timing>> measure_graphs(Device& device, std::span<const TurnedCall> calls, int copies,
-                                           const MeasureOptions& options) {
-  const Clock::time_point start = Clock::now();
-  std::vector<std::unique_ptr<Burst>> bursts;
-  std::vector<Sample> members;
-  double round_us = 0;
-  for (const TurnedCall& call : calls) {
-    double us = 0;
-    Result<std::unique_ptr<Burst>> burst = device.make_burst(call, 0, 1);
-    // The first run brings in code; the second says how long one takes.
-    for (int i = 0; i < 2; ++i) {
-      if (!burst) return burst.status();
-      Result<double> probe = (*burst)->run();
-      if (!probe) return probe.status();
-      us = std::max(*probe, 1e-2);
-    }
-    const int count = std::clamp(static_cast<int>(std::ceil(kGraphUs / us)), copies, kMaxGraphCalls);
-    burst = device.make_burst(call, 0, count);
-    if (!burst) return burst.status();
-    round_us += us * count;
-    members.push_back([burst = burst->get()] { return burst->run(); });
-    bursts.push_back(std::move(*burst));
-  }
-  return take_rounds(members, start, round_us, options);
+}  // namespace
+
+bool heats(double operations, double us) { return us > kHotUs && operations / us * 1e-6 > kHotTflops; }
+
+MeasureOptions rested_bursts(double seconds) {
+  return {.seconds = seconds, .min_samples = 5, .max_samples = 101, .graph_us = kHotGraphUs, .rest = kHotRest};
 }
 
-}  // namespace
+MeasureOptions sustained_calls(double seconds) {
+  return {.seconds = seconds, .min_samples = 5, .max_samples = 1001, .graph_us = kHotGraphUs, .sustained = true};
+}
 
 double quantile(std::span<const double> sorted, double q) {
   const double at = q * static_cast<double>(sorted.size() - 1);
@@ -119,6 +111,32 @@ Result<std::vector<Timing>> measure_calls(std::span<const TimedCall> calls, cons
     member.repeats = std::clamp<int64_t>(std::llround(options.min_sample_us / std::max(*probe, 1e-3)), 1, kMaxRepeats);
     round_us += *probe * static_cast<double>(member.repeats);
     members.push_back([member, &turn]() mutable { return member.sample(turn); });
+  }
+  return take_rounds(members, start, round_us, options);
+}
+
+Result<std::vector<Timing>> measure_graphs(Device& device, std::span<const TurnedCall> calls, int copies,
+                                           const MeasureOptions& options) {
+  const Clock::time_point start = Clock::now();
+  std::vector<std::unique_ptr<Burst>> bursts;
+  std::vector<Sample> members;
+  double round_us = 0;
+  for (const TurnedCall& call : calls) {
+    double us = 0;
+    Result<std::unique_ptr<Burst>> burst = device.make_burst(call, 0, 1);
+    // The first run brings in code; the second says how long one takes.
+    for (int i = 0; i < 2; ++i) {
+      if (!burst) return burst.status();
+      Result<double> probe = (*burst)->run();
+      if (!probe) return probe.status();
+      us = std::max(*probe, 1e-2);
+    }
+    const int count = std::clamp(static_cast<int>(std::ceil(options.graph_us / us)), copies, kMaxGraphCalls);
+    burst = device.make_burst(call, 0, count);
+    if (!burst) return burst.status();
+    round_us += us * count * (1 + options.rest);
+    members.push_back([burst = burst->get()] { return burst->run(); });
+    bursts.push_back(std::move(*burst));
   }
   return take_rounds(members, start, round_us, options);
 }

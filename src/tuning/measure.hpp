@@ -20,7 +20,18 @@ struct MeasureOptions {
   int min_samples = 7;   // taken even when `seconds` is over
   int max_samples = 301;
   double min_sample_us = 50;  // shorter calls are repeated until a sample takes this long
+  // On a GPU, where a sample is a replay of a graph of calls.
+  double graph_us = 500;   // how long it takes
+  double rest = 0;         // before a sample: so many times as long as the sample before it took
+  bool sustained = false;  // what the first half of the time shows does not count
 };
+
+// Full-rate tensor work makes a GPU lower its clock within a tenth of a second, and by a sixth. Problems that do so
+// are timed in bursts of a rested chip, and apart from them sustained.
+bool heats(double operations, double us);
+enum class TimeMode : uint8_t { kPlain, kRested, kSustained };
+MeasureOptions rested_bursts(double seconds);
+MeasureOptions sustained_calls(double seconds);
 
 struct Timing {
   double us = 0;      // median of the samples: one call
@@ -42,6 +53,9 @@ Result<std::vector<Timing>> measure_calls(std::span<const TimedCall> calls, cons
 Result<std::vector<Timing>> measure_plans(Device& device, std::span<const std::shared_ptr<const Plan>> plans,
                                           ProblemInstance& instance, const MeasureOptions& options,
                                           const LaunchContext& launch = {});
+// The same on a GPU for calls of any kind: each takes its turn's operands out of `copies`.
+Result<std::vector<Timing>> measure_graphs(Device& device, std::span<const TurnedCall> calls, int copies,
+                                           const MeasureOptions& options);
 
 // How many copies of a problem's operands, used in turn, come from memory every time: enough to fill the cold footprint
 // (device/host_memory.hpp). For InstanceOptions::rotations. `sides` that keep copies at the same time share half of the

@@ -55,6 +55,7 @@ Result<std::unique_ptr<Verifier>> Verifier::create(ContextImpl& context, const O
 Result<Verifier::Part> Verifier::make_part(ProblemRef problem, int rotations, const Fill& fill) {
   InstanceOptions options;
   options.rotations = rotations;
+  options.device_data = context_.device_data();
   Result<std::unique_ptr<ProblemInstance>> instance = op_.instantiate(problem, context_.device(), options);
   if (!instance) return instance.status();
   (*instance)->fill(fill.seed, fill.data);

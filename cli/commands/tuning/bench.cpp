@@ -7,16 +7,20 @@
 #include <filesystem>
 
 #include "command.hpp"
+#include "commands/tuning/gpu_bench.hpp"
 #include "jit/system/files.hpp"
 #include "output/progress_bar.hpp"
 #include "peer/bursts.hpp"
 #include "peer/peer_set.hpp"
-#include "problems/bench_suites.hpp"
 #include "problems/captured/captured_shapes.hpp"
+#include "problems/suites/bench_suites.hpp"
 #include "resources.hpp"
-#include "results/bench_table.hpp"
+#include "results/bench/bench_report.hpp"
+#include "results/bench/bench_table.hpp"
+#include "results/bench/limit_side.hpp"
 #include "results/limit_probe.hpp"
-#include "results/limit_side.hpp"
+#include "results/limit_table.hpp"
+#include "tuning/tuner.hpp"
 
 namespace tilewright::cli {
 namespace {
@@ -24,11 +28,14 @@ namespace {
 struct BenchOptions {
   ProblemArguments problems;
   CaptureArguments capture;
-  std::string suite, out, recipe, peer = "auto", device = "cpu";
+  std::string suite, out, recipe, report, peer = "auto", device = "cpu";
   std::vector<std::string> only;
   int threads = 0;
-  double seconds = 3;
+  double seconds = 0;     // 0 = 3 on the CPU, 0.3 on a GPU
+  double tune_first = 0;  // seconds
+  bool untuned = false;
   OutputOptions output;
+  double row_seconds() const { return seconds > 0 ? seconds : 3; }
 };
 
 constexpr const char* kBaselineName = "plain GEMM";
@@ -52,7 +59,7 @@ class Bench {
   Status run(const std::vector<SuiteProblem>& problems, const std::function<Status()>& each) {
     // Tells which roof a row is under; the limit itself is probed between the row's bursts.
     bar_.update({0, "limits of the device", ""});
-    probe_.measure(std::clamp(options_.seconds, 0.1, 1.5));  // a short run is short
+    probe_.measure(std::clamp(options_.row_seconds(), 0.1, 1.5));  // a short run is short
     std::vector<NamedProblem> named;
     for (const SuiteProblem& item : problems) named.push_back(item.problem);
     note_warm_weights(named, context_.device().spec(), sides());
@@ -139,7 +146,7 @@ class Bench {
                                       const NamedProblem& problem) {
     while (true) {
       size_t failed = 0;
-      Result<std::vector<Timing>> timings = measure_bursts(timed, options_.seconds, &failed);
+      Result<std::vector<Timing>> timings = measure_bursts(timed, options_.row_seconds(), &failed);
       if (timings || failed < first_peer) return timings;
       bar_.finish();
       note(fmt::format("{}: {}", problem.text(), timings.status().message()));
@@ -174,12 +181,13 @@ std::string default_out(const std::string& suite) {
   return (root.empty() ? "" : root + "/") + "build/bench/" + suite + ".csv";
 }
 
-Result<std::vector<SuiteProblem>> wanted_problems(const BenchOptions& options) {
-  std::vector<SuiteProblem> problems;
+Result<Suite> wanted_problems(const BenchOptions& options, DeviceKind kind) {
+  Suite wanted;
+  std::vector<SuiteProblem>& problems = wanted.problems;
   if (!options.suite.empty()) {
-    Result<std::vector<SuiteProblem>> suite = suite_problems(options.suite);
+    Result<Suite> suite = find_suite(options.suite, kind);
     if (!suite) return suite.status();
-    problems = std::move(*suite);
+    wanted = std::move(*suite);
   }
   if (!options.capture.empty()) {
     Result<CapturedShapes> captured = captured_problems(options.capture);
@@ -194,42 +202,112 @@ Result<std::vector<SuiteProblem>> wanted_problems(const BenchOptions& options) {
     if (!named) return named.status();
     for (NamedProblem& problem : *named) problems.push_back({std::move(problem), "given", 0, {}});
   }
-  if (options.only.empty()) return problems;
-  std::erase_if(problems, [&](const SuiteProblem& item) {
+  if (options.only.empty()) return wanted;
+  const auto unwanted = [&](std::initializer_list<std::string> texts) {
     return std::none_of(options.only.begin(), options.only.end(), [&](const std::string& word) {
-      return item.regime.find(word) != std::string::npos || item.problem.text().find(word) != std::string::npos ||
-             item.problem.layer.find(word) != std::string::npos;
+      return std::any_of(texts.begin(), texts.end(),
+                         [&](const std::string& text) { return text.find(word) != std::string::npos; });
     });
+  };
+  std::erase_if(problems, [&](const SuiteProblem& item) {
+    return unwanted({item.regime, item.problem.text(), item.problem.layer});
   });
-  if (!problems.empty()) return problems;
+  std::erase_if(wanted.skipped, [&](const SkippedProblem& row) { return unwanted({row.regime, row.text}); });
+  if (!problems.empty() || !wanted.skipped.empty()) return wanted;
   return Status(StatusCode::kNotFound,
                 fmt::format("--only {}: no problem's regime, text or layer contains it", join(options.only)));
 }
 
-Result<ExitCode> run_bench(const BenchOptions& options) {
-  Result<std::vector<SuiteProblem>> problems = wanted_problems(options);
-  if (!problems) return problems.status();
-  Result<std::unique_ptr<ContextImpl>> context = open_context(0, options.device);
-  if (!context) return context.status();
-  Result<PeerSet> peers = PeerSet::make(options.peer, (*context)->device().spec().id, PeerScope::kAll);
-  if (!peers) return peers.status();
-
+// Where rows go, "" = nowhere; its folder is made.
+Result<std::string> out_path(const BenchOptions& options, DeviceKind kind) {
   std::string path = options.out;
-  if (path.empty() && !options.suite.empty()) path = default_out(options.suite);
+  if (path.empty() && !options.suite.empty())
+    path = default_out(options.suite + (kind == DeviceKind::kCpu ? "" : "-gpu"));
   if (const std::string folder = std::filesystem::path(path).parent_path().string(); !folder.empty()) {
     if (Status s = make_folders(folder); !s) return s;
   }
-  Bench bench(options, **context, std::move(*peers));
-  // Written after each row: what an interrupted run measured is not lost.
+  return path;
+}
+
+void print_rows(const BenchOptions& options, const std::vector<BenchRow>& rows, const std::string& path,
+                Document& document) {
+  document.add(options.output.form() == Form::kText ? bench_text_table(rows) : bench_csv_table(rows));
+  if (!options.output.csv) document.add(regime_table(rows));
+  if (!path.empty()) document.fact("csv", path, "rows written to " + path);
+}
+
+// Rows of the suite into the user's table, as `tilewright tune` makes them.
+Status tune_first(const BenchOptions& options, ContextImpl& context, const std::vector<SuiteProblem>& problems) {
+  std::vector<TuneTask> tasks;
+  for (const SuiteProblem& item : problems) {
+    tasks.push_back({item.problem.op, item.problem.bytes, item.problem.label()});
+    if (item.baseline) tasks.push_back({item.baseline->op, item.baseline->bytes, item.baseline->label()});
+  }
+  ProgressBar bar;
+  TuneOptions tuning;
+  tuning.budget_seconds = options.tune_first;
+  const auto results = tune(context, tasks, tuning, [&](const TuneProgress& p) {
+    const double all = std::max(1e-3, p.elapsed_seconds + p.left_seconds);
+    bar.update({p.elapsed_seconds / all, p.label, "tuning", p.left_seconds});
+  });
+  return results.status();
+}
+
+Result<ExitCode> run_on_gpu(const BenchOptions& options, ContextImpl& context, const Suite& suite,
+                            const std::string& path) {
+  const GpuBenchOptions own{.recipe = options.recipe,
+                            .seconds = options.seconds > 0 ? options.seconds : 0.3,
+                            .limit_seconds = 3,
+                            .vendor = options.peer != "none",
+                            .untuned = options.untuned};
+  if (options.tune_first > 0) {
+    if (Status s = tune_first(options, context, suite.problems); !s) return s;
+  }
+  GpuBench bench(own, context);
   const auto write = [&]() -> Status {
     return path.empty() ? Status() : write_file(path, bench_csv_table(bench.rows()).to_csv());
   };
-  if (Status s = bench.run(*problems, write); !s) return s;
-
+  if (Status s = bench.run(suite.problems, write); !s) return s;
   Document document("bench");
-  document.add(options.output.form() == Form::kText ? bench_text_table(bench.rows()) : bench_csv_table(bench.rows()));
-  if (!options.output.csv) document.add(regime_table(bench.rows()));
-  if (!path.empty()) document.fact("csv", path, "rows written to " + path);
+  print_rows(options, bench.rows(), path, document);
+  std::vector<SkippedProblem> skipped = suite.skipped;
+  skipped.insert(skipped.end(), bench.skipped().begin(), bench.skipped().end());
+  if (!skipped.empty() && !options.output.csv) document.add(skipped_rows_table(skipped));
+  if (!options.output.csv) {
+    Table limits = limit_table();
+    add_limits(context.device().spec(), bench.limits(), limits);
+    document.add(std::move(limits));
+  }
+  if (!options.report.empty()) {
+    const ReportData report = bench_report(context.device().spec(), bench.limits(), bench.rows(), skipped);
+    if (Status s = write_report(report, options.report); !s) return s;
+    document.fact("report", options.report, "report: " + options.report);
+  }
+  document.print(options.output);
+  return bench.failures() > 0 ? ExitCode::kCheckFailed : ExitCode::kOk;
+}
+
+Result<ExitCode> run_bench(const BenchOptions& options) {
+  const Result<DeviceId> id = parse_device(options.device);
+  if (!id) return id.status();
+  Result<Suite> suite = wanted_problems(options, id->kind);
+  if (!suite) return suite.status();
+  Result<std::unique_ptr<ContextImpl>> context = open_context(0, options.device);
+  if (!context) return context.status();
+  Result<PeerSet> peers = PeerSet::make(options.peer, *id, PeerScope::kAll);
+  if (!peers) return peers.status();
+  Result<std::string> path = out_path(options, id->kind);
+  if (!path) return path.status();
+  if (id->kind != DeviceKind::kCpu) return run_on_gpu(options, **context, *suite, *path);
+
+  Bench bench(options, **context, std::move(*peers));
+  // Written after each row: what an interrupted run measured is not lost.
+  const auto write = [&]() -> Status {
+    return path->empty() ? Status() : write_file(*path, bench_csv_table(bench.rows()).to_csv());
+  };
+  if (Status s = bench.run(suite->problems, write); !s) return s;
+  Document document("bench");
+  print_rows(options, bench.rows(), *path, document);
   document.print(options.output);
   return ExitCode::kOk;
 }
@@ -242,6 +320,7 @@ void add_bench_command(CLI::App& program, Invocation& invocation) {
       {"bench", "Time what the dispatcher chooses, against the limit and other libraries",
        "  tilewright bench --suite gemm                          writes build/bench/gemm.csv\n"
        "  tilewright bench --suite gemm --only decode,m=256 --seconds 6\n"
+       "  tilewright bench --suite gemm --device cuda:0          on a GPU; writes build/bench/gemm-gpu.csv\n"
        "  tilewright bench --from-log calls.log --top 20         what a program called, replayed\n"
        "  tilewright bench --gemm 2048x2048x2048:f32 --threads 1 --peer onednn\n"
        "  tilewright bench --problem m=16:n=4096:k=4096:a=bf16:packed=1 --peer none --csv"},
@@ -257,7 +336,12 @@ void add_bench_command(CLI::App& program, Invocation& invocation) {
         arguments.text("--recipe", options.recipe, "RECIPE", "time this recipe instead of the dispatcher's choice");
         arguments.text("--out", options.out, "FILE",
                        "write the rows to this CSV file (suites: build/bench/<suite>.csv)");
-        arguments.number_above(0, "--seconds", options.seconds, "time for each problem, shared by all sides (3)");
+        arguments.number_above(0, "--seconds", options.seconds,
+                               "time for each problem, shared by all sides (3; on a GPU 0.3)");
+        arguments.text("--report", options.report, "FILE", "on a GPU: write an HTML report to this file");
+        arguments.number_above(0, "--tune-first", options.tune_first,
+                               "on a GPU: seconds to tune the problems in, before they are timed");
+        arguments.flag("--untuned", options.untuned, "on a GPU: time also what would run without tuned rows");
         add_threads_argument(arguments, options.threads);
         add_device_argument(arguments, options.device);
         add_peer_argument(arguments, options.peer, PeerScope::kAll);

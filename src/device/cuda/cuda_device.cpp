@@ -13,6 +13,7 @@
 #include "device/cuda/driver/context_scope.hpp"
 #include "device/cuda/graph_burst.hpp"
 #include "device/cuda/limits/cuda_limits.hpp"
+#include "device/cuda/limits/power_state.hpp"
 #include "device/cuda/stream_workspaces.hpp"
 #include "device/cuda/tensor_maps.hpp"
 
@@ -108,6 +109,8 @@ class CudaDevice final : public Device {
   Result<std::unique_ptr<Burst>> make_burst(const TurnedCall& call, int first_turn, int count) override {
     return make_graph_burst(place_, call, first_turn, count);
   }
+
+  std::string power_state() const override { return cuda::power_state(place_); }
 
   Status encode_tensor_map(const TensorMapSpec& spec, std::byte* map) const override {
     if (place_.capability_major < 9) return Device::encode_tensor_map(spec, map);

@@ -40,7 +40,8 @@ uint8_t* GuardedBuffer::host() const {
   if (device_->host_memory()) return base_;
   if (copy_ == nullptr) {
     copy_.reset(new uint8_t[static_cast<size_t>(total_)]);
-    std::memset(copy_.get(), kGuardByte, static_cast<size_t>(total_));
+    std::memset(copy_.get(), kGuardByte, kGuard);
+    std::memset(copy_.get() + kGuard + bytes_, kGuardByte, kGuard);
   }
   return copy_.get();
 }
@@ -55,6 +56,19 @@ Status GuardedBuffer::send_to(GuardedBuffer& other) const {
 
 Status GuardedBuffer::fetch() {
   return device_->host_memory() ? Status() : device_->copy_to_host(host(), base_, total_);
+}
+
+Status GuardedBuffer::fetch_guards() {
+  if (device_->host_memory()) return {};
+  const Status before = device_->copy_to_host(host(), base_, kGuard);
+  const int64_t end = kGuard + bytes_;
+  return before ? device_->copy_to_host(host() + end, base_ + end, kGuard) : before;
+}
+
+Status GuardedBuffer::fetch(int64_t from, int64_t bytes) {
+  if (device_->host_memory()) return {};
+  const int64_t at = kGuard + offset_ + from;
+  return device_->copy_to_host(host() + at, base_ + at, bytes);
 }
 
 Status GuardedBuffer::fill(uint8_t value) { return device_->fill(base_ + kGuard, value, bytes_); }

@@ -30,11 +30,15 @@ class GuardedBuffer {
   int64_t bytes() const { return bytes_; }
   void* host_data() const { return begin() + offset_; }    // the element with all indices zero
   void* data() const { return base_ + kGuard + offset_; }  // the same, for kernels
+  void* first() const { return base_ + kGuard; }           // the lowest address, for kernels
 
   Status send() { return send_to(*this); }
   // The host's bytes into another buffer of the same size, which needs no host copy of its own.
   Status send_to(GuardedBuffer& other) const;
   Status fetch();
+  // Only the guard zones; only `bytes` of them from `from` bytes behind the element with all indices zero.
+  Status fetch_guards();
+  Status fetch(int64_t from, int64_t bytes);
   // Every byte of the device's memory between the guard zones.
   Status fill(uint8_t value);
 

@@ -12,6 +12,9 @@ namespace tilewright {
 // Fills `count` elements: N(0, scale) or small integers (InputData).
 void fill_random(DType dtype, void* out, int64_t count, InputData data, uint64_t seed, double scale = 1);
 
+// What those elements are drawn from: 2^16 of them, as they lie in memory.
+std::vector<uint8_t> random_values(DType dtype, InputData data, uint64_t seed, double scale);
+
 // Every index of [0, size) when there are at most `limit`; else both ends and a seeded sample, `limit` in all, in order.
 std::vector<int64_t> sample_indices(int64_t size, int64_t limit, uint64_t seed);
 

@@ -45,8 +45,8 @@ std::vector<std::string> roofs_for(const DeviceSpec& spec, const std::vector<DTy
   if (spec.arch == nullptr) return names;
   for (const MmaSpec& mma : spec.arch->mma) {
     for (const DType dtype : dtypes) {
-      if (multiplies(mma, dtype) && std::find(names.begin(), names.end(), mma.name) == names.end())
-        names.emplace_back(mma.name);
+      if (multiplies(mma, dtype) && std::find(names.begin(), names.end(), peak_name(mma)) == names.end())
+        names.push_back(peak_name(mma));
     }
   }
   return names;

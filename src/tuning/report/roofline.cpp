@@ -21,6 +21,7 @@ DeviceLimits limits_of_units(const DeviceSpec& spec, const DeviceLimits& limits,
   part.read_gbps_all = rate_of(limits.read_gbps_unit, limits.read_gbps_all, units, spec.units);
   for (DeviceLimits::Peak& peak : part.peaks) {
     peak.gflops_all = rate_of(peak.gflops_unit, peak.gflops_all, units, spec.units);
+    if (units < spec.units) peak.gflops_sustained = 0;  // another power
   }
   if (units < spec.units) part.copy_gbps_all = part.launch_us = 0;  // measured with all units only
   return part;
@@ -52,8 +53,9 @@ Roof roof_of(const DeviceSpec& spec, const DeviceLimits& limits, DType dtype, in
   for (const MmaSpec& mma : spec.arch->mma) {
     if (!multiplies(mma, dtype)) continue;
     for (const DeviceLimits::Peak& peak : own.peaks) {
-      if (peak.mma == mma.name && peak.gflops_all > roof.peak_gflops)
-        roof.mma = peak.mma, roof.peak_gflops = peak.gflops_all;
+      if (peak.mma != peak_name(mma) || peak.gflops_all <= roof.peak_gflops) continue;
+      roof.mma = peak.mma, roof.peak_gflops = peak.gflops_all;
+      roof.sustained_gflops = peak.gflops_sustained;
     }
   }
   return roof;

@@ -11,12 +11,17 @@
 namespace tilewright {
 
 struct Roof {
-  std::string mma;         // the fastest instruction for the dtype; "" = none measured
-  double peak_gflops = 0;  // 0 = unknown
-  double read_gbps = 0;    // 0 = unknown
+  std::string mma;              // the fastest instruction for the dtype; "" = none measured
+  double peak_gflops = 0;       // 0 = unknown
+  double sustained_gflops = 0;  // 0 = unknown, or as the peak
+  double read_gbps = 0;         // 0 = unknown
 
   // The least time that the roofs allow; 0 when neither is known.
   double limit_us(double operations, double bytes) const;
+  // The same for calls that follow each other for long.
+  Roof sustained() const {
+    return sustained_gflops > 0 ? Roof{mma, sustained_gflops, sustained_gflops, read_gbps} : *this;
+  }
   // limit_us / us, or 0 when the limit is unknown.
   double fraction(double operations, double bytes, double us) const;
   // Whether arithmetic, not memory, sets the limit.

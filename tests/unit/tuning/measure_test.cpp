@@ -99,6 +99,77 @@ TEST(Measure, PairedRatioOfEqualNoiseDoesNotExcludeOne) {
   EXPECT_EQ(paired_ratio({}, {}).ratio, 0);
 }
 
+// A device whose graphs take as long as they say.
+class GraphDevice final : public Device {
+ public:
+  struct Graph final : Burst {
+    explicit Graph(double us) : us(us) {}
+    Result<double> run() override { return us; }
+    double us;
+  };
+  Result<std::unique_ptr<Burst>> make_burst(const TurnedCall& call, int first_turn, int count) override {
+    counts.push_back(count);
+    for (int i = 0; i < count; ++i) {
+      if (Status s = call(first_turn + i, {}); !s) return s;
+    }
+    return std::unique_ptr<Burst>(std::make_unique<Graph>(100));
+  }
+  const DeviceSpec& spec() const override { return spec_; }
+  Result<std::shared_ptr<const LoadedKernel>> load(const Artifact&) override { return unused(); }
+  Status launch(const LoadedKernel&, std::span<const std::byte>, const LaunchShape&, const LaunchContext&) override {
+    return unused();
+  }
+  Result<void*> allocate(int64_t) override { return unused(); }
+  void deallocate(void*, int64_t) override {}
+  Result<Workspace> workspace(int64_t, void*) override { return unused(); }
+  bool host_memory() const override { return false; }
+  Status copy_from_host(void*, const void*, int64_t) override { return unused(); }
+  Status copy_to_host(void*, const void*, int64_t) override { return unused(); }
+  Status fill(void*, uint8_t, int64_t) override { return unused(); }
+  Status synchronize() override { return {}; }
+  int64_t available_memory() override { return 0; }
+  Result<DeviceLimits> measure_limits(double, const ProbeCompiler&) override { return unused(); }
+
+  std::vector<int> counts;
+
+ private:
+  static Status unused() { return Status(StatusCode::kInternal, "not used"); }
+  DeviceSpec spec_;
+};
+
+TEST(Measure, AGraphIsAsLongAsWantedAndWalksThroughAllCopies) {
+  GraphDevice device;
+  int last = 0;
+  const std::vector<TurnedCall> calls = {[&last](int turn, const LaunchContext&) {
+    last = turn;
+    return Status();
+  }};
+  const auto counts_with = [&](double graph_us, int copies) {
+    device.counts.clear();
+    const auto timings = measure_graphs(device, calls, copies, {.seconds = 0, .min_samples = 3, .graph_us = graph_us});
+    EXPECT_TRUE(timings.ok());
+    EXPECT_EQ(timings->at(0).samples(), 3);
+    EXPECT_EQ(timings->at(0).us, 100);
+    return device.counts;
+  };
+  EXPECT_EQ(counts_with(1000, 2), (std::vector<int>{1, 10}));
+  EXPECT_EQ(counts_with(1000, 16), (std::vector<int>{1, 16}));
+  EXPECT_EQ(last, 15);
+}
+
+TEST(Measure, RestsAndSustainedCallsKeepTheLeastNumberOfSamples) {
+  GraphDevice device;
+  const std::vector<TurnedCall> calls(2, [](int, const LaunchContext&) { return Status(); });
+  for (const MeasureOptions& options : {rested_bursts(0), sustained_calls(0.002)}) {
+    const auto timings = measure_graphs(device, calls, 1, options);
+    ASSERT_TRUE(timings.ok()) << timings.status().message();
+    for (const Timing& timing : *timings) EXPECT_GE(timing.samples(), options.min_samples);
+  }
+  EXPECT_TRUE(heats(1e12, 1e3));
+  EXPECT_FALSE(heats(1e11, 1e3));  // slow
+  EXPECT_FALSE(heats(1e10, 10));   // short
+}
+
 TEST(Measure, CopiesFillTheFootprintWithinTheirBounds) {
   constexpr int64_t kGiB = int64_t{1} << 30;
   EXPECT_EQ(copies_for(128 << 20, kGiB), 8);
@@ -139,6 +210,24 @@ TEST_F(Roofline, FastestLegalInstructionIsThePeak) {
   EXPECT_EQ(roof_of(spec_, limits_, DType::kF16).mma, "fma_avx512") << "f16 is widened";
   EXPECT_EQ(roof_of(spec_, limits_, DType::kI8).peak_gflops, 1600);
   EXPECT_EQ(roof_of(spec_, limits_, DType::kNone).peak_gflops, 0);
+}
+
+TEST_F(Roofline, AGpusInstructionIsFoundByItsTypeAndOneTypeStandsForItsRate) {
+  DeviceSpec gpu;
+  gpu.arch = find_arch("sm_90a");
+  gpu.units = 132;
+  DeviceLimits limits;
+  limits.peaks = {{"wgmma_bf16", 6e3, 8e5, 7e5}, {"wgmma_e4m3", 12e3, 16e5, 13e5}, {"wgmma_i8", 12e3, 15e5, 12e5}};
+  for (const auto& [dtype, peak] : {std::pair{DType::kBf16, 8e5},
+                                    {DType::kF16, 8e5},
+                                    {DType::kF8E4M3, 16e5},
+                                    {DType::kF8E5M2, 16e5},
+                                    {DType::kI8, 15e5},
+                                    {DType::kF32, 0.0}}) {
+    EXPECT_EQ(roof_of(gpu, limits, dtype).peak_gflops, peak) << dtype_name(dtype);
+  }
+  EXPECT_EQ(roof_of(gpu, limits, DType::kF16).sustained().peak_gflops, 7e5);
+  EXPECT_EQ(roof_of(gpu, limits, DType::kI8, 66).sustained_gflops, 0);
 }
 
 TEST_F(Roofline, UnitsScaleTheRoofsUpToWhatAllReach) {

@@ -43,6 +43,7 @@ const char* find_functions(void* library, Driver& d) {
   symbols.find(d.cuDeviceGetName, "cuDeviceGetName");
   symbols.find(d.cuDeviceGetAttribute, "cuDeviceGetAttribute");
   symbols.find(d.cuDeviceTotalMem_v2, "cuDeviceTotalMem_v2");
+  symbols.find_optional(d.cuDeviceGetPCIBusId, "cuDeviceGetPCIBusId");
   symbols.find(d.cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain");
   symbols.find(d.cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease_v2");
   symbols.find(d.cuCtxGetCurrent, "cuCtxGetCurrent");

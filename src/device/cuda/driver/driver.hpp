@@ -22,6 +22,7 @@ struct Driver {
   CuResult (*cuDeviceGetName)(char* name, int bytes, CuDevice device);
   CuResult (*cuDeviceGetAttribute)(int* value, DeviceAttribute attribute, CuDevice device);
   CuResult (*cuDeviceTotalMem_v2)(size_t* bytes, CuDevice device);
+  CuResult (*cuDeviceGetPCIBusId)(char* id, int bytes, CuDevice device);  // optional
   // Contexts.
   CuResult (*cuDevicePrimaryCtxRetain)(CuContext* context, CuDevice device);
   CuResult (*cuDevicePrimaryCtxRelease_v2)(CuDevice device);

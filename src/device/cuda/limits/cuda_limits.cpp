@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "device/cuda/limits/peak_probes.hpp"
 #include "tile/common/probe_args.hpp"
 
 namespace tilewright::cuda {
@@ -14,13 +15,20 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kLargestBuffer = int64_t{4} << 30;
-constexpr int kLaunches = 1000;  // timed together
+constexpr int kLaunches = 1000;      // timed together
+constexpr double kPeaksShare = 0.6;  // of the time
 
 constexpr const char* kReadEntry = "tw_probe_read";
 constexpr const char* kReadSource =
-    "#include \"tile/portable/read_probe.cuh\"\n"
+    "#include \"tile/portable/memory_probe.cuh\"\n"
     "extern \"C\" __global__ void tw_probe_read(const __grid_constant__ tilewright::ReadProbeArgs args) {\n"
     "  tilewright::portable::read_all<8>(args);\n"
+    "}\n";
+constexpr const char* kCopyEntry = "tw_probe_copy";
+constexpr const char* kCopySource =
+    "#include \"tile/portable/memory_probe.cuh\"\n"
+    "extern \"C\" __global__ void tw_probe_copy(const __grid_constant__ tilewright::CopyProbeArgs args) {\n"
+    "  tilewright::portable::copy_all<4>(args);\n"
     "}\n";
 constexpr const char* kEmptyEntry = "tw_probe_empty";
 constexpr const char* kEmptySource = "extern \"C\" __global__ void tw_probe_empty() {}\n";
@@ -69,13 +77,9 @@ class Limits {
   Limits(Device& device, const Place& place, double seconds) : device_(device), place_(place), seconds_(seconds) {}
 
   Status measure(const ProbeCompiler& compile, DeviceLimits& limits) {
-    const int64_t bytes = std::min(kLargestBuffer, device_.available_memory() / 4) / 4096 * 4096;
-    Result<Buffer> memory = Buffer::make(device_, std::max<int64_t>(bytes, 4096));
-    if (!memory) return memory.status();
-    if (Status s = device_.fill(memory->data(), 0x11, memory->bytes()); !s) return s;
-    if (Status s = copy(*memory, limits); !s) return s;
-    if (Status s = read(compile, *memory, limits); !s) return s;
-    return launches(compile, limits);
+    if (Status s = memory(compile, limits); !s) return s;
+    if (Status s = launches(compile, limits); !s) return s;
+    return measure_peaks(device_, seconds_ * kPeaksShare, compile, limits.peaks);
   }
 
  private:
@@ -86,44 +90,72 @@ class Limits {
     return device_.load(*artifact);
   }
 
-  Status copy(const Buffer& memory, DeviceLimits& limits) {
+  Status memory(const ProbeCompiler& compile, DeviceLimits& limits) {
+    const int64_t bytes = std::min(kLargestBuffer, device_.available_memory() / 4) / 4096 * 4096;
+    Result<Buffer> memory = Buffer::make(device_, std::max<int64_t>(bytes, 4096));
+    if (!memory) return memory.status();
+    if (Status s = device_.fill(memory->data(), 0x11, memory->bytes()); !s) return s;
+    if (Status s = copy(compile, *memory, limits); !s) return s;
+    return read(compile, *memory, limits);
+  }
+
+  // The most bytes a microsecond over grids of several shapes, each for `seconds`.
+  template <class Args>
+  Result<double> best_rate(const LoadedKernel& kernel, const Args& args, double bytes, double seconds) {
+    const auto units = static_cast<uint32_t>(device_.spec().units);
+    constexpr uint32_t kThreads[] = {256, 512, 1024}, kBlocks[] = {1, 2, 4, 8};  // of a block; on a unit
+    double best = 0;
+    for (const uint32_t threads : kThreads) {
+      for (const uint32_t blocks : kBlocks) {
+        if (threads * blocks > 2048) continue;
+        const LaunchShape shape{.grid = {units * blocks, 1, 1}, .threads = threads};
+        const Result<double> us = launch_us(kernel, args, shape, seconds);
+        if (!us) return us.status();
+        best = std::max(best, bytes / *us);
+      }
+    }
+    return best;
+  }
+  template <class Args>
+  Result<double> launch_us(const LoadedKernel& kernel, const Args& args, const LaunchShape& shape, double seconds) {
+    const auto call = [&](int, const LaunchContext& context) {
+      return device_.launch(kernel, std::as_bytes(std::span(&args, 1)), shape, context);
+    };
+    return least_us(device_, call, 2, seconds);
+  }
+
+  // By a kernel and by the driver; the better counts.
+  Status copy(const ProbeCompiler& compile, const Buffer& memory, DeviceLimits& limits) {
     const int64_t half = memory.bytes() / 2;
+    const double moved = 2 * static_cast<double>(half);  // read and written
+    Result<std::shared_ptr<const LoadedKernel>> kernel = load(compile, kCopySource, kCopyEntry);
+    if (!kernel) return kernel.status();
+    const CopyProbeArgs args{memory.data() + half, memory.data(), half / 16};
+    const Result<double> rate = best_rate(**kernel, args, moved, seconds_ / 40);
+    if (!rate) return rate.status();
     const auto call = [&](int, const LaunchContext& context) {
       const CuResult result = place_.driver->cuMemcpyDtoDAsync_v2(
           memory.data(), memory.data() + half, static_cast<size_t>(half), static_cast<CuStream>(context.stream));
       return check(*place_.driver, result, "copy");
     };
-    const Result<double> us = least_us(device_, call, 2, seconds_ / 5);
-    if (us) limits.copy_gbps_all = 2 * static_cast<double>(half) / *us * 1e-3;  // read and written
+    const Result<double> us = least_us(device_, call, 2, seconds_ / 40);
+    if (us) limits.copy_gbps_all = std::max(*rate, moved / *us) * 1e-3;
     return us.status();
   }
 
   Status read(const ProbeCompiler& compile, const Buffer& memory, DeviceLimits& limits) {
     Result<std::shared_ptr<const LoadedKernel>> kernel = load(compile, kReadSource, kReadEntry);
     if (!kernel) return kernel.status();
-    const auto gbps = [&](uint32_t blocks, uint32_t threads, int64_t bytes, double seconds) -> Result<double> {
-      const ReadProbeArgs args{memory.data(), bytes / 16, reinterpret_cast<unsigned*>(memory.data())};
-      const LaunchShape shape{.grid = {blocks, 1, 1}, .threads = threads};
-      const auto call = [&](int, const LaunchContext& context) {
-        return device_.launch(**kernel, std::as_bytes(std::span(&args, 1)), shape, context);
-      };
-      const Result<double> us = least_us(device_, call, 2, seconds);
-      if (!us) return us.status();
-      return static_cast<double>(bytes) / *us * 1e-3;
-    };
-    const auto units = static_cast<uint32_t>(device_.spec().units);
-    constexpr uint32_t kThreads[] = {256, 512, 1024}, kBlocks[] = {1, 2, 4, 8};  // of a block; on a unit
-    for (const uint32_t threads : kThreads) {
-      for (const uint32_t blocks : kBlocks) {
-        if (threads * blocks > 2048) continue;
-        const Result<double> all = gbps(units * blocks, threads, memory.bytes(), seconds_ / 25);
-        if (!all) return all.status();
-        limits.read_gbps_all = std::max(limits.read_gbps_all, *all);
-      }
-    }
-    const Result<double> one = gbps(1, 1024, memory.bytes() / 32 / 16 * 16, seconds_ / 20);
-    if (one) limits.read_gbps_unit = *one;
-    return one.status();
+    auto* const sink = reinterpret_cast<unsigned*>(memory.data());
+    const ReadProbeArgs args{memory.data(), memory.bytes() / 16, sink};
+    const Result<double> rate = best_rate(**kernel, args, static_cast<double>(memory.bytes()), seconds_ / 40);
+    if (!rate) return rate.status();
+    limits.read_gbps_all = *rate * 1e-3;
+    const ReadProbeArgs part{memory.data(), memory.bytes() / 32 / 16, sink};
+    const LaunchShape one{.grid = {1, 1, 1}, .threads = 1024};
+    const Result<double> us = launch_us(**kernel, part, one, seconds_ / 40);
+    if (us) limits.read_gbps_unit = static_cast<double>(part.words * 16) / *us * 1e-3;
+    return us.status();
   }
 
   Status launches(const ProbeCompiler& compile, DeviceLimits& limits) {
@@ -131,7 +163,7 @@ class Limits {
     if (!kernel) return kernel.status();
     const LaunchShape shape{.grid = {static_cast<uint32_t>(device_.spec().units), 1, 1}, .threads = 128};
     const auto call = [&](int, const LaunchContext& context) { return device_.launch(**kernel, {}, shape, context); };
-    const Result<double> node = least_us(device_, call, kLaunches, seconds_ / 20);
+    const Result<double> node = least_us(device_, call, kLaunches, seconds_ / 40);
     if (!node) return node.status();
     limits.graph_node_us = *node;
     // Without a graph: what a program that only launches sees.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a GPU does at best: reading and copying memory, an empty launch, the same in a graph.
+// What a GPU does at best: reading and copying memory, an empty launch, the same in a graph, its tensor cores.
 #pragma once
 
 #include "device/cuda/cuda_kernel.hpp"

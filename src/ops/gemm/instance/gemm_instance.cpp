@@ -11,12 +11,15 @@
 #include <limits>
 
 #include "dispatch/instance/comparison.hpp"
+#include "dispatch/instance/device_data.hpp"
 #include "dispatch/instance/guarded_buffer.hpp"
 #include "dispatch/instance/random_data.hpp"
 #include "ops/gemm/instance/gemm_reference.hpp"
 
 namespace tilewright {
 namespace {
+
+constexpr size_t kKeptReferences = size_t{1} << 17;
 
 class GemmInstance final : public ProblemInstance {
  public:
@@ -56,9 +59,14 @@ class GemmInstance final : public ProblemInstance {
   }
 
   void fill(uint64_t seed, InputData data) override {
-    fill_random(p_.a_dtype, a_.begin(), a_.bytes() * 8 / dtype_bits(p_.a_dtype), data, seed * 16 + 1);
-    fill_b(seed * 16 + 2, data);
-    for (size_t i = 1; i < b_.size(); ++i) note(b_[0].send_to(b_[i]));
+    references_.clear();
+    fill_a(seed * 16 + 1, data);
+    if (on_device(b_[0])) {
+      for (GuardedBuffer& b : b_) note(fill_there(b, p_.b_dtype, seed * 16 + 2, data));
+    } else {
+      fill_b(seed * 16 + 2, data);
+      for (size_t i = 1; i < b_.size(); ++i) note(b_[0].send_to(b_[i]));
+    }
     const OperandProblem* operands[] = {&p_.scale_a, &p_.scale_b, &p_.c, &p_.bias};
     for (size_t i = 0; i < operands_.size(); ++i) {
       if (!operands_[i].allocated()) continue;
@@ -73,8 +81,8 @@ class GemmInstance final : public ProblemInstance {
       scalars_[static_cast<size_t>(i)] = -0.5f, scalars_[static_cast<size_t>(i + 1)] = 0.75f;
     sums_.clear();
     for (GuardedBuffer* buffer : inputs()) {
-      sums_.push_back(buffer->checksum());
-      note(buffer->send());
+      if (!on_device(*buffer)) note(buffer->send());
+      sums_.push_back(checksum(*buffer));
     }
   }
 
@@ -89,7 +97,36 @@ class GemmInstance final : public ProblemInstance {
   VerifyReport verify() override;
 
  private:
+  void fill_a(uint64_t seed, InputData data) {
+    if (on_device(a_)) return note(fill_there(a_, p_.a_dtype, seed, data));
+    fill_random(p_.a_dtype, a_.begin(), a_.bytes() * 8 / dtype_bits(p_.a_dtype), data, seed);
+  }
   void fill_b(uint64_t seed, InputData data);
+  // A and B are made on the device where that is possible; what the reference needs of them is fetched.
+  bool on_device(const GuardedBuffer& buffer) const {
+    if (options_.device_data == nullptr) return false;
+    if (&buffer == &a_) return DeviceData::fills(p_.a_dtype);
+    return &buffer == &b_[0] && DeviceData::fills(p_.b_dtype) && !p_.b_packed;
+  }
+  Status fill_there(const GuardedBuffer& buffer, DType dtype, uint64_t seed, InputData data) {
+    const int64_t count = buffer.bytes() * 8 / dtype_bits(dtype);
+    return options_.device_data->fill_random(dtype, buffer.first(), count, data, seed, 1);
+  }
+  uint64_t checksum(const GuardedBuffer& buffer) {
+    if (!on_device(buffer)) return buffer.checksum();
+    const Result<uint64_t> sum = options_.device_data->checksum(buffer.first(), buffer.bytes());
+    note(sum.status());
+    return sum ? *sum : 0;
+  }
+  // Lines of a matrix that are compared, or all of it where that is hardly more.
+  struct Lines {
+    std::span<const int64_t> numbers, batches;
+    int64_t count, length;  // in all; elements of one
+    int64_t stride_batch, stride, stride_element;
+  };
+  void fetch(GuardedBuffer& buffer, DType dtype, const Lines& lines);
+  void fetch_compared(std::span<const int64_t> batches, std::span<const int64_t> rows,
+                      std::span<const int64_t> columns);
   void compare(VerifyReport& report);
   bool check_untouched(VerifyReport& report);
   bool check_written(VerifyReport& report);
@@ -121,8 +158,41 @@ class GemmInstance final : public ProblemInstance {
   std::array<const void*, kGemmPointerSlots> pointers_{};
   std::array<float, kGemmScalarSlots> scalars_{};
   std::vector<uint64_t> sums_;
+  std::vector<std::vector<ReferenceElement>> references_;  // of each compared batch; empty: not known for this data
   Status problem_;
 };
+
+void GemmInstance::fetch(GuardedBuffer& buffer, DType dtype, const Lines& lines) {
+  const auto wanted = static_cast<int64_t>(lines.numbers.size() * lines.batches.size());
+  if (lines.stride_element != 1 || wanted * 2 > lines.count) return note(buffer.fetch());
+  const int64_t size = dtype_bits(dtype) / 8;
+  for (const int64_t batch : lines.batches) {
+    for (const int64_t line : lines.numbers) {
+      note(buffer.fetch((batch * lines.stride_batch + line * lines.stride) * size, lines.length * size));
+    }
+  }
+}
+
+void GemmInstance::fetch_compared(std::span<const int64_t> batches, std::span<const int64_t> rows,
+                                  std::span<const int64_t> columns) {
+  if (options_.device_data == nullptr) return;
+  fetch(d_, p_.d_dtype, {rows, batches, p_.m * p_.batch, p_.out_n(), p_.stride_d_batch, p_.stride_d_m, p_.stride_d_n});
+  if (!references_.empty()) return;
+  if (on_device(a_))
+    fetch(a_, p_.a_dtype, {rows, batches, p_.m * p_.batch, p_.k, p_.stride_a_batch, p_.stride_a_m, p_.stride_a_k});
+  if (!on_device(b_[0])) return;
+  std::vector<int64_t> sources;
+  for (const int64_t column : columns) {
+    if (p_.gate == GateMode::kNone) {
+      sources.push_back(column);
+    } else if (p_.gate == GateMode::kSeparated) {
+      sources.insert(sources.end(), {column, column + p_.n / 2});
+    } else {
+      sources.insert(sources.end(), {2 * column, 2 * column + 1});
+    }
+  }
+  fetch(b_[0], p_.b_dtype, {sources, batches, p_.n * p_.batch, p_.k, p_.stride_b_batch, p_.stride_b_n, p_.stride_b_k});
+}
 
 void GemmInstance::fill_b(uint64_t seed, InputData data) {
   const int64_t count = b_[0].bytes() * 8 / dtype_bits(p_.b_dtype);
@@ -173,7 +243,7 @@ bool GemmInstance::check_untouched(VerifyReport& report) {
   }
   size_t i = 0;
   for (GuardedBuffer* buffer : inputs()) {
-    if (i < sums_.size() && buffer->checksum() != sums_[i]) {
+    if (i < sums_.size() && checksum(*buffer) != sums_[i]) {
       report.failure = "changed an input";
       return false;
     }
@@ -184,6 +254,24 @@ bool GemmInstance::check_untouched(VerifyReport& report) {
 
 // Every element of D was written (no poison is left), and nothing between its rows was.
 bool GemmInstance::check_written(VerifyReport& report) {
+  const auto not_written = [&report](int64_t b, int64_t m, int64_t n) {
+    report.failure = fmt::format("element [{}, {}, {}] was not written (poison is left)", b, m, n);
+    return false;
+  };
+  const auto behind_row = [&report](int64_t m) {
+    report.failure = fmt::format("wrote between rows {} and {} of d", m, m + 1);
+    return false;
+  };
+  if (options_.device_data != nullptr) {
+    const Result<DeviceData::Traces> traces = options_.device_data->find_traces(
+        {d_.data(), p_.d_dtype, p_.batch, p_.m, p_.out_n(), p_.stride_d_batch, p_.stride_d_m, p_.stride_d_n});
+    note(traces.status());
+    if (!traces) return report.failure = traces.status().message(), false;
+    const int64_t each = p_.m * p_.out_n();
+    if (const int64_t at = traces->unwritten; at >= 0)
+      return not_written(at / each, at % each / p_.out_n(), at % p_.out_n());
+    return traces->written_gap < 0 || behind_row(traces->written_gap % p_.m);
+  }
   const size_t size = static_cast<size_t>(dtype_bits(p_.d_dtype) / 8);
   const uint8_t poison[4] = {0xFF, 0xFF, 0xFF, 0xFF};
   const auto* const data = static_cast<const uint8_t*>(d_.host_data());
@@ -191,17 +279,12 @@ bool GemmInstance::check_written(VerifyReport& report) {
     for (int64_t m = 0; m < p_.m; ++m) {
       for (int64_t n = 0; n < p_.out_n(); ++n) {
         const int64_t at = b * p_.stride_d_batch + m * p_.stride_d_m + n * p_.stride_d_n;
-        if (std::memcmp(data + at * static_cast<int64_t>(size), poison, size) == 0) {
-          report.failure = fmt::format("element [{}, {}, {}] was not written (poison is left)", b, m, n);
-          return false;
-        }
+        if (std::memcmp(data + at * static_cast<int64_t>(size), poison, size) == 0) return not_written(b, m, n);
       }
       if (p_.stride_d_n != 1 || p_.stride_d_m <= p_.out_n() || m + 1 == p_.m) continue;
       const auto* gap = data + (b * p_.stride_d_batch + m * p_.stride_d_m + p_.out_n()) * static_cast<int64_t>(size);
       for (int64_t i = 0; i < (p_.stride_d_m - p_.out_n()) * static_cast<int64_t>(size); ++i) {
-        if (gap[i] == 0xFF) continue;
-        report.failure = fmt::format("wrote between rows {} and {} of d", m, m + 1);
-        return false;
+        if (gap[i] != 0xFF) return behind_row(m);
       }
     }
   }
@@ -227,15 +310,20 @@ void GemmInstance::compare(VerifyReport& report) {
 
   const std::vector<int64_t> columns = sample_indices(p_.out_n(), columns_limit, 11),
                              rows = sample_indices(p_.m, rows_limit, 7);
+  const std::vector<int64_t> batches = sample_indices(p_.batch, batches_limit, 3);
+  fetch_compared(batches, rows, columns);
+  if (references_.empty()) {
+    references_.resize(batches.size());
+    for (size_t i = 0; i < batches.size(); ++i)
+      gemm_reference_block(p_, bindings, batches[i], rows, columns, references_[i]);
+  }
   Comparison comparison(p_.d_dtype, report);
-  std::vector<ReferenceElement> block;
-  for (int64_t batch : sample_indices(p_.batch, batches_limit, 3)) {
-    gemm_reference_block(p_, bindings, batch, rows, columns, block);
-    for (size_t i = 0; i < block.size(); ++i) {
+  for (size_t b = 0; b < batches.size(); ++b) {
+    for (size_t i = 0; i < references_[b].size(); ++i) {
       const int64_t row = rows[i / columns.size()], column = columns[i % columns.size()];
       const double got = load_element(p_.d_dtype, d_.host_data(),
-                                      batch * p_.stride_d_batch + row * p_.stride_d_m + column * p_.stride_d_n);
-      comparison.add(got, block[i], {batch, row, column});
+                                      batches[b] * p_.stride_d_batch + row * p_.stride_d_m + column * p_.stride_d_n);
+      comparison.add(got, references_[b][i], {batches[b], row, column});
     }
   }
   comparison.finish();
@@ -243,8 +331,8 @@ void GemmInstance::compare(VerifyReport& report) {
 
 VerifyReport GemmInstance::verify() {
   VerifyReport report;
-  for (GuardedBuffer* buffer : inputs()) note(buffer->fetch());
-  note(d_.fetch());
+  for (GuardedBuffer* buffer : inputs()) note(on_device(*buffer) ? buffer->fetch_guards() : buffer->fetch());
+  note(options_.device_data != nullptr ? d_.fetch_guards() : d_.fetch());
   if (!problem_.ok()) {
     report.failure = problem_.message();
     report.worst_ratio = std::numeric_limits<double>::infinity();
@@ -255,6 +343,11 @@ VerifyReport GemmInstance::verify() {
     return report;
   }
   compare(report);
+  if (!problem_.ok()) report.passed = false, report.failure = problem_.message();
+  // References are kept for the next kernel on the same data, but not without end.
+  size_t kept = 0;
+  for (const std::vector<ReferenceElement>& reference : references_) kept += reference.size();
+  if (kept > kKeptReferences) references_.clear();
   return report;
 }
 

@@ -308,13 +308,21 @@ TEST_F(CudaDeviceTest, LimitsAreThoseOfTheBestBurstAndTheMemoryIsGivenBack) {
   };
   const Result<DeviceLimits> limits = device->measure_limits(0.001, compile);
   ASSERT_TRUE(limits.ok()) << limits.status().message();
-  EXPECT_THAT(compiled, testing::ElementsAre("tw_probe_read", "tw_probe_empty"));
+  EXPECT_THAT(compiled, testing::ElementsAre("tw_probe_copy", "tw_probe_read", "tw_probe_empty", "tw_probe_wgmma_bf16",
+                                             "tw_probe_wgmma_e4m3", "tw_probe_wgmma_i8"));
   // Each burst of two calls takes 2 ms by the fake's clock.
   EXPECT_DOUBLE_EQ(limits->copy_gbps_all, 16 * 1048576 / 1e6);
   EXPECT_DOUBLE_EQ(limits->read_gbps_all, 16 * 1048576 / 1e6);
   EXPECT_GT(limits->read_gbps_unit, 0);
   EXPECT_DOUBLE_EQ(limits->graph_node_us, 2);
   EXPECT_GT(limits->launch_us, 0);
+  // A launch of as many operations as take 16 ms at the nominal rate takes 2 ms.
+  ASSERT_EQ(limits->peaks.size(), 3u);
+  EXPECT_EQ(limits->peaks[0].mma, "wgmma_bf16");
+  EXPECT_NEAR(limits->peaks[0].gflops_all, 8 * 4096 * 1.98 * 132, 1e4);
+  EXPECT_NEAR(limits->peaks[0].gflops_sustained, limits->peaks[0].gflops_all, 1);
+  EXPECT_NEAR(limits->peaks[0].gflops_unit * 132, limits->peaks[0].gflops_all, 1);
+  EXPECT_NEAR(limits->peaks[1].gflops_all, 2 * limits->peaks[0].gflops_all, 2e4);
   EXPECT_EQ(fake->live_allocations, 0);
 
   const auto no_compiler = [](const std::string&, const std::string&, std::string_view) {
@@ -322,6 +330,10 @@ TEST_F(CudaDeviceTest, LimitsAreThoseOfTheBestBurstAndTheMemoryIsGivenBack) {
   };
   EXPECT_EQ(device->measure_limits(0.001, no_compiler).status().message(), "no NVRTC");
   EXPECT_EQ(fake->live_allocations, 0);
+}
+
+TEST_F(CudaDeviceTest, WithoutTheManagementLibraryThePowerStateIsTheHighestClock) {
+  EXPECT_EQ(device->power_state(), "max_clock=1980");
 }
 
 TEST_F(CudaDeviceTest, ACallThatFailsInsideABurstSaysSoItself) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "results/limit_side.hpp"
+#include "results/bench/limit_side.hpp"
 
 #include <algorithm>
 #include <chrono>

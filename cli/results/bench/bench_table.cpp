@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
-#include "results/bench_table.hpp"
+#include "results/bench/bench_table.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
+#include "command.hpp"
 #include "output/numbers.hpp"
 #include "results/recipe_text.hpp"
 #include "results/result_table.hpp"
+#include "tuning/report/roofline.hpp"
 
 namespace tilewright::cli {
 namespace {
@@ -58,9 +60,11 @@ const BenchRow::Peer* find_peer(const BenchRow& row, const std::string& name) {
 }  // namespace
 
 const BenchRow::Peer* BenchRow::best_peer() const {
-  const auto best = std::min_element(peers.begin(), peers.end(),
-                                     [](const Peer& x, const Peer& y) { return x.ratio.ratio < y.ratio.ratio; });
-  return best == peers.end() ? nullptr : &*best;
+  const Peer* best = nullptr;
+  for (const Peer& peer : peers) {
+    if (peer.rival && (best == nullptr || peer.ratio.ratio < best->ratio.ratio)) best = &peer;
+  }
+  return best;
 }
 
 Table bench_csv_table(const std::vector<BenchRow>& rows) {
@@ -88,7 +92,7 @@ Table bench_csv_table(const std::vector<BenchRow>& rows) {
     const auto add = [&](const BenchRow::Peer* peer) {
       table.add({text_cell(std::string(p.op->name())), text_cell(p.text()),
                  text_cell(dtype_name(p.op->multiplied_dtype(p.ref()))), text_cell(row.device), count_cell(row.threads),
-                 text_cell(row.item.regime), text_cell("plain"), text_cell(row.recipe), number_cell(row.us, ""),
+                 text_cell(row.item.regime), text_cell(row.edges), text_cell(row.recipe), number_cell(row.us, ""),
                  number_cell(row.spread, ""), number_cell(tflops_of(row), ""), number_cell(gbps_of(row), ""),
                  positive(row.limit.ratio, ""), peer != nullptr ? text_cell(peer->name) : absent(),
                  peer != nullptr ? number_cell(peer->us, "") : absent(),
@@ -136,32 +140,87 @@ Table bench_text_table(const std::vector<BenchRow>& rows) {
   return table;
 }
 
+namespace {
+
+// "gemm_sm90 7, gemv_gpu 2".
+std::string families_of(const std::vector<const BenchRow*>& rows) {
+  std::map<std::string, int> counts;
+  for (const BenchRow* row : rows) ++counts[split_words(short_recipe(row->recipe), ' ').front()];
+  std::string text;
+  for (const auto& [family, count] : counts) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", family, count);
+  return text;
+}
+
+// Of the reference that the row's bar was set with; 0 without one.
+double reference_fraction(const BenchRow& row) {
+  const NamedProblem& p = row.item.problem;
+  const SuiteBar& bar = row.item.bar;
+  const Roof roof{"", bar.gflops, 0, bar.read_gbps};
+  return roof.fraction(p.op->operations(p.ref()), p.op->bytes_moved(p.ref()), row.us);
+}
+
+// "96 %, 1.00x".
+Cell bar_cell(const SuiteBar& bar) {
+  std::vector<std::string> words;
+  if (bar.fraction > 0) words.push_back(fmt::format("{:.0f} %", 100 * bar.fraction));
+  if (bar.ratio > 0) words.push_back(print_ratio(bar.ratio));
+  return words.empty() ? absent() : text_cell(join(words));
+}
+
+// Furthest below its bar: by ratio where there is one and a peer, else by share of the limit.
+const BenchRow* worst_of(const std::vector<const BenchRow*>& rows) {
+  const auto standing = [](const BenchRow* row) {
+    const BenchRow::Peer* peer = row->best_peer();
+    return row->item.bar.ratio > 0 && peer != nullptr ? peer->ratio.ratio : row->limit.ratio;
+  };
+  return *std::min_element(rows.begin(), rows.end(),
+                           [&](const BenchRow* x, const BenchRow* y) { return standing(x) < standing(y); });
+}
+
+}  // namespace
+
 Table regime_table(const std::vector<BenchRow>& rows) {
   // Regimes in the order of the rows; in each, its peers and then the best of them.
   std::vector<std::string> order;
   std::map<std::string, std::vector<const BenchRow*>> regimes;
   for (const BenchRow& row : rows) {
-    const std::string name = fmt::format("{}, {} thread{}", row.item.regime, row.threads, row.threads == 1 ? "" : "s");
+    std::string name = row.item.regime;
+    if (row.device == "cpu") name += fmt::format(", {} thread{}", row.threads, row.threads == 1 ? "" : "s");
     if (!regimes.contains(name)) order.push_back(name);
     regimes[name].push_back(&row);
   }
   const std::vector<std::string> names = peer_names(rows);
   std::vector<Column> columns = {
       {"regime", "geometric mean"}, {"rows", "rows", Align::kRight}, {"limit_frac", "of limit", Align::kRight}};
+  const bool held = std::any_of(rows.begin(), rows.end(), [](const BenchRow& row) {
+    return row.item.bar.fraction > 0 || row.item.bar.ratio > 0;
+  });
+  if (held) {
+    columns.push_back({"reference_frac", "of reference", Align::kRight});
+    columns.push_back({"bar", "at least", Align::kRight});
+  }
   for (const std::string& name : names) columns.push_back({name, name, Align::kRight});
   columns.push_back({"ratio", "best of them", Align::kRight});
   columns.push_back({"lowest", "lowest", Align::kRight});
+  columns.push_back({"worst", "worst row"});
+  columns.push_back({"families", "families"});
   Table table("regimes", std::move(columns));
   for (const std::string& name : order) {
     const std::vector<const BenchRow*>& members = regimes[name];
-    std::vector<double> fractions, best;
+    std::vector<double> fractions, references, best;
     for (const BenchRow* row : members) {
       fractions.push_back(row->limit.ratio);
+      references.push_back(reference_fraction(*row));
       if (const BenchRow::Peer* peer = row->best_peer()) best.push_back(peer->ratio.ratio);
     }
     const double fraction = geometric_mean(fractions);
     std::vector<Cell> cells = {text_cell(name), count_cell(static_cast<int64_t>(members.size())),
                                positive(fraction, fmt::format("{:.1f} %", 100 * fraction))};
+    if (held) {
+      const double reference = geometric_mean(references);
+      cells.push_back(positive(reference, fmt::format("{:.1f} %", 100 * reference)));
+      cells.push_back(bar_cell(members.front()->item.bar));
+    }
     const auto add_mean = [&cells](const std::vector<double>& ratios) {
       const double mean = geometric_mean(ratios);
       cells.push_back(positive(mean, print_ratio(mean)));
@@ -176,7 +235,17 @@ Table regime_table(const std::vector<BenchRow>& rows) {
     add_mean(best);
     const double lowest = best.empty() ? 0 : *std::min_element(best.begin(), best.end());
     cells.push_back(positive(lowest, print_ratio(lowest)));
+    cells.push_back(text_cell(worst_of(members)->item.problem.text()));
+    cells.push_back(text_cell(families_of(members)));
     table.add(std::move(cells));
+  }
+  return table;
+}
+
+Table skipped_rows_table(const std::vector<SkippedProblem>& rows) {
+  Table table("skipped", {{"regime", "regime"}, {"shape", "not measured"}, {"reason", "because"}});
+  for (const SkippedProblem& row : rows) {
+    table.add({text_cell(row.regime), text_cell(row.text), text_cell(row.reason, Tone::kWarning)});
   }
   return table;
 }
