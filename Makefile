@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := build
 SUITE ?= all
 
-.PHONY: build demo test bench-cpu bench-gpu lint format docs-check install clean help
+.PHONY: build demo test bench-cpu bench-gpu tune-gpu lint format docs-check install clean help
 
 build: install ## build everything in build/; the program is build/bin/tilewright
 	@scripts/build
@@ -17,8 +17,11 @@ test: build ## run every test; LABEL=unit|op|compile|emulated|python|gpu|slow pi
 bench-cpu: build install-bench ## measure on the CPU; SUITE=gemm picks a suite; writes build/bench/<suite>.csv
 	@scripts/bench cpu $(SUITE)
 
-bench-gpu: build ## measure on a GPU; SUITE=gemm picks a suite
+bench-gpu: build ## measure on a GPU; SUITE=gemm picks a suite; writes build/bench/<suite>-gpu.csv
 	@scripts/bench gpu $(SUITE)
+
+tune-gpu: build ## tune what is shipped in tuned/ on the GPUs of this machine, about five minutes
+	@scripts/tune_gpu
 
 lint: install-lint build ## formatting, clang-tidy, layers, scripts
 	@scripts/lint

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "core/fields.hpp"
 #include "core/log.hpp"
@@ -13,11 +14,12 @@
 namespace tilewright {
 namespace {
 
-constexpr double kHopeless = 1.5;  // a candidate predicted this much slower than the best is not run
-constexpr size_t kWave = 6;        // candidates compiled ahead of timing
-constexpr size_t kFinalists = 3;
-constexpr double kSearchShare = 0.55;   // of a task's time; the rest confirms
-constexpr double kShortSeconds = 0.06;  // of timing a candidate beside the untuned choice
+constexpr double kHopeless = 1.5;          // a candidate predicted this much slower than the best is not run
+constexpr double kHopelessFamily = 3;      // the same for the best of its family, before anything is measured
+constexpr size_t kWave = 6;                // candidates compiled ahead of timing
+constexpr double kSearchShare = 0.55;      // of a task's time; the rest confirms
+constexpr double kShortSeconds = 0.06;     // of timing a candidate beside the untuned choice
+constexpr double kShortGpuSeconds = 0.02;  // clocks of a device are finer than its host's
 
 std::vector<double> parse_samples(std::string_view text) {
   std::vector<double> samples;
@@ -39,6 +41,15 @@ Timing timing_of(std::vector<double> samples) {
 }
 
 }  // namespace
+
+Record compile_problem(const Operator& op, ProblemRef problem, const TuneOptions& options) {
+  return Record("problem")
+      .set("op", op.name())
+      .set("problem", op.problem_text(problem))
+      .set("units", int64_t{options.units})
+      .set("seeds", int64_t{std::max(1, options.seeds)})
+      .set("rotations", int64_t{0});
+}
 
 TaskSearch::TaskSearch(SearchState& state, const TuneTask& task)
     : state_(state),
@@ -64,7 +75,8 @@ TuneResult TaskSearch::run(double seconds) {
     result.candidates.push_back(candidate.result);
   }
   // What was found bad on this problem before is disabled, and was not tried again.
-  for (const QuarantineEntry& entry : state_.quarantine.entries()) {
+  const std::lock_guard lock(state_.store.mutex);
+  for (const QuarantineEntry& entry : state_.store.quarantine.entries()) {
     const bool own = entry.op == op_.name() && entry.problem == problem_text_;
     const bool listed = std::any_of(result.candidates.begin(), result.candidates.end(),
                                     [&entry](const CandidateResult& c) { return c.recipe == entry.recipe; });
@@ -98,12 +110,9 @@ Status TaskSearch::collect() {
 
   const int rotations = rotations_for(op_, task_.problem, spec_).copies;
   for (size_t i = 0; i < state_.workers.size(); ++i) {
-    state_.workers[i]->set_problem(Record("problem")
-                                       .set("op", op_.name())
-                                       .set("problem", problem_text_)
-                                       .set("units", int64_t{state_.options.units})
-                                       .set("seeds", int64_t{std::max(1, state_.options.seeds)})
-                                       .set("rotations", int64_t{i == 0 ? rotations : 0}));
+    Record told = compile_problem(op_, task_.problem, state_.options);
+    if (i == 0) told.set("rotations", int64_t{rotations});
+    state_.workers[i]->set_problem(std::move(told));
   }
   return state_.workers[0]->ensure([this] { tick(); });
 }
@@ -149,6 +158,16 @@ void TaskSearch::predict() {
   }
 }
 
+std::vector<TaskSearch::Candidate*> TaskSearch::best_of_families(const std::vector<Candidate*>& open) const {
+  std::vector<Candidate*> best;
+  std::set<std::string_view> families = {untuned_->recipe.steps.front().key.family};
+  for (Candidate* candidate : open) {
+    const bool hopeless = candidate->result.predicted_us > kHopelessFamily * untuned_->result.predicted_us;
+    if (families.insert(candidate->recipe.steps.front().key.family).second && !hopeless) best.push_back(candidate);
+  }
+  return best;
+}
+
 void TaskSearch::search(double until) {
   std::vector<Candidate*> open;
   for (Candidate& candidate : candidates_) {
@@ -161,18 +180,23 @@ void TaskSearch::search(double until) {
       open.push_back(&candidate);
     }
   }
+  // First the best of each family: a cost model that flatters one of them must not hide the others.
+  std::vector<Candidate*> wave = best_of_families(open);
   while (elapsed() < until && worker_problem_.ok() && !open.empty()) {
-    // The most promising ones next; equal promises stay in the cost model's order.
-    predict();
-    std::stable_sort(open.begin(), open.end(),
-                     [](const Candidate* x, const Candidate* y) { return x->expected_us < y->expected_us; });
-    std::vector<Candidate*> wave(open.begin(), open.begin() + static_cast<ptrdiff_t>(std::min(kWave, open.size())));
-    if (wave.front()->expected_us > kHopeless * best_us_) break;
+    if (wave.empty()) {
+      // The most promising ones next; equal promises stay in the cost model's order.
+      predict();
+      std::stable_sort(open.begin(), open.end(),
+                       [](const Candidate* x, const Candidate* y) { return x->expected_us < y->expected_us; });
+      wave.assign(open.begin(), open.begin() + static_cast<ptrdiff_t>(std::min(kWave, open.size())));
+      if (wave.front()->expected_us > kHopeless * best_us_) break;
+    }
     compile(wave);
     for (Candidate* candidate : wave) {
       if (!candidate->done && elapsed() < until && worker_problem_.ok()) evaluate(*candidate);
     }
     std::erase_if(open, [](const Candidate* c) { return c->done; });
+    wave.clear();
   }
   for (Candidate* candidate : open) {
     if (candidate->expected_us <= kHopeless * best_us_) continue;
@@ -219,6 +243,11 @@ WorkerLimits TaskSearch::limits_of(const Candidate& candidate) const {
 
 bool TaskSearch::accept(Candidate& candidate, const WorkerReply& reply, bool compiling, Record& answer) {
   using End = WorkerReply::End;
+  {
+    const std::lock_guard lock(state_.store.mutex);
+    (compiling ? state_.store.costs.compile_seconds : state_.store.costs.measure_seconds) += reply.seconds;
+    state_.store.costs.compiled += compiling ? 1 : 0;
+  }
   // Confirming costs the budget, not the candidate's limit.
   if (!candidate.done) candidate.seconds += reply.seconds;
   switch (reply.end) {
@@ -248,7 +277,12 @@ void TaskSearch::evaluate(Candidate& candidate) {
   if (candidate.done || !verify(candidate, "quick")) return;
   std::vector<Candidate*> group = {&candidate};
   if (untuned_ != &candidate) group.insert(group.begin(), untuned_);
-  const Result<std::vector<Timing>> timings = time(group, kShortSeconds, 3, 41);
+  const double seconds = state_.context.device().host_memory() ? kShortSeconds : kShortGpuSeconds;
+  const Result<std::vector<Timing>> timings = time(group, seconds, 3, 41);
+  {
+    const std::lock_guard lock(state_.store.mutex);
+    ++state_.store.costs.measured;
+  }
   if (!timings) return;
   candidate.result.us = timings->back().us;
   candidate.result.spread = timings->back().spread;
@@ -273,24 +307,27 @@ bool TaskSearch::verify(Candidate& candidate, const char* extent) {
 }
 
 Result<std::vector<Timing>> TaskSearch::time(const std::vector<Candidate*>& group, double seconds, int min_samples,
-                                             int max_samples) {
+                                             int max_samples, TimeMode mode) {
   std::string recipes;
   for (const Candidate* c : group) recipes += (recipes.empty() ? "" : " ") + c->result.recipe;
   const Record request = Record("time")
                              .set("recipes", recipes)
                              .set("seconds", seconds)
                              .set("min_samples", int64_t{min_samples})
-                             .set("max_samples", int64_t{max_samples});
+                             .set("max_samples", int64_t{max_samples})
+                             .set("mode", static_cast<int64_t>(mode));
   // Beside the untuned choice, which has been timed before, a failure is the other member's; in a larger group it is
   // nobody's.
   Candidate& last = *group.back();
   WorkerLimits limits = limits_of(last);
-  limits.seconds += seconds * static_cast<double>(group.size());
+  // Rests are long beside few samples.
+  limits.seconds += (seconds + (mode == TimeMode::kRested ? 2 : 0)) * static_cast<double>(group.size());
   const WorkerReply reply = state_.workers[0]->call(request, limits, [this] { tick(); });
   Record answer = reply.record;
   if (group.size() > 2 ? reply.end != WorkerReply::End::kAnswered : !accept(last, reply, /*compiling=*/false, answer)) {
     return Status(StatusCode::kInternal, reply.reason);
   }
+  power_ = answer.get("power");
   std::vector<Timing> timings;
   for (size_t i = 0; i < group.size(); ++i) {
     timings.push_back(timing_of(parse_samples(answer.get(fmt::format("samples{}", i)))));
@@ -301,94 +338,22 @@ Result<std::vector<Timing>> TaskSearch::time(const std::vector<Candidate*>& grou
   return timings;
 }
 
-std::vector<TaskSearch::Candidate*> TaskSearch::finalists(double seconds) {
-  std::vector<Candidate*> best;
-  for (Candidate& c : candidates_) {
-    if (&c != untuned_ && c.result.outcome == CandidateOutcome::kTimed && c.ratio > 1) best.push_back(&c);
-  }
-  const auto faster = [](const Candidate* x, const Candidate* y) { return x->ratio > y->ratio; };
-  std::sort(best.begin(), best.end(), faster);
-  if (best.size() > kFinalists) best.resize(kFinalists);
-  if (best.size() < 2 || seconds <= 0) return best;
-  // One group, so that all are timed under the same conditions. Should it fail, the short timings' order stands, and the
-  // confirmation finds out who it was.
-  std::vector<Candidate*> group = {untuned_};
-  group.insert(group.end(), best.begin(), best.end());
-  const double each = std::clamp(seconds / static_cast<double>(group.size()), 0.05, 0.5);
-  const Result<std::vector<Timing>> timings = time(group, each, 7, 101);
-  for (size_t i = 1; timings && i < timings->size(); ++i) {
-    group[i]->ratio = paired_ratio((*timings)[0], (*timings)[i]).ratio;
-    group[i]->result.us = (*timings)[i].us;
-    group[i]->result.spread = (*timings)[i].spread;
-  }
-  std::sort(best.begin(), best.end(), faster);
-  return best;
-}
-
-void TaskSearch::confirm(const std::vector<Candidate*>& finalists, double seconds, TuneResult& result) {
-  result.untuned_recipe = untuned_->result.recipe;
-  const double each = std::clamp(seconds / 2, 0.1, 1.0);
-  for (Candidate* winner : finalists) {
-    if (!worker_problem_.ok()) break;
-    if (winner->result.outcome != CandidateOutcome::kTimed || winner->ratio < 1 + state_.options.min_gain) continue;
-    if (!verify(*winner, "full")) continue;
-    const Result<std::vector<Timing>> timings = time({untuned_, winner}, each, 11, 301);
-    if (!timings) continue;
-    const Timing &base = timings->front(), &own = timings->back();
-    const PairedRatio gain = paired_ratio(base, own);
-    winner->result.us = own.us;
-    winner->result.spread = own.spread;
-    // Faster by the wanted margin, and faster beyond doubt.
-    if (gain.ratio >= 1 + state_.options.min_gain && gain.low > 1) {
-      result.untuned_us = base.us;
-      return fill_row(*winner, own, result);
-    }
-    break;  // those behind it are no better
-  }
-  const Result<std::vector<Timing>> alone = time({untuned_}, each, 11, 301);
-  if (!alone) {
-    result.status = Status(alone.status().code(), fmt::format("{}: the untuned choice could not be timed again: {}",
-                                                              op_.name(), alone.status().message()));
-    return;
-  }
-  untuned_->result.us = result.untuned_us = alone->front().us;
-  untuned_->result.spread = alone->front().spread;
-  fill_row(*untuned_, alone->front(), result);
-}
-
-void TaskSearch::fill_row(const Candidate& chosen, const Timing& timing, TuneResult& result) const {
-  const ProblemSignature signature = op_.signature(task_.problem);
-  TunedRow& row = result.row;
-  row.op = op_.name();
-  row.target = spec_.arch != nullptr ? spec_.arch->target : "";
-  row.part = spec_.part;
-  row.units = spec_.units;
-  row.core = signature.core;
-  row.epilogue = signature.epilogue;
-  row.sizes = signature.sizes;
-  row.bucket = signature.bucket;
-  row.recipe = chosen.result.recipe;
-  row.us = timing.us;
-  row.spread = timing.spread;
-  row.untuned_us = result.untuned_us;
-  row.gflops = op_.operations(task_.problem) / timing.us * 1e-3;
-  row.rel_error = chosen.result.rel_error;
-  row.samples = timing.samples();
-}
-
 void TaskSearch::finish(Candidate& candidate, CandidateOutcome outcome, std::string reason) {
   candidate.done = true;
   candidate.result.outcome = outcome;
   candidate.result.reason = std::move(reason);
-  if (outcome != CandidateOutcome::kSkipped) state_.journal.add_candidate(op_.name(), problem_text_, candidate.result);
+  std::unique_lock lock(state_.store.mutex);
+  if (outcome != CandidateOutcome::kSkipped)
+    state_.store.journal.add_candidate(op_.name(), problem_text_, candidate.result);
   if (shows_a_bad_kernel(outcome)) {
-    state_.quarantine.add({std::string(op_.name()), candidate.result.recipe, problem_text_,
-                           kOutcomeNames[static_cast<int>(outcome)], candidate.result.reason, "", ""});
+    state_.store.quarantine.add({std::string(op_.name()), candidate.result.recipe, problem_text_,
+                                 kOutcomeNames[static_cast<int>(outcome)], candidate.result.reason, "", ""});
   }
   if (outcome != CandidateOutcome::kTimed && outcome != CandidateOutcome::kSkipped) {
     log(LogLevel::kWarn, "tuner", "{} {}: {}", candidate.result.recipe, kOutcomeNames[static_cast<int>(outcome)],
         candidate.result.reason);
   }
+  lock.unlock();
   tick();
 }
 

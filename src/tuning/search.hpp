@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -17,17 +18,27 @@
 
 namespace tilewright {
 
-// What all tasks of one tune() share.
+// What all tasks of one tune() share; `mutex` guards it where devices are tuned on beside each other.
+struct TuneStore {
+  Journal& journal;
+  QuarantineList& quarantine;
+  TuneCosts costs;
+  std::mutex mutex;
+};
+
+// What the tasks of one device share.
 struct SearchState {
   ContextImpl& context;
   const TuneOptions& options;
-  Journal& journal;
-  QuarantineList& quarantine;
+  TuneStore& store;
   // The first one verifies and times; the others only compile ahead.
   std::vector<std::unique_ptr<WorkerProcess>> workers;
   // Called while something runs: candidates done, candidates in all, best time so far.
   std::function<void(size_t candidate, size_t candidates, double best_us)> progress;
 };
+
+// What a worker that only compiles is told of a problem.
+Record compile_problem(const Operator& op, ProblemRef problem, const TuneOptions& options);
 
 class TaskSearch {
  public:
@@ -58,13 +69,22 @@ class TaskSearch {
   // Timings of the group, its members in order. An error is the last member's, which then has its outcome, unless the
   // group has more than two.
   Result<std::vector<Timing>> time(const std::vector<Candidate*>& group, double seconds, int min_samples,
-                                   int max_samples);
+                                   int max_samples, TimeMode mode = TimeMode::kPlain);
   Status find_untuned();
   void predict();
+  std::vector<Candidate*> best_of_families(const std::vector<Candidate*>& open) const;
   void search(double until);
   std::vector<Candidate*> finalists(double seconds);
   void confirm(const std::vector<Candidate*>& finalists, double seconds, TuneResult& result);
-  void fill_row(const Candidate& chosen, const Timing& timing, TuneResult& result) const;
+  // The untuned choice and, behind it, the one that would replace it, timed for the row. Where the problem heats a GPU, in
+  // rested bursts and apart from them sustained.
+  struct Confirmation {
+    std::vector<Timing> timings, sustained;
+    PairedRatio gain;  // of the last over the first; over both ways of timing
+  };
+  Result<Confirmation> time_for_row(const std::vector<Candidate*>& group, double seconds);
+  void fill_row(const Candidate& chosen, const Confirmation& confirmed, TuneResult& result) const;
+  bool vendors(const Candidate& candidate) const;
 
   // Takes the reply into account; false when it ended the candidate.
   bool accept(Candidate& candidate, const WorkerReply& reply, bool compiling, Record& answer);
@@ -81,6 +101,7 @@ class TaskSearch {
   Clock::time_point start_ = Clock::now();
   std::vector<Candidate> candidates_;
   std::vector<std::string> refusals_;
+  std::string power_;  // of the device, after the last timing
   Candidate* untuned_ = nullptr;
   double best_us_ = 0;
   Status worker_problem_;  // no worker could be had: nothing more can be done

@@ -6,10 +6,14 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <mutex>
+#include <thread>
 
 #include "core/log.hpp"
 #include "core/profile/profile.hpp"
+#include "device/host_memory.hpp"
 #include "dispatch/registry/quarantine.hpp"
+#include "tuning/compile_ahead.hpp"
 #include "tuning/search.hpp"
 #include "tuning/store/journal.hpp"
 #include "tuning/store/table_store.hpp"
@@ -20,20 +24,30 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kFromJournal = "journal";
-constexpr int kMaxWorkers = 8;            // compilers at once
+constexpr int kMaxWorkers = 8;      // compilers at once
+constexpr int kMaxGpuWorkers = 32;  // the same where the host does nothing else
+constexpr int64_t kCompilerBytes = int64_t{512} << 20;
+constexpr double kAheadShare = 0.3;       // of the budget, for compiling before anything is measured
 constexpr double kProgressSeconds = 0.1;  // between two reports of the same state
 
-// The worker's context must be this one: same device, cache and mode, same number of units.
-WorkerOptions worker_options(ContextImpl& context, const TuneOptions& options) {
+// The worker's context must be this one: same device, cache and mode, same number of units. One that only compiles is on
+// the CPU.
+WorkerOptions worker_options(ContextImpl& context, const TuneOptions& options, DeviceId device) {
   WorkerOptions worker;
   worker.argv = options.worker.empty() ? std::vector<std::string>{"/proc/self/exe", "tune-worker"} : options.worker;
-  const DeviceId device = context.device().spec().id;
   if (device.kind != DeviceKind::kCpu) worker.argv.insert(worker.argv.end(), {"--device", to_string(device)});
   const std::string root = context.cache().root().empty() ? context.options().cache_dir : context.cache().root();
   if (!root.empty()) worker.environment.push_back("TILEWRIGHT_CACHE_DIR=" + root);
   worker.environment.push_back(context.cache().mode() == JitMode::kOff ? "TILEWRIGHT_JIT=off" : "TILEWRIGHT_JIT=on");
   worker.environment.push_back(fmt::format("TILEWRIGHT_NUM_THREADS={}", context.cpu().device->spec().units));
   return worker;
+}
+
+// One a core, while they find room.
+int gpu_compilers() {
+  const int64_t memory = available_host_memory();
+  const int64_t room = memory > 0 ? memory / kCompilerBytes : kMaxGpuWorkers;
+  return static_cast<int>(std::clamp<int64_t>(std::min<int64_t>(room, cpu_info().cores), 1, kMaxGpuWorkers));
 }
 
 std::string journal_path(ContextImpl& context, const TuneOptions& options) {
@@ -85,7 +99,14 @@ class TuneRun {
   void resume(const Journal& journal);
   Status store_resumed();
   const TunedRow* table_row(const TuneTask& task) const { return find_row(context_, *tables_, task, options_.units); }
-  void report(size_t candidate, size_t candidates, double best_us);
+  // One device: its measuring worker, and those that compile for it.
+  std::unique_ptr<SearchState> lane_of(TuneStore& store, DeviceId device, int compilers, size_t& task);
+  Status search_all(TuneStore& store);
+  // Tasks one after another, until none is left.
+  void search_tasks(SearchState& lane, size_t& task);
+  void search_task(SearchState& lane, size_t task);
+  size_t take_task();
+  void report(size_t task, size_t candidate, size_t candidates, double best_us);
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
   ContextImpl& context_;
@@ -95,8 +116,9 @@ class TuneRun {
   const Clock::time_point start_ = Clock::now();
   const std::shared_ptr<const TunedTable> tables_ = context_.tables();
   std::vector<TuneResult> results_;
-  size_t task_ = 0, searched_ = 0, to_search_ = 0;
-  size_t reported_candidate_ = ~size_t{0};
+  std::mutex mutex_;  // of what follows, and of the results' order
+  size_t next_ = 0, begun_ = 0, searched_ = 0, to_search_ = 0, lanes_ = 1;
+  size_t reported_task_ = 0, reported_candidate_ = ~size_t{0};
   double reported_at_ = -1;
 };
 
@@ -148,15 +170,17 @@ Status TuneRun::store_resumed() {
   return {};
 }
 
-void TuneRun::report(size_t candidate, size_t candidates, double best_us) {
+void TuneRun::report(size_t index, size_t candidate, size_t candidates, double best_us) {
   if (!progress_) return;
+  const std::lock_guard lock(mutex_);
   const double now = elapsed();
-  if (candidate == reported_candidate_ && now - reported_at_ < kProgressSeconds) return;
-  reported_candidate_ = candidate;
+  const bool same = index == reported_task_ && candidate == reported_candidate_;
+  if ((same || lanes_ > 1) && now - reported_at_ < kProgressSeconds) return;
+  reported_task_ = index, reported_candidate_ = candidate;
   reported_at_ = now;
-  const TuneTask& task = tasks_[task_];
+  const TuneTask& task = tasks_[index];
   TuneProgress p;
-  p.task = task_;
+  p.task = index;
   p.tasks = tasks_.size();
   p.label = task.label;
   p.candidate = candidate;
@@ -170,6 +194,90 @@ void TuneRun::report(size_t candidate, size_t candidates, double best_us) {
         std::min(p.left_seconds, now / static_cast<double>(searched_) * static_cast<double>(to_search_ - searched_));
   }
   progress_(p);
+}
+
+std::unique_ptr<SearchState> TuneRun::lane_of(TuneStore& store, DeviceId device, int compilers, size_t& task) {
+  auto lane = std::make_unique<SearchState>(
+      SearchState{context_, options_, store, {}, [this, &task](size_t done, size_t all, double us) {
+                    report(task, done, all, us);
+                  }});
+  // Where the measuring worker has a GPU, the others are without one.
+  const bool gpu = device.kind != DeviceKind::kCpu;
+  for (int i = 0; i < 1 + compilers; ++i) {
+    lane->workers.push_back(
+        std::make_unique<WorkerProcess>(worker_options(context_, options_, gpu && i > 0 ? DeviceId() : device)));
+  }
+  return lane;
+}
+
+size_t TuneRun::take_task() {
+  const std::lock_guard lock(mutex_);
+  while (next_ < tasks_.size() && results_[next_].resumed) ++next_;
+  begun_ += next_ < tasks_.size() ? 1 : 0;
+  return next_ < tasks_.size() ? next_++ : next_;
+}
+
+void TuneRun::search_task(SearchState& lane, size_t index) {
+  TuneResult& result = results_[index];
+  const TuneTask& task = tasks_[index];
+  // What is left of the budget, over what is left of the tasks; the devices work side by side.
+  double left = 1;
+  {
+    const std::lock_guard lock(mutex_);
+    left = std::max(1.0, static_cast<double>(to_search_ - begun_ + 1) / static_cast<double>(lanes_));
+  }
+  const TaskState task_state = result.state;
+  const ProfileRange range(task.op->name(), "tune", task.label);
+  result = TaskSearch(lane, task).run((options_.budget_seconds - elapsed()) / left);
+  result.state = task_state;
+  const std::scoped_lock lock(mutex_, lane.store.mutex);
+  ++searched_;
+  if (!result.status.ok()) return;
+  set_provenance(result.row, context_.spec(options_.units));
+  // Stored as soon as it is known: what an interrupted run measured is not lost.
+  result.status = store_tuned_rows(table_path(*task.op), {result.row});
+  if (result.status.ok()) lane.store.journal.add_task(task.op->name(), task.op->problem_text(task.problem), result);
+}
+
+void TuneRun::search_tasks(SearchState& lane, size_t& task) {
+  while ((task = take_task()) < tasks_.size()) search_task(lane, task);
+}
+
+Status TuneRun::search_all(TuneStore& store) {
+  std::vector<DeviceId> devices = options_.devices;
+  if (devices.empty()) devices = {context_.device().spec().id};
+  lanes_ = devices.size();
+  const bool gpu = devices.front().kind != DeviceKind::kCpu;
+  const int compilers = gpu ? gpu_compilers() : std::clamp(cpu_info().cores, 1, kMaxWorkers) - 1;
+  // Each lane's task, for its reports.
+  std::vector<size_t> tasks(lanes_, 0);
+  std::vector<std::unique_ptr<SearchState>> lanes;
+  for (size_t i = 0; i < lanes_; ++i) lanes.push_back(lane_of(store, devices[i], i == 0 ? compilers : 0, tasks[i]));
+  if (Status s = lanes.front()->workers.front()->ensure({}); !s) return s;
+  if (gpu) {
+    std::vector<const TuneTask*> open;
+    for (size_t i = 0; i < tasks_.size(); ++i) {
+      if (!results_[i].resumed) open.push_back(&tasks_[i]);
+    }
+    CompileAheadOptions ahead;
+    ahead.seconds = options_.budget_seconds * kAheadShare;
+    ahead.task_seconds = options_.budget_seconds * static_cast<double>(lanes_) / static_cast<double>(open.size());
+    ahead.progress = [this](size_t done, size_t all) { report(0, done, all, 0); };
+    compile_ahead(*lanes.front(), open, ahead);
+  }
+  std::vector<std::thread> others;
+  for (size_t i = 1; i < lanes.size(); ++i) {
+    if (Status s = lanes[i]->workers.front()->ensure({}); !s) {
+      log(LogLevel::kWarn, "tuner", "{} is left out: {}", to_string(devices[i]), s.message());
+      const std::lock_guard lock(mutex_);
+      --lanes_;
+      continue;
+    }
+    others.emplace_back([this, &lanes, &tasks, i] { search_tasks(*lanes[i], tasks[i]); });
+  }
+  search_tasks(*lanes.front(), tasks.front());
+  for (std::thread& other : others) other.join();
+  return {};
 }
 
 Result<std::vector<TuneResult>> TuneRun::run() {
@@ -197,31 +305,11 @@ Result<std::vector<TuneResult>> TuneRun::run() {
   resume(journal);
   if (Status s = store_resumed(); !s) return s;
 
-  SearchState state{context_,   options_, journal,
-                    quarantine, {},       [this](size_t done, size_t all, double us) { report(done, all, us); }};
-  const int workers = std::clamp(cpu_info().cores, 1, kMaxWorkers);
-  for (int i = 0; i < workers; ++i)
-    state.workers.push_back(std::make_unique<WorkerProcess>(worker_options(context_, options_)));
+  TuneStore store{journal, quarantine, {}, {}};
   if (to_search_ > 0) {
-    if (Status s = state.workers[0]->ensure({}); !s) return s;
+    if (Status s = search_all(store); !s) return s;
   }
-
-  for (task_ = 0; task_ < tasks_.size(); ++task_) {
-    TuneResult& result = results_[task_];
-    if (result.resumed) continue;
-    const TuneTask& task = tasks_[task_];
-    const double share = (options_.budget_seconds - elapsed()) / static_cast<double>(to_search_ - searched_);
-    const TaskState task_state = result.state;
-    const ProfileRange range(task.op->name(), "tune", task.label);
-    result = TaskSearch(state, task).run(share);
-    result.state = task_state;
-    ++searched_;
-    if (!result.status.ok()) continue;
-    set_provenance(result.row, spec);
-    // Stored as soon as it is known: what an interrupted run measured is not lost.
-    result.status = store_tuned_rows(table_path(*task.op), {result.row});
-    if (result.status.ok()) journal.add_task(task.op->name(), task.op->problem_text(task.problem), result);
-  }
+  if (options_.costs != nullptr) *options_.costs = store.costs;
 
   // From here on this process dispatches by the new rows.
   TunedTable table = load_tuned_tables(context_.options().user_tables, context_.options().tuned_files);

@@ -19,6 +19,15 @@ struct TuneTask {
   std::string label;  // "attn_qkv, 16 tokens"
 };
 
+// What candidates cost, over all workers together.
+struct TuneCosts {
+  int compiled = 0;            // instances, or compiles that failed
+  double compile_seconds = 0;  // of the compilers
+  double ahead_seconds = 0;    // during which nothing but compilers ran
+  int measured = 0;            // candidates that were verified and timed
+  double measure_seconds = 0;
+};
+
 struct TuneOptions {
   double budget_seconds = 120;    // for all tasks together; every task gets at least its untuned choice measured
   int units = 0;                  // 0 = all
@@ -30,6 +39,8 @@ struct TuneOptions {
   std::string quarantine;                      // "" = <user data>/tuning/<target>.quarantine
   std::string table;                           // "" = user_tuned_path()
   bool retune = false;                         // ignore the journal and existing rows; the quarantine holds
+  std::vector<DeviceId> devices;               // like the context's: they share the tasks. Empty: the context's alone
+  TuneCosts* costs = nullptr;                  // gets what candidates cost
   std::vector<std::string> worker;             // argv of the worker child; empty = this program with "tune-worker"
 };
 

@@ -13,7 +13,7 @@
 #include "peer/bursts.hpp"
 #include "peer/peer_set.hpp"
 #include "problems/captured/captured_shapes.hpp"
-#include "problems/model_layers.hpp"
+#include "problems/tune_problems.hpp"
 #include "results/layer_record.hpp"
 #include "results/limit_probe.hpp"
 #include "results/result_table.hpp"
@@ -25,14 +25,13 @@ namespace tilewright::cli {
 namespace {
 
 struct TuneArguments {
-  ModelArguments models;
-  ProblemArguments problems;
+  TuneProblems problems;
   CaptureArguments capture;
   std::string shard;
   bool dry_run = false;
   double budget = 120;
   int threads = 0;
-  std::string report;
+  std::string report, table;
   std::string peer = "auto", device = "cpu";
   bool retune = false;
   OutputOptions output;
@@ -65,6 +64,19 @@ LayerRecord record_of(const NamedProblem& problem, const DeviceSpec& spec, const
   record.samples = result.row.samples;
   record.library = result.row.library, record.compiler = result.row.compiler, record.date = result.row.date;
   return record;
+}
+
+// "cuda" is every GPU like the first one; a number is that one alone.
+std::vector<DeviceId> tuned_devices(const std::string& device, const DeviceSpec& first) {
+  std::vector<DeviceId> devices;
+  if (device != "cuda") return devices;
+  const Result<int> count = cuda_device_count();
+  for (int i = 0; i < (count ? *count : 0); ++i) {
+    const Result<std::unique_ptr<Device>> opened = make_cuda_device(i);
+    if (opened && (*opened)->spec().part == first.part && (*opened)->spec().units == first.units)
+      devices.push_back((*opened)->spec().id);
+  }
+  return devices;
 }
 
 // A session of `tilewright tune`, step by step.
@@ -106,7 +118,7 @@ class Session {
   // "12 rows: 9 fresh, 2 stale (kernel sources changed), 1 new".
   void show_states() {
     TuneOptions options;
-    options.units = arguments_.threads, options.retune = arguments_.retune;
+    options.units = arguments_.threads, options.retune = arguments_.retune, options.table = arguments_.table;
     states_ = task_states(context_, tasks(), options);
     std::map<std::string, int> reasons;
     for (const TaskState& state : states_) {
@@ -155,6 +167,9 @@ class Session {
     options.budget_seconds = std::max(arguments_.budget / 2, arguments_.budget - kept);
     options.units = arguments_.threads;
     options.retune = arguments_.retune;
+    options.devices = tuned_devices(arguments_.device, spec_);
+    options.costs = &costs_;
+    options.table = arguments_.table;
     if (nothing_known()) probe("limits of the device", options.budget_seconds + kept);
     Result<std::vector<TuneResult>> results = tune(context_, tasks(), options, [&](const TuneProgress& p) {
       std::string best;
@@ -165,6 +180,25 @@ class Session {
     if (!results) return results.status();
     results_ = std::move(*results);
     return {};
+  }
+
+  // "61 kernels compiled, 1.2 s each, 8.3 s before the first measurement; 640 candidates verified and timed, 0.21 s each".
+  void add_costs(Document& document) const {
+    const auto each = [](double seconds, int count) { return count > 0 ? seconds / count : 0; };
+    document.fact("compiled", int64_t{costs_.compiled}, "");
+    document.fact("compile_seconds_each", each(costs_.compile_seconds, costs_.compiled), "");
+    document.fact("compile_ahead_seconds", costs_.ahead_seconds, "");
+    document.fact("measured", int64_t{costs_.measured}, "");
+    const double measure_each = each(costs_.measure_seconds, costs_.measured);
+    std::string line;
+    if (costs_.measured > 0) {
+      line = fmt::format(
+          "{} kernels compiled, {:.2g} s each, {:.2g} s before the first measurement; {} candidates "
+          "verified and timed, {:.2g} s each",
+          costs_.compiled, each(costs_.compile_seconds, costs_.compiled), costs_.ahead_seconds, costs_.measured,
+          measure_each);
+    }
+    document.fact("measure_seconds_each", measure_each, line);
   }
 
   void show(const std::string& label, const std::string& detail, double left) {
@@ -248,8 +282,8 @@ class Session {
     Result<std::shared_ptr<const Plan>> plan =
         context_.dispatcher().bind(*problem.op, problem.ref(), spec_, *recipe, ChoiceSource::kTuned, true);
     if (!plan) return plan.status();
-    Result<std::unique_ptr<ProblemInstance>> instance =
-        problem.op->instantiate(problem.ref(), context_.device(), {.rotations = request.rotations});
+    Result<std::unique_ptr<ProblemInstance>> instance = problem.op->instantiate(
+        problem.ref(), context_.device(), {.rotations = request.rotations, .device_data = context_.device_data()});
     if (!instance) return instance.status();
     (*instance)->fill(1, InputData::kNormal);
     const BurstSide sides[] = {plan_side(context_.device(), **plan, **instance), peer_side(peer, request)};
@@ -265,6 +299,7 @@ class Session {
     Document document("tune");
     document.add(result_table(context_, records_));
     add_summary(summarise(records_), document);
+    add_costs(document);
     add_plan(document);
     Table failures("failures", {{"layer", "no row for"}, {"problem", ""}, {"reason", "because"}});
     for (size_t i = 0; i < results_.size(); ++i) {
@@ -276,7 +311,8 @@ class Session {
     if (failed) document.add(std::move(failures));
     std::vector<std::string> tables;
     for (const NamedProblem& problem : problems_) {
-      std::string path = user_tuned_path(spec_.arch->target, problem.op->name());
+      std::string path =
+          arguments_.table.empty() ? user_tuned_path(spec_.arch->target, problem.op->name()) : arguments_.table;
       if (std::find(tables.begin(), tables.end(), path) == tables.end()) tables.push_back(std::move(path));
     }
     document.fact("tables", tables, tables.empty() ? "" : "rows stored in " + join(tables));
@@ -294,7 +330,8 @@ class Session {
     // A resumed run draws the roofs that its rows were measured under.
     const DeviceLimits& limits = stale_limits_.empty() ? store_.limits(spec_.part, spec_.units) : limits_.limits();
     ReportData report = report_data(context_, results_, limits, spec_.units);
-    report.title = arguments_.models.models.empty() ? "Tuning report" : join(arguments_.models.models);
+    report.title =
+        arguments_.problems.models.models.empty() ? "Tuning report" : join(arguments_.problems.models.models);
     add_records(records_, report);
     add_quarantine(QuarantineList(quarantine_path(spec_.arch->target), context_, FileAccess::kRead), report);
     return write_report(report, arguments_.report);
@@ -316,20 +353,16 @@ class Session {
   std::vector<size_t> record_problems_;             // record -> problem
   std::vector<size_t> stale_limits_, stale_peers_;  // records that lack them
   LimitProbe limits_;
+  TuneCosts costs_;
 };
 
 Result<ExitCode> run_tune(const TuneArguments& arguments) {
-  Result<std::vector<NamedProblem>> problems = parse_problems(arguments.problems);
-  if (!problems) return problems.status();
-  std::vector<std::string> notes;
-  if (!arguments.models.empty()) {
-    Result<std::vector<NamedProblem>> layers = model_problems(arguments.models, notes);
-    if (!layers) return layers.status();
-    problems->insert(problems->begin(), layers->begin(), layers->end());
-  }
+  const Result<DeviceId> id = parse_device(arguments.device);
+  if (!id) return id.status();
   Result<CapturedShapes> captured = captured_problems(arguments.capture);
   if (!captured) return captured.status();
-  for (NamedProblem& problem : captured->problems) problems->push_back(std::move(problem));
+  Result<std::vector<NamedProblem>> problems = problems_to_tune(arguments.problems, id->kind, captured->problems);
+  if (!problems) return problems.status();
   if (problems->empty()) {
     if (!captured->skipped.empty()) {
       const SkippedShapes& first = captured->skipped.front();
@@ -337,8 +370,8 @@ Result<ExitCode> run_tune(const TuneArguments& arguments) {
                     fmt::format("nothing to tune: {} rows of {}: {}", first.rows, first.source, first.reason));
     }
     return Status(StatusCode::kInvalidArgument,
-                  "nothing to tune: give --model NAME, --shapes FILE, --problem TEXT, --gemm MxNxK, --from-log FILE or "
-                  "--from-aiter FILE");
+                  "nothing to tune: give --model NAME, --shapes FILE, --suite NAME, --problem TEXT, --gemm MxNxK, "
+                  "--from-log FILE or --from-aiter FILE");
   }
   if (!arguments.shard.empty()) {
     const Result<Shard> shard = parse_shard(arguments.shard);
@@ -347,7 +380,6 @@ Result<ExitCode> run_tune(const TuneArguments& arguments) {
     std::erase_if(*problems, [&shard](const NamedProblem& problem) { return !in_shard(problem, *shard); });
     note(fmt::format("shard {} has {} of {} problems", arguments.shard, problems->size(), all));
   }
-  for (const std::string& line : notes) note(line);
   Result<std::unique_ptr<ContextImpl>> context = open_context(0, arguments.device);
   if (!context) return context.status();
   Result<PeerSet> peers = PeerSet::make(arguments.peer, (*context)->device().spec().id, PeerScope::kTorch);
@@ -363,15 +395,16 @@ void add_tune_command(CLI::App& program, Invocation& invocation) {
       {"tune", "Find and store the fastest kernel for each problem",
        "  tilewright tune --model llama-3.1-8b --tokens 1,16,128 --budget 120 --report report.html\n"
        "  tilewright tune --model llama-3.1-8b --layer attn_o,mlp_down --tokens 1 --threads 1\n"
+       "  tilewright tune --model llama-3.1-8b --device cuda               on every GPU like the first one\n"
        "  tilewright tune --shapes my_layers.csv --dtype i8 --peer none\n"
        "  tilewright tune --gemm 16x4096x4096:bf16:packed --retune\n"
        "  TILEWRIGHT_LOG=info:calls.log python serve.py; tilewright tune --from-log calls.log --top 50\n"
        "  tilewright tune --from-aiter bf16_untuned_gemm.csv --dry-run\n"
        "  tilewright tune --model llama-3.1-8b --shard 2/8           the second of eight jobs"},
       [](Arguments& arguments, TuneArguments& a) {
-        add_model_arguments(arguments, a.models);
-        add_problem_arguments(arguments, a.problems);
+        add_tune_problems_arguments(arguments, a.problems);
         add_capture_arguments(arguments, a.capture);
+        arguments.text("--table", a.table, "FILE", "store the rows in this table instead of the user's");
         arguments.text("--shard", a.shard, "i/n",
                        "only the i-th of n parts of the problems, as every machine splits them");
         arguments.flag("--dry-run", a.dry_run, "only tell which rows are fresh, stale or new, and why");

@@ -71,18 +71,23 @@ Result<std::vector<Choice>> Dispatcher::choices(const Operator& op, ProblemRef p
 
   // Tuned rows: exact, then the bucket's. A row that no longer fits is a miss.
   const ProblemSignature signature = op.signature(problem);
-  auto add_row = [&](const TunedRow* row, ChoiceSource source) {
-    if (row == nullptr) return;
-    Result<Recipe> recipe = parse_recipe(op.families(), row->recipe);
+  auto add_recipe = [&](const TunedRow& row, const std::string& text, double us, ChoiceSource source) {
+    Result<Recipe> recipe = parse_recipe(op.families(), text);
     const Status status = recipe ? check(*recipe) : recipe.status();
     if (!status.ok()) {
-      if (refusals != nullptr) refusals->push_back(fmt::format("tuned row ({}): {}", row->sizes, status.message()));
-      if (log_first_time("tuned row: " + row->recipe + row->sizes)) {
-        log(LogLevel::kWarn, "dispatch", "tuned row ignored ({} {}): {}", row->op, row->sizes, status.message());
+      if (refusals != nullptr) refusals->push_back(fmt::format("tuned row ({}): {}", row.sizes, status.message()));
+      if (log_first_time("tuned row: " + text + row.sizes)) {
+        log(LogLevel::kWarn, "dispatch", "tuned row ignored ({} {}): {}", row.op, row.sizes, status.message());
       }
       return;
     }
-    found.push_back({*recipe, source, row->us * 1e-6, built(op, *recipe)});
+    found.push_back({*recipe, source, us * 1e-6, built(op, *recipe)});
+  };
+  // Behind a vendor's library its best rival of our own: where the library is missing, that one serves.
+  auto add_row = [&](const TunedRow* row, ChoiceSource source) {
+    if (row == nullptr) return;
+    add_recipe(*row, row->recipe, row->us, source);
+    if (!row->own_recipe.empty()) add_recipe(*row, row->own_recipe, row->own_us, source);
   };
   add_row(table.find_exact(op.name(), spec.arch->target, spec.part, spec.units, signature), ChoiceSource::kTuned);
   add_row(table.find_bucket(op.name(), spec.arch->target, spec.part, spec.units, signature), ChoiceSource::kBucket);

@@ -33,6 +33,10 @@ struct TunedRow {
   std::string library;
   std::string kernels;  // digest of the operator's kernel sources
   std::string compiler, driver, date;
+  double sustained_us = 0;  // on a GPU that the problem heats: of calls without rests; us is then that of rested bursts
+  std::string own_recipe;   // the best of our own, where the choice is a vendor's library; "" = the choice
+  double own_us = 0;
+  std::string power;  // Device::power_state() after the measurement
 
   int32_t layer = -1;  // of the table that holds it; no column
 
@@ -58,6 +62,10 @@ struct TunedRow {
     visit("compiler", self.compiler);
     visit("driver", self.driver);
     visit("date", self.date);
+    visit("sustained_us", self.sustained_us);
+    visit("own_recipe", self.own_recipe);
+    visit("own_us", self.own_us);
+    visit("power", self.power);
   }
 };
 

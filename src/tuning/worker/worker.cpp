@@ -5,7 +5,7 @@
 //   problem  op problem units seeds rotations              -> problem        (rotations = 0: for compiling only)
 //   compile  recipe                                        -> compile
 //   verify   recipe extent=quick|full                      -> verify  passed worst_ratio rel_error compared failure
-//   time     recipes seconds min_samples max_samples       -> time    samples<i> for each recipe, in microseconds
+//   time     recipes seconds min_samples max_samples mode  -> time    power, samples<i> for each recipe, in microseconds
 //
 // Anything that fails answers: error code message.
 #include <fcntl.h>
@@ -76,12 +76,26 @@ class WorkerSession {
   Result<Record> compile(const Record& request) {
     Result<Recipe> parsed = recipe(request.get("recipe"));
     if (!parsed) return parsed.status();
+    // A worker that only compiles may be without the device.
+    if (!runs_on(parsed->steps.front().key.target, context_.device().spec().arch->target)) return compile_only(*parsed);
     // Loading belongs to it: code that crashes while it is loaded does so here.
     Result<std::shared_ptr<const Plan>> plan =
         verifier_ != nullptr ? verifier_->plan(*parsed)
                              : context_.dispatcher().bind(*op_, problem_, context_.spec(units_), *parsed,
                                                           ChoiceSource::kForced, /*allow_compile=*/true);
     if (!plan) return plan.status();
+    return Record("compile");
+  }
+
+  Result<Record> compile_only(const Recipe& recipe) {
+    for (const RecipeStep& step : recipe.steps) {
+      const KernelFamily* family = find_family(op_->families(), step.key.family);
+      Result<CompileRequest> made = family->source(step.key);
+      if (!made) return made.status();
+      made->op = op_->name();
+      const Result<Artifact> artifact = context_.cache().get(*made, compiler_for(made->target));
+      if (!artifact) return artifact.status();
+    }
     return Record("compile");
   }
 
@@ -114,10 +128,14 @@ class WorkerSession {
     options.seconds = request.number("seconds");
     options.min_samples = static_cast<int>(request.integer("min_samples"));
     options.max_samples = static_cast<int>(request.integer("max_samples"));
+    const auto mode = static_cast<TimeMode>(request.integer("mode"));
+    if (mode == TimeMode::kRested) options = rested_bursts(options.seconds);
+    if (mode == TimeMode::kSustained) options = sustained_calls(options.seconds);
     const ProfileRange range(op_->name(), "measure", request.get("recipes"));
     Result<std::vector<Timing>> timings = measure_plans(context_.device(), plans, verifier_->instance(), options);
     if (!timings) return timings.status();
     Record record("time");
+    record.set("power", context_.device().power_state());
     for (size_t i = 0; i < timings->size(); ++i) {
       std::string samples;
       for (const double us : (*timings)[i].sample_us) samples += fmt::format("{:.6g} ", us);

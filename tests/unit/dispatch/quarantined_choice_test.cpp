@@ -57,7 +57,7 @@ class QuarantinedChoice : public testing::Test {
   }
   static std::string path(Context& context) { return quarantine_path(spec(context).arch->target); }
   // A table whose one row names the recipe for the problem.
-  std::string table(const std::string& recipe) {
+  std::string table(const std::string& recipe, const std::string& own_recipe = "") {
     const std::unique_ptr<Context> context = open();
     const ProblemSignature signature = op().signature(problem_);
     TunedRow row;
@@ -66,6 +66,7 @@ class QuarantinedChoice : public testing::Test {
     row.core = signature.core, row.epilogue = signature.epilogue;
     row.sizes = signature.sizes, row.bucket = signature.bucket;
     row.recipe = recipe, row.us = 1;
+    row.own_recipe = own_recipe;
     const std::string file = scratch_ / "tuned.csv";
     std::ofstream(file) << tuned_csv_header() << "\n" << *print_tuned_row(row) << "\n";
     return file;
@@ -94,6 +95,14 @@ TEST_F(QuarantinedChoice, ATunedRowThatNamesItIsPassedOver) {
   const std::unique_ptr<Context> context = open(true, {file});
   EXPECT_THAT(explain(*context), HasSubstr("tuned row (m=8:n=64:k=64:batch=1): "));
   EXPECT_NE(choices(*context).front(), best_);
+}
+
+TEST_F(QuarantinedChoice, BehindATunedRowThatCannotRunItsBestOwnRecipeServes) {
+  const std::string own = choices(*open())[1];
+  const std::unique_ptr<Context> context =
+      open(true, {table("gemm/of_a_vendor/" + best_.substr(best_.find("x86")), own)});
+  EXPECT_EQ(choices(*context).front(), own);
+  EXPECT_THAT(explain(*context), HasSubstr("of_a_vendor"));
 }
 
 TEST_F(QuarantinedChoice, ForcingItIsRefusedWithTheReason) {

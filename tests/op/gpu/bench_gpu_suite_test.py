@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The suite of a GPU, on the driver that only writes down: no row can run there, and none is dropped silently."""
+
+import pathlib
+import re
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from program import OK, PROGRAM, Program, main  # noqa: E402
+
+DRIVER = PROGRAM.parents[1] / "tests" / "libfake_cuda.so"
+ENVIRONMENT = {"TILEWRIGHT_CUDA_DRIVER": str(DRIVER)}
+
+
+@unittest.skipUnless(DRIVER.exists(), "the fake driver is not built")
+class GpuSuite(Program):
+    def test_rows_that_cannot_run_are_listed_with_the_reason(self):
+        out = self.folder / "rows.csv"
+        arguments = ("bench", "--suite", "gemm", "--device", "cuda:0", "--seconds", "0.01", "--out", str(out))
+        result = self.json(*arguments, "--only", "m=16:n=2112,m=16:n=7168:k=2048:a=bf16", **ENVIRONMENT)
+        self.assertEqual(result["rows"], [])
+        self.assertEqual(len(out.read_text(encoding="utf-8").splitlines()), 1)
+        bf16 = [row for row in result["skipped"] if row["regime"] == "bf16 m=16"]
+        self.assertEqual(len(bf16), 2)
+        for row in result["skipped"]:
+            self.assertRegex(row["shape"], r"^m=16:n=\d+:k=\d+:a=")
+            self.assertTrue(row["reason"])
+
+    def test_every_problem_of_the_suite_can_be_tuned_or_is_counted_as_left_out(self):
+        arguments = ("tune", "--suite", "gemm", "--device", "cuda:0", "--dry-run", "--csv")
+        result = self.run_program(*arguments, **ENVIRONMENT)
+        self.assertEqual(result.returncode, OK, result.stderr)
+        for dtype, rows in (("bf16", 45 + 28 + 3 + 2), ("i8", 21)):
+            self.assertEqual(len(re.findall(rf"^m=\S*:a={dtype}", result.stdout, re.MULTILINE)), rows, dtype)
+        left_out = re.search(r"(\d+) rows of the suite are left out", result.stderr)
+        e4m3 = len(re.findall(r"^m=\S*:a=e4m3", result.stdout, re.MULTILINE))
+        self.assertEqual(e4m3 + (int(left_out.group(1)) if left_out else 0), 25 + 6)
+
+
+if __name__ == "__main__":
+    main()
