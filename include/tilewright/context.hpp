@@ -25,7 +25,7 @@ struct ContextOptions {
 
 // How one call runs. Nothing here changes its result (but see GemmOptions for bitwise promises).
 struct Exec {
-  void* stream = nullptr;     // GPU stream; unused on the CPU
+  void* stream = nullptr;  // GPU stream; unused on the CPU
   // GPU: the call may begin before the kernels in front of it in the stream have ended (CUDA's programmatic dependent
   // launch). It waits for them before it touches anything but B: none of them may still write B. Where a kernel or a
   // device knows no such edges, nothing changes.

@@ -4,7 +4,7 @@
 // warps of a block share K; their sums meet in shared memory and are added in a fixed order.
 #pragma once
 
-#include "gemm/gpu/gemm_epilogue_gpu.cuh"
+#include "gemm/gpu/gemv_output_gpu.cuh"
 #include "gemm/portable/gemv_gpu_args.hpp"
 #include "tile/portable/async_copy.cuh"
 #include "tile/portable/line_product.cuh"
@@ -14,14 +14,11 @@ namespace tilewright {
 
 template <GemvGpuConfig kConfig>
 struct GemvGpu {
-  using Epilogue = GemmEpilogue<gemv_gpu_epilogue(kConfig)>;
   using Sum = typename Mma<kConfig.dtype>::Accumulator;
   static constexpr int kRowTiles = kConfig.rows / 16;
   static constexpr int kStepBytes = kConfig.warps * kConfig.depth * kGemvLineBytes;
   static constexpr int kPitch = kConfig.rows + 1;
   static constexpr int kSize = dtype_bits(kConfig.dtype) / 8;
-  static constexpr bool kSeparated = kConfig.gate == GateMode::kSeparated;
-  static constexpr int kDColumns = gemv_gpu_d_columns(kConfig);
 
   struct Weights {
     uint4 line[kConfig.depth][kRowTiles][2];
@@ -31,9 +28,9 @@ struct GemvGpu {
   };
 
   const GemmArgs& args;
-  const int lane, warp, k_bytes, block, batch, d0;  // block: along the rows of the weights; d0: first column of D
-  int first;                                        // byte of a row from which this thread's 16 of the next step stand
-  const char* rows[kRowTiles][2];                   // at `first`
+  const int lane, warp, k_bytes, block, batch;  // block: along the rows of the weights
+  int first;                                    // byte of a row from which this thread's 16 of the next step stand
+  const char* rows[kRowTiles][2];               // at `first`
   const char* tokens;
 
   __device__ __forceinline__ GemvGpu(const GemmArgs& a, int block, int batch)
@@ -43,25 +40,17 @@ struct GemvGpu {
         k_bytes(static_cast<int>(a.k) * kSize),
         block(block),
         batch(batch),
-        d0(block * kDColumns),
         first(warp * kConfig.depth * kGemvLineBytes + lane % 4 * 16) {
     const char* b = static_cast<const char*>(a.b) + batch * a.stride_b_batch * kSize;
     const char* x = static_cast<const char*>(a.a) + batch * a.stride_a_batch * kSize;
 #pragma unroll
     for (int i = 0; i < 2 * kRowTiles; ++i) {
       // Rows that are not there: the last one instead, its sums are dropped.
-      const int64 wanted = row_of(i * 8 + lane / 4), n = wanted < a.n ? wanted : a.n - 1;
+      const int64 wanted = gemv_row_of(kConfig.gate, kConfig.rows, a.n, block, i * 8 + lane / 4);
+      const int64 n = wanted < a.n ? wanted : a.n - 1;
       rows[i / 2][i % 2] = b + n * a.stride_b_n * kSize + first;
     }
     tokens = x + lane / 4 * a.stride_a_m * kSize + first;
-  }
-  // The column of B that row `i` of the block is; a separated gate: the second half is up.
-  __device__ __forceinline__ int64 row_of(int i) const {
-    if constexpr (kSeparated) {
-      return i < kConfig.rows / 2 ? d0 + i : args.n / 2 + d0 + i - kConfig.rows / 2;
-    } else {
-      return static_cast<int64>(block) * kConfig.rows + i;
-    }
   }
 
   // The next step's bytes of weights. kWhole: all of it is inside K.
@@ -130,7 +119,8 @@ struct GemvGpu {
       }
     }
     __syncthreads();
-    write(shared);
+    write_gemv<gemv_gpu_epilogue(kConfig), kConfig.rows, 32 * kConfig.warps>(
+        args, block, batch, [&](int token, int row) { return total(shared, token, row); });
   }
 
   __device__ __forceinline__ static void multiply(Sum (&sum)[kRowTiles][4], const Weights& w, const Tokens& x) {
@@ -148,31 +138,6 @@ struct GemvGpu {
 #pragma unroll
     for (int w = 0; w < kConfig.warps; ++w) sum += shared[(w * kGemvTokens + token) * kPitch + row];
     return sum;
-  }
-  // A thread a pair of columns of D.
-  __device__ __forceinline__ void write(const Sum* shared) const {
-    const Epilogue epilogue(args.epilogue, args.m, args.n, batch);
-    const int count = static_cast<int>(args.m);
-#pragma unroll 1
-    for (int i = threadIdx.x; i < count * (kDColumns / 2); i += 32 * kConfig.warps) {
-      const int token = i / (kDColumns / 2), column = i % (kDColumns / 2) * 2;
-      const auto row = epilogue.row(token);
-      const auto sum = [&](int j) { return total(shared, token, j); };
-      const int n = d0 + column;
-      if constexpr (kSeparated) {
-        const int up = kConfig.rows / 2 + column;
-        epilogue.store(token, n,
-                       epilogue.gated(row, epilogue.columns(n), epilogue.columns(epilogue.out_n() + n), sum(column),
-                                      sum(column + 1), sum(up), sum(up + 1)));
-      } else if constexpr (kConfig.gate == GateMode::kInterleaved) {
-        const int j = 2 * column;
-        epilogue.store(token, n,
-                       GemmPair{epilogue.gated(row, epilogue.columns(2 * n), sum(j), sum(j + 1)),
-                                epilogue.gated(row, epilogue.columns(2 * n + 2), sum(j + 2), sum(j + 3))});
-      } else {
-        epilogue.store(token, n, epilogue.linear(row, epilogue.columns(n), sum(column), sum(column + 1)));
-      }
-    }
   }
 };
 

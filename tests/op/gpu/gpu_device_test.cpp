@@ -102,7 +102,8 @@ extern "C" __global__ void tw_test(const __grid_constant__ Args a) {
   const test::GpuStream stream(0);
   ASSERT_TRUE(launch(*device, *slow, args, {.threads = 1}, stream.launch()).ok());
   ASSERT_TRUE(launch(*device, *waits, args, {.threads = 1, .programmatic_edge = true},
-                     {.stream = stream.get(), .programmatic_edge = true}).ok());
+                     {.stream = stream.get(), .programmatic_edge = true})
+                  .ok());
   ASSERT_TRUE(stream.wait());
   EXPECT_THAT(read<int>(*device, args.data, 1), ElementsAre(42));
 }

@@ -56,6 +56,19 @@ Status check_cuda_problem(const GemmProblem& p) {
   return {};
 }
 
+Status check_rows_of_words(const GemmProblem& p) {
+  constexpr int64_t kMaxRowBytes = int64_t{1} << 30;
+  const int64_t row_bytes = p.k * (dtype_bits(p.a_dtype) / 8);
+  if (row_bytes > kMaxRowBytes) return refuse(fmt::format("K = {}: rows longer than {} bytes", p.k, kMaxRowBytes));
+  for (const auto& [name, access] : {std::pair{"a", access_a(p)}, {"b", access_b(p)}}) {
+    if (access.major != Major::kK || access.copy != 16) {
+      return refuse(fmt::format("{}: the kernel wants rows along K, at multiples of 16 bytes", name));
+    }
+  }
+  if (row_bytes % 16 != 0) return refuse(fmt::format("K = {}: the kernel wants whole pieces of 16 bytes", p.k));
+  return {};
+}
+
 GemmEpilogueConfig choose_epilogue(const GemmProblem& p) {
   const bool linear =
       !p.c.present() && p.step_count == 0 && p.scale_a.stride_n == 0 && p.scale_b.stride_m == 0 && p.bias.stride_m == 0;

@@ -19,6 +19,9 @@ double memory_bytes_per_second(const DeviceSpec& device);
 // Ok, or why no kernel that multiplies tiles serves the problem.
 Status check_cuda_problem(const GemmProblem& problem);
 
+// Ok, or why A and B cannot be read in pieces of 16 bytes along K, counted in 32 bits.
+Status check_rows_of_words(const GemmProblem& problem);
+
 // The least that does it.
 GemmEpilogueConfig choose_epilogue(const GemmProblem& problem);
 // Ok, or why a kernel with the epilogue `have` does not serve the problem. A full one serves every problem of its gate.

@@ -15,7 +15,6 @@ struct Cut {
 constexpr Cut kCuts[] = {{16, 8, 4, 2}, {16, 8, 2, 4}, {16, 4, 4, 4}};
 constexpr double kShortSteps = 1.02;                    // of blocks that bring less than 32 KB a step, on long rows
 constexpr int64_t kMaxBlocks = (int64_t{1} << 31) - 1;  // of a launch
-constexpr int64_t kMaxRowBytes = int64_t{1} << 30;      // the kernel counts a row's bytes in 32 bits
 
 GemvGpuConfig make_config(const GemmProblem& p, const Cut& cut) {
   const GemmEpilogueConfig e = choose_epilogue(p);
@@ -36,16 +35,7 @@ class GemvGpuFamily final : public CudaFamily<GemvGpuConfig> {
     if (portable_mma(*device.arch, p.a_dtype, PortableMma::kMma) == nullptr) {
       return unsupported(fmt::format("{} has no instruction for {}", device.arch->target, dtype_name(p.a_dtype)));
     }
-    const int64_t row_bytes = p.k * (dtype_bits(p.a_dtype) / 8);
-    if (row_bytes > kMaxRowBytes) {
-      return unsupported(fmt::format("K = {}: rows longer than {} bytes", p.k, kMaxRowBytes));
-    }
-    for (const auto& [name, access] : {std::pair{"a", access_a(p)}, {"b", access_b(p)}}) {
-      if (access.major != Major::kK || access.copy != 16) {
-        return unsupported(fmt::format("{}: the kernel wants rows along K, at multiples of 16 bytes", name));
-      }
-    }
-    if (row_bytes % 16 != 0) return unsupported(fmt::format("K = {}: the kernel wants whole pieces of 16 bytes", p.k));
+    if (Status s = check_rows_of_words(p); !s) return s;
     if (p.n / kCuts[0].rows + 1 > kMaxBlocks / p.batch) {
       return unsupported(fmt::format("more than {} blocks", kMaxBlocks));
     }

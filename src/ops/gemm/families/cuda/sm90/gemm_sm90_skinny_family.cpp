@@ -12,9 +12,9 @@ namespace {
 struct Tile {
   int rows, tokens, stages, cluster, blocks;
 };
-constexpr Tile kTiles[] = {{64, 8, 10, 1, 2},  {64, 16, 18, 1, 1}, {64, 16, 9, 1, 2}, {128, 32, 9, 1, 1},
-                           {128, 64, 8, 1, 1}, {64, 64, 12, 2, 1}, {64, 64, 6, 2, 2}, {128, 128, 6, 1, 1},
-                           {64, 128, 8, 2, 1}, {128, 128, 6, 2, 1}};
+constexpr Tile kTiles[] = {{64, 8, 10, 1, 2},   {64, 8, 22, 1, 1},  {64, 16, 18, 1, 1}, {64, 16, 9, 1, 2},
+                           {128, 32, 9, 1, 1},  {128, 64, 8, 1, 1}, {64, 64, 12, 2, 1}, {64, 64, 6, 2, 2},
+                           {128, 128, 6, 1, 1}, {64, 128, 8, 2, 1}, {128, 128, 6, 2, 1}};
 constexpr int kMaxTokens = 128;
 constexpr int kBlockShared = 1024;  // of every block, the system's own
 constexpr int64_t kMaxExchangeBytes = int64_t{64} << 20;
