@@ -106,7 +106,8 @@ class TuneRun {
   void search_tasks(SearchState& lane, size_t& task);
   void search_task(SearchState& lane, size_t task);
   size_t take_task();
-  void report(size_t task, size_t candidate, size_t candidates, double best_us);
+  // `label`: "" = the task's.
+  void report(size_t task, size_t candidate, size_t candidates, double best_us, const std::string& label = "");
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
   ContextImpl& context_;
@@ -170,7 +171,7 @@ Status TuneRun::store_resumed() {
   return {};
 }
 
-void TuneRun::report(size_t index, size_t candidate, size_t candidates, double best_us) {
+void TuneRun::report(size_t index, size_t candidate, size_t candidates, double best_us, const std::string& label) {
   if (!progress_) return;
   const std::lock_guard lock(mutex_);
   const double now = elapsed();
@@ -182,7 +183,7 @@ void TuneRun::report(size_t index, size_t candidate, size_t candidates, double b
   TuneProgress p;
   p.task = index;
   p.tasks = tasks_.size();
-  p.label = task.label;
+  p.label = label.empty() ? task.label : label;
   p.candidate = candidate;
   p.candidates = candidates;
   p.best_us = best_us;
@@ -262,7 +263,9 @@ Status TuneRun::search_all(TuneStore& store) {
     CompileAheadOptions ahead;
     ahead.seconds = options_.budget_seconds * kAheadShare;
     ahead.task_seconds = options_.budget_seconds * static_cast<double>(lanes_) / static_cast<double>(open.size());
-    ahead.progress = [this](size_t done, size_t all) { report(0, done, all, 0); };
+    ahead.progress = [this](size_t done, size_t all) {
+      report(0, done, all, 0, fmt::format("{} of {} kernels compiled ahead", done, all));
+    };
     compile_ahead(*lanes.front(), open, ahead);
   }
   std::vector<std::thread> others;

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <thread>
 
 #include "command.hpp"
 #include "tuning/measure.hpp"
@@ -13,6 +15,8 @@ namespace {
 
 constexpr double kBurstUs = 1500;
 constexpr double kSustainedSeconds = 0.4;  // for each side
+
+constexpr int kMaxCompilers = 16;
 
 constexpr const char* kWinner = "overall winner";
 constexpr const char* kUntuned = "untuned choice";
@@ -196,7 +200,31 @@ void GpuBench::add_row(BenchRow row, const Roof& roof, std::span<const Side> sid
   rows_.push_back(std::move(row));
 }
 
+// What is compiled here, several at a time, is loaded when a row binds it. Failures are told by their rows.
+void GpuBench::compile_all(std::span<const SuiteProblem> problems) {
+  std::vector<const NamedProblem*> wanted;
+  for (const SuiteProblem& item : problems) {
+    wanted.push_back(&item.problem);
+    if (item.baseline) wanted.push_back(&*item.baseline);
+  }
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < wanted.size(); i = next++) {
+      const NamedProblem& problem = *wanted[i];
+      const auto choices = context_.dispatcher().choices(*problem.op, problem.ref(), spec_, *context_.tables(),
+                                                         options_.recipe, nullptr);
+      if (choices) (void)own_plan(problem, *choices);
+    }
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < std::min(cpu_info().cores, kMaxCompilers); ++i) others.emplace_back(work);
+  work();
+  for (std::thread& other : others) other.join();
+}
+
 Status GpuBench::run(std::span<const SuiteProblem> problems, const std::function<Status()>& each) {
+  bar_.update({0, "compiling", ""});
+  compile_all(problems);
   bar_.update({0, "limits of the device", ""});
   probe_.measure(options_.limit_seconds);
   for (size_t i = 0; i < problems.size(); ++i) {

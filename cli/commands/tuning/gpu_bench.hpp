@@ -41,6 +41,7 @@ class GpuBench {
  private:
   struct Side;
   Result<std::vector<Side>> sides_of(const SuiteProblem& item);
+  void compile_all(std::span<const SuiteProblem> problems);
   Status measure(const SuiteProblem& item);
   void add_row(BenchRow row, const Roof& roof, std::span<const Side> sides, std::span<const Timing> timings);
   // The first of our own whose code can be had: the tables may name the vendor's as the winner.

@@ -2,16 +2,19 @@
 # SPDX-License-Identifier: MIT
 """The suite of a GPU, on the driver that only writes down: no row can run there, and none is dropped silently."""
 
+import os
 import pathlib
 import re
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
-from program import OK, PROGRAM, Program, main  # noqa: E402
+from program import CHECK_FAILED, OK, PROGRAM, Program, main  # noqa: E402
 
 DRIVER = PROGRAM.parents[1] / "tests" / "libfake_cuda.so"
 ENVIRONMENT = {"TILEWRIGHT_CUDA_DRIVER": str(DRIVER)}
+if "TILEWRIGHT_NVRTC" in os.environ:
+    ENVIRONMENT["TILEWRIGHT_NVRTC"] = os.environ["TILEWRIGHT_NVRTC"]
 
 
 @unittest.skipUnless(DRIVER.exists(), "the fake driver is not built")
@@ -37,6 +40,17 @@ class GpuSuite(Program):
         left_out = re.search(r"(\d+) rows of the suite are left out", result.stderr)
         e4m3 = len(re.findall(r"^m=\S*:a=e4m3", result.stdout, re.MULTILINE))
         self.assertEqual(e4m3 + (int(left_out.group(1)) if left_out else 0), 25 + 6)
+
+    def test_kernels_are_compiled_before_any_is_measured_and_a_gpu_that_runs_none_gets_no_row(self):
+        arguments = ("tune", "--gemm", "16x256x256:bf16", "--device", "cuda", "--budget", "10")
+        result = self.json(*arguments, "--table", str(self.folder / "rows.csv"), code=CHECK_FAILED, **ENVIRONMENT)
+        reason = result["failures"][0]["reason"]
+        if "compiling is off" in reason:
+            self.skipTest("no NVRTC")
+        self.assertGreater(result["compiled"], 0)
+        self.assertGreater(result["compile_ahead_seconds"], 0)
+        self.assertIn("launch with", reason)
+        self.assertFalse((self.folder / "rows.csv").exists())
 
 
 if __name__ == "__main__":

@@ -316,5 +316,25 @@ TEST_F(TunerToy, VerifyRecipeReportsTheWorstAndWhere) {
   EXPECT_NE(report->failure.find("n=17, seed 1"), std::string::npos) << report->failure;
 }
 
+TEST_F(TunerToy, SeveralDevicesShareTheTasksAndEachResultIsStoredOnce) {
+  offer_toy_kernels({"plain", "slow"});
+  TuneCosts costs;
+  options_.devices = {DeviceId(), DeviceId(), DeviceId()};
+  options_.costs = &costs;
+  const std::vector<TuneTask> wanted = tasks({1024, 2048, 3072, 4096, 5120});
+  const std::vector<TuneResult> results = tune_all(wanted);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_TRUE(results[i].status.ok()) << results[i].status.to_string();
+    EXPECT_EQ(results[i].task.label, wanted[i].label);
+  }
+  std::vector<std::string> problems;
+  EXPECT_EQ(parse_tuned_csv(*read_file(options_.table), "", problems).size(), wanted.size());
+  EXPECT_TRUE(problems.empty());
+  EXPECT_GE(costs.measured, 5);
+  EXPECT_GT(costs.measure_seconds, 0);
+  // A second run takes all of it from the journal.
+  for (const TuneResult& again : tune_all(wanted)) EXPECT_TRUE(again.resumed);
+}
+
 }  // namespace
 }  // namespace tilewright
