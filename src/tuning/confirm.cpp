@@ -11,7 +11,7 @@ namespace tilewright {
 namespace {
 
 constexpr size_t kFinalists = 3;
-constexpr double kSustainedSeconds = 0.2;
+constexpr double kSustainedSeconds = 0.5;  // of all members; the power limit has acted in the first half
 
 }  // namespace
 
@@ -77,7 +77,7 @@ Result<TaskSearch::Confirmation> TaskSearch::time_for_row(const std::vector<Cand
   confirmed.gain = paired_ratio(confirmed.timings.front(), confirmed.timings.back());
   if (!hot) return confirmed;
   Result<std::vector<Timing>> sustained =
-      time(group, std::min(seconds, kSustainedSeconds), 5, 301, TimeMode::kSustained);
+      time(group, kSustainedSeconds / static_cast<double>(group.size()), 5, 301, TimeMode::kSustained);
   if (!sustained) return sustained.status();
   confirmed.sustained = std::move(*sustained);
   const PairedRatio other = paired_ratio(confirmed.sustained.front(), confirmed.sustained.back());

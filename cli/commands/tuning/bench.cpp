@@ -31,8 +31,8 @@ struct BenchOptions {
   std::string suite, out, recipe, report, peer = "auto", device = "cpu";
   std::vector<std::string> only;
   int threads = 0;
-  double seconds = 0;     // 0 = 3 on the CPU, 0.3 on a GPU
-  double tune_first = 0;  // seconds
+  double seconds = 0;                 // 0 = 3 on the CPU, 0.3 on a GPU
+  double tune_first = 0, budget = 0;  // seconds
   bool untuned = false;
   OutputOptions output;
   double row_seconds() const { return seconds > 0 ? seconds : 3; }
@@ -258,6 +258,7 @@ Result<ExitCode> run_on_gpu(const BenchOptions& options, ContextImpl& context, c
   const GpuBenchOptions own{.recipe = options.recipe,
                             .seconds = options.seconds > 0 ? options.seconds : 0.3,
                             .limit_seconds = 3,
+                            .budget = options.budget,
                             .vendor = options.peer != "none",
                             .untuned = options.untuned};
   if (options.tune_first > 0) {
@@ -341,6 +342,9 @@ void add_bench_command(CLI::App& program, Invocation& invocation) {
         arguments.text("--report", options.report, "FILE", "on a GPU: write an HTML report to this file");
         arguments.number_above(0, "--tune-first", options.tune_first,
                                "on a GPU: seconds to tune the problems in, before they are timed");
+        arguments.number_above(
+            0, "--budget", options.budget,
+            "on a GPU: seconds for all rows; those that it has no time for are listed as not measured");
         arguments.flag("--untuned", options.untuned, "on a GPU: time also what would run without tuned rows");
         add_threads_argument(arguments, options.threads);
         add_device_argument(arguments, options.device);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "command.hpp"
@@ -223,6 +224,8 @@ void GpuBench::compile_all(std::span<const SuiteProblem> problems) {
 }
 
 Status GpuBench::run(std::span<const SuiteProblem> problems, const std::function<Status()>& each) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
   bar_.update({0, "compiling", ""});
   compile_all(problems);
   bar_.update({0, "limits of the device", ""});
@@ -230,6 +233,10 @@ Status GpuBench::run(std::span<const SuiteProblem> problems, const std::function
   for (size_t i = 0; i < problems.size(); ++i) {
     const SuiteProblem& item = problems[i];
     bar_.update({static_cast<double>(i) / static_cast<double>(problems.size()), item.problem.text(), item.regime});
+    if (options_.budget > 0 && std::chrono::duration<double>(Clock::now() - start).count() > options_.budget) {
+      skipped_.push_back({item.regime, item.problem.text(), "the time was spent"});
+      continue;
+    }
     const Status measured = measure(item);
     // After a fault of a kernel nothing more can be measured in this process.
     if (measured.code() == StatusCode::kDeviceError) return measured;

@@ -20,6 +20,7 @@ struct GpuBenchOptions {
   std::string recipe;        // timed instead of our own best
   double seconds = 0.3;      // for the bursts of a row
   double limit_seconds = 3;  // for the limits of the device
+  double budget = 0;         // for all rows; what it has no time for is listed as not measured. 0 = no end
   bool vendor = true;        // compare with a family of the vendor's library, where there is one
   bool untuned = false;      // and with what would run without tuned rows
 };

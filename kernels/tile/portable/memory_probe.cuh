@@ -6,21 +6,23 @@
 
 namespace tilewright::portable {
 
-// Neighbouring threads read neighbouring words; each has kInFlight of them under way.
+// A block takes tiles of kInFlight words a thread, which are all under way at a time; blocks take neighbouring tiles.
 template <int kInFlight>
 __device__ __forceinline__ void read_all(const ReadProbeArgs& args) {
   const uint4* const data = static_cast<const uint4*>(args.data);
-  const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
+  const long long tile = static_cast<long long>(blockDim.x) * kInFlight, tiles = args.words / tile;
   unsigned bits = 0;
-  long long at = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  for (; at + (kInFlight - 1) * step < args.words; at += kInFlight * step) {
+  for (long long t = blockIdx.x; t < tiles; t += gridDim.x) {
+    const uint4* const from = data + t * tile + threadIdx.x;
     uint4 words[kInFlight];
 #pragma unroll
-    for (int i = 0; i < kInFlight; ++i) words[i] = __ldcs(data + at + i * step);
+    for (int i = 0; i < kInFlight; ++i) words[i] = __ldcs(from + i * blockDim.x);
 #pragma unroll
     for (int i = 0; i < kInFlight; ++i) bits |= words[i].x ^ words[i].y ^ words[i].z ^ words[i].w;
   }
-  for (; at < args.words; at += step) bits |= data[at].x;
+  if (blockIdx.x == 0) {
+    for (long long at = tiles * tile + threadIdx.x; at < args.words; at += blockDim.x) bits |= data[at].x;
+  }
   // The buffer is filled with one byte, so its words' exclusive or is 0.
   if (bits != 0 && bits == 0x5AFE5AFE) *args.sink = bits;
 }
@@ -30,16 +32,18 @@ template <int kInFlight>
 __device__ __forceinline__ void copy_all(const CopyProbeArgs& args) {
   const uint4* const from = static_cast<const uint4*>(args.from);
   uint4* const to = static_cast<uint4*>(args.to);
-  const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
-  long long at = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  for (; at + (kInFlight - 1) * step < args.words; at += kInFlight * step) {
+  const long long tile = static_cast<long long>(blockDim.x) * kInFlight, tiles = args.words / tile;
+  for (long long t = blockIdx.x; t < tiles; t += gridDim.x) {
+    const long long at = t * tile + threadIdx.x;
     uint4 words[kInFlight];
 #pragma unroll
-    for (int i = 0; i < kInFlight; ++i) words[i] = __ldcs(from + at + i * step);
+    for (int i = 0; i < kInFlight; ++i) words[i] = __ldcs(from + at + i * blockDim.x);
 #pragma unroll
-    for (int i = 0; i < kInFlight; ++i) __stcs(to + at + i * step, words[i]);
+    for (int i = 0; i < kInFlight; ++i) __stcs(to + at + i * blockDim.x, words[i]);
   }
-  for (; at < args.words; at += step) to[at] = from[at];
+  if (blockIdx.x == 0) {
+    for (long long at = tiles * tile + threadIdx.x; at < args.words; at += blockDim.x) to[at] = from[at];
+  }
 }
 
 }  // namespace tilewright::portable

@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kLargestBuffer = int64_t{4} << 30;
+constexpr int64_t kLargestBuffer = int64_t{8} << 30;
 constexpr int kLaunches = 1000;      // timed together
 constexpr double kPeaksShare = 0.6;  // of the time
 
@@ -28,7 +28,7 @@ constexpr const char* kCopyEntry = "tw_probe_copy";
 constexpr const char* kCopySource =
     "#include \"tile/portable/memory_probe.cuh\"\n"
     "extern \"C\" __global__ void tw_probe_copy(const __grid_constant__ tilewright::CopyProbeArgs args) {\n"
-    "  tilewright::portable::copy_all<4>(args);\n"
+    "  tilewright::portable::copy_all<8>(args);\n"
     "}\n";
 constexpr const char* kEmptyEntry = "tw_probe_empty";
 constexpr const char* kEmptySource = "extern \"C\" __global__ void tw_probe_empty() {}\n";
@@ -103,11 +103,11 @@ class Limits {
   template <class Args>
   Result<double> best_rate(const LoadedKernel& kernel, const Args& args, double bytes, double seconds) {
     const auto units = static_cast<uint32_t>(device_.spec().units);
-    constexpr uint32_t kThreads[] = {256, 512, 1024}, kBlocks[] = {1, 2, 4, 8};  // of a block; on a unit
+    // Of a block; a unit's blocks, those that wait for room included.
+    constexpr uint32_t kThreads[] = {256, 512, 1024}, kBlocks[] = {2, 8, 32, 128};
     double best = 0;
     for (const uint32_t threads : kThreads) {
       for (const uint32_t blocks : kBlocks) {
-        if (threads * blocks > 2048) continue;
         const LaunchShape shape{.grid = {units * blocks, 1, 1}, .threads = threads};
         const Result<double> us = launch_us(kernel, args, shape, seconds);
         if (!us) return us.status();

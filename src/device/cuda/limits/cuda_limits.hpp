@@ -6,7 +6,7 @@
 
 namespace tilewright::cuda {
 
-// Takes up to 4 GiB of the device's memory for the time.
+// Takes up to 8 GiB of the device's memory for the time.
 Result<DeviceLimits> measure_cuda_limits(Device& device, const Place& place, double budget_seconds,
                                          const ProbeCompiler& compile);
 
