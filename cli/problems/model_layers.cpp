@@ -88,12 +88,13 @@ Result<std::vector<LayerRow>> find_model(const std::string& model) {
 }
 
 std::string layer_text(const LayerRow& layer, int64_t tokens, const std::string& dtype, bool packed) {
+  const bool is_f8 = dtype == "e4m3" || dtype == "e5m2";
   std::string text = fmt::format("m={}:n={}:k={}", tokens, layer.n, layer.k);
   if (layer.batch != 1) text += fmt::format(":batch={}", layer.batch);
   text += ":a=" + dtype;
-  if (packed) text += ":packed=1";
+  if (packed && !is_f8) text += ":packed=1";
   // Quantised layers scale each token and each output channel.
-  if (dtype == "i8") text += ":scale_a=f32:scale_b=f32";
+  if (dtype == "i8" || is_f8) text += ":scale_a=f32:scale_b=f32";
   return text;
 }
 
@@ -118,7 +119,7 @@ void add_model_arguments(Arguments& arguments, ModelArguments& a) {
   arguments.texts("--shapes", a.shapes, "FILE", "a CSV file with the columns of models/*.csv");
   arguments.texts("--layer", a.layers, "NAME", "only these layers (repeat, or divide by commas)", /*commas=*/true);
   arguments.text("--tokens", a.tokens, "LIST", "token counts (1,16,128)");
-  arguments.choice("--dtype", a.dtype, {"f32", "f16", "bf16", "i8"},
+  arguments.choice("--dtype", a.dtype, {"f32", "f16", "bf16", "i8", "e4m3", "e5m2"},
                    "run the layers with this dtype instead of their own");
   arguments.integer("--tp", a.tensor_parallel, 1, 1024, "tensor-parallel degree (1)");
   arguments.flag("--plain,!--packed", a.plain, "weights as stored [N, K]; --packed (the default): packed once");

@@ -15,6 +15,8 @@ constexpr const char* kStandardGemms[] = {
     "m=200:n=520:k=1000:a=f16:packed=1:d=f32",
     "m=200:n=520:k=1000:a=i8:packed=1:scale_a=f32:scale_b=f32",
     "m=5:n=520:k=1000:a=i8:scale_a=f32:scale_b=f32:bias=f32",
+    "m=5:n=520:k=1008:a=e4m3:scale_a=f32:scale_b=f32",
+    "m=200:n=520:k=1008:a=e5m2:scale_a=f32:scale_b=f32:bias=bf16",
     "m=64:n=512:k=777:a=bf16:packed=1:gate=separated:act=silu",
     "m=31:n=65:k=100:batch=3:a=f32",
 };

@@ -29,6 +29,7 @@ enum Parameter : int {
   kSteps,
   kDeterministic,
   kBatchInvariant,
+  kAllowTf32,
   kRecipe,
   kUnits,
   kProgrammaticEdge,

@@ -34,6 +34,7 @@ class _GemmOptions(TypedDict, total=False):
     steps: Sequence[_Step]
     deterministic: bool
     batch_invariant: bool
+    allow_tf32: bool
     recipe: str | None
     units: int
     programmatic_edge: bool

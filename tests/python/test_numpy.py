@@ -93,6 +93,12 @@ def test_int8_with_scales(out_dtype):
     reference.check(d, a, b, scale_a=0.25, scale_b=0.5)
 
 
+def test_allowing_tf32_changes_no_bit_on_a_cpu():
+    a, b = normal(5, 70), normal(70, 9)
+    np.testing.assert_array_equal(tilewright.gemm(a, b, allow_tf32=True), tilewright.gemm(a, b))
+    assert "allow_tf32=1" in tilewright.explain(a, b, allow_tf32=True)
+
+
 @pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
 def test_eight_bit_floats_of_ml_dtypes_with_scales(name):
     ml_dtypes = pytest.importorskip("ml_dtypes")

@@ -93,7 +93,7 @@ constexpr const char* gemm_sm90_refusal(const GemmSm90Config& c) {
   if (c.stages < 2 || c.stages > 16) return "stages outside [2, 16]";
   if (c.cluster_m < 1 || c.cluster_n < 1 || c.cluster_m * c.cluster_n > 2) return "clusters are none of 1x1, 2x1, 1x2";
   if (dtype_bits(c.dtype) != 16 && (c.a_major == Major::kMn || c.b_major == Major::kMn)) {
-    return "wgmma reads 8-bit types along K only";
+    return "wgmma reads types of 8 and 32 bits along K only";
   }
   if (c.a_major == Major::kMn && c.tile_m / c.cluster_n % 64 != 0) return "a slice of A along M is no multiple of 64";
   if (c.b_major == Major::kMn && gemm_sm90_copy_columns(c) % 64 != 0)

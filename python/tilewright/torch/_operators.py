@@ -144,6 +144,7 @@ _TYPES = {
     "step_tensors": "Tensor[]?",
     "deterministic": "bool",
     "batch_invariant": "bool",
+    "allow_tf32": "bool",
     "recipe": "str?",
     "units": "int",
     "programmatic_edge": "bool",

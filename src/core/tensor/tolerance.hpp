@@ -36,8 +36,13 @@ inline double accumulation_bound(DType accumulator, int64_t k, double norm, doub
 //    have eight bits, so that only those below 2^-5 M lose any: a model of it (tests/unit/core/tolerance_test.cpp) loses
 //    6.5 v |sum|.
 // Hence 16 v (norm + |sum|), whatever K is. A lost product, norm / sqrt(K), is more while K < 2^18.
-inline double tensor_core_bound(DType input, double norm, double sum) {
-  return is_ocp_f8(input) ? 0x1p-9 * (norm + std::fabs(sum)) : 0;
+//
+// tf32 keeps ten bits of mantissa of f32. wgmma cuts the others off, so a factor loses w = 2^-10 of itself at most: a product
+// 2 w, half of that on average and with a deviation below 0.41 w. Random signs: nine deviations are 3.7 w norm. One sign:
+// 2 w |sum|. Hence 4 w (norm + |sum|); mma.sync, which rounds, stays within half of it.
+inline double tensor_core_bound(DType input, bool tf32, double norm, double sum) {
+  const double lost = is_ocp_f8(input) ? 0x1p-9 : tf32 ? 0x1p-8 : 0;
+  return lost * (norm + std::fabs(sum));
 }
 
 // Scaling and adding in f32: at most 16 roundings of terms whose magnitudes add up to `magnitude`.

@@ -117,7 +117,8 @@ TEST_P(PortableKernels, EachLayoutCopyGateAndEpilogueKeepsToItsBudget) {
         "m=4096:n=8192:k=4096:a=bf16:gate=separated:act=silu", "m=4096:n=8192:k=4096:a=bf16:gate=interleaved:act=silu",
         "m=16:n=4096:k=4096:a=bf16", "m=100:n=4096:k=4096:a=i8", "m=4096:n=4096:k=4096:a=f32:layout=crr",
         "m=100:n=100:k=100:a=f32:steps=add.f32+act.gelu", "m=4096:n=4096:k=4096:a=e4m3:scale_a=f32:scale_b=f32",
-        "m=16:n=4096:k=4096:a=e5m2:alpha=1:layout=rrr"}) {
+        "m=16:n=4096:k=4096:a=e5m2:alpha=1:layout=rrr", "m=4096:n=4096:k=4096:a=f32:allow_tf32=1",
+        "m=100:n=4096:k=4096:a=f32:layout=crr:allow_tf32=1"}) {
     const Result<GemmProblem> problem = parse_gemm_problem(text);
     ASSERT_TRUE(problem.ok()) << problem.status().message();
     const std::vector<Candidate> found = gemm_portable_family().candidates(erase(*problem), device);

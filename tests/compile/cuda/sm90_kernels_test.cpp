@@ -70,7 +70,7 @@ class Sm90Kernels : public testing::Test {
 
 TEST_F(Sm90Kernels, EveryPrebuiltOneKeepsToItsBudget) {
   const std::vector<KernelKey> keys = gemm_sm90_family().builtin_keys("sm_90a");
-  EXPECT_EQ(keys.size(), 15u);
+  EXPECT_EQ(keys.size(), 18u);
   for (const KernelKey& key : keys) compile(key);
 }
 
@@ -107,6 +107,7 @@ TEST_F(Sm90Kernels, EachLayoutGateAndEpilogueKeepsToItsBudget) {
        {"m=4096:n=4096:k=4096:a=bf16:layout=rrr", "m=4096:n=4096:k=4096:a=bf16:layout=crr:bias=bf16:act=gelu",
         "m=4096:n=4096:k=4096:a=f16:layout=ccr:c=f16", "m=4096:n=4096:k=4096:a=i8:scale_a=f32:scale_b=f32",
         "m=4096:n=4096:k=4096:a=e4m3:scale_a=f32:scale_b=f32", "m=1024:n=4096:k=4096:a=e5m2:d=f32:alpha=1",
+        "m=4096:n=4096:k=4096:a=f32:allow_tf32=1", "m=4096:n=4096:k=4096:a=f32:allow_tf32=1:c=f32:steps=act.gelu",
         "m=4096:n=8192:k=4096:a=e4m3:scale_a=f32:scale_b=f32:gate=separated:act=silu",
         "m=4096:n=8192:k=4096:a=bf16:gate=separated:act=silu", "m=4096:n=8192:k=4096:a=bf16:gate=interleaved:act=silu",
         "m=64:n=4096:k=4096:a=bf16", "m=4096:n=4100:k=4096:a=bf16"}) {

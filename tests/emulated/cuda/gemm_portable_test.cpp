@@ -79,6 +79,12 @@ constexpr GemmPortableConfig fma(Major a, Major b) {
   return c;
 }
 
+constexpr GemmPortableConfig tf32(int copy) {
+  GemmPortableConfig c = layout(Major::kK, Major::kK, copy, DType::kF32);
+  c.mma = PortableMma::kTf32, c.tile_k = 16;
+  return c;
+}
+
 TEST(EmulatedGemmPortable, EveryLayoutIsReadAsItLies) {
   check<layout(Major::kK, Major::kK, 16)>(
       {"m=70:n=72:k=88", "m=64:n=64:k=32", "m=1:n=1:k=8", "m=130:n=40:k=200:batch=2"});
@@ -115,6 +121,11 @@ TEST(EmulatedGemmPortable, EightBitFloatsAreMultipliedInEveryLayout) {
 TEST(EmulatedGemmPortable, F32IsMultipliedByFusedMultiplyAdds) {
   check<fma(Major::kK, Major::kK)>({"m=67:n=70:k=45:a=f32", "m=67:n=70:k=45:a=f32:sa=0.100.2"});
   check<fma(Major::kMn, Major::kMn)>({"m=68:n=72:k=45:a=f32:layout=crr"});
+}
+
+TEST(EmulatedGemmPortable, Tf32IsMultipliedWhereItIsAllowed) {
+  check<tf32(16)>({"m=70:n=72:k=88:a=f32:allow_tf32=1"});
+  check<tf32(0)>({"m=67:n=35:k=45:a=f32:allow_tf32=1", "m=67:n=35:k=45:a=f32:layout=crr:allow_tf32=1"});
 }
 
 TEST(EmulatedGemmPortable, EpiloguesAndGatesGiveWhatTheirArgumentsSay) {

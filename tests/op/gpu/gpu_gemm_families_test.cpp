@@ -106,6 +106,16 @@ TEST_P(GpuGemmFamiliesOf, EveryLayoutIsMultipliedRight) {
   }
 }
 
+TEST_F(GpuGemmFamilies, Tf32IsMultipliedWhereItIsAllowed) {
+  for (const char* text :
+       {"m=264:n=200:k=328:a=f32:allow_tf32=1", "m=264:n=200:k=328:a=f32:layout=crr:allow_tf32=1",
+        "m=67:n=35:k=45:a=f32:allow_tf32=1", "m=1024:n=1000:k=4096:a=f32:allow_tf32=1:bias=f32:act=gelu",
+        "m=33:n=200:k=8192:a=f32:allow_tf32=1", "m=130:n=200:k=64:a=f32:batch=2:allow_tf32=1:c=f32:steps=mul.f32"}) {
+    check(text);
+  }
+  check("m=300:n=264:k=8192:a=f32:allow_tf32=1", InputData::kPositive);
+}
+
 TEST_F(GpuGemmFamilies, RaggedSizesAndOddStridesAreServed) {
   for (const char* text :
        {"m=1:n=1:k=1", "m=1:n=4099:k=1031", "m=67:n=35:k=45", "m=131:n=130:k=258",

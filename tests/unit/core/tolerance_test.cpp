@@ -95,7 +95,8 @@ double worst_narrow_ratio(int k, int apart, bool same_sign) {
       for (int i = first; i < first + apart; i += 32) sum = narrow_step(sum, &products[static_cast<size_t>(i)]);
       promoted += sum;
     }
-    worst = std::max(worst, std::fabs(promoted - exact) / tensor_core_bound(DType::kF8E4M3, std::sqrt(squares), exact));
+    worst = std::max(worst,
+                     std::fabs(promoted - exact) / tensor_core_bound(DType::kF8E4M3, false, std::sqrt(squares), exact));
   }
   return worst;
 }
@@ -110,8 +111,30 @@ TEST(Tolerance, NarrowSumsOfEightBitFloatsLieWithinWhenTheyArePromotedEvery128) 
 }
 
 TEST(Tolerance, ALostProductOfEightBitFloatsIsRejected) {
-  EXPECT_LT(tensor_core_bound(DType::kF8E4M3, 128, 0), 128 / std::sqrt(65536));  // norm = 128: a product of K is that
-  EXPECT_EQ(tensor_core_bound(DType::kBf16, 128, 1000), 0);
+  EXPECT_LT(tensor_core_bound(DType::kF8E4M3, false, 128, 0),
+            128 / std::sqrt(65536));  // norm = 128: a product of K is that
+  EXPECT_EQ(tensor_core_bound(DType::kBf16, false, 128, 1000), 0);
+}
+
+TEST(Tolerance, ProductsOfFactorsThatAreCutToTf32LieWithin) {
+  std::mt19937 random(17);
+  std::normal_distribution<float> values;
+  const auto cut = [](float x) { return __builtin_bit_cast(float, __builtin_bit_cast(unsigned, x) & ~0x1FFFu); };
+  for (const bool same_sign : {false, true}) {
+    double worst = 0;
+    for (int trial = 0; trial < 50; ++trial) {
+      double exact = 0, squares = 0, sum = 0;
+      for (int i = 0; i < 4096; ++i) {
+        float a = values(random), b = values(random);
+        if (same_sign) a = std::fabs(a), b = std::fabs(b);
+        exact += double{a} * b, squares += double{a} * b * a * b, sum += double{cut(a)} * cut(b);
+      }
+      worst = std::max(worst, std::fabs(sum - exact) / tensor_core_bound(DType::kF32, true, std::sqrt(squares), exact));
+    }
+    EXPECT_LT(worst, 1);
+    EXPECT_GT(worst, 0.05) << "the bound is loose";
+  }
+  EXPECT_EQ(tensor_core_bound(DType::kF32, false, 128, 1000), 0) << "IEEE unless it is allowed";
 }
 
 TEST(Tolerance, IntegerSumsAreExact) { EXPECT_EQ(accumulation_bound(DType::kI32, 4096, 1e6, 1e6), 0); }

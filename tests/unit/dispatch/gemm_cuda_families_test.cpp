@@ -104,6 +104,20 @@ TEST(GemmCudaFamilies, TheEpilogueIsTheLeastThatDoesIt) {
   EXPECT_EQ(kind(":bias=f32.0.64.1"), EpilogueKind::kFull);
 }
 
+TEST(GemmCudaFamilies, Tf32ServesOnlyCallsThatAllowIt) {
+  const DeviceSpec hopper = gpu("sm_90a", 132);
+  const GemmProblem strict = problem("m=512:n=512:k=512:a=f32"),
+                    allowed = problem("m=512:n=512:k=512:a=f32:allow_tf32=1");
+  EXPECT_EQ(best("m=512:n=512:k=512:a=f32").mma, PortableMma::kFma);
+  EXPECT_EQ(best("m=512:n=512:k=512:a=f32:allow_tf32=1").mma, PortableMma::kTf32);
+  EXPECT_THAT(gemm_sm90_family().supports(erase(strict), hopper).message(), HasSubstr("allow_tf32"));
+  EXPECT_TRUE(gemm_sm90_family().supports(erase(allowed), hopper).ok());
+  const RecipeStep rounds = gemm_portable_family().candidates(erase(allowed), hopper).front().step;
+  const RecipeStep exact = gemm_portable_family().candidates(erase(strict), hopper).front().step;
+  EXPECT_THAT(gemm_portable_family().check(erase(strict), hopper, rounds).message(), HasSubstr("allow_tf32"));
+  EXPECT_TRUE(gemm_portable_family().check(erase(allowed), hopper, exact).ok());
+}
+
 TEST(GemmCudaFamilies, AKernelOfAnotherProblemIsRefused) {
   const GemmProblem aligned = problem("m=64:n=64:k=64:a=bf16"), odd = problem("m=64:n=64:k=65:a=bf16");
   const RecipeStep step = gemm_portable_family().candidates(erase(aligned), gpu()).front().step;
@@ -177,7 +191,7 @@ TEST(GemmCudaFamilies, HopperTakesWhatTheCopyEngineCanRead) {
   for (const auto& [text, why] : {std::pair{"m=64:n=64:k=63:a=bf16", "multiples of 16 bytes"},
                                   {"m=64:n=64:k=64:a=bf16:align=4.16.16", "multiples of 16 bytes"},
                                   {"m=64:n=64:k=64:a=i8:layout=rrr", "along K only"},
-                                  {"m=64:n=64:k=64:a=f32", "no wgmma"},
+                                  {"m=64:n=64:k=64:a=f32", "allow_tf32"},
                                   {"m=64:n=64:k=0:a=bf16", "K = 0"}}) {
     const GemmProblem p = problem(text);
     EXPECT_THAT(family.supports(erase(p), hopper).message(), HasSubstr(why)) << text;

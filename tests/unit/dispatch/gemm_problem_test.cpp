@@ -143,6 +143,21 @@ TEST(GemmProblem, EightBitFloatsMultiplyTheirOwnTypeAndHaveNoPackedForm) {
   EXPECT_EQ(parse_gemm_problem("m=1:n=16:k=16:a=e5m2")->d_dtype, DType::kBf16);
 }
 
+TEST(GemmProblem, Tf32IsAQuestionOfF32AndPartOfTheProblem) {
+  Matrices m;
+  m.call.options.allow_tf32 = true;
+  GemmProblem p;
+  GemmBindings bindings;
+  ASSERT_TRUE(make_gemm_problem(m.call, true, p, bindings).ok());
+  EXPECT_EQ(p.allow_tf32, m.call.a.dtype == DType::kF32);
+  const GemmProblem allowed = *parse_gemm_problem("m=1:n=16:k=16:a=f32:allow_tf32=1");
+  EXPECT_EQ(allowed.allow_tf32, 1);
+  EXPECT_THAT(print_gemm_problem(allowed), testing::HasSubstr("allow_tf32=1"));
+  EXPECT_NE(gemm_signature(allowed).core, gemm_signature(*parse_gemm_problem("m=1:n=16:k=16:a=f32")).core);
+  EXPECT_THAT(parse_gemm_problem("m=1:n=16:k=16:a=bf16:allow_tf32=1").status().message(),
+              testing::HasSubstr("'allow_tf32' is for f32, 'a' is bf16"));
+}
+
 TEST(GemmProblem, CIsNotReadWhenBetaIsZero) {
   Matrices m;
   m.call.c = TensorView::contiguous(nullptr, DType::kF32, {3, 3});  // would not even broadcast

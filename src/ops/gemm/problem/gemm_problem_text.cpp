@@ -219,7 +219,8 @@ Status parse_epilogue(const Items& items, GemmProblem& p) {
   }
   for (auto [name, field] : {std::pair{"alpha", &p.has_alpha},
                              {"deterministic", &p.deterministic},
-                             {"batch_invariant", &p.batch_invariant}}) {
+                             {"batch_invariant", &p.batch_invariant},
+                             {"allow_tf32", &p.allow_tf32}}) {
     if (!items.count(name)) continue;
     bool value = false;
     if (Status s = fields_detail::parse_value(items.at(name), value); !s) return s;
@@ -228,10 +229,30 @@ Status parse_epilogue(const Items& items, GemmProblem& p) {
   return {};
 }
 
-constexpr std::string_view kKnownNames[] = {
-    "m",    "n",  "k",   "batch", "a",     "b",       "d",       "layout", "packed", "gate",          "sa",
-    "sb",   "sd", "act", "steps", "alpha", "scale_a", "scale_b", "bias",   "c",      "deterministic", "batch_invariant",
-    "align"};
+constexpr std::string_view kKnownNames[] = {"m",
+                                            "n",
+                                            "k",
+                                            "batch",
+                                            "a",
+                                            "b",
+                                            "d",
+                                            "layout",
+                                            "packed",
+                                            "gate",
+                                            "sa",
+                                            "sb",
+                                            "sd",
+                                            "act",
+                                            "steps",
+                                            "alpha",
+                                            "scale_a",
+                                            "scale_b",
+                                            "bias",
+                                            "c",
+                                            "deterministic",
+                                            "batch_invariant",
+                                            "align",
+                                            "allow_tf32"};
 
 }  // namespace
 
@@ -284,6 +305,7 @@ std::string print_gemm_problem(const GemmProblem& p) {
   }
   if (p.deterministic) add("deterministic", "1");
   if (p.batch_invariant) add("batch_invariant", "1");
+  if (p.allow_tf32) add("allow_tf32", "1");
   return text;
 }
 

@@ -97,6 +97,8 @@ std::vector<GemmProblem> usual_cuda_problems() {
     p.stride_a_m = p.stride_b_n = p.stride_d_m = 4096, p.stride_a_k = p.stride_b_k = p.stride_d_n = 1;
     problems.push_back(p);
   }
+  problems.push_back(problems.back());
+  problems.back().allow_tf32 = 1;
   return problems;
 }
 

@@ -27,7 +27,8 @@ GemmEpilogueConfig choose_epilogue(const GemmProblem& problem);
 // Ok, or why a kernel with the epilogue `have` does not serve the problem. A full one serves every problem of its gate.
 Status check_cuda_epilogue(const GemmEpilogueConfig& have, const GemmProblem& problem);
 
-// Instances that are built ahead are made for these: one an input type, weights as [N, K]; 8-bit types are scaled.
+// Instances that are built ahead are made for these: one an input type, weights as [N, K]; 8-bit types are scaled,
+// f32 with and without tf32.
 std::vector<GemmProblem> usual_cuda_problems();
 
 // How A or B can be copied: along which dimension its elements are neighbours, and in pieces of how many bytes (16, 4, or

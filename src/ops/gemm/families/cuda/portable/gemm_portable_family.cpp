@@ -31,7 +31,10 @@ struct PortableKnobs {
 PortableKnobs typed(const Knobs& knobs) { return {knobs.values[0], knobs.values[1]}; }
 Knobs erase_knobs(const PortableKnobs& knobs) { return {{knobs.band, knobs.split_k}}; }
 
-PortableMma mma_of(DType dtype) { return dtype == DType::kF32 ? PortableMma::kFma : PortableMma::kMma; }
+PortableMma mma_of(const GemmProblem& p) {
+  if (p.a_dtype != DType::kF32) return PortableMma::kMma;
+  return p.allow_tf32 ? PortableMma::kTf32 : PortableMma::kFma;
+}
 
 // A copy that the instruction cannot take becomes one by elements: ldmatrix transposes 16-bit types only, and the FMA
 // form wants rows of M or N.
@@ -45,7 +48,7 @@ int usable_copy(const OperandAccess& access, DType dtype, PortableMma mma) {
 GemmPortableConfig make_config(const GemmProblem& p, const Tile& tile) {
   const OperandAccess a = access_a(p), b = access_b(p);
   const GemmEpilogueConfig e = choose_epilogue(p);
-  const PortableMma mma = mma_of(p.a_dtype);
+  const PortableMma mma = mma_of(p);
   return {p.a_dtype,
           mma,
           a.major,
@@ -90,8 +93,8 @@ std::vector<int64_t> splits(const GemmProblem& p, const DeviceSpec& device, cons
   return found;
 }
 
-std::span<const Tile> tiles_for(DType dtype) {
-  return dtype == DType::kF32 ? std::span<const Tile>(kFmaTiles) : std::span<const Tile>(kMmaTiles);
+std::span<const Tile> tiles_for(const GemmProblem& p) {
+  return mma_of(p) == PortableMma::kFma ? std::span<const Tile>(kFmaTiles) : std::span<const Tile>(kMmaTiles);
 }
 
 class GemmPortableFamily final : public CudaFamily<GemmPortableConfig> {
@@ -105,16 +108,18 @@ class GemmPortableFamily final : public CudaFamily<GemmPortableConfig> {
 
  protected:
   Status check_problem(const GemmProblem& p, const DeviceSpec& device) const override {
-    if (portable_mma(*device.arch, p.a_dtype, mma_of(p.a_dtype)) == nullptr) {
+    if (portable_mma(*device.arch, p.a_dtype, mma_of(p)) == nullptr) {
       return unsupported(fmt::format("{} has no instruction for {}", device.arch->target, dtype_name(p.a_dtype)));
     }
     // The first tile is legal for every problem.
-    if (!fits_launches(p, make_config(p, tiles_for(p.a_dtype).front()), {})) return unsupported(kTooManyBlocks);
+    if (!fits_launches(p, make_config(p, tiles_for(p).front()), {})) return unsupported(kTooManyBlocks);
     return {};
   }
   Status check_pair(const GemmProblem& p, const DeviceSpec&, const GemmPortableConfig& c,
                     const Knobs& erased) const override {
-    if (c.mma != mma_of(p.a_dtype)) return unsupported("tf32 rounds A and B, which no caller has allowed");
+    if (c.mma == PortableMma::kTf32 && !p.allow_tf32) {
+      return unsupported("tf32 rounds A and B, which allow_tf32 does not allow");
+    }
     for (const auto& [name, access, major, copy] :
          {std::tuple{"a", access_a(p), c.a_major, c.a_copy}, {"b", access_b(p), c.b_major, c.b_copy}}) {
       if (copy == 0 || (major == access.major && copy <= access.copy)) continue;
@@ -143,7 +148,7 @@ class GemmPortableFamily final : public CudaFamily<GemmPortableConfig> {
   }
 
   void add_candidates(const GemmProblem& p, const DeviceSpec& device, std::vector<Candidate>& found) const override {
-    for (const Tile& tile : tiles_for(p.a_dtype)) {
+    for (const Tile& tile : tiles_for(p)) {
       const GemmPortableConfig config = make_config(p, tile);
       if (refusal_of(config, *device.arch) != nullptr || !fits_launches(p, config, {})) continue;
       const KernelKey key = key_of(config, device.arch->target);
@@ -157,12 +162,12 @@ class GemmPortableFamily final : public CudaFamily<GemmPortableConfig> {
   }
   // The least epilogue and the full one: what serves while better instances are built.
   std::vector<GemmPortableConfig> builtin_configs(const GemmProblem& usual) const override {
-    const bool f32 = usual.a_dtype == DType::kF32;
+    const bool fma = mma_of(usual) == PortableMma::kFma;
     std::vector<GemmPortableConfig> configs;
     for (const uint8_t steps : {0, 1}) {
       GemmProblem p = usual;
       p.step_count = steps;
-      for (const Tile& tile : f32 ? std::span<const Tile>(kFmaTiles).first(1) : std::span(kPrebuiltMmaTiles)) {
+      for (const Tile& tile : fma ? std::span<const Tile>(kFmaTiles).first(1) : std::span(kPrebuiltMmaTiles)) {
         configs.push_back(make_config(p, tile));
       }
     }

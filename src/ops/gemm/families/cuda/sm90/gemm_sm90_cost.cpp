@@ -26,12 +26,14 @@ constexpr double kExchangeSeconds = 4e-6;   // parts of a tile, sums of 128 x 25
 
 const MmaSpec* sm90_wgmma(const ArchSpec& arch, DType dtype, int n) {
   for (const MmaSpec& spec : arch.mma) {
-    if (spec.name == "wgmma" && spec.input == dtype && spec.n == n) return &spec;
+    const bool named = spec.name == (dtype == DType::kF32 ? "wgmma_tf32" : "wgmma");
+    if (named && spec.input == dtype && spec.n == n) return &spec;
   }
   return nullptr;
 }
 
 std::string sm90_order(DType dtype, std::string_view wgmma) {
+  if (dtype == DType::kF32) return fmt::format("{}_tf32", wgmma);
   if (!is_ocp_f8(dtype)) return std::string(wgmma);
   return fmt::format("{}_by{}", wgmma, sm90_tile_k(dtype));
 }

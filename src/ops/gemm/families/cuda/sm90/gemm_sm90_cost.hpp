@@ -11,10 +11,10 @@
 
 namespace tilewright {
 
-// The wgmma of the target that multiplies so with N = `n`; null when there is none.
+// The wgmma of the target that multiplies so with N = `n`; null when there is none. f32 stands for tf32.
 const MmaSpec* sm90_wgmma(const ArchSpec& arch, DType dtype, int n);
 
-// `wgmma`, or how 8-bit floats are summed by it: tiles of K apart.
+// `wgmma` with what it does besides: rounds to tf32, or sums tiles of K apart (8-bit floats).
 std::string sm90_order(DType dtype, std::string_view wgmma);
 
 double gemm_sm90_cost(const GemmProblem& problem, const DeviceSpec& device, const GemmSm90Config& config, int split);

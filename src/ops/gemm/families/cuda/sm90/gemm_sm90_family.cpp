@@ -56,6 +56,9 @@ class GemmSm90Family final : public CudaFamily<GemmSm90Config> {
  protected:
   Status check_problem(const GemmProblem& p, const DeviceSpec& device) const override {
     if (p.batch_invariant) return unsupported("batch_invariant: this device's order of summation is gemm_portable's");
+    if (p.a_dtype == DType::kF32 && !p.allow_tf32) {
+      return unsupported("wgmma rounds f32 to tf32, which allow_tf32 does not allow");
+    }
     if (sm90_wgmma(*device.arch, p.a_dtype, 128) == nullptr) {
       return unsupported(fmt::format("{} has no wgmma for {}", device.arch->target, dtype_name(p.a_dtype)));
     }
@@ -113,6 +116,7 @@ class GemmSm90Family final : public CudaFamily<GemmSm90Config> {
   }
   std::vector<GemmSm90Config> builtin_configs(const GemmProblem& p) const override {
     std::vector<GemmSm90Config> configs;
+    if (p.a_dtype == DType::kF32 && !p.allow_tf32) return configs;
     for (const Tile& tile : kPrebuiltTiles) configs.push_back(make_config(p, tile));
     return configs;
   }

@@ -41,6 +41,7 @@ class GemmSm90SkinnyFamily final : public CudaFamily<GemmSm90SkinnyConfig> {
     if (choose_epilogue(p).kind == EpilogueKind::kFull) {
       return unsupported("the epilogue has C, steps, or an operand that varies by both row and column");
     }
+    if (const char* reason = gemm_sm90_skinny_refusal(make_config(p, kTiles[0]))) return unsupported(reason);
     if (sm90_wgmma(*device.arch, p.a_dtype, 8) == nullptr) {
       return unsupported(fmt::format("{} has no wgmma for {}", device.arch->target, dtype_name(p.a_dtype)));
     }
