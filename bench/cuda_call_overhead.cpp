@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <vector>
 
 #include "device/cuda/driver/context_scope.hpp"
 #include "dispatch/context_impl.hpp"
 #include "jit/compiler.hpp"
+#include "ops/gemm/problem/gemm_problem.hpp"
+#include "ops/op_list.hpp"
 #include "tilewright/gemm.hpp"
 
 namespace tilewright {
@@ -19,15 +22,18 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kCalls = 100;  // between two waits: fewer than the driver queues
 constexpr int kRounds = 201;
-constexpr const char* kEmpty =
-    "struct Args { char bytes[512]; };\n"
-    "extern \"C\" __global__ void tw_empty(const __grid_constant__ Args) {}\n";
 
-// A kernel that does nothing, loaded and launched by the driver alone.
+// A kernel that does nothing, launched by the driver alone with the shape and as many bytes of arguments as the real one.
 class BareLaunch {
  public:
-  Status load(const Device& device) {
-    Result<Artifact> artifact = compile_probe(kEmpty, "tw_empty", device.spec().arch->target);
+  Status load(const Device& device, const Stage& stage) {
+    shape_ = stage.shape;
+    args_.resize(stage.args.size());
+    const std::string source = fmt::format(
+        "struct Args {{ char bytes[{}]; }};\n"
+        "extern \"C\" __global__ void tw_empty(const __grid_constant__ Args) {{}}\n",
+        args_.size());
+    Result<Artifact> artifact = compile_probe(source, "tw_empty", device.spec().arch->target);
     if (!artifact) return artifact.status();
     cuda::CuLibrary library = nullptr;
     cuda::CuKernel kernel = nullptr;
@@ -40,11 +46,20 @@ class BareLaunch {
       return driver_.cuLibraryLoadData(&library, artifact->image.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
     });
     next([&] { return driver_.cuLibraryGetKernel(&kernel, library, "tw_empty"); });
+    next([&] {
+      return driver_.cuKernelSetAttribute(cuda::FunctionAttribute::kMaxDynamicSharedBytes,
+                                          static_cast<int>(shape_.shared_bytes), kernel, device.spec().id.index);
+    });
     next([&] { return driver_.cuKernelGetFunction(&function_, kernel); });
     return cuda::check(driver_, result, "bare launch");
   }
   void run() {
-    const cuda::LaunchConfig config{132, 1, 1, 128, 1, 1, 0, nullptr, nullptr, 0};
+    cuda::LaunchAttribute cluster;
+    cluster.id = cuda::LaunchAttributeId::kClusterDimension;
+    cluster.value.cluster = {shape_.cluster[0], shape_.cluster[1], shape_.cluster[2]};
+    const unsigned attributes = shape_.cluster[0] * shape_.cluster[1] * shape_.cluster[2] > 1 ? 1 : 0;
+    const cuda::LaunchConfig config{shape_.grid[0],      shape_.grid[1], shape_.grid[2], shape_.threads, 1, 1,
+                                    shape_.shared_bytes, nullptr,        &cluster,       attributes};
     void* params[] = {args_.data()};
     driver_.cuLaunchKernelEx(&config, function_, params, nullptr);
   }
@@ -54,7 +69,8 @@ class BareLaunch {
   const cuda::Driver& driver_ = **cuda::driver();
   cuda::CuContext context_ = nullptr;
   cuda::CuFunction function_ = nullptr;
-  std::array<char, 512> args_{};
+  LaunchShape shape_;
+  std::vector<std::byte> args_;
 };
 
 double median(std::vector<double> values) {
@@ -75,8 +91,6 @@ Status measure(int64_t m, int64_t n, int64_t k) {
   Result<OpenDevice*> opened = (*context)->impl().open_device("gemm", {DeviceKind::kCuda, 0});
   if (!opened) return opened.status();
   Device& device = *(*opened)->device;
-  BareLaunch bare;
-  if (Status s = bare.load(device); !s) return s;
 
   // Two sets of operands, taken in turn.
   const DeviceId id = device.spec().id;
@@ -100,6 +114,14 @@ Status measure(int64_t m, int64_t n, int64_t k) {
   if (!failed) return failed;
   Result<QueryResult> query = gemm_query(**context, calls[0]);
   if (!query) return query.status();
+  GemmProblem problem;
+  GemmBindings bindings;
+  if (Status s = make_gemm_problem(calls[0], true, problem, bindings); !s) return s;
+  Result<std::shared_ptr<const Plan>> plan =
+      (*context)->impl().plan(gemm_operator(), erase(problem), 0, {}, true, nullptr, *opened);
+  if (!plan) return plan.status();
+  BareLaunch bare;
+  if (Status s = bare.load(device, (*plan)->stages.front()); !s) return s;
 
   const cuda::ContextScope current((**cuda::driver()), bare.context());  // as in a program that uses CUDA
   std::vector<double> bare_ns, gemm_ns, above;

@@ -4,6 +4,7 @@
 #include "device/cuda/cuda_device.hpp"
 
 #include <fmt/format.h>
+#include <atomic>
 
 #include <cstring>
 #include <typeinfo>
@@ -126,6 +127,7 @@ class CudaDevice final : public Device {
                                        a.element_strides.data(), MapInterleave::kNone, a.swizzle, MapL2Promotion::k256,
                                        MapOutOfBounds::kZeros);
     });
+    if (s) s = look_for_address(encoded);
     if (!s) return s;
     std::memcpy(map, encoded, kTensorMapBytes);
     return {};
@@ -136,8 +138,11 @@ class CudaDevice final : public Device {
       return Status(StatusCode::kUnsupported, fmt::format("{}: tensor map: address {}, allowed: multiples of {}",
                                                           where(), address, kTensorMapAlignment));
     }
-    return in_context("address of a tensor map",
-                      [&] { return d_.cuTensorMapReplaceAddress(map, const_cast<void*>(address)); });
+    if (address_stands_first_.load(std::memory_order_relaxed)) {
+      std::memcpy(map, &address, sizeof(address));
+      return {};
+    }
+    return replace_address(map, address);
   }
 
   Result<DeviceLimits> measure_limits(double budget_seconds, const ProbeCompiler& compile) override {
@@ -156,6 +161,23 @@ class CudaDevice final : public Device {
     return result == CuResult::kSuccess ? Status() : check(d_, result, fmt::format("{}: {}", where(), what));
   }
 
+  Status replace_address(std::byte* map, const void* address) const {
+    return in_context("address of a tensor map",
+                      [&] { return d_.cuTensorMapReplaceAddress(map, const_cast<void*>(address)); });
+  }
+  // Where a map keeps its address is the driver's affair. Calls bring theirs without asking it as long as all that the
+  // driver changes for another address is the first eight bytes, to that address.
+  Status look_for_address(const std::byte* encoded) const {
+    alignas(64) std::byte theirs[kTensorMapBytes], ours[kTensorMapBytes];
+    std::memcpy(theirs, encoded, kTensorMapBytes);
+    std::memcpy(ours, encoded, kTensorMapBytes);
+    void* const other = reinterpret_cast<void*>(uintptr_t{0x7E5A3C2D1000});
+    if (Status s = replace_address(theirs, other); !s) return s;
+    std::memcpy(ours, &other, sizeof(other));
+    if (std::memcmp(theirs, ours, kTensorMapBytes) != 0) address_stands_first_.store(false, std::memory_order_relaxed);
+    return {};
+  }
+
   Result<DevicePointer> anchor() const {
     const std::lock_guard lock(anchor_mutex_);
     if (anchor_ != nullptr) return anchor_;
@@ -169,6 +191,7 @@ class CudaDevice final : public Device {
   const Driver& d_;
   const DeviceSpec spec_;
   std::unique_ptr<StreamWorkspaces> workspaces_ = std::make_unique<StreamWorkspaces>(place_);
+  mutable std::atomic<bool> address_stands_first_{true};
   mutable std::mutex anchor_mutex_;
   mutable DevicePointer anchor_ = nullptr;
 };

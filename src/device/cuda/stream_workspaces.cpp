@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "device/cuda/driver/context_scope.hpp"
 
@@ -33,16 +34,36 @@ Result<StreamWorkspaces::Stream*> StreamWorkspaces::find(void* stream) {
   CuResult result = d.cuStreamIsCapturing(static_cast<CuStream>(stream), &status);
   const bool captures = status != CaptureStatus::kNone;
   if (result == CuResult::kSuccess && !captures) result = d.cuStreamGetId(static_cast<CuStream>(stream), &id);
-  if (Status s = check(d, result, fmt::format("cuda:{}: argument 'stream'", place_.index)); !s) return s;
+  if (result != CuResult::kSuccess) return check(d, result, fmt::format("cuda:{}: argument 'stream'", place_.index));
+  return known(captures, id);
+}
+
+// What a thread asked for last, it asks for again. Streams here live as long as this.
+StreamWorkspaces::Stream* StreamWorkspaces::known(bool captures, unsigned long long id) {
+  struct Last {
+    unsigned long long owner = 0, id = 0;
+    bool captures = false;
+    Stream* stream = nullptr;
+  };
+  thread_local Last last;
+  if (last.owner == serial_ && last.id == id && last.captures == captures) return last.stream;
   const std::lock_guard lock(mutex_);
-  std::unique_ptr<Stream>& known = (captures ? capturing_ : streams_)[id];
-  if (known == nullptr) known = std::make_unique<Stream>();
-  return known.get();
+  std::unique_ptr<Stream>& stream = (captures ? capturing_ : streams_)[id];
+  if (stream == nullptr) stream = std::make_unique<Stream>();
+  last = {serial_, id, captures, stream.get()};
+  return stream.get();
+}
+
+unsigned long long StreamWorkspaces::next_serial() {
+  static std::atomic<unsigned long long> serial{0};
+  return ++serial;
 }
 
 Result<Workspace> StreamWorkspaces::get(int64_t bytes, void* stream) {
   const ContextScope scope(*place_.driver, place_.context);
-  if (Status s = check(*place_.driver, scope.result(), fmt::format("cuda:{}: workspace", place_.index)); !s) return s;
+  if (scope.result() != CuResult::kSuccess) {
+    return check(*place_.driver, scope.result(), fmt::format("cuda:{}: workspace", place_.index));
+  }
   const Result<Stream*> found = find(stream);
   if (!found) return found.status();
   Stream& own = **found;
@@ -57,7 +78,9 @@ Result<Workspace> StreamWorkspaces::get(int64_t bytes, void* stream) {
 
 Result<void*> StreamWorkspaces::zeros(int64_t bytes, void* stream) {
   const ContextScope scope(*place_.driver, place_.context);
-  if (Status s = check(*place_.driver, scope.result(), fmt::format("cuda:{}: zeros", place_.index)); !s) return s;
+  if (scope.result() != CuResult::kSuccess) {
+    return check(*place_.driver, scope.result(), fmt::format("cuda:{}: zeros", place_.index));
+  }
   const Result<Stream*> found = find(stream);
   if (!found) return found.status();
   const std::lock_guard lock(mutex_);

@@ -195,11 +195,11 @@ EXPORTED CuResult cuTensorMapEncodeTiled(void* map, MapDataType type, uint32_t r
   std::memcpy(made.box, box, rank * sizeof(*box));
   fake().maps.push_back(made);
   std::memset(map, 0x5A, 128);
-  std::memcpy(map, &address, sizeof(address));
+  std::memcpy(static_cast<char*>(map) + fake().map_address_offset, &address, sizeof(address));
   return result_of("cuTensorMapEncodeTiled");
 }
 EXPORTED CuResult cuTensorMapReplaceAddress(void* map, void* address) {
-  std::memcpy(map, &address, sizeof(address));
+  std::memcpy(static_cast<char*>(map) + fake().map_address_offset, &address, sizeof(address));
   return CuResult::kSuccess;
 }
 

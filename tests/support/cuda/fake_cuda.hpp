@@ -17,6 +17,7 @@ struct FakeCuda {
   size_t arg_bytes = 16;
   size_t free_bytes = size_t{100} << 30;
   int static_shared = 0, max_threads = 384;
+  size_t map_address_offset = 0;  // where a tensor map keeps its address
   // The next call of a function fails with the code.
   std::map<std::string, int> failures;
 

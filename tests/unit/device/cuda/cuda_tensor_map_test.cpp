@@ -60,6 +60,19 @@ TEST_F(CudaTensorMapTest, EachCallBringsItsAddress) {
   EXPECT_FALSE(device->set_tensor_map_address(map, nullptr).ok());
 }
 
+TEST_F(CudaTensorMapTest, ADriverThatKeepsTheAddressElsewhereIsAskedEachTime) {
+  fake->map_address_offset = 40;
+  auto device = open();
+  alignas(64) std::byte map[128];
+  ASSERT_TRUE(device->encode_tensor_map(bf16_map(), map).ok());
+  auto* const address = reinterpret_cast<void*>(0x7F0000010);
+  ASSERT_TRUE(device->set_tensor_map_address(map, address).ok());
+  void* in_map = nullptr;
+  std::memcpy(&in_map, map + 40, sizeof(in_map));
+  EXPECT_EQ(in_map, address);
+  EXPECT_EQ(static_cast<int>(map[0]), 0x5A);
+}
+
 TEST_F(CudaTensorMapTest, WhatTheCopyEngineCannotWalkIsRefusedByFieldAndValue) {
   const auto refusal = [](auto change) {
     TensorMapSpec spec = bf16_map();
