@@ -108,7 +108,7 @@ class Prebuild {
     for (const RecipeStep& step : recipe.steps) {
       if (jobs_.contains(step.key.text) || linked_.contains(step.key.text)) continue;
       const KernelFamily* family = find_family(op.families(), step.key.family);
-      if (family == nullptr) continue;
+      if (family == nullptr || family->backend() == Backend::kVendor) continue;
       Result<CompileRequest> request = family->source(step.key);
       if (!request) return request.status();
       Job job;

@@ -19,6 +19,22 @@
 
 namespace tilewright {
 
+// A library of a device's vendor, as people are told of it.
+struct VendorLibrary {
+  std::string name;     // "cublaslt"
+  std::string version;  // "13.1.2"
+  std::string path;     // what it was opened by
+  Status status;        // why it cannot be used
+};
+
+// The libraries of a device's vendor, each opened when it is first asked for. What they can do, the families know that call
+// them: device/cuda/vendor, for CUDA.
+class VendorLibraries {
+ public:
+  virtual ~VendorLibraries() = default;
+  virtual std::vector<VendorLibrary> list() const = 0;  // opens them
+};
+
 // What dispatch, cost models and tuned tables may know of a device. Constant for its life: choices stay pure.
 struct DeviceSpec {
   DeviceId id;
@@ -28,9 +44,10 @@ struct DeviceSpec {
   std::string part;                      // tuned tables' part
   int units = 1;                         // cores or SMs or CUs in use
   int64_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0;
-  double clock_ghz = 0;      // nominal, 0 = unknown
-  int64_t memory_bytes = 0;  // a GPU's own
-  std::string driver = {};   // a GPU's: "cuda-13.0"
+  double clock_ghz = 0;                     // nominal, 0 = unknown
+  int64_t memory_bytes = 0;                 // a GPU's own
+  std::string driver = {};                  // a GPU's: "cuda-13.0"
+  const VendorLibraries* vendor = nullptr;  // null = none; lives as long as the device
 };
 
 // Measured limits; what a time is reported against.
@@ -99,6 +116,14 @@ struct LaunchContext {
   void* stream = nullptr;                     // cudaStream_t, hipStream_t; unused on the CPU
   const ParallelFor* parallel_for = nullptr;  // CPU: the caller's threads instead of the device's pool
   bool programmatic_edge = false;             // GPU: a launch may begin before those in front end, where the kernel can
+};
+
+// A call into a library in the place of a launch. It puts its work on the context's stream, and neither allocates nor waits, so
+// that it can be captured. `args` are laid out as the library's own code declares them.
+class HostCall {
+ public:
+  virtual ~HostCall() = default;
+  virtual Status run(std::span<const std::byte> args, const LaunchContext& context) const = 0;
 };
 
 // Scratch memory of one call. While `in_use` is held, no other call on the same stream gets it.

@@ -278,12 +278,13 @@ Result<QueryResult> ContextImpl::query(const Operator& op, ProblemRef problem, i
   if (on == nullptr) on = selected_;
   const Dispatcher& dispatcher = *on->dispatcher;
   const DeviceSpec device = on->spec(units);
-  Result<std::vector<Choice>> choices = dispatcher.choices(op, problem, device, *tables(), forced, nullptr);
-  if (!choices) return choices.status();
   // With compiling off, or in the background, the best built choice serves.
   const JitMode mode = cache_->mode();
   const bool compiles =
       (mode == JitMode::kOn || mode == JitMode::kForce) && compiler_for(device.arch->target).available().ok();
+  Result<std::vector<Choice>> choices =
+      dispatcher.choices(op, problem, device, *tables(), forced, nullptr, compiles ? Asked::kOwn : Asked::kAll);
+  if (!choices) return choices.status();
   const Choice* served = &choices->front();
   for (const Choice& choice : *choices) {
     if (compiles || dispatcher.built(op, choice.recipe)) {

@@ -39,7 +39,10 @@ Status run_plan(Device& device, const Plan& plan, const CallBindings& bindings, 
       }
       std::memcpy(to, &address, sizeof(address));
     }
-    if (Status s = device.launch(*stage.kernel, std::span(args, stage.args.size()), stage.shape, context); !s) return s;
+    const std::span<const std::byte> bound(args, stage.args.size());
+    const Status s = stage.call != nullptr ? stage.call->run(bound, context)
+                                           : device.launch(*stage.kernel, bound, stage.shape, context);
+    if (!s) return s;
   }
   return {};
 }

@@ -24,6 +24,7 @@ struct ArgPatch {
 
 struct Stage {
   std::shared_ptr<const LoadedKernel> kernel;
+  std::shared_ptr<const HostCall> call;  // made instead of launching `kernel`
   LaunchShape shape;
   std::vector<std::byte> args;
   std::vector<ArgPatch> patches;

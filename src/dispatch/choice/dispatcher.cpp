@@ -25,6 +25,7 @@ bool Dispatcher::built(const Operator& op, const Recipe& recipe) const {
     if (registry_.find(step.key.text, entry) && entry.builtin != nullptr) continue;
     const KernelFamily* family = find_family(op.families(), step.key.family);
     if (family == nullptr) return false;
+    if (family->backend() == Backend::kVendor) continue;
     Result<CompileRequest> request = family->source(step.key);
     if (!request || !cache_.has(*request, compiler_for(request->target))) return false;
   }
@@ -33,7 +34,7 @@ bool Dispatcher::built(const Operator& op, const Recipe& recipe) const {
 
 Result<std::vector<Choice>> Dispatcher::choices(const Operator& op, ProblemRef problem, const DeviceSpec& spec,
                                                 const TunedTable& table, std::string_view forced,
-                                                std::vector<std::string>* refusals) const {
+                                                std::vector<std::string>* refusals, Asked asked) const {
   const ProfileRange range(op.name(), "dispatch");
   // "gemm_cpu: quarantined: crashed: SIGSEGV: <key>"
   auto disabled = [&](const KernelFamily& family, const KernelKey& key) {
@@ -96,10 +97,13 @@ Result<std::vector<Choice>> Dispatcher::choices(const Operator& op, ProblemRef p
   struct Ranked {
     Choice choice;
     Priority priority;
+    bool vendor;
   };
   std::vector<Ranked> ranked;
   Choice generic;
   for (const KernelFamily* family : op.families()) {
+    const bool vendor = family->backend() == Backend::kVendor;
+    if (vendor && asked == Asked::kOwn) continue;
     if (Status s = family->supports(problem, spec); !s) {
       if (refusals != nullptr) refusals->push_back(fmt::format("{}: {}", family->name(), s.message()));
       continue;
@@ -116,16 +120,18 @@ Result<std::vector<Choice>> Dispatcher::choices(const Operator& op, ProblemRef p
       if (family->generic()) {
         generic = std::move(choice);
       } else {
-        ranked.push_back({std::move(choice), priority});
+        ranked.push_back({std::move(choice), priority, vendor});
       }
     }
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& x, const Ranked& y) {
+    if (x.vendor != y.vendor) return y.vendor;
     return x.priority != y.priority ? x.priority > y.priority : x.choice.cost < y.choice.cost;
   });
   // Among near-equals, what is built goes first; only the head of the list decides what runs.
   const auto equals_end = std::find_if(ranked.begin(), ranked.end(), [&](const Ranked& r) {
-    return r.choice.cost > ranked.front().choice.cost * kCostTie || r.priority != ranked.front().priority;
+    return r.choice.cost > ranked.front().choice.cost * kCostTie || r.priority != ranked.front().priority ||
+           r.vendor != ranked.front().vendor;
   });
   for (auto r = ranked.begin(); r != equals_end; ++r) r->choice.built = built(op, r->choice.recipe);
   std::stable_partition(ranked.begin(), equals_end, [](const Ranked& r) { return r.choice.built; });
@@ -180,7 +186,9 @@ Result<std::shared_ptr<const Plan>> Dispatcher::bind(const Operator& op, Problem
     if (family == nullptr) {
       return Status(StatusCode::kNotFound, fmt::format("{}: no kernel family '{}'", op.name(), step.key.family));
     }
-    Result<std::shared_ptr<const LoadedKernel>> kernel = load(*family, step.key, allow_compile);
+    Result<std::shared_ptr<const LoadedKernel>> kernel = family->backend() == Backend::kVendor
+                                                             ? Result<std::shared_ptr<const LoadedKernel>>(nullptr)
+                                                             : load(*family, step.key, allow_compile);
     if (!kernel) return kernel.status();
     Result<std::vector<Stage>> stages = family->stages(problem, spec, step, *kernel);
     if (!stages) return stages.status();
@@ -201,10 +209,11 @@ Result<std::shared_ptr<const Plan>> Dispatcher::bind(const Operator& op, Problem
 Result<std::shared_ptr<const Plan>> Dispatcher::plan(const Operator& op, ProblemRef problem, const DeviceSpec& spec,
                                                      const TunedTable& table, std::string_view forced,
                                                      bool allow_compile) {
-  Result<std::vector<Choice>> found = choices(op, problem, spec, table, forced, nullptr);
+  Result<std::vector<Choice>> found = choices(op, problem, spec, table, forced, nullptr, Asked::kOwn);
   if (!found) return found.status();
   Status first_failure;
-  for (const Choice& choice : *found) {
+  for (size_t next = 0; next < found->size();) {
+    const Choice& choice = (*found)[next++];
     Result<std::shared_ptr<const Plan>> plan = bind(op, problem, spec, choice.recipe, choice.source, allow_compile);
     if (plan) {
       if (first_failure.ok()) return plan;
@@ -219,8 +228,15 @@ Result<std::shared_ptr<const Plan>> Dispatcher::plan(const Operator& op, Problem
       return std::shared_ptr<const Plan>(std::move(marked));
     }
     if (choice.source == ChoiceSource::kForced) return plan.status();
-    if (first_failure.ok()) first_failure = plan.status();
     allow_compile = false;  // one compile a miss: after a failure only built instances serve
+    if (!first_failure.ok()) continue;
+    first_failure = plan.status();
+    if (spec.vendor == nullptr) continue;
+    // Libraries need no compiler.
+    if (Result<std::vector<Choice>> all = choices(op, problem, spec, table, forced, nullptr); all) {
+      found = std::move(all);
+      next = 0;
+    }
   }
   return first_failure;
 }

@@ -25,15 +25,19 @@ struct Choice {
   bool built = false;  // loads without a compile
 };
 
+// Which families are asked for candidates. Those of vendors' libraries always stand behind the others, so that a call whose
+// kernels are there need not open a library.
+enum class Asked : uint8_t { kAll, kOwn };
+
 class Dispatcher {
  public:
   Dispatcher(Device& device, Registry& registry, CodeCache& cache, Counters& counters);
 
-  // Every choice, best first: forced alone, or tuned, bucket, cost, generic. Families' refusals go to `refusals` as
-  // "family: reason". An illegal forced recipe is an error; an illegal tuned row is skipped with one log line.
+  // Every choice, best first: forced alone, or tuned, bucket, cost (vendors' libraries last), generic. Families' refusals go
+  // to `refusals` as "family: reason". An illegal forced recipe is an error; an illegal tuned row is skipped with one log line.
   Result<std::vector<Choice>> choices(const Operator& op, ProblemRef problem, const DeviceSpec& spec,
                                       const TunedTable& table, std::string_view forced,
-                                      std::vector<std::string>* refusals) const;
+                                      std::vector<std::string>* refusals, Asked asked = Asked::kAll) const;
 
   // The first choice whose code can be had, bound. With `allow_compile` false only built ones count.
   Result<std::shared_ptr<const Plan>> plan(const Operator& op, ProblemRef problem, const DeviceSpec& spec,

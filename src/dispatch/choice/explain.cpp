@@ -2,6 +2,9 @@
 // What the dispatcher saw and why it chose, as text for people.
 #include <fmt/format.h>
 
+#include <set>
+#include <utility>
+
 #include "core/fields.hpp"
 #include "dispatch/choice/dispatcher.hpp"
 
@@ -23,12 +26,17 @@ Result<std::string> Dispatcher::explain(const Operator& op, ProblemRef problem, 
   text += fmt::format("chosen     {} ({}{})\n", print_recipe(op.families(), best.recipe),
                       fields_detail::print_value(best.source), built(op, best.recipe) ? "" : ", to be compiled");
   text += fmt::format("choices    {} in all, best first\n", found->size());
+  size_t left_out = 0;
+  std::set<std::string_view> families;
   for (size_t i = 0; i < found->size(); ++i) {
-    if (i == kShown && i + 1 < found->size()) {
-      text += fmt::format("  ... {} more\n", found->size() - kShown - 1);
-      i = found->size() - 1;  // the last resort is always worth seeing
-    }
     const Choice& c = (*found)[i];
+    // Beyond the head of the list, the best of each family; the last resort is always worth seeing.
+    const bool first = families.insert(c.recipe.steps.front().key.family).second;
+    if (i >= kShown && !first && i + 1 < found->size()) {
+      ++left_out;
+      continue;
+    }
+    if (left_out > 0) text += fmt::format("  ... {} more\n", std::exchange(left_out, 0));
     text += fmt::format("  {:8} {:>10} {:9} {}\n", fields_detail::print_value(c.source),
                         c.cost > 0 ? fmt::format("{:.1f} us", c.cost * 1e6) : "-",
                         built(op, c.recipe) ? "built" : "not built", print_recipe(op.families(), c.recipe));

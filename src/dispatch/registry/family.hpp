@@ -13,6 +13,7 @@
 
 namespace tilewright {
 
+// What kVendor names has no code of ours: source() refuses, stages() get no kernel, and its keys count as built.
 enum class Backend : uint8_t { kTile, kNative, kAsm, kTriton, kVendor, kReference };
 inline constexpr const char* kBackendNames[] = {"tile", "native", "asm", "triton", "vendor", "reference"};
 constexpr const char* const* enum_names(Backend) { return kBackendNames; }
