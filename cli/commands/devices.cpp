@@ -55,6 +55,25 @@ Table node_table() {
   return table;
 }
 
+// What the vendors' libraries of the devices are; none where no device has one.
+Table library_table(const std::vector<std::unique_ptr<Device>>& devices) {
+  Table table("libraries", {{"device", "device"},
+                            {"library", "library"},
+                            {"version", "version"},
+                            {"path", "opened by"},
+                            {"problem", "why not"}});
+  for (const auto& device : devices) {
+    if (device->spec().vendor == nullptr) continue;
+    for (const VendorLibrary& library : device->spec().vendor->list()) {
+      table.add({text_cell(to_string(device->spec().id)), text_cell(library.name),
+                 library.status.ok() ? text_cell(library.version) : absent(),
+                 library.status.ok() ? text_cell(library.path) : absent(),
+                 library.status.ok() ? absent() : text_cell(library.status.message())});
+    }
+  }
+  return table;
+}
+
 // The CPU, or the device that was asked for, or all that can be opened. What is in the way of others is said on stderr.
 Result<std::vector<std::unique_ptr<Device>>> find_devices(const DevicesOptions& options) {
   std::vector<std::unique_ptr<Device>> devices;
@@ -91,6 +110,7 @@ Result<ExitCode> run_devices(const DevicesOptions& options) {
   for (const auto& device : *devices) add_device(device->spec(), table);
   document.add(std::move(table));
   document.add(node_table());
+  if (Table libraries = library_table(*devices); libraries.size() > 0) document.add(std::move(libraries));
   if (options.measure) {
     Table limits = limit_table();
     for (const auto& device : *devices) {

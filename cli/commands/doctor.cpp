@@ -168,6 +168,23 @@ Finding check_data_folder() {
   return {Verdict::kOk, "data folder", folder, ""};
 }
 
+Finding check_vendor_libraries() {
+  constexpr const char* kWhat = "GPU libraries";
+  const Result<int> count = cuda_device_count();
+  if (!count || *count == 0) return {Verdict::kOk, kWhat, "none asked for: no GPU", ""};
+  const Result<std::unique_ptr<Device>> device = make_cuda_device(0);
+  if (!device) return {Verdict::kWarn, kWhat, device.status().message(), "see docs/devices/cuda.md"};
+  std::vector<std::string> found;
+  for (const VendorLibrary& library : (*device)->spec().vendor->list()) {
+    if (!library.status) {
+      return {Verdict::kWarn, kWhat, library.status.message(),
+              "name cuBLASLt in TILEWRIGHT_CUBLASLT: tune then measures its algorithms too"};
+    }
+    found.push_back(fmt::format("{} {} ({})", library.name, library.version, library.path));
+  }
+  return {Verdict::kOk, kWhat, join(found), ""};
+}
+
 Finding check_torch() {
   Result<PeerProgram> torch = find_torch();
   if (torch) return {Verdict::kOk, "PyTorch", fmt::format("{} ({})", torch->name, torch->argv.front()), ""};
@@ -198,8 +215,8 @@ Result<ExitCode> run_doctor(const DoctorOptions& options) {
   if (!context) return context.status();
   const Finding findings[] = {check_cpu(),         check_cores(),           check_amx(),
                               check_huge_pages(),  check_compiler(),        check_cache((*context)->cache()),
-                              check_data_folder(), check_tables(**context), check_torch(),
-                              check_environment()};
+                              check_data_folder(), check_tables(**context), check_vendor_libraries(),
+                              check_torch(),       check_environment()};
   Table table("findings", {{"verdict", "state"}, {"what", "what"}, {"detail", "found"}, {"remedy", "remedy"}});
   bool failed = false;
   for (const Finding& f : findings) {

@@ -36,6 +36,11 @@ constexpr EnvironmentVariable kVariables[] = {
     {"TILEWRIGHT_CUDA_DRIVER", "shared library", "libcuda.so.1", "The CUDA driver."},
     {"TILEWRIGHT_NVRTC", "shared library", "the one in the process, else libnvrtc.so.13, libnvrtc.so.12",
      "NVRTC, the compiler of CUDA kernels."},
+    {"TILEWRIGHT_CUBLASLT", "shared library", "libcublasLt.so.13, libcublasLt.so.12",
+     "cuBLASLt, where the process has none loaded yet."},
+    {"TILEWRIGHT_VENDOR", "on | off", "on",
+     "Whether libraries of a GPU's vendor may serve calls that a tuned row or the caller gives them (off: never "
+     "opened)."},
     {"TILEWRIGHT_OPENMP", "on | off", "on",
      "Whether calls with PyTorch's tensors run on PyTorch's OpenMP threads (off: on tilewright's own)."},
     {"TILEWRIGHT_ONEDNN", "shared library", "the newest libdnnl that is found",

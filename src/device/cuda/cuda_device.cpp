@@ -17,6 +17,7 @@
 #include "device/cuda/limits/power_state.hpp"
 #include "device/cuda/stream_workspaces.hpp"
 #include "device/cuda/tensor_maps.hpp"
+#include "device/cuda/vendor/cuda_libraries.hpp"
 
 namespace tilewright {
 namespace cuda {
@@ -24,8 +25,11 @@ namespace {
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(const Place& place, DeviceSpec spec) : place_(place), d_(*place.driver), spec_(std::move(spec)) {}
+  CudaDevice(const Place& place, DeviceSpec spec) : place_(place), d_(*place.driver), spec_(std::move(spec)) {
+    spec_.vendor = libraries_.get();
+  }
   ~CudaDevice() override {
+    libraries_.reset();
     workspaces_.reset();
     if (anchor_ != nullptr) {
       const ContextScope scope(d_, place_.context);
@@ -189,7 +193,8 @@ class CudaDevice final : public Device {
 
   const Place place_;
   const Driver& d_;
-  const DeviceSpec spec_;
+  DeviceSpec spec_;
+  std::unique_ptr<CudaLibraries> libraries_ = std::make_unique<CudaLibraries>(place_, spec_.units);
   std::unique_ptr<StreamWorkspaces> workspaces_ = std::make_unique<StreamWorkspaces>(place_);
   mutable std::atomic<bool> address_stands_first_{true};
   mutable std::mutex anchor_mutex_;

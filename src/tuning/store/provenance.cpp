@@ -24,6 +24,16 @@ const Compiler& compiler_of(const DeviceSpec& spec) {
   return compiler_for(spec.arch != nullptr ? spec.arch->target : "");
 }
 
+// "cublaslt-13.1.2"; "" without one.
+std::string libraries_of(const DeviceSpec& spec) {
+  std::string text;
+  if (spec.vendor == nullptr) return text;
+  for (const VendorLibrary& library : spec.vendor->list()) {
+    if (library.status.ok()) text += fmt::format("{}{}-{}", text.empty() ? "" : " ", library.name, library.version);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string kernel_sources_digest(std::string_view op, const DeviceSpec& spec) {
@@ -39,16 +49,10 @@ std::string kernel_sources_digest(std::string_view op, const DeviceSpec& spec) {
 }
 
 std::string TuningEnvironment::id() const {
-  return Digester()
-      .update(library)
-      .update(kernels)
-      .update(compiler)
-      .update(target)
-      .update(part)
-      .update(std::to_string(units))
-      .finish()
-      .hex()
-      .substr(0, kDigestDigits);
+  Digester digester;
+  digester.update(library).update(kernels).update(compiler).update(target).update(part).update(std::to_string(units));
+  if (!libraries.empty()) digester.update(libraries);
+  return digester.finish().hex().substr(0, kDigestDigits);
 }
 
 TuningEnvironment tuning_environment(ContextImpl& context, int units) {
@@ -62,6 +66,7 @@ TuningEnvironment tuning_environment(ContextImpl& context, int units) {
   e.compiler = compiler.available().ok() ? compiler.identity() : "-";
   e.target = spec.arch != nullptr ? spec.arch->target : "";
   e.part = spec.part;
+  e.libraries = libraries_of(spec);
   e.units = spec.units;
   return e;
 }
@@ -80,6 +85,7 @@ void set_provenance(TunedRow& row, const DeviceSpec& spec) {
   row.kernels = kernel_sources_digest(row.op, spec);
   row.compiler = short_compiler_name(spec);
   row.driver = spec.driver.empty() ? "-" : spec.driver;
+  if (const std::string libraries = libraries_of(spec); !libraries.empty()) row.driver += " " + libraries;
   row.date = utc_now();
 }
 

@@ -20,6 +20,7 @@ struct TuningEnvironment {
   std::string compiler;          // full identity
   std::string target, part;
   int units = 0;
+  std::string libraries = {};  // of the vendor: "cublaslt-13.1.2"
 
   std::string id() const;
 };
@@ -27,7 +28,7 @@ TuningEnvironment tuning_environment(ContextImpl& context, int units);
 // "gcc (Debian 12.2.0-14) 12.2.0", as tuned rows name it; "-" without a compiler.
 std::string short_compiler_name(const DeviceSpec& spec);
 
-// Library, kernel sources, compiler and driver of this process, as a row of `op` names them.
+// Library, kernel sources, compiler, driver and vendor's libraries of this process, as a row of `op` names them.
 void set_provenance(TunedRow& row, const DeviceSpec& spec);
 // What has changed since the row was measured, a phrase each: "kernel sources", "compiler gcc 12.2.0 -> 13.1.0". Empty: the
 // row is fresh.

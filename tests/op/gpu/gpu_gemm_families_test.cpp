@@ -19,7 +19,7 @@ class GpuGemmFamilies : public test::GpuTest {
     ASSERT_TRUE(problem.ok()) << problem.status().message();
     int families = 0;
     for (const KernelFamily* family : gemm_operator().families()) {
-      if (family->backend() == Backend::kVendor || !family->supports(erase(*problem), device->spec())) continue;
+      if (!family->supports(erase(*problem), device->spec())) continue;
       ++families;
       for (const RecipeStep& step : some_of(*family, family->candidates(erase(*problem), device->spec()))) {
         SCOPED_TRACE(text + "  " + step.key.text + "@" + print_knobs(*family, step.knobs));
@@ -29,7 +29,6 @@ class GpuGemmFamilies : public test::GpuTest {
     EXPECT_GT(families, 0) << text;
   }
 
- private:
   // The two best kernels, and the best of each count of stages: splits are launches of their own.
   static std::vector<RecipeStep> some_of(const KernelFamily& family, const std::vector<Candidate>& candidates) {
     const size_t last = family.knob_names().empty() ? 0 : family.knob_names().size() - 1;
@@ -46,7 +45,7 @@ class GpuGemmFamilies : public test::GpuTest {
 
   std::shared_ptr<const LoadedKernel> kernel_of(const KernelFamily& family, const KernelKey& key) {
     auto& kernel = kernels_[key.text];
-    if (kernel != nullptr) return kernel;
+    if (kernel != nullptr || family.backend() == Backend::kVendor) return kernel;
     const Result<CompileRequest> request = family.source(key);
     EXPECT_TRUE(request.ok()) << request.status().message();
     if (!request) return nullptr;
@@ -66,9 +65,10 @@ class GpuGemmFamilies : public test::GpuTest {
     return kernel;
   }
 
-  void run(const GemmProblem& problem, const KernelFamily& family, const RecipeStep& step, InputData data) {
+  void run(const GemmProblem& problem, const KernelFamily& family, const RecipeStep& step,
+           InputData data = InputData::kNormal) {
     const auto kernel = kernel_of(family, step.key);
-    ASSERT_NE(kernel, nullptr);
+    ASSERT_TRUE(kernel != nullptr || family.backend() == Backend::kVendor);
     Result<std::vector<Stage>> stages = family.stages(erase(problem), device->spec(), step, kernel);
     ASSERT_TRUE(stages.ok()) << stages.status().message();
     Plan plan;
@@ -91,6 +91,20 @@ class GpuGemmFamilies : public test::GpuTest {
     EXPECT_TRUE(report.passed) << report.failure;
     RecordProperty(fmt::format("{}@{} {}", problem.k, step.key.text, print_knobs(family, step.knobs)),
                    fmt::format("{:.3f} of the allowed error", report.worst_ratio));
+    if (family.backend() == Backend::kVendor) replay(plan, **instance);
+  }
+
+  // The same from a graph.
+  void replay(const Plan& plan, ProblemInstance& instance) {
+    instance.poison();
+    const test::GpuStream stream(0);
+    test::GpuGraph graph(stream);
+    const Status status = run_plan(*device, plan, instance.bindings(), stream.launch());
+    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_TRUE(graph.end().ok());
+    ASSERT_TRUE(graph.replay());
+    const VerifyReport report = instance.verify();
+    EXPECT_TRUE(report.passed) << report.failure << " (from a graph)";
   }
 
   std::map<std::string, std::shared_ptr<const LoadedKernel>> kernels_;
@@ -177,6 +191,28 @@ TEST_F(GpuGemmFamilies, RowsThatFitOneInstructionStreamTheWeights) {
         "m=5:n=202:k=264:gate=separated:act=silu", "m=2:n=202:k=264:gate=interleaved:act=silu",
         "m=7:n=33:k=72:batch=3:c=bf16", "m=4:n=9:k=8:a=f16:steps=add.f16+act.gelu"}) {
     check(text);
+  }
+}
+
+TEST_F(GpuGemmFamilies, EveryAlgorithmThatCublasLtProposesIsRight) {
+  const KernelFamily& family = gemm_cublaslt_family();
+  if (const Status s = family.supports(erase(*parse_gemm_problem("m=64:n=64:k=64")), device->spec()); !s) {
+    GTEST_SKIP() << s.message();
+  }
+  for (const char* text :
+       {"m=1:n=4096:k=4096", "m=16:n=512:k=8192", "m=264:n=200:k=328:layout=ccr",
+        "m=264:n=200:k=328:layout=rcc:c=bf16.0.1.264", "m=130:n=200:k=64:d=f32:bias=f32:act=gelu_tanh:alpha=1",
+        "m=130:n=200:k=64:d=f32:bias=f32:act=relu", "m=300:n=200:k=96:batch=3:c=bf16", "m=64:n=256:k=512:a=f32",
+        "m=67:n=35:k=45:align=2.2.2", "m=96:n=128:k=256:a=f16:deterministic=1"}) {
+    const GemmProblem problem = *parse_gemm_problem(text);
+    const std::vector<Candidate> found = family.candidates(erase(problem), device->spec());
+    EXPECT_FALSE(found.empty()) << text << ": " << family.supports(erase(problem), device->spec()).message();
+    for (const Candidate& candidate : found) {
+      SCOPED_TRACE(std::string(text) + "  " + candidate.step.key.text);
+      const Status legal = family.check(erase(problem), device->spec(), candidate.step);
+      EXPECT_TRUE(legal.ok()) << legal.message();
+      run(problem, family, candidate.step);
+    }
   }
 }
 

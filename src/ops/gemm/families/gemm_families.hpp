@@ -15,6 +15,7 @@ const KernelFamily& gemm_sm90_skinny_family();  // Hopper: M <= 128, the weights
 const KernelFamily& gemv_gpu_family();          // every NVIDIA GPU: M <= 8, weights streamed once
 const KernelFamily& gemv_dot_gpu_family();      // every NVIDIA GPU: M <= 2, a warp a row of the weights
 const KernelFamily& gemm_portable_family();     // every NVIDIA GPU: mma.sync, any strides
+const KernelFamily& gemm_cublaslt_family();     // NVIDIA's library, opened at run time
 const KernelFamily& gemm_generic_gpu_family();  // gemm_generic of NVIDIA GPUs
 
 }  // namespace tilewright

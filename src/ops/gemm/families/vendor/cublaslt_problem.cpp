@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+#include "ops/gemm/families/vendor/cublaslt_problem.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <limits>
+
+namespace tilewright {
+namespace {
+
+using cuda::LtCompute;
+using cuda::LtMatrix;
+using cuda::LtProblem;
+using cuda::LtScale;
+using cuda::LtType;
+
+template <class... Args>
+Status refuse(fmt::format_string<Args...> format, Args&&... args) {
+  return Status(StatusCode::kUnsupported, fmt::format(format, std::forward<Args>(args)...));
+}
+
+// What is multiplied, and what for. A type of A and B that is not here is refused.
+struct Product {
+  DType a, b, d;
+  LtCompute compute;
+};
+constexpr Product kProducts[] = {
+    {DType::kBf16, DType::kBf16, DType::kBf16, LtCompute::kF32},
+    {DType::kBf16, DType::kBf16, DType::kF32, LtCompute::kF32},
+    {DType::kF16, DType::kF16, DType::kF16, LtCompute::kF32},
+    {DType::kF16, DType::kF16, DType::kF32, LtCompute::kF32},
+    {DType::kF32, DType::kF32, DType::kF32, LtCompute::kF32},
+    {DType::kI8, DType::kI8, DType::kI32, LtCompute::kI32},
+};
+
+LtType lt_type(DType dtype) {
+  switch (dtype) {
+    case DType::kF16: return LtType::kF16;
+    case DType::kBf16: return LtType::kBf16;
+    case DType::kI8: return LtType::kI8;
+    case DType::kI32: return LtType::kI32;
+    default: return LtType::kF32;
+  }
+}
+
+// A matrix of rows x columns by its strides, in elements. A size of 1 has no stride.
+struct Strided {
+  int64_t rows, columns, stride_row, stride_column, stride_batch;
+  DType dtype;
+  int shortfall;  // as in GemmProblem
+};
+
+struct Placed {
+  LtMatrix matrix;
+  bool transposed;  // its rows lie as the library's columns
+};
+
+// Columns or rows whose elements are neighbours; of both, those that have more than one element.
+Result<Placed> place(const char* name, const Strided& s, bool transposable) {
+  const auto leading = [](int64_t stride, int64_t lines, int64_t length) { return lines == 1 ? length : stride; };
+  const auto fits = [&](bool transposed, bool single) {
+    const int64_t length = transposed ? s.columns : s.rows, lines = transposed ? s.rows : s.columns;
+    const int64_t step = transposed ? s.stride_column : s.stride_row,
+                  stride = transposed ? s.stride_row : s.stride_column;
+    return (length == 1) == single && (single || step == 1) && leading(stride, lines, length) >= length;
+  };
+  for (const bool single : {false, true}) {
+    for (const bool transposed : {true, false}) {
+      if ((transposed && !transposable) || !fits(transposed, single)) continue;
+      const int64_t length = transposed ? s.columns : s.rows, lines = transposed ? s.rows : s.columns;
+      constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+      if (length > kMost || lines > kMost)
+        return refuse("{} has {} x {} elements, allowed: below 2^31 each", name, s.rows, s.columns);
+      return Placed{
+          {lt_type(s.dtype), length, lines, leading(transposed ? s.stride_row : s.stride_column, lines, length),
+           s.stride_batch, 16u >> s.shortfall},
+          transposed};
+    }
+  }
+  return refuse("{} of {} x {} has strides {} and {}, allowed: one of 1, the other no less than what it steps over",
+                name, s.rows, s.columns, s.stride_row, s.stride_column);
+}
+
+// Row by row of the library's D: along `across` it must not vary.
+struct Along {
+  int64_t length, step, across;
+};
+
+Status read_bias(const GemmProblem& p, bool swapped, LtProblem& lt) {
+  if (!p.bias.present()) return {};
+  const Along along =
+      swapped ? Along{p.n, p.bias.stride_n, p.bias.stride_m} : Along{p.m, p.bias.stride_m, p.bias.stride_n};
+  if (along.across != 0 || (along.length > 1 && along.step != 1)) {
+    return refuse("bias has strides {}.{}.{}, allowed: one element for each {} of D, next to each other",
+                  p.bias.stride_batch, p.bias.stride_m, p.bias.stride_n, swapped ? "column" : "row");
+  }
+  if (p.bias.dtype != p.d_dtype)
+    return refuse("bias is {} and D is {}, allowed: one dtype", dtype_name(p.bias.dtype), dtype_name(p.d_dtype));
+  lt.has_bias = true;
+  lt.bias_type = lt_type(p.bias.dtype);
+  lt.bias_batch_stride = p.bias.stride_batch;
+  return {};
+}
+
+Status read_epilogue(const GemmProblem& p, LtProblem& lt) {
+  if (p.gate != GateMode::kNone) return refuse("no epilogue has a gate");
+  if (p.step_count > 0) return refuse("no epilogue has steps");
+  if (p.scale_a.present() || p.scale_b.present())
+    return refuse("scales of {} are not expressible", dtype_name(p.a_dtype));
+  switch (p.activation) {
+    case Activation::kNone: break;
+    case Activation::kRelu: lt.activation = cuda::kLtEpilogueRelu; break;
+    case Activation::kGeluTanh: lt.activation = cuda::kLtEpilogueGelu; break;
+    default:
+      return refuse("no epilogue has the activation {}, allowed: relu, gelu_tanh",
+                    kActivationNames[static_cast<int>(p.activation)]);
+  }
+  if (lt.compute == LtCompute::kI32 && (p.has_alpha || p.c.present() || p.bias.present() || lt.activation != 0)) {
+    return refuse("i32 sums are stored as they are: no alpha, C, bias or activation");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<CublasLtProblem> cublaslt_problem(const GemmProblem& p, int units) {
+  CublasLtProblem made;
+  LtProblem& lt = made.lt;
+  const Product* product = nullptr;
+  for (const Product& known : kProducts) {
+    if (known.a == p.a_dtype && known.b == p.b_dtype && known.d == p.d_dtype) product = &known;
+  }
+  if (product == nullptr) {
+    return refuse("no product of {} and {} into {}", dtype_name(p.a_dtype), dtype_name(p.b_dtype),
+                  dtype_name(p.d_dtype));
+  }
+  lt.compute = product->compute;
+  if (p.batch > std::numeric_limits<int32_t>::max()) return refuse("batch = {}, allowed: below 2^31", p.batch);
+  lt.batch = p.batch;
+  lt.units = units;
+  if (Status s = read_epilogue(p, lt); !s) return s;
+
+  // D by rows, which is the transposed D by columns; else D by columns.
+  const Strided by_rows{p.n, p.m, p.stride_d_n, p.stride_d_m, p.stride_d_batch, p.d_dtype, p.shortfall_d};
+  const Strided by_columns{p.m, p.n, p.stride_d_m, p.stride_d_n, p.stride_d_batch, p.d_dtype, p.shortfall_d};
+  Result<Placed> d = place("D", by_rows, false);
+  made.swapped = d.ok();
+  if (!d) d = place("D", by_columns, false);
+  if (!d) return d.status();
+  lt.d = d->matrix;
+
+  // op(A) is [rows of the library's D, K], op(B) [K, columns].
+  const Strided a{p.m, p.k, p.stride_a_m, p.stride_a_k, p.stride_a_batch, p.a_dtype, p.shortfall_a};
+  const Strided b{p.n, p.k, p.stride_b_n, p.stride_b_k, p.stride_b_batch, p.b_dtype, p.shortfall_b};
+  const Result<Placed> first = place(made.swapped ? "B" : "A", made.swapped ? b : a, true),
+                       second = place(made.swapped ? "A" : "B", made.swapped ? a : b, true);
+  if (!first) return first.status();
+  if (!second) return second.status();
+  lt.a = first->matrix, lt.transpose_a = first->transposed;
+  lt.b = second->matrix, lt.transpose_b = !second->transposed;  // [K, columns] is its transpose
+
+  if (p.c.present()) {
+    if (p.c.dtype != p.d_dtype)
+      return refuse("C is {} and D is {}, allowed: one dtype", dtype_name(p.c.dtype), dtype_name(p.d_dtype));
+    const bool varies =
+        (p.m == 1 || p.c.stride_m != 0) && (p.n == 1 || p.c.stride_n != 0) && (p.batch == 1 || p.c.stride_batch != 0);
+    if (!varies) return refuse("C is broadcast, allowed: [batch, M, N]");
+    // No address of C is known to be aligned to more than its elements.
+    const int shortfall = dtype_bits(p.c.dtype) == 32 ? 2 : 3;
+    const Strided rows{p.n, p.m, p.c.stride_n, p.c.stride_m, p.c.stride_batch, p.c.dtype, shortfall};
+    const Strided columns{p.m, p.n, p.c.stride_m, p.c.stride_n, p.c.stride_batch, p.c.dtype, shortfall};
+    const Result<Placed> c = place("C", made.swapped ? rows : columns, false);
+    if (!c) return c.status();
+    lt.c = c->matrix;
+    lt.has_c = true;
+  }
+  if (Status s = read_bias(p, made.swapped, lt); !s) return s;
+
+  // Sums stay in f32 until the end: a split K meets in D's type only where that is f32, and one part after another in any order
+  // only where the caller takes that.
+  lt.reductions = cuda::kLtReduceCompute;
+  if (p.d_dtype == DType::kF32) lt.reductions |= cuda::kLtReduceOutput | (p.deterministic ? 0 : cuda::kLtReduceInPlace);
+  return made;
+}
+
+}  // namespace tilewright
