@@ -113,7 +113,7 @@ LtStatus check_problem(const Product& p, const Layout& a, const Layout& b, const
 
 FakeCublasLt::Algo algo_of(const LtAlgorithm* algorithm) {
   const int32_t* v = inside<Algorithm>(algorithm).values;
-  return {v[0], v[1], v[6], v[2], v[3], v[4], v[5], v[7], v[8], 0};
+  return {v[0], v[1], v[6], v[2], v[3], v[4], v[5], v[7], v[8], 0, 0};
 }
 void fill(const FakeCublasLt::Algo& algo, LtAlgorithm* algorithm) {
   inside<Algorithm>(algorithm) = {{algo.id, algo.tile, algo.split_k, algo.reduction, algo.swizzle, algo.custom,
@@ -123,7 +123,7 @@ void fill(const FakeCublasLt::Algo& algo, LtAlgorithm* algorithm) {
 const FakeCublasLt::Algo* known(const LtAlgorithm* algorithm) {
   FakeCublasLt::Algo wanted = algo_of(algorithm);
   for (const FakeCublasLt::Algo& algo : fake().algos) {
-    wanted.workspace = algo.workspace;
+    wanted.workspace = algo.workspace, wanted.alignment = algo.alignment;
     if (wanted == algo) return &algo;
   }
   return nullptr;
@@ -229,10 +229,10 @@ EXPORTED LtStatus cublasLtMatmulAlgoGetHeuristic(LtHandle, const LtMatmulDescrip
   const LtStatus status =
       check_problem(product, inside<Layout>(a), inside<Layout>(b), inside<Layout>(c), inside<Layout>(d));
   if (status != LtStatus::kSuccess) return status;
+  const uint32_t alignment = *std::min_element(std::begin(p.alignment), std::end(p.alignment));
   for (const FakeCublasLt::Algo& algo : fake().algos) {
-    if (*count == wanted || algo.workspace > p.workspace ||
-        (static_cast<uint32_t>(algo.reduction) & ~p.reductions) != 0)
-      continue;
+    const bool reduces = (static_cast<uint32_t>(algo.reduction) & ~p.reductions) == 0;
+    if (*count == wanted || algo.workspace > p.workspace || !reduces || algo.alignment > alignment) continue;
     LtHeuristic& result = results[(*count)++];
     result = {};
     fill(algo, &result.algorithm);
@@ -243,7 +243,7 @@ EXPORTED LtStatus cublasLtMatmulAlgoGetHeuristic(LtHandle, const LtMatmulDescrip
 EXPORTED LtStatus cublasLtMatmulAlgoInit(LtHandle, LtCompute, LtType, LtType, LtType, LtType, LtType, int id,
                                          LtAlgorithm* algorithm) {
   if (const LtStatus result = result_of("cublasLtMatmulAlgoInit"); result != LtStatus::kSuccess) return result;
-  fill({id, 0, 0, 1, 0, 0, 0, 0, 0, 0}, algorithm);
+  fill({id, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0}, algorithm);
   const auto same = [id](const FakeCublasLt::Algo& algo) { return algo.id == id; };
   return std::any_of(fake().algos.begin(), fake().algos.end(), same) ? LtStatus::kSuccess : LtStatus::kInvalidValue;
 }
@@ -271,6 +271,14 @@ EXPORTED LtStatus cublasLtMatmulAlgoConfigGetAttribute(const LtAlgorithm* algori
                                                        void* value, size_t bytes, size_t* written) {
   if (bytes != attribute_bytes(attribute)) return LtStatus::kInvalidValue;
   std::memcpy(value, &inside<Algorithm>(algorithm).values[static_cast<int>(attribute)], bytes);
+  *written = bytes;
+  return LtStatus::kSuccess;
+}
+EXPORTED LtStatus cublasLtMatmulAlgoCapGetAttribute(const LtAlgorithm* algorithm, LtCapability, void* value,
+                                                    size_t bytes, size_t* written) {
+  const FakeCublasLt::Algo* const algo = known(algorithm);
+  if (algo == nullptr || bytes != sizeof(algo->alignment)) return LtStatus::kInvalidValue;
+  std::memcpy(value, &algo->alignment, bytes);
   *written = bytes;
   return LtStatus::kSuccess;
 }

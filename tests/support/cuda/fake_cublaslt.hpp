@@ -16,15 +16,16 @@ struct FakeCublasLt {
   struct Algo {
     int32_t id, tile, stages, split_k, reduction, swizzle, custom, inner, cluster;
     size_t workspace;
+    uint32_t alignment;  // of every address, bytes
     bool operator==(const Algo&) const = default;
   };
 
   // What the library is.
   size_t version = 130102;
-  std::vector<Algo> algos = {{66, 20, 36, 1, 0, 0, 1, 0, 3, 0},
-                             {66, 23, 36, 4, 2, 1, 0, 0, 3, size_t{8} << 20},
-                             {71, 15, 16, 2, 4, 0, 2, 4, 2, size_t{1} << 20},
-                             {24, 18, 21, 1, 0, 0, 0, 0, 0, 0}};
+  std::vector<Algo> algos = {{66, 20, 36, 1, 0, 0, 1, 0, 3, 0, 16},
+                             {66, 23, 36, 4, 2, 1, 0, 0, 3, size_t{8} << 20, 16},
+                             {71, 15, 16, 2, 4, 0, 2, 4, 2, size_t{1} << 20, 4},
+                             {24, 18, 21, 1, 0, 0, 0, 0, 0, 0, 1}};
   // The next call of a function fails with the status.
   std::map<std::string, int> failures;
 

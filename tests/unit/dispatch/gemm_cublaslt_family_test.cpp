@@ -83,11 +83,12 @@ TEST(CublasLtProblem, EpiloguesAlignmentsAndReductionsAreTold) {
   EXPECT_EQ(biased.bias_type, cuda::LtType::kF32);
   EXPECT_EQ(biased.activation, cuda::kLtEpilogueRelu);
   EXPECT_TRUE(lt("m=4:n=5:k=6:a=bf16:layout=rcc:bias=bf16.0.1.0").has_bias);
-  const LtProblem aligned = lt("m=4:n=5:k=6:a=bf16:align=2.8.4:c=bf16");
+  const LtProblem aligned = lt("m=4:n=5:k=6:a=bf16:align=2.8.4.2.4:c=bf16:bias=bf16");
   EXPECT_EQ(aligned.a.alignment, 8u);  // our B
   EXPECT_EQ(aligned.b.alignment, 2u);
   EXPECT_EQ(aligned.d.alignment, 4u);
-  EXPECT_EQ(aligned.c.alignment, 2u);  // nobody promises more
+  EXPECT_EQ(aligned.c.alignment, 2u);
+  EXPECT_EQ(aligned.bias_alignment, 4u);
   // Sums meet in f32; in any order only where the caller takes that.
   EXPECT_EQ(lt("m=4:n=5:k=6:a=bf16").reductions, cuda::kLtReduceCompute);
   EXPECT_EQ(lt("m=4:n=5:k=6:a=bf16:d=f32").reductions,
@@ -193,6 +194,8 @@ TEST_F(GemmCublasLtCalls, AnAlgorithmOfAnotherProblemOrVersionIsRefused) {
     return gemm_cublaslt_family().check(erase(problem(text)), context->spec(0), s).message();
   };
   EXPECT_EQ(refusal("m=99:n=33:k=64:a=bf16:layout=crr", step), "");
+  EXPECT_THAT(refusal("m=64:n=64:k=64:a=bf16:align=16.4.16", step),
+              HasSubstr("takes A at multiples of 16 bytes, here of 4"));  // our B is its A
   EXPECT_THAT(refusal("m=64:n=64:k=64:a=f16", step), HasSubstr("takes a=bf16:b=bf16:d=bf16, the problem is a=f16"));
   EXPECT_THAT(refusal("m=64:n=64:k=64:a=bf16:batch_invariant=1", step), HasSubstr("batch_invariant"));
   std::string text = step.key.text;

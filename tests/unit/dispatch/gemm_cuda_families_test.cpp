@@ -258,8 +258,13 @@ TEST(GemmCudaFamilies, AShortfallOfAlignmentIsPartOfTheProblemOnGpusOnly) {
     const std::string text = print_gemm_problem(p);
     EXPECT_EQ(text.find("align=2.16.4") != std::string::npos, kind == DeviceKind::kCuda) << text;
     EXPECT_EQ(problem(text).shortfall_a, p.shortfall_a);
+    call.bias = TensorView::contiguous(memory + 805, DType::kBf16, {8}, device);
+    ASSERT_TRUE(make_gemm_problem(call, true, p, bindings).ok());
+    const std::string biased = print_gemm_problem(p);
+    EXPECT_EQ(biased.find("align=2.16.4.16.2") != std::string::npos, kind == DeviceKind::kCuda) << biased;
+    EXPECT_EQ(problem(biased).bias.shortfall, p.bias.shortfall);
   }
-  for (const char* align : {"3.16.16", "16.16", "32.16.16", "0.1.1"}) {
+  for (const char* align : {"3.16.16", "16.16", "32.16.16", "0.1.1", "16.16.16.16", "16.16.16.2.16"}) {
     EXPECT_FALSE(parse_gemm_problem(fmt::format("m=8:n=8:k=8:align={}", align)).ok()) << align;
   }
 }

@@ -143,8 +143,28 @@ Result<LtHeuristic> CublasLt::rebuild(const LtProblem& p, const LtAlgo& algo) co
   const LtStatus legal = library_.cublasLtMatmulAlgoCheck(handle_, &made->matmul, &made->a, &made->b, &made->c,
                                                           &made->d, &result.algorithm, &checked);
   if (Status s = lt_check(library_, legal, what); !s) return s;
+  if (Status s = check_alignment(p, result.algorithm); !s) return s;
   result.workspace_bytes = checked.workspace_bytes;
   return result;
+}
+
+// The library's own check does not know the addresses to come.
+Status CublasLt::check_alignment(const LtProblem& p, const LtAlgorithm& algorithm) const {
+  for (const auto& [name, capability, promised] :
+       {std::tuple{'A', LtCapability::kAlignmentA, p.a.alignment},
+        {'B', LtCapability::kAlignmentB, p.b.alignment},
+        {'C', LtCapability::kAlignmentC, p.has_c ? p.c.alignment : p.d.alignment},
+        {'D', LtCapability::kAlignmentD, p.d.alignment}}) {
+    uint32_t wanted = 0;
+    size_t written = 0;
+    const LtStatus asked =
+        library_.cublasLtMatmulAlgoCapGetAttribute(&algorithm, capability, &wanted, sizeof(wanted), &written);
+    if (Status s = lt_check(library_, asked, where() + ": alignment"); !s) return s;
+    if (wanted <= promised) continue;
+    return Status(StatusCode::kUnsupported,
+                  fmt::format("the algorithm takes {} at multiples of {} bytes, here of {}", name, wanted, promised));
+  }
+  return {};
 }
 
 Result<int64_t> CublasLt::workspace_bytes(const LtProblem& problem, const LtAlgo& algo) const {

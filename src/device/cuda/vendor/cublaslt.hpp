@@ -37,6 +37,7 @@ struct LtProblem {
   bool has_bias = false;    // one element a row of D
   LtType bias_type = LtType::kF32;
   int64_t bias_batch_stride = 0;
+  uint32_t bias_alignment = 16;  // bytes
   LtScale scale_a = LtScale::kNone, scale_b = LtScale::kNone;
   bool fast_accumulation = false;
   uint32_t reductions = kLtReduceCompute;  // mask
@@ -91,6 +92,7 @@ class CublasLt {
  private:
   CublasLt(const LtLibrary& library, const Place& place) : library_(library), place_(place) {}
   Result<LtHeuristic> rebuild(const LtProblem& problem, const LtAlgo& algo) const;
+  Status check_alignment(const LtProblem& problem, const LtAlgorithm& algorithm) const;
   Result<std::vector<LtAlgo>> ask(const LtProblem& problem) const;
   Result<LtAlgo> read(const LtAlgorithm& algorithm) const;
   std::string where() const;

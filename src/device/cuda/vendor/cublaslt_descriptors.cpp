@@ -43,10 +43,10 @@ LtStatus describe_product(const LtLibrary& l, const LtProblem& p, LtMatmulDescri
   set(LtMatmulAttribute::kTransposeB, transpose(p.transpose_b));
   const uint32_t epilogue = p.activation | (p.has_bias ? kLtEpilogueBias : 0);
   set(LtMatmulAttribute::kEpilogue, epilogue != 0 ? epilogue : kLtEpilogueDefault);
-  // Heuristics read from a pointer how those to come are aligned: to an element at least.
+  // Heuristics read from a pointer how those to come are aligned.
   const auto aligned_to = [](size_t bytes) { return reinterpret_cast<const void*>(bytes); };
   if (p.has_bias) {
-    set(LtMatmulAttribute::kBiasPointer, aligned_to(static_cast<size_t>(lt_type_bytes(p.bias_type))));
+    set(LtMatmulAttribute::kBiasPointer, aligned_to(p.bias_alignment));
     set(LtMatmulAttribute::kBiasType, p.bias_type);
     if (p.batch > 1) set(LtMatmulAttribute::kBiasBatchStride, p.bias_batch_stride);
   }
@@ -68,19 +68,6 @@ std::string matrix_text(const LtMatrix& m) {
 }
 
 }  // namespace
-
-int lt_type_bytes(LtType type) {
-  switch (type) {
-    case LtType::kF32:
-    case LtType::kI32: return 4;
-    case LtType::kF16:
-    case LtType::kBf16: return 2;
-    case LtType::kI8:
-    case LtType::kE4M3:
-    case LtType::kE5M2: break;
-  }
-  return 1;
-}
 
 Result<LtDescriptors> lt_describe(const LtLibrary& l, const LtProblem& p) {
   LtDescriptors made{};
@@ -111,11 +98,11 @@ Result<LtPreference> lt_preference(const LtLibrary& l, const LtProblem& p, int64
 }
 
 std::string lt_problem_text(const LtProblem& p) {
-  return fmt::format("{}|{}|{}|{}|{}{}{} {} {} {}|{} {} {}|{}{}{}|{} {}", matrix_text(p.a), matrix_text(p.b),
+  return fmt::format("{}|{}|{}|{}|{}{}{} {} {} {}|{} {} {}|{}{}{}|{} {} {}", matrix_text(p.a), matrix_text(p.b),
                      matrix_text(p.c), matrix_text(p.d), p.transpose_a, p.transpose_b, p.has_c, p.batch,
                      static_cast<int>(p.compute), p.activation, p.has_bias, static_cast<int>(p.bias_type),
                      p.bias_batch_stride, static_cast<int>(p.scale_a), static_cast<int>(p.scale_b), p.fast_accumulation,
-                     p.reductions, p.units);
+                     p.reductions, p.units, p.bias_alignment);
 }
 
 }  // namespace tilewright::cuda

@@ -13,7 +13,6 @@ struct LtDescriptors {
 
 // i32 products have scales of that type, all others f32.
 constexpr LtType lt_scale_type(LtCompute compute) { return compute == LtCompute::kI32 ? LtType::kI32 : LtType::kF32; }
-int lt_type_bytes(LtType type);
 
 Result<LtDescriptors> lt_describe(const LtLibrary& library, const LtProblem& problem);
 Result<LtPreference> lt_preference(const LtLibrary& library, const LtProblem& problem, int64_t workspace_bytes);

@@ -38,6 +38,7 @@ const char* find_functions(void* library, LtLibrary& l) {
   find(l.cublasLtMatmulAlgoCheck, "cublasLtMatmulAlgoCheck");
   find(l.cublasLtMatmulAlgoConfigSetAttribute, "cublasLtMatmulAlgoConfigSetAttribute");
   find(l.cublasLtMatmulAlgoConfigGetAttribute, "cublasLtMatmulAlgoConfigGetAttribute");
+  find(l.cublasLtMatmulAlgoCapGetAttribute, "cublasLtMatmulAlgoCapGetAttribute");
   find(l.cublasLtMatmul, "cublasLtMatmul");
   return missing;
 }

@@ -45,6 +45,8 @@ struct LtLibrary {
                                                    size_t bytes);
   LtStatus (*cublasLtMatmulAlgoConfigGetAttribute)(const LtAlgorithm* algorithm, LtAlgoAttribute attribute, void* value,
                                                    size_t bytes, size_t* written);
+  LtStatus (*cublasLtMatmulAlgoCapGetAttribute)(const LtAlgorithm* algorithm, LtCapability capability, void* value,
+                                                size_t bytes, size_t* written);
   LtStatus (*cublasLtMatmul)(LtHandle handle, const LtMatmulDescriptor* descriptor, const void* alpha, const void* a,
                              const LtLayout* layout_a, const void* b, const LtLayout* layout_b, const void* beta,
                              const void* c, const LtLayout* layout_c, void* d, const LtLayout* layout_d,

@@ -75,6 +75,9 @@ enum class LtAlgoAttribute : int {
   kCluster = 8,
 };
 
+// cublasLtMatmulAlgoCapAttributes_t
+enum class LtCapability : int { kAlignmentA = 16, kAlignmentB = 17, kAlignmentC = 18, kAlignmentD = 19 };
+
 // Structs that the caller provides and the library fills: plain data of a fixed size, which may be copied.
 struct LtLayout {  // cublasLtMatrixLayoutOpaque_t
   uint64_t data[8];

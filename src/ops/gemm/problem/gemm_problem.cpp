@@ -198,6 +198,8 @@ Status read_gemm_call(const GemmCall& call, bool check_addresses, GemmProblem& p
   p.has_alpha = call.alpha != 1.0f;
   if (a.device.kind != DeviceKind::kCpu) {
     p.shortfall_a = shortfall(a.data), p.shortfall_b = shortfall(b.data), p.shortfall_d = shortfall(d.data);
+    if (p.c.present()) p.c.shortfall = shortfall(call.c.data);
+    if (p.bias.present()) p.bias.shortfall = shortfall(call.bias.data);
   }
   p.deterministic = call.options.deterministic;
   p.batch_invariant = call.options.batch_invariant;

@@ -17,7 +17,8 @@ namespace tilewright {
 struct OperandProblem {
   int64_t stride_batch = 0, stride_m = 0, stride_n = 0;
   DType dtype = DType::kNone;  // kNone = absent
-  uint8_t reserved[7] = {};
+  uint8_t shortfall = 0;       // of C and the bias, as GemmProblem's
+  uint8_t reserved[6] = {};
   bool present() const { return dtype != DType::kNone; }
 };
 

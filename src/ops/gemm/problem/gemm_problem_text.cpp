@@ -4,7 +4,7 @@
 //   m=16:n=4096:k=4096:a=bf16:layout=rcr:packed=1:bias=bf16:act=gelu:steps=add.bf16+act.relu
 //
 // Defaults: batch=1, b=a, d=a (bf16 for i8), layout=rcr, strides contiguous. An operand is dtype or dtype.sb.sm.sn
-// (strides along batch, M, N); align = bytes to which the pointers of A, B and D are aligned, below 16; sa, sb, sd give strides as outer.row.column: sa = batch.m.k, sb = batch.k.n, sd = batch.m.n.
+// (strides along batch, M, N); align = bytes to which the pointers of A, B and D, then C and the bias, are aligned, below 16; sa, sb, sd give strides as outer.row.column: sa = batch.m.k, sb = batch.k.n, sd = batch.m.n.
 #include <fmt/format.h>
 
 #include <bit>
@@ -126,18 +126,21 @@ Status parse_steps(std::string_view text, GemmProblem& p) {
   return {};
 }
 
-// "16.2.16": a pointer's alignment, A, B, D.
+// "16.2.16", "16.2.16.4.16": a pointer's alignment, A, B, D, and C and bias.
 Status parse_align(std::string_view text, GemmProblem& p) {
   const std::vector<std::string_view> parts = split(text, '.');
-  if (parts.size() != 3) return refuse("'align' needs three numbers of bytes");
-  uint8_t* fields[] = {&p.shortfall_a, &p.shortfall_b, &p.shortfall_d};
-  for (int i = 0; i < 3; ++i) {
+  if (parts.size() != 3 && parts.size() != 5) return refuse("'align' needs three or five numbers of bytes");
+  uint8_t* fields[] = {&p.shortfall_a, &p.shortfall_b, &p.shortfall_d, &p.c.shortfall, &p.bias.shortfall};
+  for (size_t i = 0; i < parts.size(); ++i) {
     int64_t bytes = 0;
-    if (Status s = parse_number(parts[static_cast<size_t>(i)], bytes); !s) return s;
+    if (Status s = parse_number(parts[i], bytes); !s) return s;
     if (bytes < 1 || bytes > 16 || (bytes & (bytes - 1)) != 0) {
       return refuse(fmt::format("'align' has {}, allowed: 1, 2, 4, 8, 16", bytes));
     }
     *fields[i] = static_cast<uint8_t>(4 - std::countr_zero(static_cast<uint64_t>(bytes)));
+  }
+  if ((p.c.shortfall != 0 && !p.c.present()) || (p.bias.shortfall != 0 && !p.bias.present())) {
+    return refuse("'align' tells of C or bias, which is absent");
   }
   return {};
 }
@@ -300,8 +303,10 @@ std::string print_gemm_problem(const GemmProblem& p) {
                                                 : print_operand(p, OperandDefault::kStep, step.operand);
   }
   if (!steps.empty()) add("steps", steps);
-  if ((p.shortfall_a | p.shortfall_b | p.shortfall_d) != 0) {
-    add("align", fmt::format("{}.{}.{}", 16 >> p.shortfall_a, 16 >> p.shortfall_b, 16 >> p.shortfall_d));
+  const bool operands = (p.c.shortfall | p.bias.shortfall) != 0;
+  if (operands || (p.shortfall_a | p.shortfall_b | p.shortfall_d) != 0) {
+    add("align", fmt::format("{}.{}.{}{}", 16 >> p.shortfall_a, 16 >> p.shortfall_b, 16 >> p.shortfall_d,
+                             operands ? fmt::format(".{}.{}", 16 >> p.c.shortfall, 16 >> p.bias.shortfall) : ""));
   }
   if (p.deterministic) add("deterministic", "1");
   if (p.batch_invariant) add("batch_invariant", "1");

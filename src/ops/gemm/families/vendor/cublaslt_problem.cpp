@@ -100,6 +100,7 @@ Status read_bias(const GemmProblem& p, bool swapped, LtProblem& lt) {
   lt.has_bias = true;
   lt.bias_type = lt_type(p.bias.dtype);
   lt.bias_batch_stride = p.bias.stride_batch;
+  lt.bias_alignment = 16u >> p.bias.shortfall;
   return {};
 }
 
@@ -166,10 +167,8 @@ Result<CublasLtProblem> cublaslt_problem(const GemmProblem& p, int units) {
     const bool varies =
         (p.m == 1 || p.c.stride_m != 0) && (p.n == 1 || p.c.stride_n != 0) && (p.batch == 1 || p.c.stride_batch != 0);
     if (!varies) return refuse("C is broadcast, allowed: [batch, M, N]");
-    // No address of C is known to be aligned to more than its elements.
-    const int shortfall = dtype_bits(p.c.dtype) == 32 ? 2 : 3;
-    const Strided rows{p.n, p.m, p.c.stride_n, p.c.stride_m, p.c.stride_batch, p.c.dtype, shortfall};
-    const Strided columns{p.m, p.n, p.c.stride_m, p.c.stride_n, p.c.stride_batch, p.c.dtype, shortfall};
+    const Strided rows{p.n, p.m, p.c.stride_n, p.c.stride_m, p.c.stride_batch, p.c.dtype, p.c.shortfall};
+    const Strided columns{p.m, p.n, p.c.stride_m, p.c.stride_n, p.c.stride_batch, p.c.dtype, p.c.shortfall};
     const Result<Placed> c = place("C", made.swapped ? rows : columns, false);
     if (!c) return c.status();
     lt.c = c->matrix;

@@ -114,7 +114,9 @@ TEST_F(CublasLtTest, ProposalsAreInTheLibrarysOrderAndAskedForOnce) {
   EXPECT_EQ(lt->asked.size(), 3u);
   LtProblem other = problem();
   other.units = 100, other.a.alignment = 2;
-  ASSERT_TRUE(cublaslt->propose(other).ok());
+  const auto unaligned = cublaslt->propose(other);
+  ASSERT_TRUE(unaligned.ok());
+  EXPECT_EQ((*unaligned)->size(), 1u);
   EXPECT_EQ(lt->asked.back().units, 100);
   EXPECT_EQ(lt->asked.back().alignment[0], 2u);
 }
