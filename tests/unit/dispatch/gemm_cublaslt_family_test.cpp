@@ -68,7 +68,7 @@ TEST(CublasLtProblem, WhatItCannotExpressIsRefusedWithTheReason) {
   EXPECT_THAT(described("m=4:n=5:k=6:a=bf16:steps=act.relu"), HasSubstr("steps"));
   EXPECT_THAT(described("m=4:n=5:k=6:a=bf16:scale_a=f32"), HasSubstr("scales of bf16"));
   EXPECT_THAT(described("m=4:n=5:k=6:a=bf16:act=gelu"), HasSubstr("activation gelu, allowed: relu, gelu_tanh"));
-  EXPECT_THAT(described("m=4:n=5:k=6:a=bf16:bias=f32"), HasSubstr("bias is f32 and D is bf16"));
+  EXPECT_THAT(described("m=4:n=5:k=6:a=bf16:bias=f32"), HasSubstr("bias is f32, allowed with D of bf16: bf16"));
   EXPECT_THAT(described("m=4:n=5:k=6:a=bf16:bias=bf16.0.1.0"), HasSubstr("one element for each column of D"));
   EXPECT_THAT(described("m=4:n=5:k=6:a=bf16:layout=rcc:bias=bf16"), HasSubstr("one element for each row of D"));
   EXPECT_THAT(described("m=4:n=5:k=6:a=bf16:c=f32"), HasSubstr("C is f32 and D is bf16"));
@@ -99,6 +99,24 @@ TEST(CublasLtProblem, EpiloguesAlignmentsAndReductionsAreTold) {
   EXPECT_EQ(cublaslt_problem(integers, 0)->lt.compute, cuda::LtCompute::kI32);
   integers.has_alpha = 1;
   EXPECT_THAT(cublaslt_problem(integers, 0).status().message(), HasSubstr("stored as they are"));
+}
+
+TEST(CublasLtProblem, ScalesOfEightBitFloatsAreValuesOrVectorsOfBoth) {
+  const auto scales = [](const std::string& text) {
+    GemmProblem p = problem("m=4:n=5:k=16:a=bf16:" + text);
+    p.a_dtype = p.b_dtype = DType::kF8E4M3;
+    const Result<CublasLtProblem> made = cublaslt_problem(p, 0);
+    if (!made) return made.status().message();
+    EXPECT_TRUE(made->swapped);
+    return fmt::format("{}{}", static_cast<int>(made->lt.scale_b), static_cast<int>(made->lt.scale_a));
+  };
+  EXPECT_EQ(scales("d=f32"), "00");
+  EXPECT_EQ(scales("scale_a=f32.0.0.0"), "10");
+  EXPECT_EQ(scales("scale_a=f32.0.0.0:scale_b=f32.0.0.0:bias=bf16"), "11");
+  EXPECT_EQ(scales("scale_a=f32.0.1.0:scale_b=f32.0.0.1:d=f32:bias=bf16"), "22");
+  EXPECT_THAT(scales("scale_a=f32.0.1.0:scale_b=f32.0.0.0"), HasSubstr("only one of scale_a and scale_b is a vector"));
+  EXPECT_THAT(scales("scale_a=f32.0.3.0:scale_b=f32.0.0.1"), HasSubstr("scale_a has strides 0.3.0"));
+  EXPECT_THAT(scales("d=f32:bias=f32"), HasSubstr("bias is f32, allowed with D of f32: bf16"));
 }
 
 // ---- Whole calls --------------------------------------------------------------------------------------------------------

@@ -20,18 +20,22 @@ Status refuse(fmt::format_string<Args...> format, Args&&... args) {
   return Status(StatusCode::kUnsupported, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// What is multiplied, and what for. A type of A and B that is not here is refused.
+// What is multiplied into what. Types that are not here are refused.
 struct Product {
-  DType a, b, d;
+  DType input, d, bias;  // A and B; D and C; the bias
   LtCompute compute;
+  bool scales;  // A and B may have some
 };
 constexpr Product kProducts[] = {
-    {DType::kBf16, DType::kBf16, DType::kBf16, LtCompute::kF32},
-    {DType::kBf16, DType::kBf16, DType::kF32, LtCompute::kF32},
-    {DType::kF16, DType::kF16, DType::kF16, LtCompute::kF32},
-    {DType::kF16, DType::kF16, DType::kF32, LtCompute::kF32},
-    {DType::kF32, DType::kF32, DType::kF32, LtCompute::kF32},
-    {DType::kI8, DType::kI8, DType::kI32, LtCompute::kI32},
+    {DType::kBf16, DType::kBf16, DType::kBf16, LtCompute::kF32, false},
+    {DType::kBf16, DType::kF32, DType::kF32, LtCompute::kF32, false},
+    {DType::kF16, DType::kF16, DType::kF16, LtCompute::kF32, false},
+    {DType::kF16, DType::kF32, DType::kF32, LtCompute::kF32, false},
+    {DType::kF32, DType::kF32, DType::kF32, LtCompute::kF32, false},
+    {DType::kI8, DType::kI32, DType::kNone, LtCompute::kI32, false},
+    {DType::kF8E4M3, DType::kBf16, DType::kBf16, LtCompute::kF32, true},
+    {DType::kF8E4M3, DType::kF16, DType::kF16, LtCompute::kF32, true},
+    {DType::kF8E4M3, DType::kF32, DType::kBf16, LtCompute::kF32, true},
 };
 
 LtType lt_type(DType dtype) {
@@ -40,6 +44,7 @@ LtType lt_type(DType dtype) {
     case DType::kBf16: return LtType::kBf16;
     case DType::kI8: return LtType::kI8;
     case DType::kI32: return LtType::kI32;
+    case DType::kF8E4M3: return LtType::kE4M3;
     default: return LtType::kF32;
   }
 }
@@ -87,7 +92,7 @@ struct Along {
   int64_t length, step, across;
 };
 
-Status read_bias(const GemmProblem& p, bool swapped, LtProblem& lt) {
+Status read_bias(const GemmProblem& p, const Product& product, bool swapped, LtProblem& lt) {
   if (!p.bias.present()) return {};
   const Along along =
       swapped ? Along{p.n, p.bias.stride_n, p.bias.stride_m} : Along{p.m, p.bias.stride_m, p.bias.stride_n};
@@ -95,8 +100,10 @@ Status read_bias(const GemmProblem& p, bool swapped, LtProblem& lt) {
     return refuse("bias has strides {}.{}.{}, allowed: one element for each {} of D, next to each other",
                   p.bias.stride_batch, p.bias.stride_m, p.bias.stride_n, swapped ? "column" : "row");
   }
-  if (p.bias.dtype != p.d_dtype)
-    return refuse("bias is {} and D is {}, allowed: one dtype", dtype_name(p.bias.dtype), dtype_name(p.d_dtype));
+  if (p.bias.dtype != product.bias) {
+    return refuse("bias is {}, allowed with D of {}: {}", dtype_name(p.bias.dtype), dtype_name(p.d_dtype),
+                  dtype_name(product.bias));
+  }
   lt.has_bias = true;
   lt.bias_type = lt_type(p.bias.dtype);
   lt.bias_batch_stride = p.bias.stride_batch;
@@ -104,11 +111,36 @@ Status read_bias(const GemmProblem& p, bool swapped, LtProblem& lt) {
   return {};
 }
 
+// One value, or one for each of `length` rows of A or columns of B.
+Status read_scale(const char* name, const OperandProblem& o, int64_t length, int64_t step, LtScale& scale) {
+  if (!o.present()) return {};
+  if (o.stride_batch != 0 || (length > 1 && step > 1)) {
+    return refuse("{} has strides {}.{}.{}, allowed: one value, or values next to each other, of no batch", name,
+                  o.stride_batch, o.stride_m, o.stride_n);
+  }
+  scale = length > 1 && step == 1 ? LtScale::kVector : LtScale::kScalar;
+  return {};
+}
+
+Status read_scales(const GemmProblem& p, const Product& product, bool swapped, LtProblem& lt) {
+  if (!p.scale_a.present() && !p.scale_b.present()) return {};
+  if (!product.scales) return refuse("scales of {} are not expressible", dtype_name(p.a_dtype));
+  LtScale a = LtScale::kNone, b = LtScale::kNone;
+  if (Status s = read_scale("scale_a", p.scale_a, p.m, p.scale_a.stride_m, a); !s) return s;
+  if (Status s = read_scale("scale_b", p.scale_b, p.n, p.scale_b.stride_n, b); !s) return s;
+  // Both are values or both are vectors; a single row's or column's is either.
+  if (b == LtScale::kVector && a == LtScale::kScalar && p.m == 1) a = LtScale::kVector;
+  if (a == LtScale::kVector && b == LtScale::kScalar && p.n == 1) b = LtScale::kVector;
+  if (a != b && (a == LtScale::kVector || b == LtScale::kVector)) {
+    return refuse("only one of scale_a and scale_b is a vector, allowed: both or none");
+  }
+  lt.scale_a = swapped ? b : a, lt.scale_b = swapped ? a : b;
+  return {};
+}
+
 Status read_epilogue(const GemmProblem& p, LtProblem& lt) {
   if (p.gate != GateMode::kNone) return refuse("no epilogue has a gate");
   if (p.step_count > 0) return refuse("no epilogue has steps");
-  if (p.scale_a.present() || p.scale_b.present())
-    return refuse("scales of {} are not expressible", dtype_name(p.a_dtype));
   switch (p.activation) {
     case Activation::kNone: break;
     case Activation::kRelu: lt.activation = cuda::kLtEpilogueRelu; break;
@@ -130,7 +162,7 @@ Result<CublasLtProblem> cublaslt_problem(const GemmProblem& p, int units) {
   LtProblem& lt = made.lt;
   const Product* product = nullptr;
   for (const Product& known : kProducts) {
-    if (known.a == p.a_dtype && known.b == p.b_dtype && known.d == p.d_dtype) product = &known;
+    if (known.input == p.a_dtype && p.b_dtype == p.a_dtype && known.d == p.d_dtype) product = &known;
   }
   if (product == nullptr) {
     return refuse("no product of {} and {} into {}", dtype_name(p.a_dtype), dtype_name(p.b_dtype),
@@ -174,7 +206,8 @@ Result<CublasLtProblem> cublaslt_problem(const GemmProblem& p, int units) {
     lt.c = c->matrix;
     lt.has_c = true;
   }
-  if (Status s = read_bias(p, made.swapped, lt); !s) return s;
+  if (Status s = read_bias(p, *product, made.swapped, lt); !s) return s;
+  if (Status s = read_scales(p, *product, made.swapped, lt); !s) return s;
 
   // Sums stay in f32 until the end: a split K meets in D's type only where that is f32, and one part after another in any order
   // only where the caller takes that.
