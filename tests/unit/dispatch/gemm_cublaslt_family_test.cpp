@@ -103,9 +103,7 @@ TEST(CublasLtProblem, EpiloguesAlignmentsAndReductionsAreTold) {
 
 TEST(CublasLtProblem, ScalesOfEightBitFloatsAreValuesOrVectorsOfBoth) {
   const auto scales = [](const std::string& text) {
-    GemmProblem p = problem("m=4:n=5:k=16:a=bf16:" + text);
-    p.a_dtype = p.b_dtype = DType::kF8E4M3;
-    const Result<CublasLtProblem> made = cublaslt_problem(p, 0);
+    const Result<CublasLtProblem> made = cublaslt_problem(problem("m=4:n=5:k=16:a=e4m3:" + text), 0);
     if (!made) return made.status().message();
     EXPECT_TRUE(made->swapped);
     return fmt::format("{}{}", static_cast<int>(made->lt.scale_b), static_cast<int>(made->lt.scale_a));
@@ -179,6 +177,8 @@ TEST_F(GemmCublasLtCalls, EveryLayoutTypeAndEpilogueIsMultipliedRight) {
   for (const char* text :
        {"m=7:n=9:k=11:a=bf16:d=f32", "m=7:n=9:k=11:a=f16:d=f32:bias=f32:act=relu:alpha=1",
         "m=7:n=9:k=11:a=bf16:bias=bf16:act=gelu_tanh", "m=7:n=9:k=11:a=f32:c=f32:alpha=1", "m=1:n=1:k=1:a=bf16",
+        "m=7:n=9:k=11:a=e4m3:scale_a=f32:scale_b=f32:bias=bf16", "m=7:n=9:k=11:a=e4m3:d=f32:scale_a=f32.0.0.0",
+        "m=1:n=9:k=11:a=e4m3:d=f16:scale_a=f32:scale_b=f32:layout=rcr",
         "m=7:n=9:k=11:a=bf16:layout=rcc:bias=bf16.0.1.0:c=bf16.0.1.7", "m=1:n=9:k=11:a=bf16:sa=0.1.3",
         "m=7:n=9:k=11:batch=3:a=bf16:bias=bf16:c=bf16", "m=7:n=9:k=11:batch=3:a=bf16:sb=0.1.11:bias=bf16.9.0.1",
         "m=7:n=9:k=11:a=bf16:align=2.4.8:sa=0.13.1:sb=0.1.15:sd=0.17.1"}) {
@@ -212,6 +212,9 @@ TEST_F(GemmCublasLtCalls, AnAlgorithmOfAnotherProblemOrVersionIsRefused) {
     return gemm_cublaslt_family().check(erase(problem(text)), context->spec(0), s).message();
   };
   EXPECT_EQ(refusal("m=99:n=33:k=64:a=bf16:layout=crr", step), "");
+  EXPECT_THAT(
+      gemm_cublaslt_family().supports(erase(problem("m=64:n=64:k=64:a=e4m3:layout=rrr")), context->spec(0)).message(),
+      HasSubstr("heuristics: CUBLAS_STATUS_NOT_SUPPORTED"));  // the library's word for it
   EXPECT_THAT(refusal("m=64:n=64:k=64:a=bf16:align=16.4.16", step),
               HasSubstr("takes A at multiples of 16 bytes, here of 4"));  // our B is its A
   EXPECT_THAT(refusal("m=64:n=64:k=64:a=f16", step), HasSubstr("takes a=bf16:b=bf16:d=bf16, the problem is a=f16"));
