@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/log.hpp"
 #include "core/profile/profile.hpp"
@@ -211,8 +212,23 @@ Result<std::shared_ptr<const Plan>> Dispatcher::plan(const Operator& op, Problem
                                                      bool allow_compile) {
   Result<std::vector<Choice>> found = choices(op, problem, spec, table, forced, nullptr, Asked::kOwn);
   if (!found) return found.status();
+  bool asked_all = spec.vendor == nullptr || !forced.empty();
   Status first_failure;
-  for (size_t next = 0; next < found->size();) {
+  for (size_t next = 0;;) {
+    // Vendors' libraries need no compiler: where nothing of ours is built, they serve before the last resort does.
+    const bool last = next == found->size() || (*found)[next].source == ChoiceSource::kGeneric;
+    if (last && !asked_all && !first_failure.ok()) {
+      asked_all = true;
+      Result<std::vector<Choice>> all = choices(op, problem, spec, table, forced, nullptr);
+      if (!all) continue;
+      std::erase_if(*all, [&](const Choice& choice) {
+        const KernelFamily* family = find_family(op.families(), choice.recipe.steps.front().key.family);
+        return family->backend() != Backend::kVendor || choice.source != ChoiceSource::kCost;
+      });
+      found->insert(found->begin() + static_cast<ptrdiff_t>(next), std::make_move_iterator(all->begin()),
+                    std::make_move_iterator(all->end()));
+    }
+    if (next == found->size()) return first_failure;
     const Choice& choice = (*found)[next++];
     Result<std::shared_ptr<const Plan>> plan = bind(op, problem, spec, choice.recipe, choice.source, allow_compile);
     if (plan) {
@@ -229,16 +245,8 @@ Result<std::shared_ptr<const Plan>> Dispatcher::plan(const Operator& op, Problem
     }
     if (choice.source == ChoiceSource::kForced) return plan.status();
     allow_compile = false;  // one compile a miss: after a failure only built instances serve
-    if (!first_failure.ok()) continue;
-    first_failure = plan.status();
-    if (spec.vendor == nullptr) continue;
-    // Libraries need no compiler.
-    if (Result<std::vector<Choice>> all = choices(op, problem, spec, table, forced, nullptr); all) {
-      found = std::move(all);
-      next = 0;
-    }
+    if (first_failure.ok()) first_failure = plan.status();
   }
-  return first_failure;
 }
 
 }  // namespace tilewright
