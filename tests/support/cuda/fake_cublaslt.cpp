@@ -229,7 +229,12 @@ EXPORTED LtStatus cublasLtMatmulAlgoGetHeuristic(LtHandle, const LtMatmulDescrip
   const LtStatus status =
       check_problem(product, inside<Layout>(a), inside<Layout>(b), inside<Layout>(c), inside<Layout>(d));
   if (status != LtStatus::kSuccess) return status;
-  const uint32_t alignment = *std::min_element(std::begin(p.alignment), std::end(p.alignment));
+  uint32_t alignment = *std::min_element(std::begin(p.alignment), std::end(p.alignment));
+  // A bias's is read from its pointer.
+  if ((product.epilogue & kLtEpilogueBias) != 0) {
+    const auto address = reinterpret_cast<uintptr_t>(product.bias);
+    alignment = std::min(alignment, static_cast<uint32_t>(address & (~address + 1)));
+  }
   for (const FakeCublasLt::Algo& algo : fake().algos) {
     const bool reduces = (static_cast<uint32_t>(algo.reduction) & ~p.reductions) == 0;
     if (*count == wanted || algo.workspace > p.workspace || !reduces || algo.alignment > alignment) continue;

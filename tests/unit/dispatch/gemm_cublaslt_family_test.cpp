@@ -217,6 +217,9 @@ TEST_F(GemmCublasLtCalls, AnAlgorithmOfAnotherProblemOrVersionIsRefused) {
       HasSubstr("heuristics: CUBLAS_STATUS_NOT_SUPPORTED"));  // the library's word for it
   EXPECT_THAT(refusal("m=64:n=64:k=64:a=bf16:align=16.4.16", step),
               HasSubstr("takes A at multiples of 16 bytes, here of 4"));  // our B is its A
+  EXPECT_EQ(refusal("m=64:n=64:k=64:a=bf16:bias=bf16", step), "");
+  EXPECT_THAT(refusal("m=64:n=64:k=64:a=bf16:bias=bf16:align=16.16.16.16.2", step),
+              HasSubstr("bias at multiples of 2 bytes"));
   EXPECT_THAT(refusal("m=64:n=64:k=64:a=f16", step), HasSubstr("takes a=bf16:b=bf16:d=bf16, the problem is a=f16"));
   EXPECT_THAT(refusal("m=64:n=64:k=64:a=bf16:batch_invariant=1", step), HasSubstr("batch_invariant"));
   std::string text = step.key.text;

@@ -104,7 +104,15 @@ class GemmCublasLtFamily final : public KernelFamily {
   }
 
   Status check(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
-    return workspace_of(ref, device, step).status();
+    const auto& p = problem_cast<GemmProblem>(ref);
+    if (Status s = workspace_of(ref, device, step).status(); !s) return s;
+    if (p.bias.shortfall == 0) return {};
+    // What an algorithm wants of a bias's address, the library tells only by proposing it.
+    const std::vector<Candidate> found = candidates(ref, device);
+    const bool proposed = std::any_of(found.begin(), found.end(), [&](const Candidate& c) { return c.step == step; });
+    return proposed ? Status()
+                    : refuse(fmt::format("bias at multiples of {} bytes: only what the library proposes for it",
+                                         16 >> p.bias.shortfall));
   }
 
   double cost(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
