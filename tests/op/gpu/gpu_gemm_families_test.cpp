@@ -199,19 +199,32 @@ TEST_F(GpuGemmFamilies, EveryAlgorithmThatCublasLtProposesIsRight) {
   if (const Status s = family.supports(erase(*parse_gemm_problem("m=64:n=64:k=64")), device->spec()); !s) {
     GTEST_SKIP() << s.message();
   }
-  for (const char* text :
-       {"m=1:n=4096:k=4096", "m=16:n=512:k=8192", "m=264:n=200:k=328:layout=ccr",
-        "m=264:n=200:k=328:layout=rcc:c=bf16.0.1.264", "m=130:n=200:k=64:d=f32:bias=f32:act=gelu_tanh:alpha=1",
-        "m=130:n=200:k=64:d=f32:bias=f32:act=relu", "m=300:n=200:k=96:batch=3:c=bf16", "m=64:n=256:k=512:a=f32",
-        "m=67:n=35:k=45:align=2.2.2", "m=96:n=128:k=256:a=f16:deterministic=1",
-        "m=130:n=208:k=4096:a=e4m3:scale_a=f32:scale_b=f32",
-        "m=130:n=208:k=1024:a=e4m3:d=f32:scale_a=f32.0.0.0:bias=bf16", "m=130:n=208:k=1024:bias=bf16:c=bf16:act=relu",
-        "m=130:n=208:k=1024:bias=bf16:align=16.16.16.16.2"}) {
+  std::vector<std::string> texts = {"m=1:n=4096:k=4096",
+                                    "m=16:n=512:k=8192",
+                                    "m=264:n=200:k=328:layout=rcc:c=bf16.0.1.264",
+                                    "m=130:n=200:k=64:d=f32:bias=f32:act=gelu_tanh:alpha=1",
+                                    "m=130:n=200:k=64:d=f32:bias=f32:act=relu",
+                                    "m=300:n=200:k=96:batch=3:c=bf16",
+                                    "m=300:n=200:k=96:batch=3:sb=0.1.96",
+                                    "m=64:n=256:k=512:a=f32",
+                                    "m=67:n=35:k=45:align=2.2.2",
+                                    "m=67:n=1:k=45",
+                                    "m=96:n=128:k=256:a=f16:deterministic=1",
+                                    "m=130:n=208:k=1024:bias=bf16:c=bf16:act=relu",
+                                    "m=130:n=208:k=1024:bias=bf16:align=16.16.16.16.2",
+                                    "m=130:n=208:k=4096:a=e4m3:scale_a=f32:scale_b=f32",
+                                    "m=130:n=208:k=1024:a=e4m3:d=f32:scale_a=f32.0.0.0:bias=bf16"};
+  for (const char* layout : {"rcr", "rrr", "crr", "ccr", "rcc", "crc"}) {
+    for (const char* dtype : {"bf16", "f16", "f32"}) {
+      texts.push_back(fmt::format("m=264:n=200:k=328:a={}:layout={}", dtype, layout));
+    }
+  }
+  for (const std::string& text : texts) {
     const GemmProblem problem = *parse_gemm_problem(text);
     const std::vector<Candidate> found = family.candidates(erase(problem), device->spec());
     EXPECT_FALSE(found.empty()) << text << ": " << family.supports(erase(problem), device->spec()).message();
     for (const Candidate& candidate : found) {
-      SCOPED_TRACE(std::string(text) + "  " + candidate.step.key.text);
+      SCOPED_TRACE(text + "  " + candidate.step.key.text);
       const Status legal = family.check(erase(problem), device->spec(), candidate.step);
       EXPECT_TRUE(legal.ok()) << legal.message();
       run(problem, family, candidate.step);
