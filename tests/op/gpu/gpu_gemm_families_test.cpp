@@ -207,6 +207,7 @@ TEST_F(GpuGemmFamilies, EveryAlgorithmThatCublasLtProposesIsRight) {
                                     "m=300:n=200:k=96:batch=3:c=bf16",
                                     "m=300:n=200:k=96:batch=3:sb=0.1.96",
                                     "m=64:n=256:k=512:a=f32",
+                                    "m=64:n=256:k=512:a=f32:allow_tf32=1",
                                     "m=67:n=35:k=45:align=2.2.2",
                                     "m=67:n=1:k=45",
                                     "m=96:n=128:k=256:a=f16:deterministic=1",

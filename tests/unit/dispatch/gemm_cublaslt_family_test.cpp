@@ -94,6 +94,8 @@ TEST(CublasLtProblem, EpiloguesAlignmentsAndReductionsAreTold) {
   EXPECT_EQ(lt("m=4:n=5:k=6:a=bf16:d=f32").reductions,
             cuda::kLtReduceCompute | cuda::kLtReduceOutput | cuda::kLtReduceInPlace);
   EXPECT_EQ(lt("m=4:n=5:k=6:a=f32:deterministic=1").reductions, cuda::kLtReduceCompute | cuda::kLtReduceOutput);
+  EXPECT_EQ(lt("m=4:n=5:k=6:a=f32").compute, cuda::LtCompute::kF32);
+  EXPECT_EQ(lt("m=4:n=5:k=6:a=f32:allow_tf32=1").compute, cuda::LtCompute::kTf32);
   GemmProblem integers = problem("m=4:n=8:k=16:a=i8");
   integers.d_dtype = DType::kI32;
   EXPECT_EQ(cublaslt_problem(integers, 0)->lt.compute, cuda::LtCompute::kI32);
@@ -222,6 +224,8 @@ TEST_F(GemmCublasLtCalls, AnAlgorithmOfAnotherProblemOrVersionIsRefused) {
               HasSubstr("bias at multiples of 2 bytes"));
   EXPECT_THAT(refusal("m=64:n=64:k=64:a=f16", step), HasSubstr("takes a=bf16:b=bf16:d=bf16, the problem is a=f16"));
   EXPECT_THAT(refusal("m=64:n=64:k=64:a=bf16:batch_invariant=1", step), HasSubstr("batch_invariant"));
+  const RecipeStep rounding = candidates("m=64:n=64:k=64:a=f32:allow_tf32=1").front().step;
+  EXPECT_THAT(refusal("m=64:n=64:k=64:a=f32", rounding), HasSubstr("takes a=f32:b=f32:d=f32:compute=tf32"));
   std::string text = step.key.text;
   text.replace(text.find("130102"), 6, "120804");
   const RecipeStep old{*parse_key(text), {}};

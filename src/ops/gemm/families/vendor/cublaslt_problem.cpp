@@ -168,7 +168,7 @@ Result<CublasLtProblem> cublaslt_problem(const GemmProblem& p, int units) {
     return refuse("no product of {} and {} into {}", dtype_name(p.a_dtype), dtype_name(p.b_dtype),
                   dtype_name(p.d_dtype));
   }
-  lt.compute = product->compute;
+  lt.compute = p.allow_tf32 ? LtCompute::kTf32 : product->compute;
   if (p.batch > std::numeric_limits<int32_t>::max()) return refuse("batch = {}, allowed: below 2^31", p.batch);
   lt.batch = p.batch;
   lt.units = units;

@@ -51,7 +51,8 @@ Result<Found> find(const GemmProblem& p, const DeviceSpec& device) {
 }
 
 std::string signature_of(const GemmProblem& p) {
-  return fmt::format("a={}:b={}:d={}", dtype_name(p.a_dtype), dtype_name(p.b_dtype), dtype_name(p.d_dtype));
+  return fmt::format("a={}:b={}:d={}{}", dtype_name(p.a_dtype), dtype_name(p.b_dtype), dtype_name(p.d_dtype),
+                     p.allow_tf32 ? ":compute=tf32" : "");
 }
 
 Status parse_algo(const KernelKey& key, LtAlgo& algo) {
@@ -64,7 +65,8 @@ Status parse_algo(const KernelKey& key, LtAlgo& algo) {
 double base_cost(const GemmProblem& p, const DeviceSpec& device) {
   double best = 0;
   for (const MmaSpec& spec : device.arch->mma) {
-    if (spec.input == p.a_dtype && spec.name != "wgmma_tf32") best = std::max(best, spec.ops_per_cycle);
+    if (spec.input != p.a_dtype || (spec.name.ends_with("tf32") && !p.allow_tf32)) continue;
+    best = std::max(best, spec.ops_per_cycle);
   }
   const double clock = (device.clock_ghz > 0 ? device.clock_ghz : kClockGhz) * 1e9;
   const double rate = (best > 0 ? best : 1024) * clock * std::max(1, device.units) * kRateShare;
