@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // gemm_cublaslt without a GPU: how problems are put to cuBLASLt, and whole calls on a fake one that multiplies on the host.
+#include <fmt/format.h>
+
 #include "dispatch/context_impl.hpp"
 #include "dispatch/problem_instance.hpp"
 #include "ops/gemm/families/gemm_families.hpp"

@@ -43,10 +43,9 @@ LtStatus describe_product(const LtLibrary& l, const LtProblem& p, LtMatmulDescri
   set(LtMatmulAttribute::kTransposeB, transpose(p.transpose_b));
   const uint32_t epilogue = p.activation | (p.has_bias ? kLtEpilogueBias : 0);
   set(LtMatmulAttribute::kEpilogue, epilogue != 0 ? epilogue : kLtEpilogueDefault);
-  // Heuristics read from a pointer how those to come are aligned.
-  const auto aligned_to = [](size_t bytes) { return reinterpret_cast<const void*>(bytes); };
+  // Heuristics read from an address how those to come are aligned.
   if (p.has_bias) {
-    set(LtMatmulAttribute::kBiasPointer, aligned_to(p.bias_alignment));
+    set(LtMatmulAttribute::kBiasPointer, uintptr_t{p.bias_alignment});
     set(LtMatmulAttribute::kBiasType, p.bias_type);
     if (p.batch > 1) set(LtMatmulAttribute::kBiasBatchStride, p.bias_batch_stride);
   }
@@ -54,7 +53,7 @@ LtStatus describe_product(const LtLibrary& l, const LtProblem& p, LtMatmulDescri
        {std::tuple{p.scale_a, LtMatmulAttribute::kScaleA, LtMatmulAttribute::kScaleModeA},
         std::tuple{p.scale_b, LtMatmulAttribute::kScaleB, LtMatmulAttribute::kScaleModeB}}) {
     if (scale == LtScale::kNone) continue;
-    set(pointer, aligned_to(sizeof(float)));
+    set(pointer, uintptr_t{sizeof(float)});
     if (scale == LtScale::kVector) set(mode, LtScaleMode::kVector);
   }
   if (p.fast_accumulation) set(LtMatmulAttribute::kFastAccumulation, int8_t{1});

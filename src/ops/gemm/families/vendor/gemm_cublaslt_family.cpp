@@ -47,7 +47,7 @@ Result<Found> find(const GemmProblem& p, const DeviceSpec& device) {
   if (!problem) return refuse(problem.status().message());
   const Result<const CublasLt*> library = libraries->cublaslt();
   if (!library) return refuse(library.status().message());
-  return Found{*library, std::move(*problem)};
+  return Found{*library, *problem};
 }
 
 std::string signature_of(const GemmProblem& p) {
