@@ -237,7 +237,7 @@ Status GpuBench::run(std::span<const SuiteProblem> problems, const std::function
       skipped_.push_back({item.regime, item.problem.text(), "the time was spent"});
       continue;
     }
-    const Status measured = measure(item);
+    Status measured = measure(item);
     // After a fault of a kernel nothing more can be measured in this process.
     if (measured.code() == StatusCode::kDeviceError) return measured;
     if (!measured.ok()) {

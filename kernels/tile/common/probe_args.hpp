@@ -30,7 +30,8 @@ inline constexpr int kWgmmaProbeSharedBytes =
     kWgmmaProbeStages * (kWgmmaProbeRows + kWgmmaProbeColumns) * kWgmmaProbeRowBytes + 1024;  // to align in
 
 // A round of the probe of mma.sync: each warp, eight tiles of 16 x 8, four steps of 32 bytes of K.
-inline constexpr int kMmaProbeThreads = 256, kMmaProbeBlocks = 2;  // of a multiprocessor
+inline constexpr int kMmaProbeWarps = 8, kMmaProbeThreads = 32 * kMmaProbeWarps;
+inline constexpr int kMmaProbeBlocks = 2;  // of a multiprocessor
 inline constexpr int kMmaProbeTiles = 8, kMmaProbeSteps = 4;
 
 }  // namespace tilewright

@@ -60,7 +60,7 @@ class Peaks {
     const double bits = dtype_bits(mma.input);
     const double round =
         wgmma ? 2.0 * kWgmmaProbeRows * kWgmmaProbeColumns * kWgmmaProbeStages * (kWgmmaProbeRowBytes * 8 / bits)
-              : 2.0 * 16 * 8 * kMmaProbeSteps * (32 * 8 / bits) * kMmaProbeTiles * (kMmaProbeThreads / 32) * blocks;
+              : 2.0 * 16 * 8 * kMmaProbeSteps * (32 * 8 / bits) * kMmaProbeTiles * kMmaProbeWarps * blocks;
     const double clock = device_.spec().clock_ghz > 0 ? device_.spec().clock_ghz : 1.5;
     const PeakProbeArgs args{
         std::max<int64_t>(1, std::llround(kBurstSeconds * clock * 1e9 * mma.ops_per_cycle / round)), nullptr};
