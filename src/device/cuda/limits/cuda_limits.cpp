@@ -20,13 +20,13 @@ constexpr double kPeaksShare = 0.6;  // of the time
 
 constexpr const char* kReadEntry = "tw_probe_read";
 constexpr const char* kReadSource =
-    "#include \"tile/portable/memory_probe.cuh\"\n"
+    "#include \"tile/portable/probes/memory_probe.cuh\"\n"
     "extern \"C\" __global__ void tw_probe_read(const __grid_constant__ tilewright::ReadProbeArgs args) {\n"
     "  tilewright::portable::read_all<8>(args);\n"
     "}\n";
 constexpr const char* kCopyEntry = "tw_probe_copy";
 constexpr const char* kCopySource =
-    "#include \"tile/portable/memory_probe.cuh\"\n"
+    "#include \"tile/portable/probes/memory_probe.cuh\"\n"
     "extern \"C\" __global__ void tw_probe_copy(const __grid_constant__ tilewright::CopyProbeArgs args) {\n"
     "  tilewright::portable::copy_all<8>(args);\n"
     "}\n";

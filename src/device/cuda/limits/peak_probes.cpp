@@ -44,12 +44,13 @@ class Peaks {
     const std::string type = mma.input == DType::kBf16 ? "kBf16" : mma.input == DType::kI8 ? "kI8" : "kF8E4M3";
     const std::string entry = fmt::format("tw_probe_{}", peak_name(mma));
     const std::string source = fmt::format(
-        "#include \"tile/{0}/peak_probe.cuh\"\n"
+        "#include \"tile/{4}/peak_probe.cuh\"\n"
         "extern \"C\" __global__ void __launch_bounds__({1}) {2}(const __grid_constant__ tilewright::PeakProbeArgs "
         "args) {{\n"
         "  tilewright::{0}::multiply_all<tilewright::DType::{3}>(args);\n"
         "}}\n",
-        wgmma ? "sm90" : "portable", wgmma ? kWgmmaProbeThreads : kMmaProbeThreads, entry, type);
+        wgmma ? "sm90" : "portable", wgmma ? kWgmmaProbeThreads : kMmaProbeThreads, entry, type,
+        wgmma ? "sm90" : "portable/probes");
     const Result<Artifact> artifact = compile_(source, entry, device_.spec().arch->target);
     if (!artifact) return artifact.status();
     const Result<std::shared_ptr<const LoadedKernel>> kernel = device_.load(*artifact);
