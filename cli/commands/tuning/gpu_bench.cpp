@@ -19,7 +19,7 @@ constexpr double kSustainedSeconds = 0.4;  // for each side
 
 constexpr int kMaxCompilers = 16;
 
-constexpr const char* kWinner = "overall winner";
+constexpr const char* kTablesChoice = "tables' choice";
 constexpr const char* kUntuned = "untuned choice";
 constexpr const char* kBaseline = "plain GEMM";
 
@@ -83,7 +83,7 @@ Result<std::vector<GpuBench::Side>> GpuBench::sides_of(const SuiteProblem& item)
     Result<std::shared_ptr<const Plan>> plan = bind(problem, recipe);
     if (plan) sides.push_back({name, *plan, nullptr, false});
   };
-  if (options_.recipe.empty()) add(kWinner, choices->front().recipe);
+  if (options_.recipe.empty()) add(kTablesChoice, choices->front().recipe);
   if (options_.untuned) {
     Result<std::vector<Choice>> untuned =
         context_.dispatcher().choices(op, problem.ref(), spec_, TunedTable(), "", nullptr);

@@ -142,13 +142,31 @@ Table bench_text_table(const std::vector<BenchRow>& rows) {
 
 namespace {
 
+std::string print_counts(const std::map<std::string, int>& counts) {
+  std::string text;
+  for (const auto& [name, count] : counts) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, count);
+  return text;
+}
+
 // "gemm_sm90 7, gemv_gpu 2".
 std::string families_of(const std::vector<const BenchRow*>& rows) {
   std::map<std::string, int> counts;
   for (const BenchRow* row : rows) ++counts[split_words(short_recipe(row->recipe), ' ').front()];
-  std::string text;
-  for (const auto& [family, count] : counts) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", family, count);
-  return text;
+  return print_counts(counts);
+}
+
+// The family or library that took least time in each row: "gemm_cublaslt 2, gemm_sm90 7".
+std::string winners_of(const std::vector<const BenchRow*>& rows) {
+  std::map<std::string, int> counts;
+  for (const BenchRow* row : rows) {
+    const BenchRow::Peer* fastest = nullptr;
+    for (const BenchRow::Peer& peer : row->peers) {
+      const bool faster = peer.us < row->us && (fastest == nullptr || peer.us < fastest->us);
+      if (faster && !row->item.baseline) fastest = &peer;
+    }
+    ++counts[fastest != nullptr ? fastest->name : split_words(short_recipe(row->recipe), ' ').front()];
+  }
+  return print_counts(counts);
 }
 
 // Of the reference that the row's bar was set with; 0 without one.
@@ -204,6 +222,7 @@ Table regime_table(const std::vector<BenchRow>& rows) {
   columns.push_back({"lowest", "lowest", Align::kRight});
   columns.push_back({"worst", "worst row"});
   columns.push_back({"families", "families"});
+  columns.push_back({"winners", "fastest"});
   Table table("regimes", std::move(columns));
   for (const std::string& name : order) {
     const std::vector<const BenchRow*>& members = regimes[name];
@@ -237,6 +256,7 @@ Table regime_table(const std::vector<BenchRow>& rows) {
     cells.push_back(positive(lowest, print_ratio(lowest)));
     cells.push_back(text_cell(worst_of(members)->item.problem.text()));
     cells.push_back(text_cell(families_of(members)));
+    cells.push_back(text_cell(winners_of(members)));
     table.add(std::move(cells));
   }
   return table;
