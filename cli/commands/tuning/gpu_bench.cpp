@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <thread>
 
 #include "command.hpp"
@@ -201,6 +202,21 @@ void GpuBench::add_row(BenchRow row, const Roof& roof, std::span<const Side> sid
   rows_.push_back(std::move(row));
 }
 
+namespace {
+
+// One row of each regime, then the next of each: a time that is too short leaves something of all of them.
+std::vector<const SuiteProblem*> in_turn(std::span<const SuiteProblem> problems) {
+  std::map<std::string_view, size_t> seen;
+  std::vector<std::pair<size_t, const SuiteProblem*>> ranked;
+  for (const SuiteProblem& item : problems) ranked.emplace_back(seen[item.regime]++, &item);
+  std::sort(ranked.begin(), ranked.end());  // within a turn as they lie in memory: in the suite's order
+  std::vector<const SuiteProblem*> order;
+  for (const auto& [turn, item] : ranked) order.push_back(item);
+  return order;
+}
+
+}  // namespace
+
 // What is compiled here, several at a time, is loaded when a row binds it. Failures are told by their rows.
 void GpuBench::compile_all(std::span<const SuiteProblem> problems) {
   std::vector<const NamedProblem*> wanted;
@@ -230,8 +246,11 @@ Status GpuBench::run(std::span<const SuiteProblem> problems, const std::function
   compile_all(problems);
   bar_.update({0, "limits of the device", ""});
   probe_.measure(options_.limit_seconds);
-  for (size_t i = 0; i < problems.size(); ++i) {
-    const SuiteProblem& item = problems[i];
+  std::vector<const SuiteProblem*> order;
+  for (const SuiteProblem& item : problems) order.push_back(&item);
+  if (options_.budget > 0) order = in_turn(problems);
+  for (size_t i = 0; i < order.size(); ++i) {
+    const SuiteProblem& item = *order[i];
     bar_.update({static_cast<double>(i) / static_cast<double>(problems.size()), item.problem.text(), item.regime});
     if (options_.budget > 0 && std::chrono::duration<double>(Clock::now() - start).count() > options_.budget) {
       skipped_.push_back({item.regime, item.problem.text(), "the time was spent"});

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """The suite of a GPU, on the driver that only writes down: no row can run there, and none is dropped silently."""
 
+import csv
 import os
 import pathlib
 import re
@@ -51,6 +52,31 @@ class GpuSuite(Program):
         self.assertGreater(result["compile_ahead_seconds"], 0)
         self.assertIn("launch with", reason)
         self.assertFalse((self.folder / "rows.csv").exists())
+
+
+class RealGpu(Program):
+    """On a GPU, where there is one."""
+
+    def setUp(self):
+        super().setUp()
+        found = self.run_program("devices", "--device", "cuda")
+        if found.returncode != OK:
+            self.skipTest(found.stderr.strip())
+
+    def test_a_problem_is_tuned_and_its_row_is_benched(self):
+        table = self.folder / "gemm.csv"
+        tuned = self.json("tune", "--gemm", "16x512x512:bf16", "--device", "cuda:0", "--budget", "8", "--table", str(table))
+        self.assertGreater(tuned["measured"], 0)
+        row = next(csv.DictReader(table.read_text(encoding="utf-8").splitlines()))
+        self.assertRegex(row["power"], r"clock=\d+")
+        self.assertGreater(float(row["us"]), 0)
+        arguments = ("bench", "--gemm", "16x512x512:bf16", "--device", "cuda:0", "--seconds", "0.1", "--untuned")
+        result = self.json(*arguments, TILEWRIGHT_TUNED=str(table))
+        bench = result["rows"][0]
+        self.assertEqual((bench["device"], bench["edges"]), ("cuda:0", "plain"))
+        self.assertIn(bench["kernel"], (row["recipe"], row["own_recipe"]))
+        self.assertGreater(bench["limit_frac"], 0)
+        self.assertTrue(result["limits"])
 
 
 if __name__ == "__main__":
