@@ -172,6 +172,7 @@ Finding check_vendor_libraries() {
   constexpr const char* kWhat = "GPU libraries";
   const Result<int> count = cuda_device_count();
   if (!count || *count == 0) return {Verdict::kOk, kWhat, "none asked for: no GPU", ""};
+  if (environment("TILEWRIGHT_VENDOR") == "off") return {Verdict::kOk, kWhat, "switched off by TILEWRIGHT_VENDOR", ""};
   const Result<std::unique_ptr<Device>> device = make_cuda_device(0);
   if (!device) return {Verdict::kWarn, kWhat, device.status().message(), "see docs/devices/cuda.md"};
   std::vector<std::string> found;
