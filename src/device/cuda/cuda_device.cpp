@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include <atomic>
+#include <bit>
 
 #include <cstring>
 #include <typeinfo>
@@ -175,7 +176,7 @@ class CudaDevice final : public Device {
     alignas(64) std::byte theirs[kTensorMapBytes], ours[kTensorMapBytes];
     std::memcpy(theirs, encoded, kTensorMapBytes);
     std::memcpy(ours, encoded, kTensorMapBytes);
-    void* const other = reinterpret_cast<void*>(uintptr_t{0x7E5A3C2D1000});
+    const auto other = std::bit_cast<void*>(uintptr_t{0x7E5A3C2D1000});
     if (Status s = replace_address(theirs, other); !s) return s;
     std::memcpy(ours, &other, sizeof(other));
     if (std::memcmp(theirs, ours, kTensorMapBytes) != 0) address_stands_first_.store(false, std::memory_order_relaxed);
