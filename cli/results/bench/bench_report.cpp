@@ -2,6 +2,7 @@
 #include "results/bench/bench_report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <set>
 
@@ -17,7 +18,7 @@ ReportData bench_report(const DeviceSpec& spec, const DeviceLimits& limits, cons
   data.limits = limits;
   data.size_names = {"M", "N", "K"};
   data.facts = {{"library", "tilewright " TILEWRIGHT_VERSION}, {"driver", spec.driver}};
-  std::set<std::string> roofs;
+  std::set<std::string> roofs, peers;
   for (const BenchRow& row : rows) {
     const NamedProblem& problem = row.item.problem;
     ReportRow line;
@@ -25,7 +26,7 @@ ReportData bench_report(const DeviceSpec& spec, const DeviceLimits& limits, cons
     line.sizes = {problem.size("m"), problem.size("n"), problem.size("k")};
     line.us = row.us, line.spread = row.spread, line.rel_error = row.rel_error;
     if (const BenchRow::Peer* peer = row.best_peer()) {
-      data.peer_name = peer->name;
+      peers.insert(peer->name);
       line.peer_us = peer->us, line.peer_low = peer->ratio.low, line.peer_high = peer->ratio.high;
     }
     line.operations = problem.op->operations(problem.ref());
@@ -35,6 +36,7 @@ ReportData bench_report(const DeviceSpec& spec, const DeviceLimits& limits, cons
     roofs.insert(roof_of(spec, limits, *problem.op, problem.ref()).mma);
     data.rows.push_back(std::move(line));
   }
+  data.peer_name = fmt::format("{}", fmt::join(peers, " or "));
   roofs.erase("");
   data.roof_mmas.assign(roofs.begin(), roofs.end());
   for (const SkippedProblem& row : skipped) {

@@ -111,7 +111,10 @@ std::string render_report(const ReportData& data) {
   html += cards(data) + "\n";
   if (const std::string picture = roofline_picture(data); !picture.empty()) {
     html +=
-        "<section><h2>Roofline</h2><p class=lead>One numbered point a row; the numbers are those of the table.</p>" +
+        fmt::format("<section><h2>Roofline</h2><p class=lead>{}</p>",
+                    data.rows.size() > kMostNumberedPoints
+                        ? "One point a row; under the pointer it tells its number in the table, its name and its times."
+                        : "One numbered point a row; the numbers are those of the table.") +
         picture + "</section>\n";
   }
   if (const std::string picture = gain_picture(data); !picture.empty()) {

@@ -205,6 +205,7 @@ std::string roofline_picture(const ReportData& data) {
     taken.push_back({px - 6, py - 6, 12, 12});
     numbered.push_back({i + 1, px, py});
   }
+  if (numbered.size() > kMostNumberedPoints) numbered.clear();
   // Numbers last, top to bottom, so that each finds the nearest free place.
   std::sort(numbered.begin(), numbered.end(), [](const Point& a, const Point& b) { return a.y < b.y; });
   for (const Point& point : numbered) {

@@ -24,6 +24,8 @@ struct Axis {
   double place(double value) const;
 };
 
+// More points than this have no numbers: those would hide them.
+inline constexpr size_t kMostNumberedPoints = 60;
 // Log-log: arithmetic intensity against GFLOP/s, the memory roof, one roof for each instruction, one numbered point a row,
 // untuned choices and peers lighter. "" when no row has a time.
 std::string roofline_picture(const ReportData& data);

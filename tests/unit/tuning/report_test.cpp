@@ -129,6 +129,12 @@ TEST(Report, NumbersOfCloseByPointsDoNotOverlap) {
   }
 }
 
+TEST(Report, PointsTooManyToNumberHaveNone) {
+  const auto many = static_cast<int>(report::kMostNumberedPoints) + 1;
+  EXPECT_EQ(report::roofline_picture(sample(many)).find("class=number"), std::string::npos);
+  EXPECT_NE(report::roofline_picture(sample(many)).find("class=tuned"), std::string::npos);
+}
+
 TEST(Report, NumbersHaveThreeSignificantDigits) {
   EXPECT_EQ(report::number(0.012345), "0.0123");
   EXPECT_EQ(report::number(1), "1.00");
