@@ -77,13 +77,10 @@ Status CudaKernel::load_code(const Artifact& artifact) {
     if (Status s = allow(FunctionAttribute::kNonPortableClusterAllowed, 1); !s) return s;
   }
 
-  // One argument, the struct, or none.
+  // One argument, the struct, or none. Asking for a second one would be an error that debuggers report.
   if (d.cuKernelGetParamInfo != nullptr) {
     size_t offset = 0, bytes = 0;
     if (d.cuKernelGetParamInfo(kernel, 0, &offset, &bytes) == CuResult::kSuccess) arg_bytes_ = bytes;
-    if (d.cuKernelGetParamInfo(kernel, 1, &offset, &bytes) == CuResult::kSuccess) {
-      return refuse("takes more than one argument; allowed: one struct");
-    }
   }
   return check(d, d.cuKernelGetFunction(&function_, kernel), what);
 }
