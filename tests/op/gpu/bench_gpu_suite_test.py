@@ -65,7 +65,9 @@ class RealGpu(Program):
 
     def test_a_problem_is_tuned_and_its_row_is_benched(self):
         table = self.folder / "gemm.csv"
-        tuned = self.json("tune", "--gemm", "16x512x512:bf16", "--device", "cuda:0", "--budget", "8", "--table", str(table))
+        tuned = self.json(
+            "tune", "--gemm", "16x512x512:bf16", "--device", "cuda:0", "--budget", "8", "--table", str(table)
+        )
         self.assertGreater(tuned["measured"], 0)
         row = next(csv.DictReader(table.read_text(encoding="utf-8").splitlines()))
         self.assertRegex(row["power"], r"clock=\d+")

@@ -155,9 +155,11 @@ TEST_F(TableStoreTest, SameKeyIsReplacedAndEverythingElseIsKept) {
   const std::string text = *read_file(path_);
   EXPECT_NE(text.find("# a remark\nnot,a,row\n"), std::string::npos);
   const TunedTable table = load_tuned_tables(false, {path_});
-  ASSERT_EQ(table.size(), 2u);
-  EXPECT_EQ(table.rows()[0]->recipe, "c");
-  EXPECT_EQ(table.rows()[1]->recipe, "b");
+  std::vector<std::string> recipes;  // beside what the library carries
+  for (const TunedRow* row : table.rows()) {
+    if (row->op == "toy") recipes.push_back(row->recipe);
+  }
+  ASSERT_EQ(recipes, (std::vector<std::string>{"c", "b"}));
   EXPECT_EQ(text.find(",a,"), text.find("not,a,row") + 3) << "the old row is gone";
 }
 

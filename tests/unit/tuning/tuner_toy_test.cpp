@@ -147,7 +147,7 @@ TEST_F(TunerToy, StoredRowIsFoundByTheTableAndUsedByDispatch) {
   for (const bool next_process : {false, true}) {
     if (next_process) {
       TunedTable table = load_tuned_tables(false, {options_.table});
-      ASSERT_EQ(table.size(), 1u);
+      ASSERT_EQ(table.size(), load_tuned_tables(false, {}).size() + 1) << "beside what the library carries";
       context_->set_tables(std::move(table));
     }
     Result<QueryResult> query = context_->query(test::toy_operator(), toy_problem(4096), 0, "");
@@ -261,7 +261,7 @@ TEST_F(TunerToy, LostTableIsWrittenAgainFromTheJournal) {
   tune_one();
   std::filesystem::remove(options_.table);
   EXPECT_TRUE(tune_one().resumed);
-  EXPECT_EQ(load_tuned_tables(false, {options_.table}).size(), 1u);
+  EXPECT_EQ(load_tuned_tables(false, {options_.table}).size(), load_tuned_tables(false, {}).size() + 1);
 }
 
 TEST_F(TunerToy, SpentBudgetStillMeasuresTheUntunedChoice) {

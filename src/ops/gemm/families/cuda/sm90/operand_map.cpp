@@ -33,9 +33,9 @@ TensorMapSpec operand_map(size_t offset, DType dtype, Major major, int64_t mn, i
   return map;
 }
 
-void add_map(Stage& stage, uint16_t slot, TensorMapSpec map) {
+void add_map(Stage& stage, uint16_t slot, const TensorMapSpec& map) {
   stage.patches.push_back({ArgPatch::Kind::kTensorMap, slot, map.arg_offset});
-  stage.tensor_maps.push_back(std::move(map));
+  stage.tensor_maps.push_back(map);
 }
 
 }  // namespace
