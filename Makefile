@@ -3,12 +3,15 @@
 .DEFAULT_GOAL := build
 SUITE ?= all
 
-.PHONY: build demo test bench-cpu bench-gpu tune-gpu lint format docs-check install clean help
+.PHONY: build program demo test bench-cpu bench-gpu tune-gpu lint format docs-check install clean help
 
 build: install ## build everything in build/; the program is build/bin/tilewright
 	@scripts/build
 
-demo: build ## tune the linear layers of Llama-3.1-8B on this machine, with a report
+program: install ## build the program build/bin/tilewright alone
+	@scripts/build release program
+
+demo: program ## tune the linear layers of Llama-3.1-8B on this machine, with a report
 	@scripts/demo
 
 test: build ## run every test; LABEL=unit|op|compile|emulated|python|gpu|slow picks some
