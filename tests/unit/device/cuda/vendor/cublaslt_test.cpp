@@ -36,6 +36,11 @@ class CublasLtTest : public test::FakeCublasLtTest {
     ASSERT_TRUE(made.ok()) << made.status().message();
     cublaslt = std::move(*made);
   }
+  // Its handle goes back to the driver, which the base deletes.
+  void TearDown() override {
+    cublaslt.reset();
+    test::FakeCublasLtTest::TearDown();
+  }
 
   // D [n, m] by columns from A [k, n] transposed and B [k, m].
   static LtProblem problem(int64_t n = 8, int64_t m = 4, int64_t k = 16) {
