@@ -11,34 +11,11 @@
 // Accumulators pass from one block of k to the next through the workspace.
 #pragma once
 
-#include "gemm/cpu/gemm_cpu_blocking.hpp"
+#include "gemm/cpu/gemm_cpu_operands.hpp"
 #include "gemm/cpu/gemm_epilogue_rows_cpu.hpp"
-#include "gemm/cpu/gemm_micro_cpu.hpp"
-#include "gemm/cpu/gemm_pack_cpu.hpp"
 
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
-
-// Rows of a micro-panel that have a kernel of their own. A block of rows is cut into equal panels, so that 16 rows with
-// tile_m = 14 are two panels of 8 and not 14 + 2; the last panel takes the smallest kernel that holds what is left, so
-// that 64 rows are not 5 times 14.
-template <GemmCpuConfig kConfig>
-constexpr bool has_row_kernel(int64 rows) {
-  if (is_amx(kConfig.mma)) return rows % 16 == 0;
-  return rows == kConfig.tile_m || rows == 1 || rows % 2 == 0;
-}
-template <GemmCpuConfig kConfig>
-constexpr int64 panel_rows(int64 rows) {
-  const int64 panels = blocking::ceil_div(rows, kConfig.tile_m);
-  int64 each = blocking::ceil_div(rows, panels);
-  while (each < kConfig.tile_m && !has_row_kernel<kConfig>(each)) ++each;
-  return each;
-}
-// Of the last panel. AMX packs all panels alike.
-template <GemmCpuConfig kConfig>
-constexpr int64 last_panel_rows(int64 rows, int64 each) {
-  return is_amx(kConfig.mma) ? each : panel_rows<kConfig>(rows - (blocking::ceil_div(rows, each) - 1) * each);
-}
 
 // body(Index<rows>{}) for the run-time number of rows, fewer than tile_m.
 template <GemmCpuConfig kConfig, int kRows = 1, class Body>
@@ -64,12 +41,10 @@ struct AmxState<true, kInteger> {
 
 // The state of one unit's run.
 template <GemmCpuConfig kConfig>
-class GemmCpuUnit {
+class GemmCpuUnit : GemmCpuOperands<kConfig> {
  public:
   TILEWRIGHT_INLINE GemmCpuUnit(const GemmArgs& args, unsigned unit, unsigned units)
-      : args_(args), blocking_(gemm_cpu_blocking(kConfig, gemm_cpu_sizes(args), units)), unit_(unit) {
-    workspace_ = static_cast<char*>(args.workspace) + unit * blocking_.unit_bytes;
-  }
+      : Operands(args, unit, units), unit_(unit) {}
 
   void run() {
     const GemmCpuBlocking& s = blocking_;
@@ -88,22 +63,11 @@ class GemmCpuUnit {
   }
 
  private:
-  static constexpr DType kType = kConfig.dtype;
-  static constexpr CpuMma kMma = kConfig.mma;
-  static constexpr int kPanels = kConfig.tile_n / kPanelColumns;
-  static constexpr int64 kLine = packed_line_bytes(kType);
-
-  // A block of D, one block of k of it, and where its operands are.
-  struct Block {
-    int64 m, rows, n, columns;  // of D
-    int64 im, in;               // indices
-    bool first_m, first_n;
-    int64 ik, k_begin, k;
-    bool last;  // block of k
-    const char* a;
-    int64 a_panels, a_stride;  // micro-panels of A and bytes from one to the next
-    int64 each, last_rows;     // rows of a panel, of the last one
-  };
+  using Operands = GemmCpuOperands<kConfig>;
+  using Block = typename Operands::Block;
+  using Operands::args_, Operands::blocking_, Operands::workspace_, Operands::batch_, Operands::segments_;
+  using Operands::a_, Operands::b_, Operands::m_begin_, Operands::m_end_, Operands::n_begin_, Operands::n_end_;
+  using Operands::kMma, Operands::kPanels, Operands::kType, Operands::segment_count_;
 
   // A micro-kernel of fewer rows than tile_m.
   using MicroOfRows = void (*)(GemmCpuUnit&, const Block&, int64, int64, const PanelLines<kPanels>&, const MicroC&,
@@ -140,6 +104,7 @@ class GemmCpuUnit {
     block.n = n_begin_ + in * blocking_.block_out;
     block.rows = blocking::smaller(blocking_.block_m, m_end_ - block.m);
     block.columns = blocking::smaller(blocking_.block_out, n_end_ - block.n);
+    block.last_n = block.n + block.columns >= n_end_;
     segment_count_ = column_segments(args_.epilogue.gate, args_.n, block.n, block.n + block.columns, segments_);
     block.each = panel_rows<kConfig>(block.rows);
     block.last_rows = last_panel_rows<kConfig>(block.rows, block.each);
@@ -153,7 +118,8 @@ class GemmCpuUnit {
       block.k_begin = block.ik * blocking_.block_k;
       block.k = blocking::larger(0, blocking::smaller(blocking_.block_k, args_.k - block.k_begin));
       block.last = block.ik == blocking_.blocks_k - 1;
-      place_a(block);
+      this->place_a(block);
+      this->find_next_rows(block);
       if (block.each == kConfig.tile_m) {
         multiply<kConfig.tile_m>(block);
       } else {
@@ -178,11 +144,12 @@ class GemmCpuUnit {
       PanelLines<kPanels> lines[2];
       PanelPrefetch<kPanels> next[2];
       for (int s = 0; s < segment_count_; ++s) {
-        place_b(block, s, tile, lines[s]);
-        next[s] = next_tile(block, s, tile);
+        this->place_b(block, s, tile, lines[s]);
+        next[s] = this->next_tile(block, s, tile);
       }
       const int64 column = tile * blocking_.out_tile;
       for (int64 row = 0; row < block.a_panels; ++row) {
+        if constexpr (!is_amx(kMma)) this->choose_streams(block, tile, row);
         float* sums = scratch() + buffer_ * kConfig.tile_m * blocking_.scratch_stride;
         for (int s = 0; s < segment_count_; ++s) {
           float* acc = this->acc(s) + row * each * blocking_.acc_stride + tile * kConfig.tile_n;
@@ -298,119 +265,11 @@ class GemmCpuUnit {
         if (pending_.rows > 0) finish_rows(amx_.side_rows);
       });
     } else {
-      fetch(next, next.lines);
+      const int64 steps = blocking::ceil_div(block.k, unit_k(kMma));
       constexpr int kPrefetch = widens_b(kType, kMma) ? 0 : kConfig.prefetch;
-      micro_vector<kType, kMma, kRows, kPanels, false, kPrefetch>(a, blocking::ceil_div(block.k, unit_k(kMma)), lines,
-                                                                  c);
+      micro_vector<kType, kMma, kRows, kPanels, false, kPrefetch, kPanels + 2>(a, steps, lines, c,
+                                                                               this->streams(next, steps, a));
     }
-  }
-
-  // Points the block at its packed A, packing it where that is not done yet.
-  void place_a(Block& block) {
-    const int64 steps =
-        is_amx(kMma) ? 16 * blocking::ceil_div(block.k, 16 * unit_k(kMma)) : blocking::ceil_div(block.k, unit_k(kMma));
-    block.a_stride = block.each * 4 * steps;
-    int64 index = 0;
-    if (blocking_.packed_a != PackedA::kBlock) index = block.ik;
-    if (blocking_.packed_a == PackedA::kAll) index += block.im * blocking_.blocks_k;
-    char* out = workspace_ + blocking_.a_offset + index * blocking_.a_block_bytes;
-    block.a = out;
-    if (block.k <= 0 || (blocking_.packed_a != PackedA::kBlock && !block.first_n)) return;
-    for (int64 p = 0; p < block.a_panels; ++p, out += block.a_stride) {
-      const int64 row = p * block.each, rows = p == block.a_panels - 1 ? block.last_rows : block.each;
-      const int64 valid = blocking::smaller(rows, block.rows - row);
-      const char* from = a_ + ((block.m + row) * args_.stride_a_m + block.k_begin * args_.stride_a_k) * kBytes<kType>;
-      if constexpr (is_amx(kMma)) {
-        pack_a_tiles<kType>(from, args_.stride_a_m, args_.stride_a_k, rows, valid, block.k, out);
-      } else {
-        pack_a_units<kType, kMma>(from, args_.stride_a_m, args_.stride_a_k, rows, valid, block.k, out);
-      }
-    }
-  }
-
-  // Points at the lines of B of one tile of columns, packing and widening them where that is needed.
-  void place_b(const Block& block, int s, int64 tile, PanelLines<kPanels>& lines) {
-    const ColumnSegment& segment = segments_[s];
-    const int64 first = blocking::smaller(tile * kPanels, segment.panels - 1);
-    const int64 count = blocking::smaller(kPanels, segment.panels - first);
-    const char* base;
-    const char* sums = nullptr;  // column sums of the first panel
-    int64 stride, sums_stride = kPanelColumns * 4;
-    if (args_.b_packed) {
-      stride = packed_panel_bytes(kType, args_.k);
-      base = b_ + (segment.panel + first) * stride + block.k_begin / packed_kp(kType) * kLine;
-      if (block.ik == 0) sums = b_ + packed_panels(args_.n) * stride + (segment.panel + first) * sums_stride;
-    } else {
-      const int64 lines_count = blocking::larger(16, packed_lines(kType, block.k));
-      stride = sums_stride = lines_count * kLine + kPanelColumns * 4;
-      base = pack_tile(block, s, first, count, lines_count, stride);
-      sums = base + lines_count * kLine;
-    }
-    // Past the last panel the last one is read again; its results fall into padding.
-    lines.stride = kLine;
-    for (int p = 0; p < kPanels; ++p) {
-      const int64 panel = blocking::smaller(p, count - 1);
-      lines.base[p] = base + panel * stride;
-      lines.sums[p] = sums == nullptr || !needs_column_sums(kMma)
-                          ? nullptr
-                          : reinterpret_cast<const int*>(sums + panel * sums_stride);
-    }
-    if constexpr (widens_b(kType, kMma)) widen_tile(block, s, lines);
-  }
-
-  // The lines of packed B that the next micro-kernels read, shared among the rows of this tile: those of the next tile, at
-  // the end those of the first tile in the next block of k or of columns.
-  PanelPrefetch<kPanels> next_tile(const Block& block, int s, int64 tile) const {
-    PanelPrefetch<kPanels> next = {{}, 0};
-    if (!args_.b_packed) return next;
-    int64 panel = segments_[s].panel + (tile + 1) * kPanels, k_begin = block.k_begin;
-    if ((tile + 1) * kPanels >= segments_[s].panels) {
-      panel = block.last ? segments_[s].panel + segments_[s].panels : segments_[s].panel;
-      k_begin = block.last ? 0 : k_begin + blocking_.block_k;
-    }
-    const int64 stride = packed_panel_bytes(kType, args_.k), panels = packed_panels(args_.n);
-    if (panel >= panels) return next;
-    for (int p = 0; p < kPanels; ++p) {
-      next.base[p] = b_ + blocking::smaller(panel + p, panels - 1) * stride + k_begin / packed_kp(kType) * kLine;
-    }
-    // AMX asks after each tile of k, the others once a micro-kernel.
-    const int64 lines = is_amx(kMma) ? kTileRows : blocking::ceil_div(block.k, packed_kp(kType)) * kLine / 64;
-    next.lines = static_cast<int>(blocking::ceil_div(lines, block.a_panels));
-    return next;
-  }
-
-  // Plain B: `count` panels from `first` on, packed now or by an earlier block of rows. A panel's column sums follow it.
-  const char* pack_tile(const Block& block, int s, int64 first, int64 count, int64 lines, int64 stride) {
-    const bool tile_only = blocking_.packed_b == PackedB::kTile;
-    int64 index = tile_only ? 0 : block.ik, panel = s * kPanels;
-    if (blocking_.packed_b == PackedB::kAll) index += block.in * blocking_.blocks_k;
-    if (!tile_only) panel = s * blocking_.segment_panels + first;
-    char* out = workspace_ + blocking_.b_offset + index * blocking_.b_block_bytes + panel * stride;
-    if (!tile_only && !block.first_m) return out;
-    for (int64 p = 0; p < count; ++p) {
-      int* sums = needs_column_sums(kMma) ? reinterpret_cast<int*>(out + p * stride + lines * kLine) : nullptr;
-      pack_panels<kType>(b_, args_.stride_b_k, args_.stride_b_n, args_.n, block.k_begin, block.k, lines,
-                         segments_[s].panel + first + p, 1, out + p * stride, sums);
-    }
-    return out;
-  }
-
-  // Replaces packed lines by lines of units: [line][panel].
-  void widen_tile(const Block& block, int s, PanelLines<kPanels>& lines) {
-    constexpr int kUnits = kLinesOfUnits<kType, kMma>;
-    char* wide = workspace_ + blocking_.wide_offset + s * (blocking_.block_k / unit_k(kMma)) * kConfig.tile_n * 4;
-    const int64 packed = blocking::ceil_div(block.k, packed_kp(kType));
-    for (int64 l = 0; l < packed; ++l) {
-      unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-        I32x16 units[kUnits];
-        expand_line<kType, kMma>(lines.base[p] + l * kLine, units);
-        unroll<kUnits>([&](auto u) __attribute__((always_inline)) {
-          units[u].store(wide + ((l * kUnits + u) * kPanels + p) * 64);
-        });
-      });
-    }
-    unroll<kPanels>([&](auto p) __attribute__((always_inline)) { lines.base[p] = wide + p * 64; });
-    lines.stride = kPanels * 64;
   }
 
   float* scratch() const { return reinterpret_cast<float*>(workspace_); }
@@ -419,15 +278,7 @@ class GemmCpuUnit {
     return reinterpret_cast<float*>(workspace_ + blocking_.acc_offset) + segment * blocking_.segment_columns;
   }
 
-  const GemmArgs& args_;
-  const GemmCpuBlocking blocking_;
   const int64 unit_;
-  char* workspace_;
-  int64 m_begin_ = 0, m_end_ = 0, n_begin_ = 0, n_end_ = 0, batch_ = 0;
-  const char* a_ = nullptr;  // of the current batch entry
-  const char* b_ = nullptr;
-  ColumnSegment segments_[2] = {};
-  int segment_count_ = 0;
   Pending pending_ = {};
   bool stream_d_ = false;
   // The micro-kernel of a block with panels of fewer than tile_m rows.

@@ -131,7 +131,7 @@ struct GemmCpuBlocking {
 // Packed operands up to this size stay in the workspace over a unit's whole run.
 inline constexpr int64 kResidentBytes = 64ll << 20;
 // What a block of A may take of the second level of cache; AMX has no accumulators there.
-constexpr int64 block_bytes_a(CpuMma mma) { return is_amx(mma) ? 1024ll << 10 : 384ll << 10; }
+constexpr int64 block_bytes_a(CpuMma mma) { return is_amx(mma) ? 1024ll << 10 : 432ll << 10; }
 
 namespace blocking {
 
@@ -187,7 +187,7 @@ constexpr GemmCpuBlocking gemm_cpu_blocking(const GemmCpuConfig& c, const GemmCp
   // Panels are K apart: where that is a power of two, the same stretch of every panel falls into the same sets of the second
   // level, and two segments fill twice as many ways.
   const int64 unit = unit_k(c.mma), kp = packed_kp(c.dtype), line = packed_line_bytes(c.dtype);
-  const int64 want_k = s.block_k > 0 ? s.block_k : (is_amx(c.mma) ? 1280 / b.segments : 6144 / c.tile_n) * unit;
+  const int64 want_k = s.block_k > 0 ? s.block_k : (is_amx(c.mma) ? 1280 / b.segments : 512) * unit;
   cut(s.k, want_k, 64, b.block_k, b.blocks_k);
   // m: a block of A fits the second level.
   const int64 unit_m = ceil_div(b.m_tiles, b.units_m) * c.tile_m,

@@ -93,11 +93,12 @@ struct PanelLines {
   int64 stride;              // bytes
 };
 
-// What to fetch to the second level of cache meanwhile: `lines` cache lines of each panel, at a time that the user says.
+// What to fetch to the second level of cache meanwhile: `lines` cache lines of each panel at a time that the user says. The
+// vector kernels do so once a micro-kernel, `limit` times, and go on by `stride` bytes.
 template <int kPanels>
 struct PanelPrefetch {
   const char* base[kPanels];
-  int lines;
+  int64 lines, stride, limit;
 };
 template <int kPanels>
 TILEWRIGHT_INLINE void fetch(PanelPrefetch<kPanels>& next, int64 lines) {
@@ -109,6 +110,17 @@ TILEWRIGHT_INLINE void fetch(PanelPrefetch<kPanels>& next, int64 lines) {
   }
 }
 
+// What a vector micro-kernel fetches to the second level of cache while it multiplies: with each line of B, every stream goes
+// on by `step` bytes. A burst of fetches before the loop would hold up the loads behind it.
+struct FetchStream {
+  const char* at;
+  int64 step;
+};
+template <int kCount>
+struct FetchStreams {
+  FetchStream stream[kCount > 0 ? kCount : 1];
+};
+
 // Accumulators come from `c_in` (null: they start at zero) and go to `c_out`.
 struct MicroC {
   const float* in;
@@ -119,8 +131,9 @@ struct MicroC {
 
 // c[rows][16 panels] += A B. a: units [steps][kRows]. With kExpand, the lines of B are packed and
 // `lines` counts those; else they are lines of units.
-template <DType kType, CpuMma kMma, int kRows, int kPanels, bool kExpand, int kPrefetch>
-TILEWRIGHT_INLINE void micro_vector(const char* a, int64 lines, const PanelLines<kPanels>& b, const MicroC& c) {
+template <DType kType, CpuMma kMma, int kRows, int kPanels, bool kExpand, int kPrefetch, int kStreams>
+TILEWRIGHT_INLINE void micro_vector(const char* a, int64 lines, const PanelLines<kPanels>& b, const MicroC& c,
+                                    FetchStreams<kStreams> streams) {
   using Mma = VectorMma<kMma>;
   using Acc = typename Mma::Acc;
   constexpr int kUnits = kExpand ? kLinesOfUnits<kType, kMma> : 1;
@@ -146,6 +159,10 @@ TILEWRIGHT_INLINE void micro_vector(const char* a, int64 lines, const PanelLines
   const char* base[kPanels];
   unroll<kPanels>([&](auto p) __attribute__((always_inline)) { base[p] = b.base[p]; });
   for (int64 l = 0; l < lines; ++l) {
+    unroll<kStreams>([&](auto i) __attribute__((always_inline)) {
+      __builtin_prefetch(streams.stream[i].at, 0, 2);
+      streams.stream[i].at += streams.stream[i].step;
+    });
     if constexpr (kExpand) {
       // A panel at a time: its widened lines are dead before the next panel's.
       unroll<kPanels>([&](auto p) __attribute__((always_inline)) {

@@ -180,8 +180,8 @@ class GemvCpuUnit {
       }
       for (int64 g = 0; g < blocking_.row_groups; ++g) {
         float* c = acc + g * kRows * blocking_.acc_stride + tile * kPanelColumns;
-        micro_vector<kType, kMma, kRows, kPanels, true, kConfig.prefetch>(
-            packed_a_ + g * blocking_.a_group_bytes, lines, panels, {nullptr, 0, c, blocking_.acc_stride});
+        micro_vector<kType, kMma, kRows, kPanels, true, kConfig.prefetch, 0>(
+            packed_a_ + g * blocking_.a_group_bytes, lines, panels, {nullptr, 0, c, blocking_.acc_stride}, {});
       }
     }
   }

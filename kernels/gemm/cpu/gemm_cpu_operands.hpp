@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT
+// The operands of gemm_cpu: where a block of A and a tile of columns of B are, packing and widening them where that is not
+// done yet, and what is fetched from memory meanwhile.
+#pragma once
+
+#include "gemm/cpu/gemm_cpu_blocking.hpp"
+#include "gemm/cpu/gemm_micro_cpu.hpp"
+#include "gemm/cpu/gemm_pack_cpu.hpp"
+
+namespace tilewright {
+inline namespace TILEWRIGHT_ISA {
+
+// Rows of a micro-panel that have a kernel of their own. A block of rows is cut into equal panels, so that 16 rows with
+// tile_m = 14 are two panels of 8 and not 14 + 2; the last panel takes the smallest kernel that holds what is left, so
+// that 64 rows are not 5 times 14.
+template <GemmCpuConfig kConfig>
+constexpr bool has_row_kernel(int64 rows) {
+  if (is_amx(kConfig.mma)) return rows % 16 == 0;
+  return rows == kConfig.tile_m || rows == 1 || rows % 2 == 0;
+}
+template <GemmCpuConfig kConfig>
+constexpr int64 panel_rows(int64 rows) {
+  const int64 panels = blocking::ceil_div(rows, kConfig.tile_m);
+  int64 each = blocking::ceil_div(rows, panels);
+  while (each < kConfig.tile_m && !has_row_kernel<kConfig>(each)) ++each;
+  return each;
+}
+// Of the last panel. AMX packs all panels alike.
+template <GemmCpuConfig kConfig>
+constexpr int64 last_panel_rows(int64 rows, int64 each) {
+  return is_amx(kConfig.mma) ? each : panel_rows<kConfig>(rows - (blocking::ceil_div(rows, each) - 1) * each);
+}
+
+// One unit's rectangle of D and its operands.
+template <GemmCpuConfig kConfig>
+class GemmCpuOperands {
+ protected:
+  static constexpr DType kType = kConfig.dtype;
+  static constexpr CpuMma kMma = kConfig.mma;
+  static constexpr int kPanels = kConfig.tile_n / kPanelColumns;
+  static constexpr int64 kLine = packed_line_bytes(kType);
+
+  TILEWRIGHT_INLINE GemmCpuOperands(const GemmArgs& args, unsigned unit, unsigned units)
+      : args_(args), blocking_(gemm_cpu_blocking(kConfig, gemm_cpu_sizes(args), units)) {
+    workspace_ = static_cast<char*>(args.workspace) + unit * blocking_.unit_bytes;
+  }
+
+  // A block of D, one block of k of it, and where its operands are.
+  struct Block {
+    int64 m, rows, n, columns;  // of D
+    int64 im, in;               // indices
+    bool first_m, first_n, last_n;
+    int64 ik, k_begin, k;
+    bool last;  // block of k
+    const char* a;
+    int64 a_panels, a_stride;  // micro-panels of A and bytes from one to the next
+    int64 each, last_rows;     // rows of a panel, of the last one
+    const char* next_rows;     // of A, to be packed after this block, or null
+    int64 next_count;
+  };
+
+  // Points the block at its packed A, packing it where that is not done yet.
+  void place_a(Block& block) {
+    const int64 steps =
+        is_amx(kMma) ? 16 * blocking::ceil_div(block.k, 16 * unit_k(kMma)) : blocking::ceil_div(block.k, unit_k(kMma));
+    block.a_stride = block.each * 4 * steps;
+    int64 index = 0;
+    if (blocking_.packed_a != PackedA::kBlock) index = block.ik;
+    if (blocking_.packed_a == PackedA::kAll) index += block.im * blocking_.blocks_k;
+    char* out = workspace_ + blocking_.a_offset + index * blocking_.a_block_bytes;
+    block.a = out;
+    if (block.k <= 0 || (blocking_.packed_a != PackedA::kBlock && !block.first_n)) return;
+    for (int64 p = 0; p < block.a_panels; ++p, out += block.a_stride) {
+      const int64 row = p * block.each, rows = p == block.a_panels - 1 ? block.last_rows : block.each;
+      const int64 valid = blocking::smaller(rows, block.rows - row);
+      const char* from = a_ + ((block.m + row) * args_.stride_a_m + block.k_begin * args_.stride_a_k) * kBytes<kType>;
+      if constexpr (is_amx(kMma)) {
+        pack_a_tiles<kType>(from, args_.stride_a_m, args_.stride_a_k, rows, valid, block.k, out);
+      } else {
+        pack_a_units<kType, kMma>(from, args_.stride_a_m, args_.stride_a_k, rows, valid, block.k, out);
+      }
+    }
+  }
+
+  // Points at the lines of B of one tile of columns, packing and widening them where that is needed.
+  void place_b(const Block& block, int s, int64 tile, PanelLines<kPanels>& lines) {
+    const ColumnSegment& segment = segments_[s];
+    const int64 first = blocking::smaller(tile * kPanels, segment.panels - 1);
+    const int64 count = blocking::smaller(kPanels, segment.panels - first);
+    const char* base;
+    const char* sums = nullptr;  // column sums of the first panel
+    int64 stride, sums_stride = kPanelColumns * 4;
+    if (args_.b_packed) {
+      stride = packed_panel_bytes(kType, args_.k);
+      base = b_ + (segment.panel + first) * stride + block.k_begin / packed_kp(kType) * kLine;
+      if (block.ik == 0) sums = b_ + packed_panels(args_.n) * stride + (segment.panel + first) * sums_stride;
+    } else {
+      stride = sums_stride = tile_stride(block.k);
+      base = pack_tile(block, s, first, count);
+      sums = base + tile_lines(block.k) * kLine;
+    }
+    // Past the last panel the last one is read again; its results fall into padding.
+    lines.stride = kLine;
+    for (int p = 0; p < kPanels; ++p) {
+      const int64 panel = blocking::smaller(p, count - 1);
+      lines.base[p] = base + panel * stride;
+      lines.sums[p] = sums == nullptr || !needs_column_sums(kMma)
+                          ? nullptr
+                          : reinterpret_cast<const int*>(sums + panel * sums_stride);
+    }
+    if constexpr (widens_b(kType, kMma)) widen_tile(block, s, lines);
+  }
+
+  // What comes after this block of A on the way, which is fetched meanwhile: the rows of A that will be packed next.
+  void find_next_rows(Block& block) const {
+    block.next_rows = nullptr, block.next_count = 0;
+    if (is_amx(kMma) || args_.stride_a_k != 1 || blocking_.packed_a == PackedA::kBlock) return;
+    if (block.first_n && !block.last) {
+      block.next_rows = a_ + (block.m * args_.stride_a_m + block.k_begin + block.k) * kBytes<kType>;
+      block.next_count = block.rows;
+    } else if (block.last && block.last_n && block.m + block.rows < m_end_) {
+      block.next_rows = a_ + (block.m + block.rows) * args_.stride_a_m * kBytes<kType>;
+      block.next_count = blocking::smaller(blocking_.block_m, m_end_ - block.m - block.rows);
+    }
+  }
+
+  // Lines of A that come while panel `row` is multiplied by tile `tile` of columns: during the first one the next panel, which
+  // the second level may have lost; then two of the rows to be packed next. A step reads four bytes of a row.
+  TILEWRIGHT_INLINE void choose_streams(const Block& block, int64 tile, int64 row) {
+    const FetchStream nothing = {block.a, 0};
+    stream_a_[0] = stream_a_[1] = nothing;
+    if (tile == 0) {
+      if (row + 1 < block.a_panels) stream_a_[0] = {block.a + (row + 1) * block.a_stride, block.each * 4};
+      return;
+    }
+    const int64 first = 2 * ((tile - 1) * block.a_panels + row);
+    for (int64 i = 0; i < 2; ++i) {
+      if (first + i >= block.next_count) return;
+      stream_a_[i] = {block.next_rows + (first + i) * args_.stride_a_m * kBytes<kType>, 4};
+    }
+  }
+
+  // What one micro-kernel of `steps` steps fetches: its share of the next tile of B, and the lines of A. Where there is nothing
+  // to fetch, a line that is there. Moves `next` on.
+  TILEWRIGHT_INLINE FetchStreams<kPanels + 2> streams(PanelPrefetch<kPanels>& next, int64 steps, const char* a) const {
+    FetchStreams<kPanels + 2> streams = {};
+    const bool more = next.lines > 0 && next.limit-- > 0;
+    const int64 step = more ? blocking::ceil_div(next.lines * 64, steps) : 0;
+    unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
+      streams.stream[p] = {more ? next.base[p] : a, step};
+      next.base[p] += next.stride;
+    });
+    streams.stream[kPanels] = stream_a_[0], streams.stream[kPanels + 1] = stream_a_[1];
+    return streams;
+  }
+
+  // What the next tile of columns is made of, shared among the panels of rows of this one; at the end of a block that is the
+  // first tile in the next block of k or of columns.
+  PanelPrefetch<kPanels> next_tile(const Block& block, int s, int64 tile) const {
+    PanelPrefetch<kPanels> next = {};
+    const ColumnSegment& segment = segments_[s];
+    int64 first = (tile + 1) * kPanels, ik = block.ik, in = block.in, panel = segment.panel + first;
+    if (first >= segment.panels) {
+      first = 0, panel = segment.panel + (block.last ? segment.panels : 0);
+      in += block.last ? 1 : 0, ik = block.last ? 0 : ik + 1;
+    }
+    const int64 panels = packed_panels(args_.n), k_begin = ik * blocking_.block_k;
+    const int64 k = blocking::smaller(blocking_.block_k, args_.k - k_begin);
+    if (panel >= panels || k <= 0 || (!args_.b_packed && is_amx(kMma))) return next;
+    if (!args_.b_packed && packs_tile(block)) {
+      // Columns as they are: for each panel of rows, one for each of the tile's panels.
+      if (args_.stride_b_k != 1) return next;
+      const int64 column = args_.stride_b_n * kBytes<kType>, from = panel * kPanelColumns;
+      for (int64 p = 0; p < kPanels; ++p) {
+        next.base[p] = b_ + blocking::smaller(from + p, args_.n - 1) * column + k_begin * kBytes<kType>;
+      }
+      next.stride = kPanels * column, next.lines = k * kBytes<kType> / 64;
+      next.limit = blocking::smaller(16, (args_.n - from) / kPanels);
+      return next;
+    }
+    const int64 stride = args_.b_packed ? packed_panel_bytes(kType, args_.k) : tile_stride(k);
+    const char* base = args_.b_packed ? b_ + panel * stride + k_begin / packed_kp(kType) * kLine : tile_at(in, ik, s, first, k);
+    for (int64 p = 0; p < kPanels; ++p) next.base[p] = base + blocking::smaller(p, panels - 1 - panel) * stride;
+    // AMX asks after each tile of k, the others once a micro-kernel.
+    const int64 lines = is_amx(kMma) ? kTileRows : blocking::ceil_div(k, packed_kp(kType)) * kLine / 64;
+    next.lines = blocking::ceil_div(lines, block.a_panels);
+    next.stride = next.lines * 64, next.limit = block.a_panels;
+    return next;
+  }
+
+  // Plain B in the workspace: a panel's lines for k of K, and its column sums behind them.
+  static int64 tile_lines(int64 k) { return blocking::larger(16, packed_lines(kType, k)); }
+  static int64 tile_stride(int64 k) { return tile_lines(k) * kLine + kPanelColumns * 4; }
+  // Panel `first` of a segment in block `in` of columns and `ik` of k.
+  char* tile_at(int64 in, int64 ik, int s, int64 first, int64 k) const {
+    const bool tile_only = blocking_.packed_b == PackedB::kTile;
+    const int64 index = tile_only ? 0 : ik + (blocking_.packed_b == PackedB::kAll ? in * blocking_.blocks_k : 0);
+    const int64 panel = tile_only ? s * kPanels : s * blocking_.segment_panels + first;
+    return workspace_ + blocking_.b_offset + index * blocking_.b_block_bytes + panel * tile_stride(k);
+  }
+  bool packs_tile(const Block& block) const { return blocking_.packed_b == PackedB::kTile || block.first_m; }
+
+  // `count` panels of plain B from `first` on, packed now or by an earlier block of rows.
+  const char* pack_tile(const Block& block, int s, int64 first, int64 count) {
+    const int64 lines = tile_lines(block.k), stride = tile_stride(block.k);
+    char* out = tile_at(block.in, block.ik, s, first, block.k);
+    if (!packs_tile(block)) return out;
+    for (int64 p = 0; p < count; ++p) {
+      int* sums = needs_column_sums(kMma) ? reinterpret_cast<int*>(out + p * stride + lines * kLine) : nullptr;
+      pack_panels<kType>(b_, args_.stride_b_k, args_.stride_b_n, args_.n, block.k_begin, block.k, lines,
+                         segments_[s].panel + first + p, 1, out + p * stride, sums);
+    }
+    return out;
+  }
+
+  // Replaces packed lines by lines of units: [line][panel].
+  void widen_tile(const Block& block, int s, PanelLines<kPanels>& lines) {
+    constexpr int kUnits = kLinesOfUnits<kType, kMma>;
+    char* wide = workspace_ + blocking_.wide_offset + s * (blocking_.block_k / unit_k(kMma)) * kConfig.tile_n * 4;
+    const int64 packed = blocking::ceil_div(block.k, packed_kp(kType));
+    for (int64 l = 0; l < packed; ++l) {
+      unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
+        I32x16 units[kUnits];
+        expand_line<kType, kMma>(lines.base[p] + l * kLine, units);
+        unroll<kUnits>([&](auto u) __attribute__((always_inline)) {
+          units[u].store(wide + ((l * kUnits + u) * kPanels + p) * 64);
+        });
+      });
+    }
+    unroll<kPanels>([&](auto p) __attribute__((always_inline)) { lines.base[p] = wide + p * 64; });
+    lines.stride = kPanels * 64;
+  }
+
+  const GemmArgs& args_;
+  const GemmCpuBlocking blocking_;
+  char* workspace_;
+  int64 m_begin_ = 0, m_end_ = 0, n_begin_ = 0, n_end_ = 0, batch_ = 0;
+  const char* a_ = nullptr;  // of the current batch entry
+  const char* b_ = nullptr;
+  ColumnSegment segments_[2] = {};
+  int segment_count_ = 0;
+  FetchStream stream_a_[2] = {};
+};
+
+}  // namespace TILEWRIGHT_ISA
+}  // namespace tilewright
