@@ -61,7 +61,8 @@ using U32x16 = uint32_t __attribute__((vector_size(64)));
 // What a loop computes goes here, so that it cannot be left out.
 thread_local volatile float sink;
 
-// The register tiles: rows x two lines. Every loop over them is unrolled: a sum whose index is a variable lives in memory. AVX2 has 16 registers, AVX-512 has 32.
+// The register tiles: rows x two lines. Every loop over them is unrolled: a sum whose index is a variable lives in memory.
+// Every sum goes into the result: one that does not is not computed. AVX2 has 16 registers, AVX-512 has 32.
 constexpr int kRowsAvx2 = 6, kRowsAvx512 = 14;
 
 __attribute__((target("avx2,fma"))) void fma_avx2(int64_t rounds) {
@@ -77,6 +78,7 @@ __attribute__((target("avx2,fma"))) void fma_avx2(int64_t rounds) {
       sum[i][1] = _mm256_fmadd_ps(unit, line1, sum[i][1]);
     }
   }
+  sum[0][0] = _mm256_add_ps(sum[0][0], sum[0][1]);
 #pragma GCC unroll 6
   for (int i = 1; i < kRowsAvx2; ++i) {
     sum[0][0] = _mm256_add_ps(sum[0][0], _mm256_add_ps(sum[i][0], sum[i][1]));
@@ -99,6 +101,7 @@ __attribute__((target("avx2"))) void dot_i8_avx2(int64_t rounds) {
       sum[i][1] += (U32x8)_mm256_madd_epi16(unit, line1);
     }
   }
+  sum[0][0] += sum[0][1];
 #pragma GCC unroll 6
   for (int i = 1; i < kRowsAvx2; ++i) {
     sum[0][0] += sum[i][0] + sum[i][1];
@@ -119,6 +122,7 @@ __attribute__((target("avx512f"))) void fma_avx512(int64_t rounds) {
       sum[i][1] = _mm512_fmadd_ps(unit, line1, sum[i][1]);
     }
   }
+  sum[0][0] = _mm512_add_ps(sum[0][0], sum[0][1]);
 #pragma GCC unroll 14
   for (int i = 1; i < kRowsAvx512; ++i) {
     sum[0][0] = _mm512_add_ps(sum[0][0], _mm512_add_ps(sum[i][0], sum[i][1]));
@@ -139,6 +143,7 @@ __attribute__((target("avx512f,avx512bw,avx512bf16"))) void dot_bf16(int64_t rou
       sum[i][1] = _mm512_dpbf16_ps(sum[i][1], unit, line1);
     }
   }
+  sum[0][0] = _mm512_add_ps(sum[0][0], sum[0][1]);
 #pragma GCC unroll 14
   for (int i = 1; i < kRowsAvx512; ++i) {
     sum[0][0] = _mm512_add_ps(sum[0][0], _mm512_add_ps(sum[i][0], sum[i][1]));
@@ -159,6 +164,7 @@ __attribute__((target("avx512f,avx512bw,avx512vnni"))) void dot_i8_vnni(int64_t 
       sum[i][1] = (U32x16)_mm512_dpbusd_epi32((__m512i)sum[i][1], unit, line1);
     }
   }
+  sum[0][0] += sum[0][1];
 #pragma GCC unroll 14
   for (int i = 1; i < kRowsAvx512; ++i) {
     sum[0][0] += sum[i][0] + sum[i][1];
