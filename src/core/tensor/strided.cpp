@@ -8,24 +8,6 @@
 
 namespace tilewright {
 
-ByteRange touched_bytes(DType dtype, std::initializer_list<Extent> extents) {
-  int64_t low = 0, high = 0;
-  for (const Extent& e : extents) {
-    if (e.size <= 0) return {};
-    const int64_t reach = (e.size - 1) * e.stride;
-    (reach < 0 ? low : high) += reach;
-  }
-  // 4-bit elements: every byte that holds one.
-  const int64_t bits = dtype_bits(dtype);
-  return {low * bits >> 3, ((high + 1) * bits + 7) >> 3};
-}
-
-bool ranges_overlap(const void* a, ByteRange range_a, const void* b, ByteRange range_b) {
-  if (range_a.empty() || range_b.empty()) return false;
-  const auto at = reinterpret_cast<intptr_t>(a), bt = reinterpret_cast<intptr_t>(b);
-  return at + range_a.low < bt + range_b.high && bt + range_b.low < at + range_a.high;
-}
-
 bool may_overlap_itself(std::initializer_list<Extent> extents) {
   // Sorted by insertion, least movement first; on the path of every call, so nothing is allocated.
   std::array<Extent, kMaxRank> sorted{};

@@ -20,8 +20,24 @@ struct ByteRange {
   int64_t low = 0, high = 0;
   bool empty() const { return low == high; }
 };
-ByteRange touched_bytes(DType dtype, std::initializer_list<Extent> extents);
-bool ranges_overlap(const void* a, ByteRange range_a, const void* b, ByteRange range_b);
+// On the path of every call, so both are here to be inlined.
+inline ByteRange touched_bytes(DType dtype, std::initializer_list<Extent> extents) {
+  int64_t low = 0, high = 0;
+  for (const Extent& e : extents) {
+    if (e.size <= 0) return {};
+    const int64_t reach = (e.size - 1) * e.stride;
+    low += reach < 0 ? reach : 0;
+    high += reach < 0 ? 0 : reach;
+  }
+  // 4-bit elements: every byte that holds one.
+  const int64_t bits = dtype_bits(dtype);
+  return {low * bits >> 3, ((high + 1) * bits + 7) >> 3};
+}
+inline bool ranges_overlap(const void* a, ByteRange range_a, const void* b, ByteRange range_b) {
+  if (range_a.empty() || range_b.empty()) return false;
+  const auto at = reinterpret_cast<intptr_t>(a), bt = reinterpret_cast<intptr_t>(b);
+  return at + range_a.low < bt + range_b.high && bt + range_b.low < at + range_a.high;
+}
 
 // Whether two elements may share an address: false only when each dimension steps over all that move less. For extents
 // that pass reach_fits().

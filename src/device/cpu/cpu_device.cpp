@@ -8,6 +8,7 @@
 #include <cstring>
 #include <exception>
 #include <string>
+#include <typeinfo>
 
 #include "core/environment.hpp"
 #include "core/log.hpp"
@@ -112,14 +113,14 @@ class CpuDevice final : public Device {
 
   Status launch(const LoadedKernel& kernel, std::span<const std::byte> args, const LaunchShape& shape,
                 const LaunchContext& context) override {
-    const auto* cpu_kernel = dynamic_cast<const CpuKernel*>(&kernel);
-    if (cpu_kernel == nullptr) {
+    // The class is final: its type says as much as a dynamic_cast, at a tenth of its cost.
+    if (typeid(kernel) != typeid(CpuKernel)) {
       return Status(StatusCode::kInvalidArgument, "cpu: launch: the kernel was loaded by another kind of device");
     }
     if (shape.units == 0) {
       return Status(StatusCode::kInvalidArgument, "cpu: launch: units = 0, allowed: at least 1");
     }
-    const CpuEntry entry = cpu_kernel->entry();
+    const CpuEntry entry = static_cast<const CpuKernel&>(kernel).entry();
     // One reference fits into std::function without an allocation.
     const struct {
       CpuEntry entry;

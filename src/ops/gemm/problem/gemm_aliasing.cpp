@@ -37,7 +37,6 @@ Status check_gemm_addresses(const GemmProblem& p, const GemmBindings& b) {
 
   // Epilogue operands: the same memory with the same strides is in place and fine, anything else is not.
   auto check = [&](const char* name, const OperandProblem& o, const void* data, int64_t columns, bool may_be_d) {
-    if (!o.present()) return Status();
     const bool same = may_be_d && data == d && o.dtype == p.d_dtype && columns == p.out_n() &&
                       (o.stride_batch == p.stride_d_batch || p.batch == 1) &&
                       (o.stride_m == p.stride_d_m || p.m == 1) && (o.stride_n == p.stride_d_n || columns == 1);
@@ -48,11 +47,21 @@ Status check_gemm_addresses(const GemmProblem& p, const GemmBindings& b) {
     }
     return Status();
   };
-  if (Status s = check("scale_a", p.scale_a, b.pointers[kSlotScaleA], p.n, false); !s) return s;
-  if (Status s = check("scale_b", p.scale_b, b.pointers[kSlotScaleB], p.n, false); !s) return s;
-  if (Status s = check("c", p.c, b.pointers[kSlotC], p.n, p.gate == GateMode::kNone); !s) return s;
-  if (Status s = check("bias", p.bias, b.pointers[kSlotBias], p.n, p.gate == GateMode::kNone); !s) return s;
+  const struct {
+    const char* name;
+    const OperandProblem& operand;
+    int slot;
+    bool may_be_d;
+  } operands[] = {{"scale_a", p.scale_a, kSlotScaleA, false},
+                  {"scale_b", p.scale_b, kSlotScaleB, false},
+                  {"c", p.c, kSlotC, p.gate == GateMode::kNone},
+                  {"bias", p.bias, kSlotBias, p.gate == GateMode::kNone}};
+  for (const auto& o : operands) {
+    if (!o.operand.present()) continue;
+    if (Status s = check(o.name, o.operand, b.pointers[o.slot], p.n, o.may_be_d); !s) return s;
+  }
   for (int i = 0; i < p.step_count; ++i) {
+    if (!p.steps[i].operand.present()) continue;
     const std::string name = fmt::format("steps[{}]", i);
     if (Status s = check(name.c_str(), p.steps[i].operand, b.pointers[kSlotStep0 + i], p.out_n(), true); !s) return s;
   }
