@@ -41,9 +41,6 @@ inline constexpr int kGemvDotTokens = 2;
 inline constexpr int kGemvDotPieceBytes = 512;
 
 constexpr int gemv_dot_gpu_threads(const GemvDotGpuConfig& c) { return 32 * c.warps; }
-constexpr int gemv_dot_gpu_d_columns(const GemvDotGpuConfig& c) {
-  return c.gate == GateMode::kNone ? c.warps : c.warps / 2;
-}
 constexpr int64 gemv_dot_gpu_blocks(const GemvDotGpuConfig& c, int64 n) { return (n + c.warps - 1) / c.warps; }
 // Sums, [token][row].
 constexpr int gemv_dot_gpu_shared_bytes(const GemvDotGpuConfig& c) { return c.tokens * c.warps * 4; }

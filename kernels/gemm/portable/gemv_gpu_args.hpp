@@ -42,7 +42,6 @@ inline constexpr int kGemvTokens = 8;
 inline constexpr int kGemvLineBytes = 64;
 
 constexpr int gemv_gpu_threads(const GemvGpuConfig& c) { return 32 * c.warps; }
-constexpr int gemv_gpu_d_columns(const GemvGpuConfig& c) { return c.gate == GateMode::kNone ? c.rows : c.rows / 2; }
 // Blocks along `n`, the columns of B. Half a block of either half of a separated gate is as much.
 constexpr int64 gemv_gpu_blocks(const GemvGpuConfig& c, int64 n) { return (n + c.rows - 1) / c.rows; }
 // Sums of every warp, [kGemvTokens][rows + 1].
