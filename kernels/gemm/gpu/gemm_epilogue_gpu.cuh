@@ -130,6 +130,13 @@ class GemmEpilogue {
     return kConfig.d_dtype == DType::kBf16 ? pack_bf16(low, high) : pack_f16(low, high);
   }
 
+  __device__ __forceinline__ static void unpack(unsigned word, float& low, float& high) {
+    static_assert(kConfig.d_dtype == DType::kBf16 || kConfig.d_dtype == DType::kF16);
+    const bool bf16 = kConfig.d_dtype == DType::kBf16;
+    low = bf16 ? widen_bf16(word & 0xFFFFu) : widen_f16(word & 0xFFFFu);
+    high = bf16 ? widen_bf16_high(word) : widen_f16(word >> 16);
+  }
+
   // D[m, n] where it exists; n counts D's columns.
   __device__ __forceinline__ void store(int64 m, int64 n, float value) const {
     if (m >= all_m_ || n >= out_n()) return;

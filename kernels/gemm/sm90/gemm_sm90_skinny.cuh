@@ -11,182 +11,205 @@
 
 namespace tilewright {
 
+// A stage: for each of `depth` tiles of 128 bytes of K all rows of the weights; then the same of A.
 template <GemmSm90SkinnyConfig kConfig>
 struct GemmSm90SkinnyLayout {
   using B = sm90::Operand<kConfig.dtype, Major::kK, kConfig.rows>;
   using A = sm90::Operand<kConfig.dtype, Major::kK, kConfig.tokens>;
   using Wgmma = sm90::WgmmaInstruction<kConfig.dtype, kConfig.dtype, kConfig.tokens>;
-  static constexpr int kTileK = A::kTileK;
-  static constexpr int kStageBytes = A::kBytes + B::kBytes;
-  static constexpr int kWarpgroups = gemm_sm90_skinny_warpgroups(kConfig);
-  static constexpr int kThreads = kWarpgroups * 128;              // that multiply
-  static constexpr int kParts = kConfig.rows / 64 / kWarpgroups;  // of 64 rows a warpgroup
+  static constexpr int kTileK = A::kTileK, kStepK = kTileK * kConfig.depth;
+  static constexpr int kStageBytes = kConfig.depth * (A::kBytes + B::kBytes);
+  static constexpr int kThreads = kConfig.warpgroups * 128;              // that multiply
+  static constexpr int kParts = kConfig.rows / 64 / kConfig.warpgroups;  // of 64 rows a warpgroup
 
   unsigned char* base;
   __device__ explicit GemmSm90SkinnyLayout(unsigned char* memory) : base(memory) {}
-  __device__ unsigned char* b(int stage) const { return base + stage * kStageBytes; }
-  __device__ unsigned char* a(int stage) const { return b(stage) + B::kBytes; }
-  __device__ float* box(int warp) const {
-    return reinterpret_cast<float*>(b(kConfig.stages) + warp * gemm_sm90_skinny_box_bytes(kConfig));
+  __device__ unsigned char* b(int stage, int tile) const { return base + stage * kStageBytes + tile * B::kBytes; }
+  __device__ unsigned char* a(int stage, int tile) const { return b(stage, kConfig.depth) + tile * A::kBytes; }
+  __device__ unsigned char* box(int warp) const {
+    return base + kConfig.stages * kStageBytes + warp * gemm_sm90_skinny_box_bytes(kConfig);
   }
-  __device__ float* factors() const { return box(4 * kWarpgroups); }
+  __device__ float* factors() const { return reinterpret_cast<float*>(box(4 * kConfig.warpgroups)); }
   __device__ sm90::Barrier& full(int stage) const {
     return reinterpret_cast<sm90::Barrier*>(factors() + kConfig.tokens)[stage];
   }
+  // Free for weights: the block's own warps have read them; for A: those of all blocks that share it.
   __device__ sm90::Barrier& empty(int stage) const { return full(kConfig.stages + stage); }
+  __device__ sm90::Barrier& empty_a(int stage) const {
+    return full((kConfig.cluster > 1 ? 2 : 1) * kConfig.stages + stage);
+  }
+  // Part p of a warpgroup's rows is rows [64 (p warpgroups + warpgroup), + 64).
+  __device__ unsigned long long weights(int stage, int tile, int part, int warpgroup) const {
+    return B::descriptor_at(b(stage, tile), (part * kConfig.warpgroups + warpgroup) * 64);
+  }
 };
 
-// The producer, one thread.
+// The producers: one thread asks for weights, which wait for no kernel in front; another one for A.
 template <GemmSm90SkinnyConfig kConfig>
 class GemmSm90SkinnyProducer {
  public:
   using Layout = GemmSm90SkinnyLayout<kConfig>;
-  static constexpr int kDRows = kConfig.gate == GateMode::kNone ? kConfig.rows : kConfig.rows / 2;
 
   __device__ GemmSm90SkinnyProducer(const GemmSm90SkinnyArgs& args, const Layout& shared, int block, int chunks)
-      : args_(args),
-        shared_(shared),
-        block_(block),
-        chunks_(chunks),
-        policy_a_(sm90::cache_policy<sm90::CachePolicy::kEvictLast>()),
-        policy_b_(sm90::cache_policy<sm90::CachePolicy::kEvictFirst>()) {}
+      : args_(args), shared_(shared), block_(block), chunks_(chunks) {}
 
-  // Weights of the first stages: they wait for no kernel in front.
-  __device__ __forceinline__ void begin() {
-    SkinnyWork work(args_, kConfig.rows * kConfig.cluster, chunks_);
-    SkinnySegment s;
-    int stage = 0;
-    while (stage < kConfig.stages && work.take(s)) {
-      for (int k = s.k0; k < s.k1 && stage < kConfig.stages; ++k, ++stage) load_weights(s, k, stage);
-    }
+  __device__ __forceinline__ void bring_weights() {
+    const unsigned long long policy = sm90::cache_policy<sm90::CachePolicy::kEvictFirst>();
+    each_step([&](const SkinnySegment& s, int k, sm90::Ring<kConfig.stages> ring) {
+      sm90::wait(shared_.empty(ring.stage), ring.phase ^ 1);
+      load_weights(s, k, ring.stage, policy);
+    });
   }
-  __device__ __forceinline__ void run() {
-    SkinnyWork work(args_, kConfig.rows * kConfig.cluster, chunks_);
-    SkinnySegment s;
-    sm90::Ring<kConfig.stages> ring;
-    bool first = true;
-    while (work.take(s)) {
-      for (int k = s.k0; k < s.k1; ++k) {
-        if (!first) {
-          sm90::wait(shared_.empty(ring.stage), ring.phase ^ 1);
-          load_weights(s, k, ring.stage);
-        }
-        load_tokens(s, k, ring.stage);
-        ring.advance();
-        if (ring.phase != 0) first = false;
-      }
-    }
+  __device__ __forceinline__ void bring_tokens() {
+    const unsigned long long policy = sm90::cache_policy<sm90::CachePolicy::kEvictLast>();
+    each_step([&](const SkinnySegment& s, int k, sm90::Ring<kConfig.stages> ring) {
+      sm90::wait(shared_.empty_a(ring.stage), ring.phase ^ 1);
+      load_tokens(s, k, ring.stage, policy);
+    });
   }
 
  private:
-  __device__ __forceinline__ void load_weights(const SkinnySegment& s, int k, int stage) {
-    sm90::Barrier& full = shared_.full(stage);
-    sm90::arrive_expect_bytes(full, Layout::kStageBytes);
-    const int tile = s.tile * kConfig.cluster + block_, batch = args_.batch_b ? s.batch : 0;
-    if constexpr (kConfig.gate == GateMode::kSeparated) {
-#pragma unroll
-      for (int i = 0; i < kConfig.rows / 16; ++i) {
-        const int n = tile * kDRows + i * 8;
-        unsigned char* const to = shared_.b(stage) + i * 16 * kSkinnyRowBytes;
-        sm90::load_box(args_.b, to, full, policy_b_, k * Layout::kTileK, n, batch);
-        sm90::load_box(args_.b, to + 8 * kSkinnyRowBytes, full, policy_b_, k * Layout::kTileK,
-                       n + static_cast<int>(args_.gemm.n / 2), batch);
+  template <class Visit>
+  __device__ __forceinline__ void each_step(const Visit& visit) {
+    SkinnyWork<kConfig.splits> work(args_, kConfig.rows * kConfig.cluster, chunks_);
+    SkinnySegment s;
+    sm90::Ring<kConfig.stages> ring;
+    while (work.take(s)) {
+      for (int k = s.k0; k < s.k1; ++k) {
+        visit(s, k, ring);
+        ring.advance();
       }
-    } else {
-      sm90::load_box(args_.b, shared_.b(stage), full, policy_b_, k * Layout::kTileK, tile * kConfig.rows, batch);
     }
   }
-  __device__ __forceinline__ void load_tokens(const SkinnySegment& s, int k, int stage) {
+  __device__ __forceinline__ void load_weights(const SkinnySegment& s, int k, int stage, unsigned long long policy) {
     sm90::Barrier& full = shared_.full(stage);
+    sm90::arrive_expect_bytes(full, kConfig.depth * Layout::B::kBytes);
+    const int tile = s.tile * kConfig.cluster + block_, batch = args_.batch_b ? s.batch : 0;
+    constexpr int kBoxRows = gemm_sm90_skinny_box_rows(kConfig);
+#pragma unroll
+    for (int i = 0; i < kConfig.depth; ++i) {
+      const int at = k * Layout::kStepK + i * Layout::kTileK, n = tile * kBoxRows;
+      unsigned char* const to = shared_.b(stage, i);
+      sm90::load_box(args_.b, to, full, policy, at, n, batch);
+      if constexpr (kConfig.gate == GateMode::kSeparated) {
+        sm90::load_box(args_.b, to + kBoxRows * kSkinnyRowBytes, full, policy, at,
+                       n + static_cast<int>(args_.gemm.n / 2), batch);
+      }
+    }
+  }
+  __device__ __forceinline__ void load_tokens(const SkinnySegment& s, int k, int stage, unsigned long long policy) {
+    sm90::Barrier& full = shared_.full(stage);
+    sm90::arrive_expect_bytes(full, kConfig.depth * Layout::A::kBytes);
     const int batch = args_.batch_a ? s.batch : 0;
-    if constexpr (kConfig.cluster == 1) {
-      sm90::load_box(args_.a, shared_.a(stage), full, policy_a_, k * Layout::kTileK, 0, batch);
-    } else {
-      constexpr int kSlice = kConfig.tokens / kConfig.cluster;
-      sm90::load_box_multicast(args_.a, shared_.a(stage) + block_ * kSlice * kSkinnyRowBytes, full, policy_a_,
-                               (1u << kConfig.cluster) - 1, k * Layout::kTileK, block_ * kSlice, batch);
+#pragma unroll
+    for (int i = 0; i < kConfig.depth; ++i) {
+      const int at = k * Layout::kStepK + i * Layout::kTileK;
+      if constexpr (kConfig.cluster == 1) {
+        sm90::load_box(args_.a, shared_.a(stage, i), full, policy, at, 0, batch);
+      } else {
+        constexpr int kSlice = kConfig.tokens / kConfig.cluster;
+        sm90::load_box_multicast(args_.a, shared_.a(stage, i) + block_ * kSlice * kSkinnyRowBytes, full, policy,
+                                 (1u << kConfig.cluster) - 1, at, block_ * kSlice, batch);
+      }
     }
   }
 
   const GemmSm90SkinnyArgs& args_;
   const Layout& shared_;
   const int block_, chunks_;
-  const unsigned long long policy_a_, policy_b_;
 };
 
-// A warp is done with a stage: says so to the blocks of the cluster, whose producers bring it.
+// A warp is done with a stage, the `left`-th of its last ones, and says so to who brings the next into it: none, at the
+// end. So no block arrives at a barrier of one that has left.
 template <GemmSm90SkinnyConfig kConfig>
-__device__ __forceinline__ void gemm_sm90_skinny_release(const GemmSm90SkinnyLayout<kConfig>& shared, int stage) {
+__device__ __forceinline__ void gemm_sm90_skinny_release(const GemmSm90SkinnyLayout<kConfig>& shared, int stage,
+                                                         int left) {
   const int lane = threadIdx.x % 32;
-  if constexpr (kConfig.cluster == 1) {
-    if (lane == 0) sm90::arrive(shared.empty(stage));
-  } else {
-    if (lane < kConfig.cluster) sm90::arrive_remote(shared.empty(stage), lane);
+  if (lane == 0) sm90::arrive(shared.empty(stage));
+  if constexpr (kConfig.cluster > 1) {
+    if (lane < kConfig.cluster && left > kConfig.stages) sm90::arrive_remote(shared.empty_a(stage), lane);
   }
 }
 
-// The same as gemm_sm90_skinny_multiply for 8-bit floats: each stage is summed apart.
+// The same as gemm_sm90_skinny_multiply for 8-bit floats: each tile of K is summed apart, in two places by turns, so that
+// one is added while the other is made.
 template <GemmSm90SkinnyConfig kConfig, int kParts, int kCount>
 __device__ __forceinline__ void gemm_sm90_skinny_multiply_apart(const GemmSm90SkinnyLayout<kConfig>& shared,
-                                                                sm90::Ring<kConfig.stages>& ring, int steps,
+                                                                sm90::Ring<kConfig.stages>& ring, int steps, int left,
                                                                 int warpgroup, float (&sum)[kParts][kCount]) {
   using Layout = GemmSm90SkinnyLayout<kConfig>;
-  constexpr int kTokens = sm90::promoted_columns(kConfig.tokens, 64);
+  constexpr int kTokens = sm90::promoted_columns(kConfig.tokens, 64), kPieces = kConfig.tokens / kTokens;
+  constexpr int kUnits = kConfig.depth * kParts * kPieces, kAtOnce = kUnits % 2 == 0 ? 2 : 1;
   using Wgmma = sm90::WgmmaInstruction<kConfig.dtype, kConfig.dtype, kTokens>;
-  float apart[kTokens / 2];  // the first product overwrites
+  float apart[kAtOnce][kTokens / 2];  // the first product overwrites
+  const auto add = [&](int unit) {
+#pragma unroll
+    for (int i = 0; i < kTokens / 2; ++i) {
+      sum[unit / kPieces % kParts][unit % kPieces * (kTokens / 2) + i] += apart[unit % kAtOnce][i];
+    }
+  };
   for (int step = 0; step < steps; ++step) {
     sm90::wait(shared.full(ring.stage), ring.phase);
 #pragma unroll
-    for (int p = 0; p < kParts; ++p) {
-      const unsigned long long weights =
-          Layout::B::descriptor_at(shared.b(ring.stage), (p * Layout::kWarpgroups + warpgroup) * 64);
-#pragma unroll
-      for (int m = 0; m < kConfig.tokens; m += kTokens) {
-        sm90::add_products<Wgmma, Layout::kTileK>(&sum[p][m / 2], apart, weights,
-                                                  Layout::A::descriptor_at(shared.a(ring.stage), m));
+    for (int unit = 0; unit < kUnits; ++unit) {
+      const int tile = unit / kPieces / kParts;
+      const unsigned long long weights = shared.weights(ring.stage, tile, unit / kPieces % kParts, warpgroup);
+      sm90::begin_apart<Wgmma, Layout::kTileK>(
+          apart[unit % kAtOnce], weights,
+          Layout::A::descriptor_at(shared.a(ring.stage, tile), unit % kPieces * kTokens));
+      if (unit + 1 >= kAtOnce) {
+        sm90::wait_products<kAtOnce - 1>();
+        sm90::pin(apart[(unit + 1) % kAtOnce]);
+        add(unit + 1 - kAtOnce);
       }
     }
-    gemm_sm90_skinny_release(shared, ring.stage);
+    if constexpr (kAtOnce > 1) {
+      sm90::wait_products<0>();
+      sm90::pin(apart[1]);
+    }
+    gemm_sm90_skinny_release(shared, ring.stage, left - step);
+    if constexpr (kAtOnce > 1) add(kUnits - 1);
     ring.advance();
   }
 }
 
-// A warpgroup: the sums of its rows over a segment; part p of them is rows [64 (p kWarpgroups + warpgroup), + 64).
+// A warpgroup: the sums of its rows over a segment.
 template <GemmSm90SkinnyConfig kConfig, class Accumulator, int kParts, int kCount>
 __device__ __forceinline__ void gemm_sm90_skinny_multiply(const GemmSm90SkinnyLayout<kConfig>& shared,
-                                                          sm90::Ring<kConfig.stages>& ring, int steps, int warpgroup,
-                                                          Accumulator (&sum)[kParts][kCount]) {
+                                                          sm90::Ring<kConfig.stages>& ring, int steps, int left,
+                                                          int warpgroup, Accumulator (&sum)[kParts][kCount]) {
   using Layout = GemmSm90SkinnyLayout<kConfig>;
-  const auto release = [&](int stage) { gemm_sm90_skinny_release(shared, stage); };
   int before = 0;
   for (int step = 0; step < steps; ++step) {
     sm90::wait(shared.full(ring.stage), ring.phase);
-    const unsigned long long tokens = Layout::A::descriptor_at(shared.a(ring.stage), 0);
 #pragma unroll
     for (int p = 0; p < kParts; ++p) sm90::pin(sum[p]);
     sm90::begin_products();
 #pragma unroll
-    for (int p = 0; p < kParts; ++p) {
-      const unsigned long long weights =
-          Layout::B::descriptor_at(shared.b(ring.stage), (p * Layout::kWarpgroups + warpgroup) * 64);
+    for (int tile = 0; tile < kConfig.depth; ++tile) {
+      const unsigned long long tokens = Layout::A::descriptor_at(shared.a(ring.stage, tile), 0);
 #pragma unroll
-      for (int k = 0; k < Layout::kTileK / Layout::Wgmma::kK; ++k) {
-        Layout::Wgmma::template multiply<0, 0>(sum[p], weights + k * sm90::kDescriptorStep<Major::kK>,
-                                               tokens + k * sm90::kDescriptorStep<Major::kK>, true);
+      for (int p = 0; p < kParts; ++p) {
+        const unsigned long long weights = shared.weights(ring.stage, tile, p, warpgroup);
+#pragma unroll
+        for (int k = 0; k < Layout::kTileK / Layout::Wgmma::kK; ++k) {
+          Layout::Wgmma::template multiply<0, 0>(sum[p], weights + k * sm90::kDescriptorStep<Major::kK>,
+                                                 tokens + k * sm90::kDescriptorStep<Major::kK>, true);
+        }
       }
     }
     sm90::commit_products();
 #pragma unroll
     for (int p = 0; p < kParts; ++p) sm90::pin(sum[p]);
     sm90::wait_products<1>();
-    if (step > 0) release(before);
+    if (step > 0) gemm_sm90_skinny_release(shared, before, left - step + 1);
     before = ring.stage;
     ring.advance();
   }
   sm90::wait_products<0>();
 #pragma unroll
   for (int p = 0; p < kParts; ++p) sm90::pin(sum[p]);
-  if (steps > 0) release(before);
+  if (steps > 0) gemm_sm90_skinny_release(shared, before, left - steps + 1);
 }
 
 template <GemmSm90SkinnyConfig kConfig>
@@ -196,72 +219,81 @@ __device__ __forceinline__ void gemm_sm90_skinny(const GemmSm90SkinnyArgs& args)
   const Layout shared(dynamic_shared);
   const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);
   const int block = kConfig.cluster == 1 ? 0 : static_cast<int>(sm90::block_in_cluster());
-  const int chunks = static_cast<int>((args.gemm.k + Layout::kTileK - 1) / Layout::kTileK);
-  const bool is_producer = warp == Layout::kWarpgroups * 4;
+  const int chunks = static_cast<int>((args.gemm.k + Layout::kStepK - 1) / Layout::kStepK);
+  constexpr int kConsumers = kConfig.warpgroups * 4, kMeeting = 7, kFactors = 8;  // warps; named barriers
 
-  // The producer makes the barriers and asks for weights before anybody meets.
+  // Who asks for weights makes the barriers, and goes on before the others have met.
   GemmSm90SkinnyProducer<kConfig> producer(args, shared, block, chunks);
-  const bool asks = is_producer && sm90::elect_one();
-  if (asks) {
-    for (int stage = 0; stage < kConfig.stages; ++stage) {
-      sm90::init(shared.full(stage), 1);
-      sm90::init(shared.empty(stage), kConfig.cluster * Layout::kWarpgroups * 4);
+  if (warp == kConsumers) {
+    if (sm90::elect_one()) {
+      sm90::prefetch_map(args.b);
+      for (int stage = 0; stage < kConfig.stages; ++stage) {
+        sm90::init(shared.full(stage), 2);
+        sm90::init(shared.empty(stage), kConsumers);
+        if (kConfig.cluster > 1) sm90::init(shared.empty_a(stage), kConfig.cluster * kConsumers);
+      }
+      sm90::fence_barrier_init();
     }
-    sm90::fence_barrier_init();
-    producer.begin();
-  }
-  if constexpr (kConfig.cluster > 1) {
-    sm90::meet_cluster();
+    __syncwarp();
+    sm90::named_arrive(kMeeting, gemm_sm90_skinny_threads(kConfig));
   } else {
-    __syncthreads();
+    sm90::named_barrier(kMeeting, gemm_sm90_skinny_threads(kConfig));
   }
+  if constexpr (kConfig.cluster > 1) sm90::arrive_cluster();
   sm90::allow_next_kernel();
-  sm90::wait_for_previous_kernel();
 
-  if (is_producer) {
-    if (asks) producer.run();
+  constexpr bool kLends = gemm_sm90_skinny_lends(kConfig);
+  if (warp >= kConsumers) {
+    if constexpr (kLends) sm90::release_registers<40>();
+    if (warp == kConsumers && sm90::elect_one()) producer.bring_weights();
+    __syncwarp();
+    // The other blocks have their barriers before they are used.
+    if constexpr (kConfig.cluster > 1) sm90::wait_cluster();
+    if (warp == kConsumers + 1) {
+      sm90::wait_for_previous_kernel();
+      if (sm90::elect_one()) producer.bring_tokens();
+    }
   } else {
+    if constexpr (kLends) sm90::take_registers<232>();
+    sm90::wait_for_previous_kernel();
     const int warpgroup = warp / 4;
     sm90::Ring<kConfig.stages> ring;
-    SkinnyWork work(args, kConfig.rows * kConfig.cluster, chunks);
+    SkinnyWork<kConfig.splits> work(args, kConfig.rows * kConfig.cluster, chunks);
     GemmSm90SkinnyOutput<kConfig> output(args, shared.box(warp), shared.factors(), block);
     SkinnySegment s;
-    int batch = -1;
+    int batch = -1, left = kConfig.cluster > 1 ? work.steps() : 0;
     while (work.take(s)) {
-      // What varies by token, once for all tiles of a matrix.
-      if constexpr (kConfig.epilogue == EpilogueKind::kLinear) {
-        if (s.batch != batch) {
-          const GemmEpilogue<gemm_sm90_skinny_epilogue(kConfig)> epilogue(args.gemm.epilogue, args.gemm.m, args.gemm.n,
-                                                                          s.batch);
-          sm90::named_barrier(8, Layout::kThreads);
-          for (int m = threadIdx.x; m < kConfig.tokens; m += Layout::kThreads) {
-            shared.factors()[m] = epilogue.row(m).factor;
-          }
-          sm90::named_barrier(8, Layout::kThreads);
-          batch = s.batch;
-        }
+      // What varies by token and by column is asked for before the products.
+      float factor = 1.0f;
+      const bool turns = kConfig.epilogue == EpilogueKind::kLinear && s.batch != batch;
+      if (turns && threadIdx.x < kConfig.tokens) {
+        factor = GemmEpilogue<gemm_sm90_skinny_epilogue(kConfig)>(args.gemm.epilogue, args.gemm.m, args.gemm.n, s.batch)
+                     .row(threadIdx.x)
+                     .factor;
       }
-      const SkinnyShare share = work.share(s);
-      const int d0 = (s.tile * kConfig.cluster + block) * GemmSm90SkinnyProducer<kConfig>::kDRows;
+      const int d0 = (s.tile * kConfig.cluster + block) * gemm_sm90_skinny_d_columns(kConfig);
+      typename GemmSm90SkinnyOutput<kConfig>::PartColumns columns[Layout::kParts];
+#pragma unroll
+      for (int p = 0; p < Layout::kParts; ++p) columns[p] = output.columns(p, s.batch, d0);
+
       // Zeros, not a first product that overwrites: ptxas answers sums that reach back to another tile by serialised
       // products.
       typename Layout::Wgmma::Accumulator sum[Layout::kParts][kConfig.tokens / 2] = {};
-      typename GemmSm90SkinnyOutput<kConfig>::Columns columns[Layout::kParts];
-#pragma unroll
-      for (int p = 0; p < Layout::kParts; ++p) columns[p] = output.columns(p, s.batch, d0);
       if constexpr (sm90::promotes(kConfig.dtype)) {
-        gemm_sm90_skinny_multiply_apart<kConfig>(shared, ring, s.k1 - s.k0, warpgroup, sum);
+        gemm_sm90_skinny_multiply_apart<kConfig>(shared, ring, s.k1 - s.k0, left, warpgroup, sum);
       } else {
-        gemm_sm90_skinny_multiply<kConfig>(shared, ring, s.k1 - s.k0, warpgroup, sum);
+        gemm_sm90_skinny_multiply<kConfig>(shared, ring, s.k1 - s.k0, left, warpgroup, sum);
       }
-#pragma unroll
-      for (int p = 0; p < Layout::kParts; ++p) output.write(sum[p], columns[p], p, share, s.batch, d0);
+      left -= s.k1 - s.k0;
+      if (turns) {
+        sm90::named_barrier(kFactors, Layout::kThreads);
+        if (threadIdx.x < kConfig.tokens) shared.factors()[threadIdx.x] = factor;
+        sm90::named_barrier(kFactors, Layout::kThreads);
+        batch = s.batch;
+      }
+      output.write(sum, columns, work.share(s), s.batch, d0);
     }
-  }
-  // No block leaves while the other one still arrives at its barriers.
-  if constexpr (kConfig.cluster > 1) {
-    __syncwarp();
-    sm90::meet_cluster();
+    if constexpr (kConfig.cluster > 1) sm90::wait_cluster();
   }
 }
 

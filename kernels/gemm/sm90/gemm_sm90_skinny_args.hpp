@@ -15,11 +15,14 @@ struct GemmSm90SkinnyConfig {
   Activation activation;  // kLinear
   GateMode gate;
   DType d_dtype;
-  int rows;     // of the weights (columns of B) a block: 64, 128 or 256; two warpgroups at most
-  int tokens;   // rows of A: 8, 16, 32, 64 or 128
-  int stages;   // tiles in flight
-  int cluster;  // blocks that share the tiles of A
-  int blocks;   // on a multiprocessor at a time
+  int rows;        // of the weights (columns of B) a block: 64, 128 or 256
+  int tokens;      // rows of A: 8, 16, 32, 64 or 128
+  int warpgroups;  // that multiply: 1 or 2, of at most 128 rows each
+  int depth;       // a stage holds so many tiles of 128 bytes of K: 1, 2 or 4
+  int stages;      // in flight
+  int cluster;     // blocks that share the tiles of A
+  int blocks;      // on a multiprocessor at a time
+  int splits;      // clusters that share the K of a tile: 1, 2, 4 or 8; 0: all clusters get the same share of all tiles
 
   bool operator==(const GemmSm90SkinnyConfig&) const = default;
   template <class Self, class Visit>
@@ -31,9 +34,12 @@ struct GemmSm90SkinnyConfig {
     visit("d_dtype", self.d_dtype);
     visit("rows", self.rows);
     visit("tokens", self.tokens);
+    visit("warpgroups", self.warpgroups);
+    visit("depth", self.depth);
     visit("stages", self.stages);
     visit("cluster", self.cluster);
     visit("blocks", self.blocks);
+    visit("splits", self.splits);
   }
 };
 
@@ -45,28 +51,40 @@ struct GemmSm90SkinnyArgs {
   TensorMap a, b;  // [batch, M, K], [batch, N, K]
   GemmArgs gemm;
   bool batch_a, batch_b;  // false: one matrix serves every entry of the batch
-  int splits;             // clusters that share the K of a tile; 0: all clusters get the same share of all tiles
-  int share, extra;       // tiles of K a part has: `share`, and one more the first `extra` parts
+  int share, extra;       // steps of K a part has: `share`, and one more the first `extra` parts
 };
 
-// Rows of the weights that one copy brings: of a separated gate each warp has 8 rows of gate and the 8 of up.
-constexpr int gemm_sm90_skinny_box_rows(const GemmSm90SkinnyConfig& c) {
-  return c.gate == GateMode::kSeparated ? 8 : c.rows;
-}
 inline constexpr int kSkinnyRowBytes = 128;
-// Sums on their way to D: a warp's 16 rows by up to 16 tokens. Floats from token to token: writes meet no bank twice.
-inline constexpr int kSkinnyPitch = 20;
-constexpr int gemm_sm90_skinny_box_tokens(const GemmSm90SkinnyConfig& c) { return c.tokens < 16 ? c.tokens : 16; }
-constexpr int gemm_sm90_skinny_box_bytes(const GemmSm90SkinnyConfig& c) {
-  return gemm_sm90_skinny_box_tokens(c) * kSkinnyPitch * 4;
+// Rows of the weights that one copy brings. Of a separated gate a warpgroup has 64 rows of gate and the 64 of up: D's
+// value is made of sums of one thread.
+constexpr int gemm_sm90_skinny_box_rows(const GemmSm90SkinnyConfig& c) {
+  return c.gate == GateMode::kSeparated ? c.rows / 2 : c.rows;
 }
-constexpr int gemm_sm90_skinny_warpgroups(const GemmSm90SkinnyConfig& c) { return c.rows > 64 ? 2 : 1; }
+// Columns of D that a block completes.
+constexpr int gemm_sm90_skinny_d_columns(const GemmSm90SkinnyConfig& c) {
+  return c.gate == GateMode::kNone ? c.rows : c.rows / 2;
+}
+
+// D on its way, a warp's 16 columns of it: packed values of up to 32 tokens, or floats of up to 16. From token to token
+// so far that accesses meet no bank twice.
+constexpr bool gemm_sm90_skinny_packs(const GemmSm90SkinnyConfig& c) {
+  return (c.d_dtype == DType::kBf16 || c.d_dtype == DType::kF16) && c.gate != GateMode::kInterleaved;
+}
+inline constexpr int kSkinnyFloatPitch = 20, kSkinnyPackedPitch = 48;  // floats; bytes
+constexpr int gemm_sm90_skinny_box_bytes(const GemmSm90SkinnyConfig& c) {
+  if (gemm_sm90_skinny_packs(c)) return (c.tokens < 32 ? 16 : 32) * kSkinnyPackedPitch;
+  return (c.tokens < 16 ? 8 : 16) * kSkinnyFloatPitch * 4;
+}
+// Sums that 168 registers do not hold: the producers are then a warpgroup too, which gives registers away.
+constexpr bool gemm_sm90_skinny_lends(const GemmSm90SkinnyConfig& c) {
+  return c.warpgroups == 2 && c.rows / 128 * c.tokens + (is_ocp_f8(c.dtype) ? 64 : 0) > 128;
+}
 constexpr int gemm_sm90_skinny_threads(const GemmSm90SkinnyConfig& c) {
-  return gemm_sm90_skinny_warpgroups(c) * 128 + 32;
+  return c.warpgroups * 128 + (gemm_sm90_skinny_lends(c) ? 128 : 64);
 }
 constexpr int gemm_sm90_skinny_shared_bytes(const GemmSm90SkinnyConfig& c) {
-  const int tiles = c.stages * (c.rows + c.tokens) * kSkinnyRowBytes;
-  return tiles + gemm_sm90_skinny_warpgroups(c) * 4 * gemm_sm90_skinny_box_bytes(c) + c.tokens * 4 + 2 * c.stages * 8;
+  const int tiles = c.stages * c.depth * (c.rows + c.tokens) * kSkinnyRowBytes;
+  return tiles + c.warpgroups * 4 * gemm_sm90_skinny_box_bytes(c) + c.tokens * 4 + 3 * c.stages * 8;
 }
 // A block's sums in the workspace, which holds zeros between calls.
 constexpr int64 gemm_sm90_skinny_slot_bytes(const GemmSm90SkinnyConfig& c) {
@@ -75,26 +93,29 @@ constexpr int64 gemm_sm90_skinny_slot_bytes(const GemmSm90SkinnyConfig& c) {
 
 // How clusters share the work of a problem.
 struct GemmSm90SkinnyCut {
-  int64 tiles, chunks;  // of a cluster's columns over the batch; of K
-  int64 steps;          // all tiles of all K
+  int64 tiles, chunks;  // of a cluster's columns over the batch; steps of K, a stage each
+  int64 steps;          // of all tiles
   int64 clusters;       // that are launched
   int64 share, extra;   // GemmSm90SkinnyArgs
   int64 exchange_bytes;
 };
-inline constexpr int kSkinnyMaxSplits = 8;
 constexpr GemmSm90SkinnyCut gemm_sm90_skinny_cut(const GemmSm90SkinnyConfig& c, int64 n, int64 k, int64 batch,
-                                                 int64 splits, int64 units) {
-  const int64 columns = static_cast<int64>(c.rows) * c.cluster, tile_k = kSkinnyRowBytes * 8 / dtype_bits(c.dtype);
-  const int64 all = units * c.blocks / c.cluster, present = all < 1 ? 1 : all;
+                                                 int64 units) {
+  const int64 columns = static_cast<int64>(c.rows) * c.cluster;
+  const int64 step_k = static_cast<int64>(c.depth) * kSkinnyRowBytes * 8 / dtype_bits(c.dtype);
+  // Groups of multiprocessors whose number is no multiple of four leave some to no cluster of four.
+  const int64 usable = c.cluster < 4 ? units : units - units / 11;
+  const int64 all = usable * c.blocks / c.cluster, present = all < 1 ? 1 : all;
   GemmSm90SkinnyCut cut{};
   cut.tiles = (n + columns - 1) / columns * batch;
-  cut.chunks = (k + tile_k - 1) / tile_k;
+  cut.chunks = (k + step_k - 1) / step_k;
   cut.steps = cut.tiles * cut.chunks;
-  const int64 parts = splits > 0 ? cut.tiles * splits : cut.steps, pieces = splits > 0 ? cut.chunks : cut.steps;
+  const int64 parts = c.splits > 0 ? cut.tiles * c.splits : cut.steps;
+  const int64 pieces = c.splits > 0 ? cut.chunks : cut.steps;
   cut.clusters = parts < present ? parts : present;
-  const int64 among = splits > 0 ? splits : cut.clusters;
+  const int64 among = c.splits > 0 ? c.splits : cut.clusters;
   cut.share = pieces / among, cut.extra = pieces % among;
-  const int64 slots = splits > 1 ? parts : splits == 0 ? cut.clusters : 0;
+  const int64 slots = c.splits > 1 ? parts : c.splits == 0 ? cut.clusters : 0;
   cut.exchange_bytes = slots * c.cluster * gemm_sm90_skinny_slot_bytes(c);
   return cut;
 }
@@ -107,11 +128,22 @@ constexpr const char* gemm_sm90_skinny_refusal(const GemmSm90SkinnyConfig& c) {
   if (c.tokens != 8 && c.tokens != 16 && c.tokens != 32 && c.tokens != 64 && c.tokens != 128) {
     return "tokens are none of 8, 16, 32, 64, 128";
   }
-  if (c.rows * c.tokens > 128 * 128) return "more sums than two warpgroups' registers hold";
+  if (c.warpgroups != 1 && c.warpgroups != 2) return "warpgroups are none of 1, 2";
+  const int parts = c.rows / 64 / c.warpgroups;
+  if (parts != 1 && parts != 2) return "a warpgroup has neither 64 rows nor 128";
+  if (c.gate == GateMode::kSeparated && parts != 2) return "a separated gate wants 128 rows a warpgroup";
+  if (c.warpgroups == 1 && parts * c.tokens > 128) return "more sums than a warpgroup's registers hold";
+  if (c.depth != 1 && c.depth != 2 && c.depth != 4) return "depth is none of 1, 2, 4";
   if (c.stages < 2 || c.stages > 24) return "stages outside [2, 24]";
-  if (c.cluster != 1 && c.cluster != 2) return "cluster is none of 1, 2";
+  if (c.cluster != 1 && c.cluster != 2 && c.cluster != 4) return "cluster is none of 1, 2, 4";
+  if (c.rows * c.tokens > 128 * 128 && c.splits != 1) return "so many sums leave no registers to exchange them";
+  // How many multiprocessors clusters of four leave idle differs from one chip to the next.
+  if (c.cluster == 4 && c.splits != 1) return "parts of a tile wait for clusters of which too few may run";
   if (c.tokens / c.cluster < 8) return "a block brings less than 8 tokens";
   if (c.blocks != 1 && c.blocks != 2) return "blocks are none of 1, 2";
+  if (c.splits != 0 && c.splits != 1 && c.splits != 2 && c.splits != 4 && c.splits != 8) {
+    return "splits are none of 0, 1, 2, 4, 8";
+  }
   return nullptr;
 }
 

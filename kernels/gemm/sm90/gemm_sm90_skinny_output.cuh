@@ -1,184 +1,224 @@
 // SPDX-License-Identifier: MIT
-// D of gemm_sm90_skinny: a warp holds 16 columns of D by all tokens, transposed. Sums of parts of a tile are added, then
-// pass through a box of the warp's own in shared memory and leave eight columns a thread. No warp waits for another.
+// D of gemm_sm90_skinny: a warp holds 16 columns of D by all tokens, transposed. Sums of parts of a tile are added, become
+// D's values, pass through a box of the warp's own in shared memory and leave eight columns a thread. No warp waits for
+// another.
 #pragma once
 
 #include "gemm/gpu/gemm_epilogue_gpu.cuh"
-#include "gemm/sm90/gemm_sm90_skinny_work.cuh"
+#include "gemm/sm90/gemm_sm90_skinny_exchange.cuh"
 #include "tile/sm90/barrier.cuh"
+#include "tile/sm90/wgmma.cuh"
 
 namespace tilewright {
 
 template <GemmSm90SkinnyConfig kConfig>
 class GemmSm90SkinnyOutput {
  public:
-  static constexpr bool kGated = kConfig.gate != GateMode::kNone;
-  static constexpr int kDColumns = kGated ? 8 : 16;  // of a warp
+  static constexpr bool kSeparated = kConfig.gate == GateMode::kSeparated;
+  static constexpr bool kInterleaved = kConfig.gate == GateMode::kInterleaved;
+  static constexpr bool kPacks = gemm_sm90_skinny_packs(kConfig);
+  static constexpr int kDColumns = kInterleaved ? 8 : 16;  // of a warp
   static constexpr int kGroups = kConfig.tokens / 8;
-  static constexpr int kBoxTokens = gemm_sm90_skinny_box_tokens(kConfig);
-  static constexpr int kBoxGroups = kBoxTokens / 8;
-  static constexpr int kWarpgroups = gemm_sm90_skinny_warpgroups(kConfig), kThreads = kWarpgroups * 128;
+  static constexpr int kParts = kConfig.rows / 64 / kConfig.warpgroups;
   using Epilogue = GemmEpilogue<gemm_sm90_skinny_epilogue(kConfig)>;
+  using Columns = typename Epilogue::Columns;
 
-  __device__ GemmSm90SkinnyOutput(const GemmSm90SkinnyArgs& args, float* box, const float* factors, int block)
-      : args_(args), box_(box), factors_(factors), block_(block) {}
+  __device__ GemmSm90SkinnyOutput(const GemmSm90SkinnyArgs& args, unsigned char* box, const float* factors, int block)
+      : args_(args), exchange_(args, block), box_(box), factors_(factors) {}
 
-  // What varies by column is the same for all tokens of a thread. Asked for before the products, so that it has come.
-  struct Columns {
-    typename Epilogue::Columns pair[kGated ? 8 : 4];
+  // What varies by column is the same for all tokens of a thread: of its rows of a part and those 8 below, side by side.
+  // Interleaved: of the pairs that it stores. Asked for before the products, so that it has come.
+  struct PartColumns {
+    Columns pair[kInterleaved ? 8 : 1];
   };
   // Part `part` of the warpgroup's rows; `d0`: the block's first column of D.
-  __device__ __forceinline__ Columns columns(int part, int batch, int d0) const {
+  __device__ __forceinline__ PartColumns columns(int part, int batch, int d0) const {
     const Epilogue epilogue(args_.gemm.epilogue, args_.gemm.m, args_.gemm.n, batch);
-    Columns columns;
+    PartColumns columns;
+    if constexpr (kInterleaved) {
 #pragma unroll
-    for (int i = 0; i < (kGated ? 8 : 4); ++i) {
-      columns.pair[i] = epilogue.columns(b_column(epilogue, first_column(part, d0), i));
+      for (int i = 0; i < 8; ++i)
+        columns.pair[i] = epilogue.columns(2 * static_cast<int64>(first_column(part, d0) + i));
+    } else {
+      int64 n = first_column(kSeparated ? 0 : part, d0) + lane() / 4;
+      if (kSeparated && part == 1) n += epilogue.out_n();
+      const Columns upper = epilogue.columns(n), lower = epilogue.columns(n + 8);
+      columns.pair[0] = {n, {upper.scale.first, lower.scale.first}, {upper.bias.first, lower.bias.first}};
     }
     return columns;
   }
 
   template <class Sum>
-  __device__ __forceinline__ void write(const Sum (&products)[kConfig.tokens / 2], const Columns& columns, int part,
+  __device__ __forceinline__ void write(Sum (&sum)[kParts][kConfig.tokens / 2], const PartColumns (&columns)[kParts],
                                         const SkinnyShare& s, int batch, int d0) {
-    Sum sum[kConfig.tokens / 2];
+    if constexpr (kConfig.splits > 1) return complete(sum, columns, s, batch, d0);
+    if constexpr (kConfig.splits == 0) {
+      // Who has the first part completes the tile.
 #pragma unroll
-    for (int i = 0; i < kConfig.tokens / 2; ++i) sum[i] = products[i];
-    if (s.count > 1) {
-      send(sum, part, s);
-      add_others(sum, part, s);
-    }
-    if (s.first_group >= s.last_group) return;
-
-    const Epilogue epilogue(args_.gemm.epilogue, args_.gemm.m, args_.gemm.n, batch);
-    const int lane = threadIdx.x % 32, n = first_column(part, d0), first_token = kGated ? lane : lane / 2;
-#pragma unroll
-    for (int b = 0; b < kGroups / kBoxGroups; ++b) {
-      const int first = max(s.first_group, b * kBoxGroups) * 8;
-      const int last = min(min(s.last_group, (b + 1) * kBoxGroups) * 8, static_cast<int>(args_.gemm.m));
-      if (first >= last) continue;
-      __syncwarp();
-#pragma unroll
-      for (int i = 0; i < kBoxTokens / 2; ++i) {
-        const int token = i / 4 * 8 + lane % 4 * 2 + i % 2;
-        box_[token * kSkinnyPitch + lane / 4 + i % 4 / 2 * 8] = gemm_sum(sum[b * (kBoxTokens / 2) + i]);
+      for (int p = 0; p < kParts; ++p) {
+        if (s.index > 0) exchange_.send(sum[p], p, s, [](int) { return true; });
+        if (s.index == 0) exchange_.add_all(sum[p], p, s);
       }
-      __syncwarp();
-      const int token = b * kBoxTokens + first_token;
-      if (token >= first && token < last) write_eight(epilogue, columns, token, first_token, n);
     }
+    if (s.index == 0) write_groups<kGroups>(sum, columns, 0, batch, d0);
   }
 
  private:
-  // Of D, of this thread.
+  // Made anew each time: what is made of it would else be kept over all tiles, in registers that sums want.
+  __device__ __forceinline__ static int lane() {
+    int thread = static_cast<int>(threadIdx.x);
+    asm volatile("" : "+r"(thread));
+    return thread % 32;
+  }
+  // Of D, of this warp.
   __device__ __forceinline__ static int first_column(int part, int d0) {
     const int warp = static_cast<int>(threadIdx.x) / 32;
-    return d0 + (part * kWarpgroups * 4 + warp) * kDColumns + (kGated ? 0 : static_cast<int>(threadIdx.x) % 2 * 8);
-  }
-  // The column of B that pair i of a thread's columns begins with.
-  __device__ __forceinline__ static int64 b_column(const Epilogue& epilogue, int n, int i) {
-    if constexpr (kConfig.gate == GateMode::kSeparated) {
-      return i < 4 ? n + 2 * i : epilogue.out_n() + n + 2 * (i - 4);
-    } else if constexpr (kConfig.gate == GateMode::kInterleaved) {
-      return 2 * static_cast<int64>(n + i);
-    } else {
-      return n + 2 * i;
-    }
+    return d0 + (part * kConfig.warpgroups * 4 + warp) * kDColumns;
   }
 
-  // [group][thread] of a part of the rows of a part of K; the slots of a cluster's blocks lie side by side.
-  __device__ __forceinline__ uint4* slot(int index, int part) const {
-    const int64 bytes = gemm_sm90_skinny_slot_bytes(kConfig);
-    char* const base = static_cast<char*>(args_.gemm.workspace);
-    return reinterpret_cast<uint4*>(base + (static_cast<int64>(index) * kConfig.cluster + block_) * bytes) +
-           part * kGroups * kThreads + threadIdx.x;
-  }
+  // Each of the parts completes as many groups of tokens, or one of every few parts a group.
   template <class Sum>
-  __device__ __forceinline__ void send(const Sum (&sum)[kConfig.tokens / 2], int part, const SkinnyShare& s) const {
-    uint4* const to = slot(s.first + s.index, part);
+  __device__ __forceinline__ void complete(const Sum (&sum)[kParts][kConfig.tokens / 2],
+                                           const PartColumns (&columns)[kParts], const SkinnyShare& s, int batch,
+                                           int d0) {
+    constexpr int kSplits = kConfig.splits, kOwn = kGroups < kSplits ? 1 : kGroups / kSplits;
+    constexpr int kStride = kSplits * kOwn / kGroups;
+    const bool owns = s.index % kStride == 0;
+    const int first = s.index / kStride * kOwn;
 #pragma unroll
-    for (int g = 0; g < kGroups; ++g) {
-      const bool own = g >= s.first_group && g < s.last_group;
-      if (!own && g * 8 < args_.gemm.m) skinny_send(to + g * kThreads, &sum[4 * g]);
+    for (int p = 0; p < kParts; ++p) {
+      exchange_.send(sum[p], p, s, [&](int g) { return !owns || g < first || g >= first + kOwn; });
     }
+    if (!owns || first * 8 >= args_.gemm.m) return;
+    Sum own[kParts][4 * kOwn];
+#pragma unroll
+    for (int p = 0; p < kParts; ++p) {
+#pragma unroll
+      for (int i = 0; i < 4 * kGroups; ++i) {
+        Sum& to = own[p][i % (4 * kOwn)];
+        if (i < 4 * kOwn || i / (4 * kOwn) * kOwn == first) to = sum[p][i];
+      }
+      sm90::pin(own[p]);  // else the others' sums would come to registers while these are still all there
+      exchange_.template add<kSplits, kOwn>(own[p], p, s, first);
+    }
+    write_groups<kOwn>(own, columns, first, batch, d0);
   }
-  // Up to 16 groups asked for at a time, added in the order of the parts.
-  template <class Sum>
-  __device__ __forceinline__ void add_others(Sum (&sum)[kConfig.tokens / 2], int part, const SkinnyShare& s) const {
-    constexpr int kAtOnce = kGroups < 8 ? kGroups : 8, kParts = kGroups < 8 ? 2 : 1;
-    if (s.first_group >= s.last_group) return;
-#pragma unroll 1
-    for (int base = 0; base < s.count - 1; base += kParts) {
+
+  // D's tokens from group `first_group` on.
+  template <int kCount, class Sum>
+  __device__ __forceinline__ void write_groups(const Sum (&sum)[kParts][4 * kCount],
+                                               const PartColumns (&columns)[kParts], int first_group, int batch,
+                                               int d0) {
+    const Epilogue epilogue(args_.gemm.epilogue, args_.gemm.m, args_.gemm.n, batch);
+    constexpr int kAtOnce = kCount < (kPacks ? 4 : 2) ? kCount : (kPacks ? 4 : 2);  // groups a box
 #pragma unroll
-      for (int g0 = 0; g0 < kGroups; g0 += kAtOnce) {
-        if (g0 >= s.last_group || g0 + kAtOnce <= s.first_group) continue;
-        uint4 v[kParts][kAtOnce];
-        const uint4* from[kParts];
+    for (int p = 0; p < (kSeparated ? 1 : kParts); ++p) {
+      const int n = first_column(p, d0);
 #pragma unroll
-        for (int p = 0; p < kParts; ++p) from[p] = slot(s.first + base + p + (base + p >= s.index), part);
-        const auto wanted = [&](int p, int g) {
-          return base + p < s.count - 1 && g0 + g >= s.first_group && g0 + g < s.last_group;
-        };
+      for (int g = 0; g < kCount; g += kAtOnce) {
+        const int token = (first_group + g) * 8, tokens = min(kAtOnce * 8, static_cast<int>(args_.gemm.m) - token);
+        if (tokens <= 0) break;
+        __syncwarp();
+        if constexpr (kPacks) {
+          fill_packed<kAtOnce>(epilogue, &sum[p][4 * g], &sum[kParts - 1][4 * g], columns, p, token);
+          __syncwarp();
 #pragma unroll
-        for (int p = 0; p < kParts; ++p) {
-#pragma unroll
-          for (int g = 0; g < kAtOnce; ++g) {
-            if (wanted(p, g)) v[p][g] = sm90::load_relaxed(from[p] + (g0 + g) * kThreads);
+          for (int i = lane(); i < kAtOnce * 16; i += 32) {
+            if (i / 2 < tokens) store_packed(epilogue, token, i / 2, n, i % 2 * 8);
           }
-        }
-#pragma unroll
-        for (int p = 0; p < kParts; ++p) {
-#pragma unroll
-          for (int g = 0; g < kAtOnce; ++g) {
-            if (!wanted(p, g)) continue;
-            const uint4* const place = from[p] + (g0 + g) * kThreads;
-            while (!skinny_is_there(v[p][g])) v[p][g] = sm90::load_relaxed(place);
-            *const_cast<uint4*>(place) = {0, 0, 0, 0};
-            skinny_add(sum[4 * (g0 + g)], v[p][g].x);
-            skinny_add(sum[4 * (g0 + g) + 1], v[p][g].y);
-            skinny_add(sum[4 * (g0 + g) + 2], v[p][g].z);
-            skinny_add(sum[4 * (g0 + g) + 3], v[p][g].w);
-          }
+        } else {
+          fill_floats<kAtOnce>(epilogue, &sum[p][4 * g], &sum[kParts - 1][4 * g], columns, p, token);
+          __syncwarp();
+          const int box_token = kInterleaved ? lane() : lane() / 2, column = kInterleaved ? 0 : lane() % 2 * 8;
+          if (box_token < tokens) store_floats(epilogue, columns[p], token, box_token, n, column);
         }
       }
     }
   }
 
-  // D[token, n .. n + 7].
-  __device__ __forceinline__ void write_eight(const Epilogue& epilogue, const Columns& columns, int token,
-                                              int box_token, int n) const {
-    constexpr int kSums = kGated ? 16 : 8;
-    float sums[kSums];
-#pragma unroll
-    for (int i = 0; i < kSums; i += 4) {
-      const float4 v =
-          *reinterpret_cast<const float4*>(box_ + box_token * kSkinnyPitch + (kGated ? 0 : threadIdx.x % 2 * 8) + i);
-      sums[i] = v.x, sums[i + 1] = v.y, sums[i + 2] = v.z, sums[i + 3] = v.w;
-    }
+  // Values of D of `token` from a thread's sums at two rows, 8 apart. `up`: of a separated gate.
+  template <class Sum>
+  __device__ __forceinline__ GemmPair value(const Epilogue& epilogue, const PartColumns (&columns)[kParts], int part,
+                                            int token, Sum upper, Sum lower, Sum upper_up, Sum lower_up) const {
     typename Epilogue::Row row{token, 1.0f};
     if constexpr (kConfig.epilogue == EpilogueKind::kLinear) row.factor = factors_[token];
-    float values[8];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      GemmPair y;
-      if constexpr (kConfig.gate == GateMode::kSeparated) {
-        y = epilogue.gated(row, columns.pair[i], columns.pair[4 + i], sums[2 * i], sums[2 * i + 1], sums[8 + 2 * i],
-                           sums[9 + 2 * i]);
-      } else if constexpr (kConfig.gate == GateMode::kInterleaved) {
-        y = {epilogue.gated(row, columns.pair[2 * i], sums[4 * i], sums[4 * i + 1]),
-             epilogue.gated(row, columns.pair[2 * i + 1], sums[4 * i + 2], sums[4 * i + 3])};
-      } else {
-        y = epilogue.linear(row, columns.pair[i], sums[2 * i], sums[2 * i + 1]);
-      }
-      values[2 * i] = y.first, values[2 * i + 1] = y.second;
+    if constexpr (kSeparated) {
+      return epilogue.gated(row, columns[0].pair[0], columns[1].pair[0], upper, lower, upper_up, lower_up);
+    } else if constexpr (kInterleaved) {
+      return {gemm_sum(upper), gemm_sum(lower)};
+    } else {
+      return epilogue.linear(row, columns[part].pair[0], upper, lower);
     }
-    epilogue.store(token, n, values);
+  }
+
+  // [token][16 columns]: matrices of eight columns by eight tokens, transposed as they are stored.
+  template <int kCount, class Sum>
+  __device__ __forceinline__ void fill_packed(const Epilogue& epilogue, const Sum* x, const Sum* up,
+                                              const PartColumns (&columns)[kParts], int part, int token) const {
+    const unsigned matrix =
+        sm90::shared_address(box_) + (lane() % 8 + lane() / 16 * 8) * kSkinnyPackedPitch + lane() / 8 % 2 * 16;
+#pragma unroll
+    for (int g = 0; g < kCount; g += 2) {
+      unsigned words[4] = {};
+#pragma unroll
+      for (int i = g; i < g + 2 && i < kCount; ++i) {
+        const int at = token + i * 8 + lane() % 4 * 2;
+        const GemmPair a = value(epilogue, columns, part, at, x[4 * i], x[4 * i + 2], up[4 * i], up[4 * i + 2]);
+        const GemmPair b =
+            value(epilogue, columns, part, at + 1, x[4 * i + 1], x[4 * i + 3], up[4 * i + 1], up[4 * i + 3]);
+        words[(i - g) * 2] = Epilogue::pack(a.first, b.first);
+        words[(i - g) * 2 + 1] = Epilogue::pack(a.second, b.second);
+      }
+      sm90::store_matrix_x4_transposed(matrix + g * 8 * kSkinnyPackedPitch, words[0], words[1], words[2], words[3]);
+    }
+  }
+  __device__ __forceinline__ void store_packed(const Epilogue& epilogue, int token, int box_token, int n,
+                                               int column) const {
+    const uint4 words = sm90::load_words(sm90::shared_address(box_) + box_token * kSkinnyPackedPitch + column * 2);
+    float values[8];
+    Epilogue::unpack(words.x, values[0], values[1]);
+    Epilogue::unpack(words.y, values[2], values[3]);
+    Epilogue::unpack(words.z, values[4], values[5]);
+    Epilogue::unpack(words.w, values[6], values[7]);
+    epilogue.store(token + box_token, n + column, values);
+  }
+
+  // [token][16 rows of the part] of floats: D's values, or sums that an interleaved gate combines.
+  template <int kCount, class Sum>
+  __device__ __forceinline__ void fill_floats(const Epilogue& epilogue, const Sum* x, const Sum* up,
+                                              const PartColumns (&columns)[kParts], int part, int token) const {
+    float* const box = reinterpret_cast<float*>(box_);
+#pragma unroll
+    for (int i = 0; i < 4 * kCount; i += 4) {
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const int at = i * 2 + lane() % 4 * 2 + j;
+        const GemmPair y = value(epilogue, columns, part, token + at, x[i + j], x[i + j + 2], up[i + j], up[i + j + 2]);
+        box[at * kSkinnyFloatPitch + lane() / 4] = y.first;
+        box[at * kSkinnyFloatPitch + lane() / 4 + 8] = y.second;
+      }
+    }
+  }
+  __device__ __forceinline__ void store_floats(const Epilogue& epilogue, const PartColumns& columns, int token,
+                                               int box_token, int n, int column) const {
+    const float* const box = reinterpret_cast<const float*>(box_) + box_token * kSkinnyFloatPitch + column;
+    float values[8];
+    if constexpr (kInterleaved) {
+      typename Epilogue::Row row{token + box_token, 1.0f};
+      if constexpr (kConfig.epilogue == EpilogueKind::kLinear) row.factor = factors_[token + box_token];
+#pragma unroll
+      for (int i = 0; i < 8; ++i) values[i] = epilogue.gated(row, columns.pair[i], box[2 * i], box[2 * i + 1]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) values[i] = box[i];
+    }
+    epilogue.store(token + box_token, n + column, values);
   }
 
   const GemmSm90SkinnyArgs& args_;
-  float* const box_;
+  const GemmSm90SkinnyExchange<kConfig> exchange_;
+  unsigned char* const box_;
   const float* const factors_;
-  const int block_;
 };
 
 }  // namespace tilewright

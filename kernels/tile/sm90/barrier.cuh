@@ -58,4 +58,8 @@ __device__ __forceinline__ void wait(Barrier& barrier, unsigned parity) {
 __device__ __forceinline__ void named_barrier(int id, int threads) {
   asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
+// The same without waiting.
+__device__ __forceinline__ void named_arrive(int id, int threads) {
+  asm volatile("barrier.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
 }  // namespace tilewright::sm90

@@ -22,8 +22,13 @@ __device__ __forceinline__ unsigned cluster_count() {
 
 // All threads of all blocks of the cluster meet. Orders nothing: release and acquire over a cluster are fences over the
 // device, about a microsecond. Barriers that fence_barrier_init() published are seen after it.
+__device__ __forceinline__ void arrive_cluster() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void wait_cluster() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
 __device__ __forceinline__ void meet_cluster() {
-  asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+  arrive_cluster();
+  wait_cluster();
 }
 // One thread of a converged warp.
 __device__ __forceinline__ bool elect_one() {

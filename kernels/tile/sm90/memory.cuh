@@ -39,4 +39,11 @@ __device__ __forceinline__ void store_matrix_x4(unsigned address, unsigned r0, u
                "r"(r2), "r"(r3)
                : "memory");
 }
+// The same, transposed: thread t holds column t / 4, rows 2 (t % 4) of each.
+__device__ __forceinline__ void store_matrix_x4_transposed(unsigned address, unsigned r0, unsigned r1, unsigned r2,
+                                                           unsigned r3) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r0),
+               "r"(r1), "r"(r2), "r"(r3)
+               : "memory");
+}
 }  // namespace tilewright::sm90

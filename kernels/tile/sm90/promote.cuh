@@ -12,10 +12,9 @@ constexpr bool promotes(DType type) { return is_ocp_f8(type); }
 // Columns of an instruction for a tile of `n`: what is summed apart takes registers too, for no more than `most`.
 constexpr int promoted_columns(int n, int most) { return n > most ? n / 2 : n; }
 
-// sum += A B over a tile of K, by descriptors of rows along K. The tile may be given back afterwards.
+// apart = A B over a tile of K, by descriptors of rows along K: begun, a group of its own.
 template <class Wgmma, int kTileK, int kCount>
-__device__ __forceinline__ void add_products(float* sum, float (&apart)[kCount], unsigned long long a,
-                                             unsigned long long b) {
+__device__ __forceinline__ void begin_apart(float (&apart)[kCount], unsigned long long a, unsigned long long b) {
   pin(apart);
   begin_products();
 #pragma unroll
@@ -25,6 +24,12 @@ __device__ __forceinline__ void add_products(float* sum, float (&apart)[kCount],
   }
   commit_products();
   pin(apart);
+}
+// sum += A B over a tile of K, by descriptors of rows along K. The tile may be given back afterwards.
+template <class Wgmma, int kTileK, int kCount>
+__device__ __forceinline__ void add_products(float* sum, float (&apart)[kCount], unsigned long long a,
+                                             unsigned long long b) {
+  begin_apart<Wgmma, kTileK>(apart, a, b);
   wait_products<0>();
   pin(apart);
 #pragma unroll

@@ -29,18 +29,25 @@ class GpuGemmFamilies : public test::GpuTest {
     EXPECT_GT(families, 0) << text;
   }
 
-  // The two best kernels, and the best of each count of stages: splits are launches of their own.
-  static std::vector<RecipeStep> some_of(const KernelFamily& family, const std::vector<Candidate>& candidates) {
+  // The two best kernels, and the best of each count of stages: splits are launches of their own. With `fields`, also the
+  // best with each value of these fields of the config.
+  std::vector<RecipeStep> some_of(const KernelFamily& family, const std::vector<Candidate>& candidates) const {
     const size_t last = family.knob_names().empty() ? 0 : family.knob_names().size() - 1;
     std::vector<RecipeStep> chosen;
-    std::set<std::string> keys;
+    std::set<std::string> keys, values;
     std::set<int64_t> last_knobs;
     for (const Candidate& candidate : candidates) {
-      const bool new_key = keys.size() < 2 && keys.insert(candidate.step.key.text).second;
-      const bool new_split = last_knobs.size() < 3 && last_knobs.insert(candidate.step.knobs.values[last]).second;
-      if (new_key || new_split) chosen.push_back(candidate.step);
+      const std::string& text = candidate.step.key.text;
+      bool is_new = keys.size() < 2 && keys.insert(text).second;
+      is_new |= last_knobs.size() < 3 && last_knobs.insert(candidate.step.knobs.values[last]).second;
+      for (const std::string& field : fields) is_new |= values.insert(field_of(text, field)).second;
+      if (is_new) chosen.push_back(candidate.step);
     }
     return chosen;
+  }
+  static std::string field_of(const std::string& text, const std::string& name) {
+    const size_t at = text.find(name);
+    return at == std::string::npos ? "" : text.substr(at, text.find(':', at + 1) - at);
   }
 
   std::shared_ptr<const LoadedKernel> kernel_of(const KernelFamily& family, const KernelKey& key) {
@@ -107,6 +114,9 @@ class GpuGemmFamilies : public test::GpuTest {
     EXPECT_TRUE(report.passed) << report.failure << " (from a graph)";
   }
 
+  std::vector<std::string> fields;
+
+ private:
   std::map<std::string, std::shared_ptr<const LoadedKernel>> kernels_;
 };
 
@@ -175,6 +185,7 @@ TEST_F(GpuGemmFamilies, SumsOfOneSignKeepToTheToleranceOfTheirType) {
 }
 
 TEST_F(GpuGemmFamilies, FewRowsShareTheKOfATile) {
+  fields = {":splits=", ":cluster="};
   for (const char* text :
        {"m=1:n=4096:k=4096", "m=16:n=2112:k=7168", "m=33:n=1000:k=1000:d=f32:bias=f32:act=gelu",
         "m=64:n=7168:k=2048:a=f16", "m=100:n=300:k=4104:batch=3", "m=128:n=4096:k=4096:a=i8:scale_a=f32:scale_b=f32",

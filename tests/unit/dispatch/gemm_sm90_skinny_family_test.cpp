@@ -66,10 +66,9 @@ TEST(GemmSm90SkinnyFamily, EveryCandidateIsLegalHoldsMAndCoversAllOfK) {
       EXPECT_GT(candidate.cost, 0);
       const GemmSm90SkinnyConfig c = config_of(candidate.step);
       EXPECT_GE(c.tokens, p.m);
-      const int64_t splits = candidate.step.knobs.values[0];
-      const GemmSm90SkinnyCut cut = gemm_sm90_skinny_cut(c, p.n, p.k, p.batch, splits, gpu().units);
-      const int64_t parts = splits > 0 ? splits : cut.clusters;
-      EXPECT_EQ(cut.share * parts + cut.extra, splits > 0 ? cut.chunks : cut.steps);
+      const GemmSm90SkinnyCut cut = gemm_sm90_skinny_cut(c, p.n, p.k, p.batch, gpu().units);
+      const int64_t parts = c.splits > 0 ? c.splits : cut.clusters;
+      EXPECT_EQ(cut.share * parts + cut.extra, c.splits > 0 ? cut.chunks : cut.steps);
       EXPECT_GT(cut.share, 0) << "a part without work";
       EXPECT_LE(cut.clusters * c.cluster, gpu().units * c.blocks) << "clusters that wait for each other must all run";
     }
@@ -84,12 +83,12 @@ TEST(GemmSm90SkinnyFamily, OnlySharedTilesTakeZerosAndTheyHoldEverySum) {
     ASSERT_TRUE(stages.ok()) << stages.status().message();
     const Stage& stage = stages->front();
     const GemmSm90SkinnyConfig c = config_of(candidate.step);
-    const int64_t splits = candidate.step.knobs.values[0], columns = c.rows * c.cluster;
-    const int64_t parts = splits == 0 ? stage.shape.grid[0] / c.cluster : (4096 + columns - 1) / columns * splits;
-    EXPECT_EQ(stage.zero_bytes, splits == 1 ? 0 : parts * columns * c.tokens * 4);
+    const int64_t columns = c.rows * c.cluster;
+    const int64_t parts = c.splits == 0 ? stage.shape.grid[0] / c.cluster : (4096 + columns - 1) / columns * c.splits;
+    EXPECT_EQ(stage.zero_bytes, c.splits == 1 ? 0 : parts * columns * c.tokens * 4);
     const auto zeros = std::count_if(stage.patches.begin(), stage.patches.end(),
                                      [](const ArgPatch& patch) { return patch.kind == ArgPatch::Kind::kZeros; });
-    EXPECT_EQ(zeros, splits == 1 ? 0 : 1);
+    EXPECT_EQ(zeros, c.splits == 1 ? 0 : 1);
     EXPECT_EQ(stage.tensor_maps.size(), 2u);
     EXPECT_EQ(stage.shape.cluster[0], static_cast<uint32_t>(c.cluster));
     EXPECT_TRUE(stage.shape.programmatic_edge);
@@ -98,7 +97,7 @@ TEST(GemmSm90SkinnyFamily, OnlySharedTilesTakeZerosAndTheyHoldEverySum) {
 
 TEST(GemmSm90SkinnyFamily, FewColumnsShareTheirKAndManyDoNot) {
   const auto splits = [](const char* text) {
-    return gemm_sm90_skinny_family().candidates(erase(problem(text)), gpu()).front().step.knobs.values[0];
+    return config_of(gemm_sm90_skinny_family().candidates(erase(problem(text)), gpu()).front().step).splits;
   };
   EXPECT_NE(splits("m=16:n=2112:k=7168:a=bf16"), 1);
   EXPECT_EQ(splits("m=64:n=32768:k=512:a=bf16"), 1);
@@ -106,17 +105,20 @@ TEST(GemmSm90SkinnyFamily, FewColumnsShareTheirKAndManyDoNot) {
 
 TEST(GemmSm90SkinnyFamily, AKernelOfAnotherProblemIsRefused) {
   const GemmProblem p = problem("m=16:n=4096:k=4096:a=bf16");
-  RecipeStep step = gemm_sm90_skinny_family().candidates(erase(p), gpu()).front().step;
+  const auto step_of = [&](int splits) {
+    const std::vector<Candidate> found = gemm_sm90_skinny_family().candidates(erase(p), gpu());
+    const auto has = [&](const Candidate& candidate) { return config_of(candidate.step).splits == splits; };
+    return std::ranges::find_if(found, has)->step;
+  };
+  RecipeStep step = step_of(1);
   const auto check = [&](const char* text) {
     return gemm_sm90_skinny_family().check(erase(problem(text)), gpu(), step).message();
   };
   EXPECT_THAT(check("m=17:n=4096:k=4096:a=bf16"), HasSubstr("M = 17, the kernel takes 16"));
   EXPECT_THAT(check("m=16:n=4096:k=4096:a=f16"), HasSubstr("kernel takes bf16, the problem is f16"));
   EXPECT_THAT(check("m=16:n=4096:k=4096:a=bf16:act=relu"), HasSubstr("epilogue"));
-  step.knobs.values[0] = 9;
-  EXPECT_THAT(check("m=16:n=4096:k=4096:a=bf16"), HasSubstr("splits = 9, allowed: 0 to 8"));
-  step.knobs.values[0] = 2;
-  EXPECT_THAT(check("m=16:n=4096:k=64:a=bf16"), HasSubstr("splits = 2: K = 64 has fewer tiles"));
+  step = step_of(2);
+  EXPECT_THAT(check("m=16:n=4096:k=64:a=bf16"), HasSubstr("splits = 2: K = 64 has 1 steps of the kernel"));
 }
 
 }  // namespace

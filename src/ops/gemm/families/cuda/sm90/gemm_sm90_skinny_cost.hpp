@@ -8,7 +8,6 @@
 
 namespace tilewright {
 
-double gemm_sm90_skinny_cost(const GemmProblem& problem, const DeviceSpec& device, const GemmSm90SkinnyConfig& config,
-                             int64_t splits);
+double gemm_sm90_skinny_cost(const GemmProblem& problem, const DeviceSpec& device, const GemmSm90SkinnyConfig& config);
 
 }  // namespace tilewright

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // gemm_sm90_skinny: at most 128 rows of A on Hopper, weights on the 64-row side of wgmma.
+#include <algorithm>
+
 #include "ops/gemm/families/cuda/cuda_family.hpp"
 #include "ops/gemm/families/cuda/sm90/gemm_sm90_cost.hpp"
 #include "ops/gemm/families/cuda/sm90/gemm_sm90_skinny_cost.hpp"
@@ -10,29 +12,51 @@ namespace tilewright {
 namespace {
 
 struct Tile {
-  int rows, tokens, stages, cluster, blocks;
+  int rows, tokens, warpgroups, depth, stages, cluster, blocks;
 };
-constexpr Tile kTiles[] = {{64, 8, 10, 1, 2},   {64, 8, 22, 1, 1},  {64, 16, 18, 1, 1}, {64, 16, 9, 1, 2},
-                           {128, 32, 9, 1, 1},  {128, 64, 8, 1, 1}, {64, 64, 12, 2, 1}, {64, 64, 6, 2, 2},
-                           {128, 128, 6, 1, 1}, {64, 128, 8, 2, 1}, {128, 128, 6, 2, 1}};
+constexpr Tile kTiles[] = {
+    {64, 8, 1, 2, 6, 1, 2},    {64, 8, 1, 4, 6, 1, 1},   {64, 16, 1, 2, 5, 1, 2},   {64, 16, 1, 2, 11, 1, 1},
+    {64, 16, 1, 4, 5, 1, 1},   {64, 32, 1, 2, 4, 1, 2},  {64, 32, 1, 2, 9, 1, 1},   {64, 32, 1, 4, 4, 1, 1},
+    {64, 64, 1, 2, 6, 1, 1},   {64, 64, 1, 2, 3, 1, 2},  {64, 64, 1, 1, 13, 1, 1},  {64, 64, 1, 4, 3, 1, 1},
+    {64, 64, 1, 2, 6, 2, 1},   {64, 64, 1, 2, 6, 4, 1},  {64, 128, 1, 1, 9, 1, 1},  {64, 128, 1, 2, 4, 1, 1},
+    {64, 128, 1, 1, 9, 2, 1},  {64, 128, 1, 1, 9, 4, 1}, {128, 128, 2, 1, 6, 1, 1}, {128, 128, 2, 1, 6, 2, 1},
+    {128, 128, 2, 1, 6, 4, 1}, {256, 128, 2, 1, 4, 1, 1}};
+// Of a separated gate a warpgroup has 128 rows.
+constexpr Tile kSeparatedTiles[] = {{128, 8, 1, 2, 6, 1, 1},   {128, 16, 1, 2, 6, 1, 1},  {128, 16, 1, 2, 3, 1, 2},
+                                    {128, 32, 1, 2, 5, 1, 1},  {128, 64, 1, 2, 4, 1, 1},  {128, 64, 1, 2, 4, 2, 1},
+                                    {128, 64, 1, 2, 4, 4, 1},  {128, 128, 1, 1, 6, 1, 1}, {128, 128, 1, 1, 6, 2, 1},
+                                    {128, 128, 1, 1, 6, 4, 1}, {256, 128, 2, 1, 4, 1, 1}, {256, 128, 2, 1, 4, 2, 1}};
+constexpr int kSplits[] = {0, 1, 2, 4, 8};
 constexpr int kMaxTokens = 128;
 constexpr int kBlockShared = 1024;  // of every block, the system's own
 constexpr int64_t kMaxExchangeBytes = int64_t{64} << 20;
 
-GemmSm90SkinnyConfig make_config(const GemmProblem& p, const Tile& tile) {
+std::span<const Tile> tiles_of(const GemmProblem& p) {
+  if (choose_epilogue(p).gate == GateMode::kSeparated) return kSeparatedTiles;
+  return kTiles;
+}
+GemmSm90SkinnyConfig make_config(const GemmProblem& p, const Tile& tile, int splits) {
   const GemmEpilogueConfig e = choose_epilogue(p);
-  return {p.a_dtype, e.kind,      e.activation, e.gate,       e.d_dtype,
-          tile.rows, tile.tokens, tile.stages,  tile.cluster, tile.blocks};
+  return {.dtype = p.a_dtype,
+          .epilogue = e.kind,
+          .activation = e.activation,
+          .gate = e.gate,
+          .d_dtype = e.d_dtype,
+          .rows = tile.rows,
+          .tokens = tile.tokens,
+          .warpgroups = tile.warpgroups,
+          .depth = tile.depth,
+          .stages = tile.stages,
+          .cluster = tile.cluster,
+          .blocks = tile.blocks,
+          .splits = splits};
 }
 
 class GemmSm90SkinnyFamily final : public CudaFamily<GemmSm90SkinnyConfig> {
  public:
   GemmSm90SkinnyFamily() : CudaFamily("gemm_sm90_skinny", {"sm90/gemm_sm90_skinny.cuh", "GemmSm90SkinnyArgs"}) {}
 
-  std::span<const std::string_view> knob_names() const override {
-    static constexpr std::string_view kNames[] = {"splits"};
-    return kNames;
-  }
+  std::span<const std::string_view> knob_names() const override { return {}; }
 
  protected:
   Status check_problem(const GemmProblem& p, const DeviceSpec& device) const override {
@@ -41,7 +65,8 @@ class GemmSm90SkinnyFamily final : public CudaFamily<GemmSm90SkinnyConfig> {
     if (choose_epilogue(p).kind == EpilogueKind::kFull) {
       return unsupported("the epilogue has C, steps, or an operand that varies by both row and column");
     }
-    if (const char* reason = gemm_sm90_skinny_refusal(make_config(p, kTiles[0]))) return unsupported(reason);
+    if (const char* reason = gemm_sm90_skinny_refusal(make_config(p, tiles_of(p).front(), 1)))
+      return unsupported(reason);
     if (sm90_wgmma(*device.arch, p.a_dtype, 8) == nullptr) {
       return unsupported(fmt::format("{} has no wgmma for {}", device.arch->target, dtype_name(p.a_dtype)));
     }
@@ -56,9 +81,9 @@ class GemmSm90SkinnyFamily final : public CudaFamily<GemmSm90SkinnyConfig> {
     return {};
   }
   Status check_pair(const GemmProblem& p, const DeviceSpec& device, const GemmSm90SkinnyConfig& c,
-                    const Knobs& knobs) const override {
+                    const Knobs&) const override {
     if (p.m > c.tokens) return unsupported(fmt::format("M = {}, the kernel takes {}", p.m, c.tokens));
-    return check_splits(p, device, c, knobs.values[0]);
+    return check_splits(p, device, c);
   }
 
   const char* refusal_of(const GemmSm90SkinnyConfig& c, const ArchSpec& arch) const override {
@@ -71,47 +96,48 @@ class GemmSm90SkinnyFamily final : public CudaFamily<GemmSm90SkinnyConfig> {
   }
 
   void add_candidates(const GemmProblem& p, const DeviceSpec& device, std::vector<Candidate>& found) const override {
-    for (const Tile& tile : kTiles) {
+    for (const Tile& tile : tiles_of(p)) {
       // Rows that are not there cost what others do: the fewest that hold M.
       if (tile.tokens < p.m || (tile.tokens > 16 && tile.tokens / 2 >= p.m)) continue;
       if (tile.tokens == 16 && p.m <= 8) continue;
-      const GemmSm90SkinnyConfig config = make_config(p, tile);
-      if (refusal_of(config, *device.arch) != nullptr) continue;
-      const KernelKey key = key_of(config, device.arch->target);
-      for (int splits = 0; splits <= kSkinnyMaxSplits; ++splits) {
-        if (!check_splits(p, device, config, splits)) continue;
+      for (const int splits : kSplits) {
+        const GemmSm90SkinnyConfig config = make_config(p, tile, splits);
+        if (refusal_of(config, *device.arch) != nullptr || !check_splits(p, device, config)) continue;
         // Parts that wait for a second round of clusters win nothing.
-        const GemmSm90SkinnyCut cut = cut_of(p, device, config, splits);
+        const GemmSm90SkinnyCut cut = cut_of(p, device, config);
         if (splits > 1 && cut.tiles * splits > 2 * cut.clusters) continue;
-        found.push_back({{key, {{splits}}}, gemm_sm90_skinny_cost(p, device, config, splits)});
+        found.push_back({{key_of(config, device.arch->target), {}}, gemm_sm90_skinny_cost(p, device, config)});
       }
     }
   }
   std::vector<GemmSm90SkinnyConfig> builtin_configs(const GemmProblem& p) const override {
-    return {make_config(p, kTiles[1]), make_config(p, kTiles[4]), make_config(p, kTiles[7])};
+    std::vector<GemmSm90SkinnyConfig> configs;
+    for (const int tokens : {8, 32, 64}) {
+      const auto holds = [&](const Tile& tile) { return tile.tokens == tokens && tile.blocks == 1; };
+      configs.push_back(make_config(p, *std::ranges::find_if(tiles_of(p), holds), 1));
+    }
+    return configs;
   }
 
   double cost_of(const GemmProblem& p, const DeviceSpec& device, const GemmSm90SkinnyConfig& c,
-                 const Knobs& knobs) const override {
-    return gemm_sm90_skinny_cost(p, device, c, knobs.values[0]);
+                 const Knobs&) const override {
+    return gemm_sm90_skinny_cost(p, device, c);
   }
-  std::string order_of(const GemmSm90SkinnyConfig& c, const Knobs& knobs) const override {
-    const int64_t splits = knobs.values[0];
+  std::string order_of(const GemmSm90SkinnyConfig& c, const Knobs&) const override {
     const std::string order = sm90_order(c.dtype, "wgmma_t");
-    if (splits == 1) return "seq:" + order;
-    if (splits > 1) return fmt::format("split{}:{}", splits, order);
-    return fmt::format("even{}x{}x{}:{}", c.rows, c.cluster, c.blocks, order);
+    if (c.splits == 1) return "seq:" + order;
+    if (c.splits > 1) return fmt::format("split{}x{}:{}", c.splits, c.depth, order);
+    return fmt::format("even{}x{}x{}x{}:{}", c.rows, c.depth, c.cluster, c.blocks, order);
   }
   std::string label_of(const GemmSm90SkinnyConfig& c) const override { return fmt::format("{}x{}", c.rows, c.tokens); }
   int threads_of(const GemmSm90SkinnyConfig& c) const override { return gemm_sm90_skinny_threads(c); }
   int blocks_of(const GemmSm90SkinnyConfig& c) const override { return c.blocks; }
 
   std::vector<Stage> stages_of(const GemmProblem& p, const DeviceSpec& device, const GemmSm90SkinnyConfig& c,
-                               const Knobs& knobs, Kernel kernel) const override {
-    const GemmSm90SkinnyCut cut = cut_of(p, device, c, knobs.values[0]);
+                               const Knobs&, Kernel kernel) const override {
+    const GemmSm90SkinnyCut cut = cut_of(p, device, c);
     GemmSm90SkinnyArgs args{};
     args.batch_a = p.stride_a_batch != 0, args.batch_b = p.stride_b_batch != 0;
-    args.splits = static_cast<int>(knobs.values[0]);
     args.share = static_cast<int>(cut.share), args.extra = static_cast<int>(cut.extra);
     Stage stage = enclosing_stage(p, args, std::move(kernel));
     // Sums on their way stand in the stream's zeros, which are the workspace.
@@ -131,21 +157,18 @@ class GemmSm90SkinnyFamily final : public CudaFamily<GemmSm90SkinnyConfig> {
   }
 
  private:
-  static GemmSm90SkinnyCut cut_of(const GemmProblem& p, const DeviceSpec& device, const GemmSm90SkinnyConfig& c,
-                                  int64_t splits) {
-    return gemm_sm90_skinny_cut(c, p.n, p.k, p.batch, splits, device.units);
+  static GemmSm90SkinnyCut cut_of(const GemmProblem& p, const DeviceSpec& device, const GemmSm90SkinnyConfig& c) {
+    return gemm_sm90_skinny_cut(c, p.n, p.k, p.batch, device.units);
   }
   // Ok, or why K cannot be cut so.
-  static Status check_splits(const GemmProblem& p, const DeviceSpec& device, const GemmSm90SkinnyConfig& c,
-                             int64_t splits) {
-    if (splits < 0 || splits > kSkinnyMaxSplits) {
-      return unsupported(fmt::format("splits = {}, allowed: 0 to {}", splits, kSkinnyMaxSplits));
+  static Status check_splits(const GemmProblem& p, const DeviceSpec& device, const GemmSm90SkinnyConfig& c) {
+    const GemmSm90SkinnyCut cut = cut_of(p, device, c);
+    if (c.splits > cut.chunks) {
+      return unsupported(fmt::format("splits = {}: K = {} has {} steps of the kernel", c.splits, p.k, cut.chunks));
     }
-    const GemmSm90SkinnyCut cut = cut_of(p, device, c, splits);
-    if (splits > cut.chunks) return unsupported(fmt::format("splits = {}: K = {} has fewer tiles", splits, p.k));
     if (cut.steps > kMaxCopiedSize) return unsupported("more than 2^31 tiles");
     if (cut.exchange_bytes > kMaxExchangeBytes) {
-      return unsupported(fmt::format("splits = {}: {} bytes of sums on their way, allowed: {}", splits,
+      return unsupported(fmt::format("splits = {}: {} bytes of sums on their way, allowed: {}", c.splits,
                                      cut.exchange_bytes, kMaxExchangeBytes));
     }
     return {};
