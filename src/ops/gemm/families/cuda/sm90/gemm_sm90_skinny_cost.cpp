@@ -48,7 +48,9 @@ double gemm_sm90_skinny_cost(const GemmProblem& p, const DeviceSpec& device, con
   for (const double seconds : streams) stream += std::pow(seconds, kSharpness);
   stream = std::pow(stream, 1 / kSharpness);
 
-  const double given = c.splits == 1 ? 0 : sums * 4 * (c.splits == 0 ? 1 : (splits - 1) / splits);
+  // Equal shares: who completes a tile takes the parts of it one after another.
+  const double others = std::ceil(static_cast<double>(cut.chunks) / std::max(1.0, static_cast<double>(cut.share)));
+  const double given = c.splits == 1 ? 0 : sums * 4 * (c.splits == 0 ? others : (splits - 1) / splits);
   const double exchange = c.splits == 1 ? 0 : kExchangeSeconds + present * given * kExchangeByteSeconds;
   return kFixedSeconds + (c.cluster > 1 ? kClusterSeconds : 0) + stream + exchange +
          present * sums * writes * kWriteSumSeconds;
