@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // gemm_sm90: persistent, warp-specialised GEMM for Hopper. One thread asks the copy engine for tiles of A and B; the
-// warpgroups multiply them, and write D while the copies of the next tile are under way.
+// warpgroups multiply them, and write D beside the products of the next tile.
 #pragma once
 
-#include "gemm/sm90/gemm_sm90_epilogue.cuh"
+#include "gemm/sm90/gemm_sm90_elements.cuh"
+#include "gemm/sm90/gemm_sm90_partial.cuh"
+#include "gemm/sm90/gemm_sm90_words.cuh"
 #include "tile/sm90/cluster.cuh"
 #include "tile/sm90/promote.cuh"
 #include "tile/sm90/ring.cuh"
@@ -70,7 +72,7 @@ __device__ __forceinline__ void gemm_sm90_load(const GemmSm90Args& args, const G
   constexpr bool kSeparated = kConfig.gate == GateMode::kSeparated;
   constexpr int kLoadB = gemm_sm90_copy_columns(kConfig);
   constexpr unsigned kRow = (1u << kConfig.cluster_n) - 1;
-  constexpr unsigned kColumn = kConfig.cluster_m == 1 ? 1 : kConfig.cluster_m == 2 ? 1 | 1u << kConfig.cluster_n : 0xFF;
+  constexpr unsigned kColumn = ((1u << kConfig.cluster_m * kConfig.cluster_n) - 1) / kRow;
   const auto blocks_a = static_cast<unsigned short>(kRow << block_m * kConfig.cluster_n);
   const auto blocks_b = static_cast<unsigned short>(kColumn << block_n);
   const unsigned long long policy = sm90::cache_policy<sm90::CachePolicy::kNormal>();
@@ -104,6 +106,35 @@ __device__ __forceinline__ void gemm_sm90_load(const GemmSm90Args& args, const G
   }
 }
 
+// One warp tells the others which tile is next; three bring its scales and bias.
+template <GemmSm90Config kConfig>
+__device__ __forceinline__ void gemm_sm90_tell(const GemmSm90Args& args, const GemmSm90Layout<kConfig>& shared,
+                                               int block_m, int block_n) {
+  const int thread = threadIdx.x % 128 - 32;
+  sm90::Ring<kSm90Slots> slot;
+  GemmSm90Tiles<kConfig> tiles(args);
+  bool more = true;
+  while (more) {
+    more = tiles.take();
+    if (more) tiles.locate();
+    const int m = (tiles.m * kConfig.cluster_m + block_m) * kConfig.tile_m;
+    const int n = (tiles.n * kConfig.cluster_n + block_n) * gemm_sm90_d_columns(kConfig);
+    sm90::wait(shared.read(slot.stage), slot.phase ^ 1);
+    if (thread == 0) {
+      shared.tile(slot.stage) = {m, n, tiles.batch, more ? tiles.steps : -1, tiles.part, tiles.parts, tiles.shared_tile};
+      sm90::arrive(shared.told(slot.stage));
+    }
+    if constexpr (gemm_sm90_has_factors(kConfig)) {
+      if (more) gemm_sm90_bring_factors<kConfig>(args, shared, slot.stage, m, n, tiles.batch, thread);
+      __syncwarp();
+      if (thread % 32 == 0) sm90::arrive(shared.brought(slot.stage));
+    } else if (thread >= 32) {
+      return;
+    }
+    slot.advance();
+  }
+}
+
 // A warp is done with a stage: says so to the blocks whose copies land here, this one's row and column of the cluster, this
 // one once.
 template <GemmSm90Config kConfig>
@@ -120,51 +151,18 @@ __device__ __forceinline__ void gemm_sm90_release(const GemmSm90Layout<kConfig>&
   }
 }
 
-// The same of gemm_sm90_multiply for 8-bit floats: each stage is summed apart. One warpgroup adds while the other multiplies.
-template <GemmSm90Config kConfig, int kRows64, int kCount, class Meanwhile>
-__device__ __forceinline__ void gemm_sm90_multiply_apart(const GemmSm90Layout<kConfig>& shared,
-                                                         sm90::Ring<kConfig.stages>& ring, int steps, int warpgroup,
-                                                         int block_m, int block_n, float (&sum)[kRows64][kCount],
-                                                         Meanwhile&& meanwhile) {
-  using Layout = GemmSm90Layout<kConfig>;
-  constexpr int kColumns = sm90::promoted_columns(kConfig.tile_n, 192);
-  using Wgmma = sm90::WgmmaInstruction<kConfig.dtype, kConfig.dtype, kColumns>;
-#pragma unroll
-  for (int r = 0; r < kRows64; ++r) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) sum[r][i] = 0;
-  }
-  float apart[kColumns / 2];  // the first product overwrites
-  for (int step = 0; step < steps; ++step) {
-    sm90::wait(shared.full(ring.stage), ring.phase);
-#pragma unroll
-    for (int r = 0; r < kRows64; ++r) {
-      const unsigned long long a = Layout::A::descriptor_at(shared.a(ring.stage), (warpgroup * kRows64 + r) * 64);
-#pragma unroll
-      for (int n = 0; n < kConfig.tile_n; n += kColumns) {
-        const unsigned long long b = Layout::B::descriptor_at(shared.b(ring.stage), n);
-        sm90::add_products<Wgmma, Layout::kTileK>(&sum[r][n / 2], apart, a, b);
-      }
-    }
-    gemm_sm90_release(shared, ring.stage, block_m, block_n);
-    if (step == 0) meanwhile();
-    ring.advance();
-  }
-}
-
 // A warpgroup: the tile's sum over K, left in `sum`. A stage is given back when the products after its own are issued, so
-// that the tensor cores always have the next ones. `meanwhile` runs once, beside them.
-template <GemmSm90Config kConfig, class Accumulator, int kRows64, int kCount, class Meanwhile>
+// that the tensor cores always have the next ones. beside(0), beside(1) ... kBeside - 1 run beside the first of them.
+template <GemmSm90Config kConfig, int kBeside, class Accumulator, int kRows64, int kCount, class Beside>
 __device__ __forceinline__ void gemm_sm90_multiply(const GemmSm90Layout<kConfig>& shared,
                                                    sm90::Ring<kConfig.stages>& ring, int steps, int warpgroup,
                                                    int block_m, int block_n, Accumulator (&sum)[kRows64][kCount],
-                                                   Meanwhile&& meanwhile) {
+                                                   Beside&& beside) {
   using Layout = GemmSm90Layout<kConfig>;
   using Wgmma = typename Layout::Wgmma;
   constexpr int kTransposeA = kConfig.a_major == Major::kMn, kTransposeB = kConfig.b_major == Major::kMn;
-  const auto release = [&](int stage) { gemm_sm90_release(shared, stage, block_m, block_n); };
   int before = 0;
-  for (int step = 0; step < steps; ++step) {
+  const auto multiply = [&](bool first) {
     sm90::wait(shared.full(ring.stage), ring.phase);
     const unsigned long long b = Layout::B::descriptor_at(shared.b(ring.stage), 0);
 #pragma unroll
@@ -177,26 +175,88 @@ __device__ __forceinline__ void gemm_sm90_multiply(const GemmSm90Layout<kConfig>
       for (int k = 0; k < Layout::kTileK / Wgmma::kK; ++k) {
         Wgmma::template multiply<kTransposeA, kTransposeB>(sum[r], a + k * sm90::kDescriptorStep<kConfig.a_major>,
                                                            b + k * sm90::kDescriptorStep<kConfig.b_major>,
-                                                           step + k > 0);
+                                                           !first || k > 0);
       }
     }
     sm90::commit_products();
 #pragma unroll
     for (int r = 0; r < kRows64; ++r) sm90::pin(sum[r]);
     sm90::wait_products<1>();
-    if (step > 0) {
-      release(before);
-    } else {
-      meanwhile();
-    }
+    if (!first) gemm_sm90_release(shared, before, block_m, block_n);
     before = ring.stage;
     ring.advance();
+  };
+#pragma unroll
+  for (int i = 0; i < kBeside; ++i) {
+    if (i == 0 || i < steps) multiply(i == 0);
+    beside(i);
   }
+#pragma unroll 1
+  for (int step = kBeside; step < steps; ++step) multiply(false);
   sm90::wait_products<0>();
 #pragma unroll
   for (int r = 0; r < kRows64; ++r) sm90::pin(sum[r]);
-  if (steps > 0) release(before);
+  gemm_sm90_release(shared, before, block_m, block_n);
 }
+
+// The same for 8-bit floats: each stage but the first is summed apart. One warpgroup adds while the other multiplies.
+// beside(0) ... kBeside - 1 run beside the first, when nothing apart needs registers.
+template <GemmSm90Config kConfig, int kBeside, int kRows64, int kCount, class Beside>
+__device__ __forceinline__ void gemm_sm90_multiply_apart(const GemmSm90Layout<kConfig>& shared,
+                                                         sm90::Ring<kConfig.stages>& ring, int steps, int warpgroup,
+                                                         int block_m, int block_n, float (&sum)[kRows64][kCount],
+                                                         Beside&& beside) {
+  using Layout = GemmSm90Layout<kConfig>;
+  constexpr int kColumns = sm90::promoted_columns(kConfig.tile_n, 192);
+  using Wgmma = sm90::WgmmaInstruction<kConfig.dtype, kConfig.dtype, kColumns>;
+  const auto a_of = [&](int r) {
+    return Layout::A::descriptor_at(shared.a(ring.stage), (warpgroup * kRows64 + r) * 64);
+  };
+  const auto b_of = [&](int n) { return Layout::B::descriptor_at(shared.b(ring.stage), n); };
+  const auto next = [&] {
+    gemm_sm90_release(shared, ring.stage, block_m, block_n);
+    ring.advance();
+  };
+
+  sm90::wait(shared.full(ring.stage), ring.phase);
+#pragma unroll
+  for (int r = 0; r < kRows64; ++r) {
+#pragma unroll
+    for (int n = 0; n < kConfig.tile_n; n += kColumns) {
+      auto& piece = reinterpret_cast<float(&)[kColumns / 2]>(sum[r][n / 2]);
+      sm90::begin_apart<Wgmma, Layout::kTileK>(piece, a_of(r), b_of(n));
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kBeside; ++i) beside(i);
+  sm90::wait_products<0>();
+#pragma unroll
+  for (int r = 0; r < kRows64; ++r) sm90::pin(sum[r]);
+  next();
+
+  float apart[kColumns / 2];  // the first product overwrites
+#pragma unroll 1
+  for (int step = 1; step < steps; ++step) {
+    sm90::wait(shared.full(ring.stage), ring.phase);
+#pragma unroll
+    for (int r = 0; r < kRows64; ++r) {
+#pragma unroll
+      for (int n = 0; n < kConfig.tile_n; n += kColumns) {
+        sm90::add_products<Wgmma, Layout::kTileK>(&sum[r][n / 2], apart, a_of(r), b_of(n));
+      }
+    }
+    next();
+  }
+}
+
+template <GemmSm90Config kConfig, bool kWords>
+struct GemmSm90OutputOf {
+  using Type = GemmSm90Words<kConfig>;
+};
+template <GemmSm90Config kConfig>
+struct GemmSm90OutputOf<kConfig, false> {
+  using Type = GemmSm90Elements<kConfig>;
+};
 
 template <GemmSm90Config kConfig>
 __device__ __forceinline__ void gemm_sm90(const GemmSm90Args& args) {
@@ -215,6 +275,11 @@ __device__ __forceinline__ void gemm_sm90(const GemmSm90Args& args) {
       sm90::init(shared.full(stage), 1);
       sm90::init(shared.empty(stage), (kConfig.cluster_m + kConfig.cluster_n - 1) * kConfig.warpgroups * 4);
     }
+    for (int slot = 0; slot < kSm90Slots; ++slot) {
+      sm90::init(shared.told(slot), 1);
+      sm90::init(shared.brought(slot), kSm90BringingWarps);
+      sm90::init(shared.read(slot), kConfig.warpgroups * 4);
+    }
     sm90::fence_barrier_init();
     sm90::prefetch_map(args.a);
     sm90::prefetch_map(args.b);
@@ -228,33 +293,58 @@ __device__ __forceinline__ void gemm_sm90(const GemmSm90Args& args) {
   sm90::wait_for_previous_kernel();
 
   // The last warpgroup loads, the others multiply.
-  constexpr int kProducerRegisters = kConfig.warpgroups == 2 ? 40 : 32;
+  constexpr int kProducerRegisters = 40;
   constexpr int kConsumerRegisters = kConfig.warpgroups == 1 ? 240 : kConfig.warpgroups == 2 ? 232 : 160;
   const int warpgroup = warp / 4;
   if (warpgroup == kConfig.warpgroups) {
     sm90::release_registers<kProducerRegisters>();
     if (warp % 4 == 0 && sm90::elect_one()) gemm_sm90_load(args, shared, block_m, block_n);
+    if (warp % 4 != 0) gemm_sm90_tell<kConfig>(args, shared, block_m, block_n);
   } else {
     if constexpr (kConfig.warpgroups > 1) sm90::take_registers<kConsumerRegisters>();
     typename Layout::Wgmma::Accumulator sum[Layout::kRows64][kConfig.tile_n / 2];
+    using Output = typename GemmSm90OutputOf<kConfig, kConfig.d_words>::Type;
+    Output output(args, shared, warpgroup);
     sm90::Ring<kConfig.stages> ring;
-    GemmSm90Tiles<kConfig> tiles(args);
-    GemmSm90Output<kConfig> output(args, shared.staging(warpgroup), warpgroup);
-    while (tiles.take()) {
-      const auto locate = [&] { tiles.locate(); };
+    sm90::Ring<kSm90Slots> slot;
+    bool held = false;
+    const auto forget = [&](int old) {
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) sm90::arrive(shared.read(old));
+    };
+    while (true) {
+      sm90::wait(shared.told(slot.stage), slot.phase);
+      const int steps = shared.tile(slot.stage).steps;
+      if (steps < 0) break;
+      const auto beside = [&](int i) {
+        if (!held) return;
+        output.write(slot.stage ^ 1, i);
+        if (i == Output::kWrites - 1) forget(slot.stage ^ 1);
+      };
       if constexpr (sm90::promotes(kConfig.dtype)) {
-        gemm_sm90_multiply_apart<kConfig>(shared, ring, tiles.steps, warpgroup, block_m, block_n, sum, locate);
+        gemm_sm90_multiply_apart<kConfig, Output::kWrites>(shared, ring, steps, warpgroup, block_m, block_n, sum,
+                                                           beside);
       } else {
-        gemm_sm90_multiply<kConfig>(shared, ring, tiles.steps, warpgroup, block_m, block_n, sum, locate);
+        gemm_sm90_multiply<kConfig, Output::kWrites>(shared, ring, steps, warpgroup, block_m, block_n, sum, beside);
       }
-      const int m = (tiles.m * kConfig.cluster_m + block_m) * kConfig.tile_m + warpgroup * Layout::kRows64 * 64;
-      const int n = (tiles.n * kConfig.cluster_n + block_n) * gemm_sm90_d_columns(kConfig);
+      const GemmSm90Tile& tile = shared.tile(slot.stage);
+      if (tile.parts > 1) {
 #pragma unroll
-      for (int r = 0; r < Layout::kRows64; ++r) {
-        const int place =
-            ((tiles.shared_tile * Layout::kBlocks + rank) * kConfig.warpgroups + warpgroup) * Layout::kRows64 + r;
-        output.write(sum[r], m + r * 64, n, tiles.batch, {tiles.part, tiles.parts, place});
+        for (int r = 0; r < Layout::kRows64; ++r) {
+          const int place =
+              ((tile.shared_tile * Layout::kBlocks + rank) * kConfig.warpgroups + warpgroup) * Layout::kRows64 + r;
+          gemm_sm90_exchange<Output>(args, {tile.part, tile.parts, place}, 1 + warpgroup, sum[r]);
+        }
       }
+      if constexpr (gemm_sm90_has_factors(kConfig)) sm90::wait(shared.brought(slot.stage), slot.phase);
+      output.hold(sum, slot.stage);
+      held = Output::kLate;
+      if (!held) forget(slot.stage);
+      slot.advance();
+    }
+    if (held) {
+#pragma unroll
+      for (int i = 0; i < Output::kWrites; ++i) output.write(slot.stage ^ 1, i);
     }
   }
   // No block leaves while others of its cluster still arrive at its barriers or write into its memory.

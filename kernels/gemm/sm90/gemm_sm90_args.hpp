@@ -67,16 +67,31 @@ struct GemmSm90Args {
 inline constexpr int kSm90RowBytes = 128;
 constexpr int sm90_tile_k(DType dtype) { return kSm90RowBytes * 8 / dtype_bits(dtype); }
 
-// D passes through boxes of 16 rows of 128 bytes, two for each warp.
+// D of 16 bits passes through boxes of 16 rows of 128 bytes, one for each warp.
 inline constexpr int kSm90BoxRows = 16;
 inline constexpr int kSm90BoxBytes = kSm90BoxRows * kSm90RowBytes;
-inline constexpr int kSm90Boxes = 2;
-inline constexpr int kSm90StagingBytes = 4 * kSm90Boxes * kSm90BoxBytes;  // of a warpgroup
+inline constexpr int kSm90StagingBytes = 4 * kSm90BoxBytes;  // of a warpgroup
+
+// What the warpgroups must know about a tile lies in shared memory, for two tiles in turn: where it is, and scales and bias,
+// two floats a column, one a row.
+inline constexpr int kSm90Slots = 2;
+inline constexpr int kSm90BringingWarps = 3;
+struct alignas(16) GemmSm90Tile {
+  int m, n, batch;  // of D's first element
+  int steps;        // along K; negative: there are no more tiles
+  int part, parts, shared_tile;
+};
+constexpr bool gemm_sm90_has_factors(const GemmSm90Config& c) {
+  return c.d_words && c.epilogue == EpilogueKind::kLinear;
+}
+constexpr int gemm_sm90_slot_bytes(const GemmSm90Config& c) {
+  return static_cast<int>(sizeof(GemmSm90Tile)) + (gemm_sm90_has_factors(c) ? c.tile_n * 8 + c.tile_m * 4 : 0);
+}
 
 constexpr int gemm_sm90_shared_bytes(const GemmSm90Config& c) {
   const int tiles = c.stages * (c.tile_m + c.tile_n) * kSm90RowBytes;
-  const int barriers = 2 * c.stages * 8;
-  return tiles + c.warpgroups * kSm90StagingBytes + barriers;
+  const int barriers = (2 * c.stages + 3 * kSm90Slots) * 8;
+  return tiles + c.warpgroups * kSm90StagingBytes + kSm90Slots * gemm_sm90_slot_bytes(c) + barriers;
 }
 // Columns of B that one copy brings: what a block brings of a tile, and no more than one half of a separated gate.
 constexpr int gemm_sm90_copy_columns(const GemmSm90Config& c) {

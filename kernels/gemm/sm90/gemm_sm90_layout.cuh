@@ -22,10 +22,23 @@ struct GemmSm90Layout {
   __device__ unsigned char* a(int stage) const { return base + stage * kStageBytes; }
   __device__ unsigned char* b(int stage) const { return a(stage) + A::kBytes; }
   __device__ unsigned char* staging(int warpgroup) const { return a(kConfig.stages) + warpgroup * kSm90StagingBytes; }
+  // A slot: the tile, scale and bias of each pair of columns, what a row is multiplied by.
+  __device__ GemmSm90Tile& tile(int slot) const {
+    return *reinterpret_cast<GemmSm90Tile*>(staging(kConfig.warpgroups) + slot * gemm_sm90_slot_bytes(kConfig));
+  }
+  __device__ float4* column_factors(int slot) const { return reinterpret_cast<float4*>(&tile(slot) + 1); }
+  __device__ float* row_factors(int slot) const {
+    return reinterpret_cast<float*>(column_factors(slot) + kConfig.tile_n / 2);
+  }
   __device__ sm90::Barrier& full(int stage) const {
-    return reinterpret_cast<sm90::Barrier*>(staging(kConfig.warpgroups))[stage];
+    return reinterpret_cast<sm90::Barrier*>(&tile(kSm90Slots))[stage];
   }
   __device__ sm90::Barrier& empty(int stage) const { return full(kConfig.stages + stage); }
+  // A slot is told when the tile stands there, brought when scales and bias do, read when every warp that multiplies is done
+  // with it.
+  __device__ sm90::Barrier& told(int slot) const { return full(2 * kConfig.stages + slot); }
+  __device__ sm90::Barrier& brought(int slot) const { return told(kSm90Slots + slot); }
+  __device__ sm90::Barrier& read(int slot) const { return told(2 * kSm90Slots + slot); }
 };
 
 }  // namespace tilewright

@@ -91,4 +91,21 @@ class GemmSm90Exchange {
   const int barrier_;
 };
 
+// 64 rows of a warpgroup: afterwards `sum` is whole in the boxes of this part's own. Boxes are those of Output.
+template <class Output, class Sum, int kCount>
+__device__ __forceinline__ void gemm_sm90_exchange(const GemmSm90Args& args, GemmSm90Part part, int barrier,
+                                                   Sum (&sum)[kCount]) {
+  const GemmSm90Exchange<Sum, Output::kBoxes, Output::kBoxSums> exchange(args, part, barrier);
+#pragma unroll
+  for (int i = 0; i < Output::kBoxes; ++i) {
+    if (!exchange.owns(i)) exchange.give(i, [&](int j) { return sum[Output::place(i, j)]; });
+  }
+  exchange.meet();
+#pragma unroll
+  for (int i = 0; i < Output::kBoxes; ++i) {
+    if (exchange.owns(i)) exchange.take(i, [&](int j) -> Sum& { return sum[Output::place(i, j)]; });
+  }
+  exchange.leave();
+}
+
 }  // namespace tilewright
