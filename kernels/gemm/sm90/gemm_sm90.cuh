@@ -121,7 +121,8 @@ __device__ __forceinline__ void gemm_sm90_tell(const GemmSm90Args& args, const G
     const int n = (tiles.n * kConfig.cluster_n + block_n) * gemm_sm90_d_columns(kConfig);
     sm90::wait(shared.read(slot.stage), slot.phase ^ 1);
     if (thread == 0) {
-      shared.tile(slot.stage) = {m, n, tiles.batch, more ? tiles.steps : -1, tiles.part, tiles.parts, tiles.shared_tile};
+      shared.tile(slot.stage) = {m,          n,           tiles.batch,      more ? tiles.steps : -1,
+                                 tiles.part, tiles.parts, tiles.shared_tile};
       sm90::arrive(shared.told(slot.stage));
     }
     if constexpr (gemm_sm90_has_factors(kConfig)) {
@@ -207,7 +208,7 @@ __device__ __forceinline__ void gemm_sm90_multiply_apart(const GemmSm90Layout<kC
                                                          int block_m, int block_n, float (&sum)[kRows64][kCount],
                                                          Beside&& beside) {
   using Layout = GemmSm90Layout<kConfig>;
-  constexpr int kColumns = sm90::promoted_columns(kConfig.tile_n, 192);
+  constexpr int kColumns = gemm_sm90_columns_at_once(kConfig);
   using Wgmma = sm90::WgmmaInstruction<kConfig.dtype, kConfig.dtype, kColumns>;
   const auto a_of = [&](int r) {
     return Layout::A::descriptor_at(shared.a(ring.stage), (warpgroup * kRows64 + r) * 64);
@@ -342,10 +343,7 @@ __device__ __forceinline__ void gemm_sm90(const GemmSm90Args& args) {
       if (!held) forget(slot.stage);
       slot.advance();
     }
-    if (held) {
-#pragma unroll
-      for (int i = 0; i < Output::kWrites; ++i) output.write(slot.stage ^ 1, i);
-    }
+    if (held) output.write_all(slot.stage ^ 1);
   }
   // No block leaves while others of its cluster still arrive at its barriers or write into its memory.
   if constexpr (Layout::kBlocks > 1) sm90::meet_cluster();

@@ -50,6 +50,11 @@ constexpr int gemm_sm90_d_columns(const GemmSm90Config& c) {
   return c.gate == GateMode::kNone ? c.tile_n : c.tile_n / 2;
 }
 
+// Columns of B that one instruction multiplies: 8-bit floats, which are summed apart, have registers for no more.
+constexpr int gemm_sm90_columns_at_once(const GemmSm90Config& c) {
+  return is_ocp_f8(c.dtype) && c.tile_n > 192 ? c.tile_n / 2 : c.tile_n;
+}
+
 struct GemmSm90Args {
   TensorMap a, b;  // [batch, M, K], [batch, N, K] (or with M, N contiguous)
   GemmArgs gemm;

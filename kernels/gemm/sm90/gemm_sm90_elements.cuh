@@ -58,6 +58,7 @@ class GemmSm90Elements {
   }
   // Nothing is left to be written beside the next tile's products.
   __device__ __forceinline__ void write(int, int) const {}
+  __device__ __forceinline__ void write_all(int) const {}
 
  private:
   using Columns = typename Epilogue::Columns;
@@ -79,7 +80,7 @@ class GemmSm90Elements {
     for (int i = 0; i < kBoxSums; i += 2) {
       const int row = lane() / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane() % 4 * 2;
       *reinterpret_cast<float2*>(box_ + sm90::swizzle_128(row * kSm90RowBytes + column * 4)) = {gemm_sum(x[i]),
-                                                                                                 gemm_sum(x[i + 1])};
+                                                                                                gemm_sum(x[i + 1])};
     }
     const int pair = lane() % 16, first = kInterleaved ? 2 * n : n;
     const Columns own =

@@ -30,9 +30,7 @@ struct GemmSm90Layout {
   __device__ float* row_factors(int slot) const {
     return reinterpret_cast<float*>(column_factors(slot) + kConfig.tile_n / 2);
   }
-  __device__ sm90::Barrier& full(int stage) const {
-    return reinterpret_cast<sm90::Barrier*>(&tile(kSm90Slots))[stage];
-  }
+  __device__ sm90::Barrier& full(int stage) const { return reinterpret_cast<sm90::Barrier*>(&tile(kSm90Slots))[stage]; }
   __device__ sm90::Barrier& empty(int stage) const { return full(kConfig.stages + stage); }
   // A slot is told when the tile stands there, brought when scales and bias do, read when every warp that multiplies is done
   // with it.

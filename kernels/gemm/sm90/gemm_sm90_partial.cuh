@@ -34,14 +34,17 @@ class GemmSm90Exchange {
 #pragma unroll
     for (int i = 0; i < kCount; i += 4) store_four(to + i * 128, x(i), x(i + 1), x(i + 2), x(i + 3));
   }
-  // All boxes are given; waits until every part has done so.
+  // All boxes are given; waits until every part has done so. Parts count themselves in, then out: the last one's count is
+  // zero again, and nobody waits for it.
   __device__ __forceinline__ void meet() const {
     // One thread's release covers what the barrier has brought to it; so does its acquire on the other side.
+    const auto parts = static_cast<unsigned>(part_.parts);
     sm90::named_barrier(barrier_, 128);
     if (threadIdx.x % 128 == 0) {
-      sm90::add_release(counter_, 1);
-      while (sm90::load_acquire(counter_) % 0x10000u < static_cast<unsigned>(part_.parts)) {
+      sm90::count_release(counter_, 2 * parts - 1);
+      while (sm90::load_acquire(counter_) < parts) {
       }
+      sm90::count_relaxed(counter_, 2 * parts - 1);
     }
     sm90::named_barrier(barrier_, 128);
   }
@@ -55,13 +58,6 @@ class GemmSm90Exchange {
 #pragma unroll
       for (int i = 0; i < kCount; i += 4) add_four(from + i * 128, x(i), x(i + 1), x(i + 2), x(i + 3));
     }
-  }
-  // Everything is taken. The last part to say so leaves the counter as it was.
-  __device__ __forceinline__ void leave() const {
-    sm90::named_barrier(barrier_, 128);
-    if (threadIdx.x % 128 != 0) return;
-    const unsigned left = atomicAdd(counter_, 0x10000u) / 0x10000u + 1;
-    if (left == static_cast<unsigned>(part_.parts)) *static_cast<volatile unsigned*>(counter_) = 0;
   }
 
  private:
@@ -105,7 +101,6 @@ __device__ __forceinline__ void gemm_sm90_exchange(const GemmSm90Args& args, Gem
   for (int i = 0; i < Output::kBoxes; ++i) {
     if (exchange.owns(i)) exchange.take(i, [&](int j) -> Sum& { return sum[Output::place(i, j)]; });
   }
-  exchange.leave();
 }
 
 }  // namespace tilewright

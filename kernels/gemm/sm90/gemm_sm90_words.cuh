@@ -8,6 +8,7 @@
 
 #include "gemm/gpu/gemm_epilogue_gpu.cuh"
 #include "gemm/sm90/gemm_sm90_layout.cuh"
+#include "tile/sm90/barrier.cuh"
 #include "tile/sm90/memory.cuh"
 
 namespace tilewright {
@@ -58,8 +59,27 @@ class GemmSm90Words {
   // The w-th of kWrites boxes of the tile of `slot`, where it is this part's own.
   __device__ __forceinline__ void write(int slot, int w) const {
     const GemmSm90Tile& tile = shared_.tile(slot);
-    if (tile.parts > 1 && w % kBoxes % tile.parts != tile.part) return;
-    store(held_[w], tile, w);
+    if (!owns(tile, w)) return;
+    const unsigned box = sm90::shared_address(shared_.staging(warpgroup_)) + warp() * kSm90BoxBytes;
+    __syncwarp();  // everyone has read what was there
+    put(w, box);
+    __syncwarp();
+    send(tile, w, box);
+  }
+  // All of them, after the last tile: in the memory of the stages, which all warpgroups are done with, there is room for all.
+  __device__ __forceinline__ void write_all(int slot) const {
+    const GemmSm90Tile& tile = shared_.tile(slot);
+    const auto box = [&](int w) {
+      return sm90::shared_address(shared_.a(0)) + ((warpgroup_ * 4 + warp()) * kWrites + w) * kSm90BoxBytes;
+    };
+    sm90::named_barrier(kBarrier, 128 * kConfig.warpgroups);
+#pragma unroll
+    for (int w = 0; w < kWrites; ++w) put(w, box(w));
+    __syncwarp();
+#pragma unroll
+    for (int w = 0; w < kWrites; ++w) {
+      if (owns(tile, w)) send(tile, w, box(w));
+    }
   }
 
  private:
@@ -68,9 +88,10 @@ class GemmSm90Words {
 
   __device__ __forceinline__ static int lane() { return threadIdx.x % 32; }
   __device__ __forceinline__ static int warp() { return threadIdx.x / 32 % 4; }
-  __device__ __forceinline__ unsigned box() const {
-    return sm90::shared_address(shared_.staging(warpgroup_)) + warp() * kSm90BoxBytes;
+  __device__ __forceinline__ static bool owns(const GemmSm90Tile& tile, int w) {
+    return tile.parts == 1 || w % kBoxes % tile.parts == tile.part;
   }
+
   __device__ __forceinline__ Columns columns(int slot, int pair) const {
     if constexpr (!kFactors) return {0, {1.0f, 1.0f}, {-0.0f, -0.0f}};
     const float4 f = shared_.column_factors(slot)[pair];
@@ -115,21 +136,22 @@ class GemmSm90Words {
     }
   }
 
-  // Under the swizzle a box's column is an XOR of its address. Eight threads a row, four rows apart.
-  __device__ __forceinline__ void store(const unsigned (&words)[kBoxWords], const GemmSm90Tile& tile, int w) const {
-    const unsigned own = box();
-    const unsigned matrix = own + sm90::swizzle_128(lane() % 16 * kSm90RowBytes + lane() / 16 * 16);
-    __syncwarp();  // everyone has read what was there
+  // Under the swizzle a box's column is an XOR of its address.
+  __device__ __forceinline__ void put(int w, unsigned box) const {
+    const unsigned matrix = box + sm90::swizzle_128(lane() % 16 * kSm90RowBytes + lane() / 16 * 16);
+    const unsigned(&words)[kBoxWords] = held_[w];
 #pragma unroll
     for (int i = 0; i < kBoxWords; i += 4) {
       sm90::store_matrix_x4(matrix ^ i * 8, words[i], words[i + 1], words[i + 2], words[i + 3]);
     }
-    __syncwarp();
+  }
+  // From the box to D: eight threads a row, four rows apart.
+  __device__ __forceinline__ void send(const GemmSm90Tile& tile, int w, unsigned box) const {
     const Epilogue epilogue(args_.gemm.epilogue, args_.gemm.m, args_.gemm.n, tile.batch);
     const int column = tile.n + w % kBoxes * kBoxColumns + lane() % 8 * 8;
     const int row = tile.m + (warpgroup_ * kRows64 + w / kBoxes) * 64 + 16 * warp() + lane() / 8;
     if (column >= epilogue.out_n()) return;
-    const unsigned line = own + sm90::swizzle_128(lane() / 8 * kSm90RowBytes + lane() % 8 * 16);
+    const unsigned line = box + sm90::swizzle_128(lane() / 8 * kSm90RowBytes + lane() % 8 * 16);
     uint4 lines[kSm90BoxRows / 4];
 #pragma unroll
     for (int i = 0; i < kSm90BoxRows; i += 4)
@@ -143,6 +165,7 @@ class GemmSm90Words {
     }
   }
 
+  static constexpr int kBarrier = 8;  // of the warpgroups that multiply
   const GemmSm90Args& args_;
   const Layout shared_;
   const int warpgroup_;

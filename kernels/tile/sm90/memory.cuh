@@ -9,8 +9,12 @@ __device__ __forceinline__ unsigned shared_address(const void* pointer) {
 }
 
 // A counter in global memory that blocks of the grid meet at.
-__device__ __forceinline__ void add_release(unsigned* counter, unsigned value) {
-  asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(value) : "memory");
+// One more, or from `last` on to zero.
+__device__ __forceinline__ void count_release(unsigned* counter, unsigned last) {
+  asm volatile("red.release.gpu.global.inc.u32 [%0], %1;" ::"l"(counter), "r"(last) : "memory");
+}
+__device__ __forceinline__ void count_relaxed(unsigned* counter, unsigned last) {
+  asm volatile("red.relaxed.gpu.global.inc.u32 [%0], %1;" ::"l"(counter), "r"(last) : "memory");
 }
 __device__ __forceinline__ unsigned load_acquire(const unsigned* counter) {
   unsigned value;

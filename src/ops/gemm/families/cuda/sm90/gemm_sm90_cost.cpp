@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Steps of the busiest cluster, each as long as its products or its copies from the second level of cache take; what
-// memory and the power limit allow at all; and what a launch and the last tile cost besides.
+// Steps of the busiest cluster, each as long as its products, its bytes to and from shared memory or its copies from the
+// second level of cache take; what memory and the power limit allow at all; and what a launch and the last tile cost besides.
 #include "ops/gemm/families/cuda/sm90/gemm_sm90_cost.hpp"
 
 #include <fmt/format.h>
@@ -14,13 +14,22 @@ namespace tilewright {
 namespace {
 
 constexpr double kClockGhz = 1.75;
-constexpr double kClockShare = 0.91;        // of the highest clock, while tensor cores work
-constexpr double kPowerShare = 0.79;        // of the rate at that clock, over all SMs
+constexpr double kClockShare = 0.84;        // of the highest clock, while tensor cores work
+constexpr double kPowerShare = 0.79;        // of the rate at the highest clock, over all SMs
 constexpr double kMemoryShare = 0.68;       // of the nominal bandwidth, where few rows leave only copies to wait for
-constexpr double kL2BytesPerSecond = 62e9;  // into one SM
+constexpr double kL2BytesPerSecond = 62e9;  // into one SM, and out of it
+constexpr double kSharedBytes = 128;        // a cycle
+constexpr double kAddingCycles = 120;       // of a step of 8-bit floats, that no products hide
 constexpr double kFixedSeconds = 4.3e-6;    // launch, first copies, end
-constexpr double kWriteSeconds = 1.6e-6;    // of a tile of 128 x 256
+constexpr double kTileSeconds = 0.4e-6;     // from one tile of 128 x 256 to the next
 constexpr double kExchangeSeconds = 4e-6;   // parts of a tile, sums of 128 x 256
+
+// Bytes that a step moves to and from shared memory: wgmma reads its 64 rows of A and its columns of B, 32 bytes of K each.
+double shared_bytes_of_step(const GemmSm90Config& c) {
+  const int columns = gemm_sm90_columns_at_once(c);
+  const double instructions = c.tile_m / 64.0 * (c.tile_n / columns) * (kSm90RowBytes / 32.0);
+  return instructions * (64 + columns) * 32 + (c.tile_m + c.tile_n) * kSm90RowBytes;
+}
 
 }  // namespace
 
@@ -51,11 +60,14 @@ double gemm_sm90_cost(const GemmProblem& p, const DeviceSpec& device, const Gemm
   const double products = 2.0 * c.tile_m * c.tile_n * sm90_tile_k(c.dtype) / spec->ops_per_cycle / clock;
   const double bytes =
       (static_cast<double>(c.tile_m) / c.cluster_n + static_cast<double>(c.tile_n) / c.cluster_m) * kSm90RowBytes;
-  const double step = std::max(products, bytes / kL2BytesPerSecond);
+  const double shared = (shared_bytes_of_step(c) / kSharedBytes + (is_ocp_f8(c.dtype) ? kAddingCycles : 0)) / clock;
+  const double step = std::max({products, shared, bytes / kL2BytesPerSecond});
   const double part = static_cast<double>(c.tile_m) * c.tile_n / (128 * 256);
+  const double d_bytes = static_cast<double>(c.tile_m) * gemm_sm90_d_columns(c) * dtype_bits(p.d_dtype) / 8;
+  const double end = d_bytes / kL2BytesPerSecond + kTileSeconds * part;
   const double whole = std::ceil(static_cast<double>(share.whole) / clusters);
-  double seconds = whole * (steps * step + kWriteSeconds * part);
-  if (share.rest > 0) seconds += std::ceil(steps / split) * step + kWriteSeconds * part + kExchangeSeconds * part;
+  double seconds = whole * (steps * step + end);
+  if (share.rest > 0) seconds += std::ceil(steps / split) * step + end + kExchangeSeconds * part;
 
   const double memory = gemm_bytes_moved(p) / (kMemoryShare * memory_bytes_per_second(device));
   const double power = gemm_operations(p) / (spec->ops_per_cycle * clock / kClockShare * device.units * kPowerShare);
