@@ -169,6 +169,16 @@ TEST_F(GpuGemmFamilies, EpiloguesGiveWhatTheirArgumentsSay) {
   }
 }
 
+// More tiles than a GPU has blocks: what a block still holds of a tile when it begins the next one, and what is left over.
+TEST_F(GpuGemmFamilies, EachOfABlocksManyTilesIsWrittenWhole) {
+  for (const char* text :
+       {"m=1500:n=8200:k=320", "m=1500:n=8208:k=320:a=i8:scale_a=f32:scale_b=f32:bias=bf16",
+        "m=1500:n=8208:k=1040:a=e4m3:scale_a=f32:scale_b=f32", "m=1500:n=8200:k=64:gate=separated:act=silu",
+        "m=1500:n=8208:k=640:a=e5m2:gate=separated:act=silu:scale_a=f32", "m=700:n=2056:k=520:batch=5:bias=f16"}) {
+    check(text);
+  }
+}
+
 TEST_F(GpuGemmFamilies, FewRowsAndALongKAreSplit) {
   for (const char* text : {"m=1:n=512:k=8192", "m=16:n=1000:k=16384:bias=f32", "m=40:n=512:k=8192:a=i8:scale_a=f32",
                            "m=40:n=512:k=16384:a=e4m3:scale_a=f32", "m=16:n=1024:k=8192:gate=separated:act=silu",
