@@ -126,7 +126,7 @@ void unpack(const PackedWeights& self, nb::handle out, const std::string& layout
 
 nb::bytes to_bytes(const PackedWeights& self) { return nb::bytes(self.data(), static_cast<size_t>(self.bytes())); }
 
-std::string describe(const PackedWeights& self) {
+std::string describe_packed(const PackedWeights& self) {
   const std::string batch = self.view().rank == 3 ? fmt::format("batch={}, ", self.batch()) : "";
   return fmt::format("PackedWeights({}k={}, n={}, dtype='{}')", batch, self.k(), self.n(),
                      dtype_name(self.view().dtype));
@@ -164,7 +164,7 @@ void bind_packed_weights(nb::module_& module) {
                   "Uses a 64-byte aligned uint8 vector of any framework as it is; keeps it alive.")
       .def("unpack", &unpack, nb::arg("out"), nb::kw_only(), nb::arg("layout") = "kn",
            "Writes the plain weights, exactly those that were packed, into `out`.")
-      .def("__repr__", &describe)
+      .def("__repr__", &describe_packed)
       .def("__getstate__", &to_bytes)
       .def("__setstate__", [](PackedWeights& self, nb::handle data) { new (&self) PackedWeights(from_bytes(data)); });
   module.def("pack_weights", &pack_weights, nb::arg("b"), nb::kw_only(), nb::arg("layout") = "kn",

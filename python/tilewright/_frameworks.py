@@ -93,6 +93,8 @@ def empty(framework: int, like: Any, shape: tuple[int, ...], dtype: str, op: str
     if framework == NUMPY:
         numpy = sys.modules["numpy"]
         return numpy.empty(shape, _numpy_bfloat16(like, op) if dtype == "bf16" else _FULL_NAMES[dtype])
+    if framework == JAX:
+        return sys.modules["jax"].numpy.empty(shape, _FULL_NAMES[dtype], device=like.device)
     kind = type(like)
     raise InvalidArgument(
         f"{op}: argument 'out' is missing, and tilewright makes no {kind.__module__}.{kind.__qualname__}: pass out="

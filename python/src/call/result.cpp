@@ -79,11 +79,9 @@ void make_result(const GemmFunction& function, const GemmArguments& arguments, c
     call.d = TensorView::contiguous(nullptr, dtype, shape.span(), call.a.device);
     return;
   }
-  if (a.framework == Framework::kJax && call.a.device.kind != DeviceKind::kCpu) {
-    refuse("{}: argument 'a' is a JAX array on {}, allowed: the CPU", op, to_string(call.a.device));
-  }
   parsed.made_result = true;
-  if (a.framework == Framework::kJax) {
+  const bool jax = a.framework == Framework::kJax;
+  if (jax && call.a.device.kind == DeviceKind::kCpu) {
     parsed.result = nb::cast(Buffer(dtype, shape.span()));
   } else if (a.framework == Framework::kTorch && a.plain) {
     parsed.result = torch_empty(arguments[kA], tuple_of(shape), dtype, dtype == call.a.dtype);
@@ -93,7 +91,8 @@ void make_result(const GemmFunction& function, const GemmArguments& arguments, c
   }
   // Autograd has seen nothing of a new tensor.
   parsed.scope.grad = ImportScope::Grad::kOff;
-  call.d = import_tensor(op, "out", parsed.result, Access::kWrite, parsed.scope).view;
+  // A JAX array of a GPU is written before anybody has seen it; from then on it is as immutable as any other.
+  call.d = import_tensor(op, "out", parsed.result, jax ? Access::kRead : Access::kWrite, parsed.scope).view;
 }
 
 }  // namespace tilewright::python

@@ -36,6 +36,22 @@ def test_the_result_is_on_the_device_of_the_tensors(device):
         assert_product(tilewright.gemm(a, b), a, b)
 
 
+@pytest.mark.skipif(len(DEVICES) < 2, reason="one CUDA device only")
+def test_each_device_has_its_own_current_stream():
+    for device in reversed(DEVICES):
+        a, b = operands(256, 256, 4096, device=device)
+        later = torch.zeros_like(a)
+        stream = torch.cuda.Stream(device)
+        stream.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(20_000_000)
+            later.copy_(a)  # behind the sleep: a call on another stream would read zeros
+            with torch.cuda.device(0):  # the stream that counts is that of the tensors' device
+                d = tilewright.gemm(later, b)
+        stream.synchronize()
+        assert_product(d, a, b)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_out_is_written(dtype):
     a, b = operands(dtype=dtype)
@@ -70,6 +86,22 @@ def test_a_captured_call_is_replayed_with_changed_data():
         graph.replay()
         torch.cuda.synchronize()
         assert_product(d, a, b)
+
+
+def test_a_call_with_a_workspace_is_captured_on_another_stream_and_replayed_beside_ordinary_calls():
+    a, b = operands(512, 1024, 4096)
+    d, ordinary = (torch.empty(512, 1024, device="cuda:0", dtype=a.dtype) for _ in range(2))
+    tilewright.prepare(a, b, out=d)
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    with torch.cuda.graph(graph, stream=stream):
+        tilewright.gemm(a, b, out=d)
+    for scale in (1, -2, 0.5):
+        a.mul_(scale)
+        graph.replay()
+        tilewright.gemm(a, b, out=ordinary)
+        torch.cuda.synchronize()
+        assert_product(d, a, b)
+        assert_product(ordinary, a, b)
 
 
 def test_a_problem_that_is_new_during_a_capture_is_captured_too():
@@ -117,6 +149,21 @@ def test_the_torch_operator_runs_on_cuda_and_compiles():
     assert_product(op(a, b), a, b)
     compiled = torch.compile(lambda x, y: op(x, y) + 1, fullgraph=True)
     assert_product((compiled(a, b) - 1).to(a.dtype), a, b)
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])  # the latter captures CUDA graphs itself
+def test_a_compiled_linear_layer_runs_as_one_graph(mode):
+    plain = torch.nn.Linear(128, 96, device="cuda:0", dtype=torch.bfloat16).requires_grad_(False)
+
+    @torch.compile(fullgraph=True, mode=mode)
+    def run(x):
+        return torch.relu(tilewright.torch.linear(x, plain.weight, plain.bias)) * 2
+
+    for scale in (1, 2, 3):
+        x = operands()[0] * scale
+        expected = torch.relu(plain(x).float()) * 2
+        with torch.no_grad():
+            torch.testing.assert_close(run(x).float(), expected, rtol=3e-2, atol=3e-2 * scale)
 
 
 def test_gradients_are_those_of_torch():
