@@ -3,6 +3,7 @@
 #include "gemm_kernel_peak_rows.hpp"
 
 #include "gemm/cpu/gemm_cpu.hpp"
+#include "gemm/cpu/gemm_support_cpu.hpp"
 #include "gemm/cpu/gemv_cpu.hpp"
 
 namespace tilewright {

@@ -21,7 +21,7 @@ struct LayerRow {
   int tensor_parallel = 1;
 };
 
-Status refuse(std::string message) { return Status(StatusCode::kInvalidArgument, std::move(message)); }
+Status refuse_model(std::string message) { return Status(StatusCode::kInvalidArgument, std::move(message)); }
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -45,8 +45,8 @@ Result<std::vector<LayerRow>> read_layers(const std::string& path) {
   if (!file) return file.status();
   for (const char* name : {"model", "layer", "op", "N", "K", "dtype", "scheme", "notes"}) {
     if (file->column(name) < 0) {
-      return refuse(fmt::format("{}:1: column '{}' is missing; columns: model, layer, op, N, K, dtype, scheme, notes",
-                                path, name));
+      return refuse_model(fmt::format(
+          "{}:1: column '{}' is missing; columns: model, layer, op, N, K, dtype, scheme, notes", path, name));
     }
   }
   std::vector<LayerRow> layers;
@@ -54,11 +54,11 @@ Result<std::vector<LayerRow>> read_layers(const std::string& path) {
     auto cell = [&](const char* name) -> const std::string& { return row.cells[file->column(name)]; };
     LayerRow layer{cell("model"), cell("layer"), cell("dtype"), cell("scheme")};
     if (const std::string& op = cell("op"); op != "gemm" && op != "batched_gemm") {
-      return refuse(fmt::format("{}:{}: op '{}', allowed: gemm, batched_gemm", path, row.line, op));
+      return refuse_model(fmt::format("{}:{}: op '{}', allowed: gemm, batched_gemm", path, row.line, op));
     }
     for (auto [name, size] : {std::pair{"N", &layer.n}, {"K", &layer.k}}) {
       if (Status s = fields_detail::parse_integer(cell(name), 1, int64_t{1} << 40, *size); !s) {
-        return refuse(fmt::format("{}:{}: column '{}': {}", path, row.line, name, s.message()));
+        return refuse_model(fmt::format("{}:{}: column '{}': {}", path, row.line, name, s.message()));
       }
     }
     layer.tensor_parallel = static_cast<int>(noted_number(cell("notes"), "tp", 1));
@@ -105,11 +105,13 @@ Result<std::vector<int64_t>> parse_tokens(const std::string& text) {
   for (const std::string& word : split_words(text, ',')) {
     int64_t value = 0;
     if (Status s = fields_detail::parse_integer(word, 1, int64_t{1} << 31, value); !s) {
-      return refuse(fmt::format("--tokens '{}': {}; allowed: numbers above 0, divided by commas", text, s.message()));
+      return refuse_model(
+          fmt::format("--tokens '{}': {}; allowed: numbers above 0, divided by commas", text, s.message()));
     }
     tokens.push_back(value);
   }
-  if (tokens.empty()) return refuse(fmt::format("--tokens '{}': allowed: numbers above 0, divided by commas", text));
+  if (tokens.empty())
+    return refuse_model(fmt::format("--tokens '{}': allowed: numbers above 0, divided by commas", text));
   return tokens;
 }
 

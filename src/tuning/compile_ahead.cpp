@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <set>
 
+#include "tuning/search.hpp"
+
 namespace tilewright {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kHopeless = 1.5;           // predicted so much slower than the best: not compiled ahead
-constexpr double kHopelessFamily = 3;       // the same for the best of its family
 constexpr double kCandidateSeconds = 0.15;  // to verify and time one
 constexpr int kFewest = 3, kMost = 24;      // candidates of a task
 

@@ -14,8 +14,6 @@
 namespace tilewright {
 namespace {
 
-constexpr double kHopeless = 1.5;          // a candidate predicted this much slower than the best is not run
-constexpr double kHopelessFamily = 3;      // the same for the best of its family, before anything is measured
 constexpr size_t kWave = 6;                // candidates compiled ahead of timing
 constexpr double kSearchShare = 0.55;      // of a task's time; the rest confirms
 constexpr double kShortSeconds = 0.06;     // of timing a candidate beside the untuned choice

@@ -18,6 +18,9 @@
 
 namespace tilewright {
 
+inline constexpr double kHopeless = 1.5;      // predicted so much slower than the best: neither compiled ahead nor run
+inline constexpr double kHopelessFamily = 3;  // the same for the best of its family, before anything is measured
+
 // What all tasks of one tune() share; `mutex` guards it where devices are tuned on beside each other.
 struct TuneStore {
   Journal& journal;

@@ -64,7 +64,7 @@ std::string one_line(std::string text) {
   return text;
 }
 
-Status corrupt(const std::string& path, std::string_view reason) {
+Status corrupt_pack(const std::string& path, std::string_view reason) {
   return Status(StatusCode::kCorrupt, fmt::format("pack '{}': {}", path, reason));
 }
 
@@ -151,13 +151,13 @@ Result<CodePack> CodePack::open(const std::string& path, uid_t owner) {
   if (Status s = check_trusted("pack", path, info, {0, owner}); !s) return s;
   pack.file_bytes_ = info.st_size;
   char line[kHeaderBytes];
-  if (Status s = read_exactly(pack.file_.get(), 0, kHeaderBytes, line); !s) return corrupt(path, s.message());
+  if (Status s = read_exactly(pack.file_.get(), 0, kHeaderBytes, line); !s) return corrupt_pack(path, s.message());
   const std::string_view header(line, kHeaderBytes);
-  if (header.substr(0, kMagic.size()) != kMagic) return corrupt(path, "it does not begin like a pack");
+  if (header.substr(0, kMagic.size()) != kMagic) return corrupt_pack(path, "it does not begin like a pack");
   Words words(header.substr(kMagic.size()));
   int64_t version = 0, abi = 0, bytes = 0;
   Digest digest;
-  if (!words.number(version)) return corrupt(path, "the first line is damaged");
+  if (!words.number(version)) return corrupt_pack(path, "the first line is damaged");
   if (version != kPackVersion) {
     return Status(StatusCode::kUnsupported, fmt::format("pack '{}' has format version {}, this library reads {}; "
                                                         "make it again with `tilewright prebuild --out`",
@@ -166,7 +166,7 @@ Result<CodePack> CodePack::open(const std::string& path, uid_t owner) {
   if (words.next() != "abi" || !words.number(abi) || words.next() != "index" || !words.number(bytes) ||
       !words.digest(digest) || header.back() != '\n' || bytes > kMaxIndexBytes ||
       bytes > pack.file_bytes_ - kHeaderBytes) {
-    return corrupt(path, "the first line is damaged");
+    return corrupt_pack(path, "the first line is damaged");
   }
   // Its digests cover the ABI too and would never match: said here in words.
   if (abi != kKernelAbi) {
@@ -176,9 +176,9 @@ Result<CodePack> CodePack::open(const std::string& path, uid_t owner) {
   }
   std::string index(static_cast<size_t>(bytes), '\0');
   if (Status s = read_exactly(pack.file_.get(), kHeaderBytes, bytes, index.data()); !s) {
-    return corrupt(path, s.message());
+    return corrupt_pack(path, s.message());
   }
-  if (digest_of(index) != digest) return corrupt(path, "the index has changed since it was written");
+  if (digest_of(index) != digest) return corrupt_pack(path, "the index has changed since it was written");
   if (Status s = pack.parse_index(index); !s) return s;
   return pack;
 }
@@ -200,14 +200,14 @@ Status CodePack::parse_index(std::string_view text) {
     if (kind != "entry" || !words.digest(e.content) || !words.digest(e.code) || !words.number(e.offset) ||
         !words.number(e.bytes) || !parse_artifact_kind(words.next(), e.kind) || !words.number(compiler) ||
         compiler >= static_cast<int64_t>(compilers.size())) {
-      return corrupt(path_, "the index has another form");
+      return corrupt_pack(path_, "the index has another form");
     }
     e.target = words.next();
     e.entry = words.next();
     e.name = words.rest();
     e.compiler = compilers[static_cast<size_t>(compiler)];
     if (e.bytes > kMaxCodeBytes || e.offset > file_bytes_ - first || e.bytes > file_bytes_ - first - e.offset) {
-      return corrupt(path_, fmt::format("'{}' lies past the end of the file: it was cut short", e.name));
+      return corrupt_pack(path_, fmt::format("'{}' lies past the end of the file: it was cut short", e.name));
     }
     e.offset += first;
     e.index = entries_.size();
@@ -228,7 +228,7 @@ Result<std::vector<std::byte>> CodePack::read(const PackEntry& entry) const {
     return Status(s.code(), fmt::format("pack '{}': '{}': {}", path_, entry.name, s.message()));
   }
   if (digest_of({reinterpret_cast<const char*>(code.data()), code.size()}) != entry.code) {
-    return corrupt(path_, fmt::format("'{}' has changed since it was written", entry.name));
+    return corrupt_pack(path_, fmt::format("'{}' has changed since it was written", entry.name));
   }
   return code;
 }

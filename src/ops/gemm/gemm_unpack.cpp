@@ -12,7 +12,7 @@
 namespace tilewright {
 namespace {
 
-Status refuse(std::string message) { return Status(StatusCode::kInvalidArgument, std::move(message)); }
+Status refuse_unpack(std::string message) { return Status(StatusCode::kInvalidArgument, std::move(message)); }
 
 struct UnpackArgs {
   DType dtype;
@@ -70,16 +70,17 @@ void unpack_unit(const void* data, uint32_t unit, uint32_t units) {
 }  // namespace
 
 Status gemm_unpack_weights(Context& context, const TensorView& packed, const TensorView& b) {
-  if (packed.layout != Layout::kPackedGemmB) return refuse("gemm_unpack_weights: argument 'packed' is not packed");
+  if (packed.layout != Layout::kPackedGemmB)
+    return refuse_unpack("gemm_unpack_weights: argument 'packed' is not packed");
   if (b.layout != Layout::kStrided || b.rank != packed.rank || b.dtype != packed.dtype ||
       !std::equal(b.shape.begin(), b.shape.begin() + b.rank, packed.shape.begin())) {
-    return refuse("gemm_unpack_weights: argument 'b' must be strided, with the dtype and shape of 'packed'");
+    return refuse_unpack("gemm_unpack_weights: argument 'b' must be strided, with the dtype and shape of 'packed'");
   }
   if (b.device.kind != DeviceKind::kCpu) {
-    return refuse(fmt::format("gemm_unpack_weights: argument 'b' is on {}, allowed: cpu", to_string(b.device)));
+    return refuse_unpack(fmt::format("gemm_unpack_weights: argument 'b' is on {}, allowed: cpu", to_string(b.device)));
   }
   if (b.numel() == 0) return {};
-  if (b.data == nullptr) return refuse("gemm_unpack_weights: argument 'b' has a null data pointer");
+  if (b.data == nullptr) return refuse_unpack("gemm_unpack_weights: argument 'b' has a null data pointer");
 
   const int64_t size = dtype_bits(b.dtype) / 8, batch = b.rank == 3 ? b.shape[0] : 1;
   UnpackArgs args{};

@@ -10,8 +10,8 @@
 namespace tilewright::report {
 namespace {
 
-constexpr double kWidth = 1040, kLabelEnd = 262, kGainEnd = 780, kSpreadStart = 840, kSpreadEnd = 960;
-constexpr double kTop = 44, kBar = 11, kPairGap = 3, kGap = 10;
+constexpr double kGainWidth = 1040, kLabelEnd = 262, kGainEnd = 780, kSpreadStart = 840, kSpreadEnd = 960;
+constexpr double kGainTop = 44, kBar = 11, kPairGap = 3, kGap = 10;
 constexpr double kNoisy = 0.03;  // a spread that calls a time into question
 
 std::string shortened(const std::string& text, size_t length) {
@@ -49,7 +49,7 @@ std::string gain_picture(const ReportData& data) {
   if (data.rows.empty()) return "";
   const bool peers = std::any_of(data.rows.begin(), data.rows.end(), [](const ReportRow& r) { return r.peer_us > 0; });
   const double step = (peers ? 2 * kBar + kPairGap : kBar) + kGap;
-  const double bottom = kTop + step * static_cast<double>(data.rows.size());
+  const double bottom = kGainTop + step * static_cast<double>(data.rows.size());
   double low = 1 / 1.1, high = 1.25, spread_high = 2 * kNoisy;
   for (const ReportRow& row : data.rows) {
     for (const double us : {row.untuned_us, row.peer_us}) {
@@ -67,7 +67,7 @@ std::string gain_picture(const ReportData& data) {
   std::string svg = fmt::format(
       "<svg class=picture viewBox='0 0 {} {:.0f}' role=img aria-labelledby=gain-title>"
       "<title id=gain-title>Gain and spread of each row</title>",
-      kWidth, bottom + 12);
+      kGainWidth, bottom + 12);
   svg += fmt::format(
       "<rect class=gain x={} y=9 width=12 height={} rx=2 /><text class=key x={} y=19>gain over the untuned "
       "choice</text>",
@@ -78,17 +78,17 @@ std::string gain_picture(const ReportData& data) {
         kLabelEnd + 216, kBar, kLabelEnd + 234, escape(data.peer_name));
   }
   svg += fmt::format("<text class=key x={} y=19>spread (IQR / median)</text>", kSpreadStart);
-  svg +=
-      fmt::format("<line class=axisline x1={0:.1f} x2={0:.1f} y1={1} y2={2:.1f} />", gain.place(1), kTop - 12, bottom);
-  svg += fmt::format("<line class=axisline x1={0:.1f} x2={0:.1f} y1={1} y2={2:.1f} />", spread.place(0), kTop - 12,
+  svg += fmt::format("<line class=axisline x1={0:.1f} x2={0:.1f} y1={1} y2={2:.1f} />", gain.place(1), kGainTop - 12,
+                     bottom);
+  svg += fmt::format("<line class=axisline x1={0:.1f} x2={0:.1f} y1={1} y2={2:.1f} />", spread.place(0), kGainTop - 12,
                      bottom);
   svg += fmt::format(
       "<line class=limit x1={0:.1f} x2={0:.1f} y1={1} y2={2:.1f}><title>3%: above it a time is in doubt</title></line>",
-      spread.place(kNoisy), kTop - 12, bottom);
+      spread.place(kNoisy), kGainTop - 12, bottom);
 
   for (size_t i = 0; i < data.rows.size(); ++i) {
     const ReportRow& row = data.rows[i];
-    const double y = kTop + step * static_cast<double>(i), middle = y + (step - kGap) / 2;
+    const double y = kGainTop + step * static_cast<double>(i), middle = y + (step - kGap) / 2;
     svg += fmt::format(
         "<text class=rowname x={} y={:.1f} text-anchor=end>{}</text>"
         "<text class=number x={} y={:.1f} text-anchor=middle>{}</text>",

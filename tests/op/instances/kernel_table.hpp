@@ -5,6 +5,7 @@
 
 #include "gemm/cpu/gemm_cpu.hpp"
 #include "gemm/cpu/gemm_generic.hpp"
+#include "gemm/cpu/gemm_support_cpu.hpp"
 #include "gemm/cpu/gemv_cpu.hpp"
 #include "op/instances/kernel_under_test.hpp"
 

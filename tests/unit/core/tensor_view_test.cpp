@@ -45,7 +45,7 @@ std::vector<int64_t> stride_of(const TensorView& view) {
 }
 
 // A 2 x 3 f32 tensor on the CPU whose fields a test changes.
-struct Sample {
+struct SampleTensor {
   float data[6] = {};
   int64_t shape[9] = {2, 3, 1, 1, 1, 1, 1, 1, 1};
   int64_t strides[9] = {3, 1, 1, 1, 1, 1, 1, 1, 1};
@@ -107,7 +107,7 @@ TEST(DlpackAbi, DlpacksOwnStructIsTakenToo) {
 }
 
 TEST(FromDlpack, StridesAreKeptWhetherZeroNegativeOrPermuted) {
-  Sample sample;
+  SampleTensor sample;
   sample.strides[0] = 0;
   sample.strides[1] = -1;
   auto view = from_dlpack(sample.tensor);
@@ -126,7 +126,7 @@ TEST(FromDlpack, EveryTypeCodeOfDlpack11MapsToItsDtype) {
                 {13, 8, DType::kF8E5M2Fnuz}, {14, 8, DType::kE8M0},   {17, 4, DType::kF4E2M1},
                 {0, 8, DType::kI8},          {0, 4, DType::kI4},      {0, 32, DType::kI32}};
   for (const auto& c : kCases) {
-    Sample sample;
+    SampleTensor sample;
     sample.tensor.dtype = {c.code, c.bits, 1};
     const auto view = from_dlpack(sample.tensor);
     ASSERT_TRUE(view.ok()) << view.status().message();
@@ -144,7 +144,7 @@ TEST(FromDlpack, DevicesKeepTheirIndexAndPinnedMemoryBelongsToTheCpu) {
                 {10, {DeviceKind::kHip, 3}},
                 {11, {DeviceKind::kCpu, 0}}};
   for (const auto& c : kCases) {
-    Sample sample;
+    SampleTensor sample;
     sample.tensor.device = {c.type, 3};
     const auto view = from_dlpack(sample.tensor);
     ASSERT_TRUE(view.ok()) << view.status().message();
@@ -153,13 +153,13 @@ TEST(FromDlpack, DevicesKeepTheirIndexAndPinnedMemoryBelongsToTheCpu) {
 }
 
 TEST(FromDlpack, EmptyAndScalarTensorsPass) {
-  Sample empty;
+  SampleTensor empty;
   empty.shape[1] = 0;
   empty.tensor.data = nullptr;
   auto view = from_dlpack(empty.tensor);
   ASSERT_TRUE(view.ok()) << view.status().message();
   EXPECT_EQ(view->numel(), 0);
-  Sample scalar;
+  SampleTensor scalar;
   scalar.tensor.ndim = 0;
   scalar.tensor.shape = scalar.tensor.strides = nullptr;
   view = from_dlpack(scalar.tensor);
@@ -169,28 +169,28 @@ TEST(FromDlpack, EmptyAndScalarTensorsPass) {
 
 TEST(FromDlpack, RefusalsNameTheFieldAndItsValue) {
   const struct {
-    void (*change)(Sample&);
+    void (*change)(SampleTensor&);
     const char* message;
   } kCases[] = {
-      {[](Sample& s) { s.tensor.dtype.lanes = 4; }, "dtype.lanes is 4; only 1 is allowed"},
-      {[](Sample& s) { s.tensor.dtype = {2, 64, 1}; }, "dtype (code, bits) is (2, 64); allowed: (2, 32) f32"},
-      {[](Sample& s) { s.tensor.dtype = {1, 8, 1}; }, "dtype (code, bits) is (1, 8)"},
-      {[](Sample& s) { s.tensor.dtype = {17, 8, 1}; }, "dtype (code, bits) is (17, 8)"},
-      {[](Sample& s) { s.tensor.device.device_type = 8; }, "device_type is 8; allowed: 1 (CPU), 2 (CUDA)"},
-      {[](Sample& s) { s.tensor.ndim = 9; }, "ndim is 9; allowed: 0 to 8"},
-      {[](Sample& s) { s.tensor.ndim = -1; }, "ndim is -1"},
-      {[](Sample& s) { s.shape[1] = -3; }, "shape[1] is -3"},
-      {[](Sample& s) { s.tensor.shape = nullptr; }, "shape is NULL while ndim is 2"},
-      {[](Sample& s) { s.tensor.data = nullptr; }, "data is NULL while the shape has elements"},
-      {[](Sample& s) { s.strides[0] = INT64_MIN; }, "span more than 2^63 bytes"},
-      {[](Sample& s) {
+      {[](SampleTensor& s) { s.tensor.dtype.lanes = 4; }, "dtype.lanes is 4; only 1 is allowed"},
+      {[](SampleTensor& s) { s.tensor.dtype = {2, 64, 1}; }, "dtype (code, bits) is (2, 64); allowed: (2, 32) f32"},
+      {[](SampleTensor& s) { s.tensor.dtype = {1, 8, 1}; }, "dtype (code, bits) is (1, 8)"},
+      {[](SampleTensor& s) { s.tensor.dtype = {17, 8, 1}; }, "dtype (code, bits) is (17, 8)"},
+      {[](SampleTensor& s) { s.tensor.device.device_type = 8; }, "device_type is 8; allowed: 1 (CPU), 2 (CUDA)"},
+      {[](SampleTensor& s) { s.tensor.ndim = 9; }, "ndim is 9; allowed: 0 to 8"},
+      {[](SampleTensor& s) { s.tensor.ndim = -1; }, "ndim is -1"},
+      {[](SampleTensor& s) { s.shape[1] = -3; }, "shape[1] is -3"},
+      {[](SampleTensor& s) { s.tensor.shape = nullptr; }, "shape is NULL while ndim is 2"},
+      {[](SampleTensor& s) { s.tensor.data = nullptr; }, "data is NULL while the shape has elements"},
+      {[](SampleTensor& s) { s.strides[0] = INT64_MIN; }, "span more than 2^63 bytes"},
+      {[](SampleTensor& s) {
          s.tensor.strides = nullptr;
          s.shape[0] = s.shape[1] = int64_t{1} << 33;
        },
        "more than 2^63 elements"},
   };
   for (const auto& c : kCases) {
-    Sample sample;
+    SampleTensor sample;
     c.change(sample);
     const auto view = from_dlpack(sample.tensor);
     ASSERT_FALSE(view.ok()) << c.message;

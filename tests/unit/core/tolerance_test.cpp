@@ -13,8 +13,8 @@
 namespace tilewright {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 struct Sum {
   double exact = 0, norm = 0;
@@ -164,16 +164,16 @@ TEST(Tolerance, RoundingToEveryOutputTypeIsHalfAnUlp) {
 }
 
 TEST(Tolerance, NanInfinityAndOverflowAreRightOnlyWhereTheReferenceHasThem) {
-  EXPECT_EQ(error_ratio(kNaN, kNaN, 0), 0);
-  EXPECT_EQ(error_ratio(1, kNaN, kInf), kInf);
-  EXPECT_EQ(error_ratio(kNaN, 1, 1e9), kInf);
-  EXPECT_EQ(error_ratio(kInf, kInf, kNaN), 0);
-  EXPECT_EQ(error_ratio(-kInf, kInf, 1), kInf);
-  EXPECT_EQ(error_ratio(kInf, 1, 1e9), kInf);
+  EXPECT_EQ(error_ratio(kNotANumber, kNotANumber, 0), 0);
+  EXPECT_EQ(error_ratio(1, kNotANumber, kInfinite), kInfinite);
+  EXPECT_EQ(error_ratio(kNotANumber, 1, 1e9), kInfinite);
+  EXPECT_EQ(error_ratio(kInfinite, kInfinite, kNotANumber), 0);
+  EXPECT_EQ(error_ratio(-kInfinite, kInfinite, 1), kInfinite);
+  EXPECT_EQ(error_ratio(kInfinite, 1, 1e9), kInfinite);
   const double allowed = rounding_bound(DType::kF16, 70000);
-  EXPECT_EQ(error_ratio(kInf, 70000, allowed, 65504), 0);
+  EXPECT_EQ(error_ratio(kInfinite, 70000, allowed, 65504), 0);
   EXPECT_EQ(error_ratio(65504, 70000, allowed, 65504), 0);
-  EXPECT_EQ(error_ratio(-kInf, 70000, allowed, 65504), kInf);
+  EXPECT_EQ(error_ratio(-kInfinite, 70000, allowed, 65504), kInfinite);
   EXPECT_GT(error_ratio(0, 70000, allowed, 65504), 1);
 }
 

@@ -25,7 +25,7 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr const char* kInstance = R"(
+constexpr const char* kToyInstance = R"(
 extern "C" void tw_entry(const void* args, unsigned unit, unsigned units) {
   static_cast<int*>(const_cast<void*>(args))[unit] = static_cast<int>(100 * units + unit);
 }
@@ -144,7 +144,7 @@ class HostCompilerTest : public testing::Test {
 
 TEST_F(HostCompilerTest, AnInstanceCompilesLoadsAndRuns) {
   const std::string folder = new_folder("build");
-  Result<std::string> binary = host_compiler().compile(make_request(kInstance), folder, nullptr);
+  Result<std::string> binary = host_compiler().compile(make_request(kToyInstance), folder, nullptr);
   ASSERT_TRUE(binary.ok()) << binary.status().message();
   void* object = dlopen((folder + "/" + *binary).c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(object, nullptr) << dlerror();
@@ -184,7 +184,7 @@ TEST_F(HostCompilerTest, WhatInstancesShareComesCompiledWithTheLibrary) {
   EXPECT_THAT(log_of(folder), HasSubstr("-DTILEWRIGHT_LINKED_SUPPORT"));
   EXPECT_FALSE(fs::exists(folder + "/support.o"));
   EXPECT_NE(host_compiler().linked_digest(gemm_request()), "");
-  EXPECT_EQ(host_compiler().linked_digest(make_request(kInstance)), "");
+  EXPECT_EQ(host_compiler().linked_digest(make_request(kToyInstance)), "");
 }
 
 TEST_F(HostCompilerTest, WithHeadersOfAFolderNothingOfTheLibraryIsLinked) {
@@ -200,7 +200,7 @@ TEST_F(HostCompilerTest, WithHeadersOfAFolderNothingOfTheLibraryIsLinked) {
 
 TEST_F(HostCompilerTest, SourceAndLogStayBesideTheBinaryAndHeadersDoNot) {
   const std::string folder = new_folder("build");
-  const CompileRequest request = make_request("#include \"tile/common/dtype.hpp\"\n" + std::string(kInstance));
+  const CompileRequest request = make_request("#include \"tile/common/dtype.hpp\"\n" + std::string(kToyInstance));
   ASSERT_TRUE(host_compiler().compile(request, folder, nullptr).ok());
   EXPECT_THAT(*read_file(folder + "/instance.cpp"), EndsWith(request.source));
   EXPECT_THAT(log_of(folder), HasSubstr("-march=x86-64"));
@@ -210,7 +210,7 @@ TEST_F(HostCompilerTest, SourceAndLogStayBesideTheBinaryAndHeadersDoNot) {
 
 TEST_F(HostCompilerTest, TheBinaryDoesNotDependOnWhereItWasBuilt) {
   const std::string one = new_folder("one"), two = new_folder("two/deeper");
-  CompileRequest request = make_request("#include \"tile/common/dtype.hpp\"\n" + std::string(kInstance) +
+  CompileRequest request = make_request("#include \"tile/common/dtype.hpp\"\n" + std::string(kToyInstance) +
                                         "extern \"C\" __attribute__((visibility(\"default\"))) const char* tw_file() "
                                         "{ return __FILE__; }\n");
   ASSERT_TRUE(host_compiler().compile(request, one, nullptr).ok());
@@ -222,7 +222,7 @@ TEST_F(HostCompilerTest, TheBinaryDoesNotDependOnWhereItWasBuilt) {
 TEST_F(HostCompilerTest, OnlyTheEntryIsExported) {
   const std::string folder = new_folder("build");
   const std::string other = "extern \"C\" __attribute__((used)) int tw_helper() { return 1; }\n";
-  ASSERT_TRUE(host_compiler().compile(make_request(kInstance + other), folder, nullptr).ok());
+  ASSERT_TRUE(host_compiler().compile(make_request(kToyInstance + other), folder, nullptr).ok());
   void* object = dlopen((folder + "/instance.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(object, nullptr) << dlerror();
   EXPECT_NE(dlsym(object, "tw_entry"), nullptr);
@@ -232,7 +232,7 @@ TEST_F(HostCompilerTest, OnlyTheEntryIsExported) {
 
 TEST_F(HostCompilerTest, TheBinaryNeedsNoCppRuntime) {
   const std::string folder = new_folder("build");
-  ASSERT_TRUE(host_compiler().compile(make_request(kInstance), folder, nullptr).ok());
+  ASSERT_TRUE(host_compiler().compile(make_request(kToyInstance), folder, nullptr).ok());
   EXPECT_THAT(*read_file(folder + "/instance.so"), Not(HasSubstr("libstdc++")));
 }
 
@@ -267,7 +267,7 @@ TEST_F(HostCompilerTest, ACompilerThatHangsIsEndedAtItsLimit) {
   chmod(program.c_str(), 0755);
   HostCompiler compiler({program}, 0.2);
   ASSERT_TRUE(compiler.available().ok()) << compiler.available().message();
-  const Result<std::string> binary = compiler.compile(make_request(kInstance), new_folder("build"), nullptr);
+  const Result<std::string> binary = compiler.compile(make_request(kToyInstance), new_folder("build"), nullptr);
   EXPECT_EQ(binary.status().code(), StatusCode::kTimeout);
 }
 
@@ -324,8 +324,8 @@ TEST(HostCompilerChoice, AMissingCompilerIsReportedByTheCacheWithTheInstance) {
   options.root = scratch / "root";
   HostCompiler none({"/no/such/compiler"});
   CodeCache cache(options, counters);
-  EXPECT_FALSE(cache.has(make_request(kInstance), none));
-  const Status status = cache.get(make_request(kInstance, "my kernel"), none).status();
+  EXPECT_FALSE(cache.has(make_request(kToyInstance), none));
+  const Status status = cache.get(make_request(kToyInstance, "my kernel"), none).status();
   EXPECT_EQ(status.code(), StatusCode::kNotFound);
   EXPECT_THAT(status.message(), HasSubstr("my kernel"));
   EXPECT_THAT(status.message(), HasSubstr("TILEWRIGHT_CXX"));

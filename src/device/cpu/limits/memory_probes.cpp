@@ -13,7 +13,7 @@
 namespace tilewright {
 namespace {
 
-thread_local volatile uint64_t sink;
+thread_local volatile uint64_t memory_sink;
 
 constexpr int64_t kTurnBytes = 256;  // of one stream, before the next one's turn
 constexpr int64_t kAheadBytes = 1024;
@@ -28,7 +28,7 @@ void read_words(const char* data, int64_t bytes, const ReadPattern& pattern) {
     for (int stream = 0; stream < pattern.streams; ++stream) turn(data + stream * part + at, kTurnBytes);
   }
   turn(data + pattern.streams * part, bytes - pattern.streams * part);
-  sink = all;
+  memory_sink = all;
 }
 
 void copy_words(char* to, const char* from, int64_t bytes) { std::memcpy(to, from, static_cast<size_t>(bytes)); }
@@ -57,7 +57,7 @@ __attribute__((target("avx2"))) void read_streams(const char* data, int64_t byte
   }
   for (int64_t at = streams * part; at < bytes; at += kTurnBytes) read_turn<kPrefetch>(data + at, sums);
   const __m256i all = _mm256_xor_si256(_mm256_xor_si256(sums[0], sums[1]), _mm256_xor_si256(sums[2], sums[3]));
-  sink = static_cast<uint64_t>(_mm256_extract_epi64(all, 0));
+  memory_sink = static_cast<uint64_t>(_mm256_extract_epi64(all, 0));
 }
 
 void read_avx2(const char* data, int64_t bytes, const ReadPattern& pattern) {

@@ -18,7 +18,7 @@
 namespace tilewright {
 namespace {
 
-Status refuse(std::string message) {
+Status refuse_text(std::string message) {
   return Status(StatusCode::kInvalidArgument, "gemm problem text: " + std::move(message));
 }
 
@@ -77,19 +77,19 @@ std::string print_operand(const GemmProblem& p, OperandDefault kind, const Opera
 Status parse_number(std::string_view text, int64_t& out) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
   if (error != std::errc() || end != text.data() + text.size()) {
-    return refuse(fmt::format("'{}' is not a 64-bit integer", text));
+    return refuse_text(fmt::format("'{}' is not a 64-bit integer", text));
   }
   return {};
 }
 
 Status parse_operand(const GemmProblem& p, OperandDefault kind, std::span<const std::string_view> parts,
                      OperandProblem& o) {
-  if (parts.size() != 1 && parts.size() != 4) return refuse("an operand is dtype or dtype.sb.sm.sn");
+  if (parts.size() != 1 && parts.size() != 4) return refuse_text("an operand is dtype or dtype.sb.sm.sn");
   Result<DType> dtype = parse_dtype(parts[0]);
   if (!dtype) return dtype.status();
   const bool scale = kind == OperandDefault::kScaleA || kind == OperandDefault::kScaleB;
   if (*dtype != DType::kF32 && (scale || (*dtype != DType::kF16 && *dtype != DType::kBf16))) {
-    return refuse(fmt::format("operand dtype '{}', allowed: {}", parts[0], scale ? "f32" : "f32, f16, bf16"));
+    return refuse_text(fmt::format("operand dtype '{}', allowed: {}", parts[0], scale ? "f32" : "f32, f16, bf16"));
   }
   o.dtype = *dtype;
   if (parts.size() == 1) {
@@ -110,14 +110,14 @@ Status parse_name(std::string_view text, Enum& out) {
 
 Status parse_steps(std::string_view text, GemmProblem& p) {
   for (std::string_view item : split(text, '+')) {
-    if (p.step_count == kMaxSteps) return refuse(fmt::format("more than {} steps", kMaxSteps));
+    if (p.step_count == kMaxSteps) return refuse_text(fmt::format("more than {} steps", kMaxSteps));
     StepProblem& step = p.steps[p.step_count++];
     std::vector<std::string_view> parts = split(item, '.');
     if (Status s = parse_name(parts[0], step.kind); !s) return s;
     if (step.kind == StepKind::kNone || parts.size() < 2)
-      return refuse("a step is act.NAME, add.OPERAND or mul.OPERAND");
+      return refuse_text("a step is act.NAME, add.OPERAND or mul.OPERAND");
     if (step.kind == StepKind::kActivation) {
-      if (parts.size() != 2) return refuse("a step is act.NAME, add.OPERAND or mul.OPERAND");
+      if (parts.size() != 2) return refuse_text("a step is act.NAME, add.OPERAND or mul.OPERAND");
       if (Status s = parse_name(parts[1], step.activation); !s) return s;
     } else if (Status s = parse_operand(p, OperandDefault::kStep, std::span(parts).subspan(1), step.operand); !s) {
       return s;
@@ -129,18 +129,18 @@ Status parse_steps(std::string_view text, GemmProblem& p) {
 // "16.2.16", "16.2.16.4.16": a pointer's alignment, A, B, D, and C and bias.
 Status parse_align(std::string_view text, GemmProblem& p) {
   const std::vector<std::string_view> parts = split(text, '.');
-  if (parts.size() != 3 && parts.size() != 5) return refuse("'align' needs three or five numbers of bytes");
+  if (parts.size() != 3 && parts.size() != 5) return refuse_text("'align' needs three or five numbers of bytes");
   uint8_t* fields[] = {&p.shortfall_a, &p.shortfall_b, &p.shortfall_d, &p.c.shortfall, &p.bias.shortfall};
   for (size_t i = 0; i < parts.size(); ++i) {
     int64_t bytes = 0;
     if (Status s = parse_number(parts[i], bytes); !s) return s;
     if (bytes < 1 || bytes > 16 || (bytes & (bytes - 1)) != 0) {
-      return refuse(fmt::format("'align' has {}, allowed: 1, 2, 4, 8, 16", bytes));
+      return refuse_text(fmt::format("'align' has {}, allowed: 1, 2, 4, 8, 16", bytes));
     }
     *fields[i] = static_cast<uint8_t>(4 - std::countr_zero(static_cast<uint64_t>(bytes)));
   }
   if ((p.c.shortfall != 0 && !p.c.present()) || (p.bias.shortfall != 0 && !p.bias.present())) {
-    return refuse("'align' tells of C or bias, which is absent");
+    return refuse_text("'align' tells of C or bias, which is absent");
   }
   return {};
 }
@@ -152,11 +152,11 @@ Status parse_sizes(const Items& items, GemmProblem& p) {
     const auto it = items.find(name);
     if (it == items.end()) {
       if (field == &p.batch) continue;
-      return refuse(fmt::format("'{}' is missing", name));
+      return refuse_text(fmt::format("'{}' is missing", name));
     }
     if (Status s = parse_number(it->second, *field); !s) return s;
     if (*field < 0 || *field > (int64_t{1} << 48))
-      return refuse(fmt::format("'{}' = {} is out of range", name, *field));
+      return refuse_text(fmt::format("'{}' = {} is out of range", name, *field));
   }
   return {};
 }
@@ -189,7 +189,7 @@ Status parse_strides(const Items& items, GemmProblem& p) {
                           Target{"sd", &p.stride_d_batch, &p.stride_d_m, &p.stride_d_n}}) {
     if (!items.count(t.name)) continue;
     const std::vector<std::string_view> parts = split(items.at(t.name), '.');
-    if (parts.size() != 3) return refuse(fmt::format("'{}' needs three strides", t.name));
+    if (parts.size() != 3) return refuse_text(fmt::format("'{}' needs three strides", t.name));
     int64_t* fields[] = {t.batch, t.row, t.column};
     for (int i = 0; i < 3; ++i) {
       if (Status s = parse_number(parts[i], *fields[i]); !s) return s;
@@ -321,9 +321,9 @@ Result<GemmProblem> parse_gemm_problem(std::string_view text) {
     const std::string_view name = item.substr(0, equal);
     if (equal == std::string_view::npos ||
         std::find(std::begin(kKnownNames), std::end(kKnownNames), name) == std::end(kKnownNames)) {
-      return refuse(fmt::format("unknown item '{}', allowed: {}", item, fmt::join(kKnownNames, ", ")));
+      return refuse_text(fmt::format("unknown item '{}', allowed: {}", item, fmt::join(kKnownNames, ", ")));
     }
-    if (!items.emplace(name, item.substr(equal + 1)).second) return refuse(fmt::format("'{}' stands twice", name));
+    if (!items.emplace(name, item.substr(equal + 1)).second) return refuse_text(fmt::format("'{}' stands twice", name));
   }
   GemmProblem p;
   if (Status s = parse_sizes(items, p); !s) return s;
@@ -338,7 +338,7 @@ Result<GemmProblem> parse_gemm_problem(std::string_view text) {
   }
   const std::string_view layout = items.count("layout") ? items.at("layout") : "rcr";
   if (layout.size() != 3 || layout.find_first_not_of("rc") != std::string_view::npos) {
-    return refuse(
+    return refuse_text(
         fmt::format("layout '{}', allowed: three letters r or c for A, B, D (rcr, rrr, crr, ccr ...)", layout));
   }
   // Sizes are bounded so that contiguous strides cannot overflow.
