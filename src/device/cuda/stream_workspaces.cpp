@@ -11,27 +11,45 @@
 namespace tilewright::cuda {
 namespace {
 
-constexpr int64_t kSmallestBlock = int64_t{2} << 20;  // the driver's own granularity
+constexpr int64_t kSmallestBlock = int64_t{2} << 20;       // the driver's own granularity
+void* const kLegacyStream = reinterpret_cast<void*>(0x1);  // CU_STREAM_LEGACY, null by another name
 
 }  // namespace
 
 StreamWorkspaces::~StreamWorkspaces() {
   const ContextScope scope(*place_.driver, place_.context);
+  const auto free = [&](const Stream& stream) {
+    for (const DevicePointer block : stream.blocks) place_.driver->cuMemFree_v2(block);
+    for (const DevicePointer block : stream.zeros) place_.driver->cuMemFree_v2(block);
+  };
+  free(legacy_);
   for (const Streams* streams : {&streams_, &capturing_}) {
-    for (const auto& [id, stream] : *streams) {
-      for (const DevicePointer block : stream->blocks) place_.driver->cuMemFree_v2(block);
-      for (const DevicePointer block : stream->zeros) place_.driver->cuMemFree_v2(block);
-    }
+    for (const auto& [id, stream] : *streams) free(*stream);
   }
 }
 
+template <class Body>
+Status StreamWorkspaces::in_context(const char* what, const Body& body) const {
+  const ContextScope scope(*place_.driver, place_.context);
+  if (scope.result() == CuResult::kSuccess) return body();
+  return check(*place_.driver, scope.result(), fmt::format("cuda:{}: {}", place_.index, what));
+}
+
+// The driver is asked nothing about the default stream, which most calls run on.
 Result<StreamWorkspaces::Stream*> StreamWorkspaces::find(void* stream) {
+  if (stream == nullptr || stream == kLegacyStream) return &legacy_;
+  return ask_driver(stream);
+}
+
+Result<StreamWorkspaces::Stream*> StreamWorkspaces::ask_driver(void* stream) {
   const Driver& d = *place_.driver;
+  const ContextScope scope(d, place_.context);
   // Asking a stream that captures for its id would spoil the capture. What it captures has blocks of its own, by the
   // stream's handle.
   CaptureStatus status = CaptureStatus::kNone;
   unsigned long long id = reinterpret_cast<uintptr_t>(stream);
-  CuResult result = d.cuStreamIsCapturing(static_cast<CuStream>(stream), &status);
+  CuResult result = scope.result();
+  if (result == CuResult::kSuccess) result = d.cuStreamIsCapturing(static_cast<CuStream>(stream), &status);
   const bool captures = status != CaptureStatus::kNone;
   if (result == CuResult::kSuccess && !captures) result = d.cuStreamGetId(static_cast<CuStream>(stream), &id);
   if (result != CuResult::kSuccess) return check(d, result, fmt::format("cuda:{}: argument 'stream'", place_.index));
@@ -60,32 +78,24 @@ unsigned long long StreamWorkspaces::next_serial() {
 }
 
 Result<Workspace> StreamWorkspaces::get(int64_t bytes, void* stream) {
-  const ContextScope scope(*place_.driver, place_.context);
-  if (scope.result() != CuResult::kSuccess) {
-    return check(*place_.driver, scope.result(), fmt::format("cuda:{}: workspace", place_.index));
-  }
   const Result<Stream*> found = find(stream);
   if (!found) return found.status();
   Stream& own = **found;
   Workspace workspace;
   workspace.in_use = std::unique_lock(own.in_use);
   if (own.bytes < bytes) {
-    if (Status s = grow(own, bytes); !s) return s;
+    if (Status s = in_context("workspace", [&] { return grow(own, bytes); }); !s) return s;
   }
   workspace.data = own.blocks.back();
   return workspace;
 }
 
 Result<void*> StreamWorkspaces::zeros(int64_t bytes, void* stream) {
-  const ContextScope scope(*place_.driver, place_.context);
-  if (scope.result() != CuResult::kSuccess) {
-    return check(*place_.driver, scope.result(), fmt::format("cuda:{}: zeros", place_.index));
-  }
   const Result<Stream*> found = find(stream);
   if (!found) return found.status();
   const std::lock_guard lock(mutex_);
   if ((*found)->zero_bytes < bytes || (*found)->zeros.empty()) {
-    if (Status s = grow_zeros(**found, bytes); !s) return s;
+    if (Status s = in_context("zeros", [&] { return grow_zeros(**found, bytes); }); !s) return s;
   }
   return (*found)->zeros.back();
 }

@@ -35,13 +35,17 @@ class StreamWorkspaces {
     int64_t zero_bytes = 0;             // of the last one
   };
   Result<Stream*> find(void* stream);
+  Result<Stream*> ask_driver(void* stream);
   Stream* known(bool captures, unsigned long long id);
   static unsigned long long next_serial();
   Status grow_zeros(Stream& stream, int64_t bytes);
   Status grow(Stream& stream, int64_t bytes);
+  template <class Body>
+  Status in_context(const char* what, const Body& body) const;
 
   const Place place_;
   const unsigned long long serial_ = next_serial();  // tells the caches of threads apart
+  Stream legacy_;  // of the default stream: it is never captured, and no other stream has its name later
   std::mutex mutex_;
   using Streams = std::unordered_map<unsigned long long, std::unique_ptr<Stream>>;
   Streams streams_;    // by the driver's id, which never comes again

@@ -212,11 +212,11 @@ EXPORTED CuResult cuStreamSynchronize(CuStream) { return result_of("cuStreamSync
 EXPORTED CuResult cuStreamGetId(CuStream stream, unsigned long long* id) {
   const auto it = fake().stream_ids.find(stream);
   *id = it != fake().stream_ids.end() ? it->second : reinterpret_cast<uintptr_t>(stream);
-  return CuResult::kSuccess;
+  return result_of("cuStreamGetId");
 }
-EXPORTED CuResult cuStreamIsCapturing(CuStream, CaptureStatus* status) {
-  *status = CaptureStatus::kNone;
-  return CuResult::kSuccess;
+EXPORTED CuResult cuStreamIsCapturing(CuStream stream, CaptureStatus* status) {
+  *status = stream == fake().capturing ? CaptureStatus::kActive : CaptureStatus::kNone;
+  return result_of("cuStreamIsCapturing");
 }
 EXPORTED CuResult cuThreadExchangeStreamCaptureMode(CaptureMode* mode) {
   const CaptureMode before = fake().relaxed ? CaptureMode::kRelaxed : CaptureMode::kGlobal;

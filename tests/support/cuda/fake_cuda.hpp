@@ -41,6 +41,7 @@ struct FakeCuda {
   std::vector<std::string> calls;          // names of functions that allocate, load, synchronise or create
   std::map<int, int> function_attributes;  // as set last
   std::map<cuda::CuStream, unsigned long long> stream_ids;
+  cuda::CuStream capturing = nullptr;  // the stream that is being captured
   int live_allocations = 0, live_libraries = 0, retained = 0;
   bool relaxed = false;  // this thread may allocate while a stream is captured
   bool allocated_unrelaxed = false;

@@ -262,6 +262,43 @@ TEST_F(CudaDeviceTest, EachStreamHasZerosThatGrowOnAStreamOfTheirOwn) {
   EXPECT_EQ(make_cpu_device(1)->zeros(8, nullptr).status().code(), StatusCode::kUnsupported);
 }
 
+TEST_F(CudaDeviceTest, AKnownWorkspaceOfTheDefaultStreamAsksTheDriverNothing) {
+  const auto asked = [&] { return fake->calls.size(); };
+  const auto get = [&](void* stream) {
+    const Result<Workspace> workspace = device->workspace(1000, stream);
+    const Result<void*> zeros = device->zeros(500, stream);
+    EXPECT_TRUE(workspace.ok() && zeros.ok());
+    return std::pair(workspace->data, *zeros);
+  };
+  const auto first = get(nullptr), other = get(reinterpret_cast<void*>(0x11));
+  EXPECT_NE(first.first, other.first);
+  EXPECT_NE(first.second, other.second);
+  const auto before = asked();
+  EXPECT_EQ(get(nullptr), first);
+  EXPECT_EQ(get(reinterpret_cast<void*>(0x1)), first);  // the same stream by its other name
+  EXPECT_EQ(asked(), before);
+  EXPECT_EQ(get(reinterpret_cast<void*>(0x11)), other);
+  EXPECT_GT(asked(), before);
+  device.reset();
+  EXPECT_EQ(fake->live_allocations, 0);
+}
+
+TEST_F(CudaDeviceTest, WhatAStreamCapturesHasAWorkspaceAndZerosOfItsOwn) {
+  auto* const stream = reinterpret_cast<void*>(0x11);
+  const auto get = [&] { return std::pair(device->workspace(1000, stream)->data, *device->zeros(500, stream)); };
+  const auto plain = get();
+  fake->capturing = reinterpret_cast<cuda::CuStream>(stream);
+  const auto ids = calls("cuStreamGetId");
+  const auto captured = get();
+  EXPECT_EQ(calls("cuStreamGetId"), ids);  // it would spoil the capture
+  EXPECT_NE(captured.first, plain.first);
+  EXPECT_NE(captured.second, plain.second);
+  EXPECT_EQ(get(), captured);
+  fake->capturing = nullptr;
+  EXPECT_EQ(get(), plain);
+  EXPECT_FALSE(fake->allocated_unrelaxed);
+}
+
 TEST_F(CudaDeviceTest, AWorkspaceIsHeldByOneCallAtATime) {
   Result<Workspace> held = device->workspace(100, nullptr);
   ASSERT_TRUE(held.ok());
