@@ -65,8 +65,8 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
  private:
   using Operands = GemmCpuOperands<kConfig>;
   using Block = typename Operands::Block;
-  using Operands::args_, Operands::blocking_, Operands::workspace_, Operands::batch_, Operands::segments_;
   using Operands::a_, Operands::b_, Operands::m_begin_, Operands::m_end_, Operands::n_begin_, Operands::n_end_;
+  using Operands::args_, Operands::blocking_, Operands::workspace_, Operands::batch_, Operands::segments_;
   using Operands::kMma, Operands::kPanels, Operands::kType, Operands::segment_count_;
 
   // A micro-kernel of fewer rows than tile_m.

@@ -179,7 +179,8 @@ class GemmCpuOperands {
       return next;
     }
     const int64 stride = args_.b_packed ? packed_panel_bytes(kType, args_.k) : tile_stride(k);
-    const char* base = args_.b_packed ? b_ + panel * stride + k_begin / packed_kp(kType) * kLine : tile_at(in, ik, s, first, k);
+    const char* base =
+        args_.b_packed ? b_ + panel * stride + k_begin / packed_kp(kType) * kLine : tile_at(in, ik, s, first, k);
     for (int64 p = 0; p < kPanels; ++p) next.base[p] = base + blocking::smaller(p, panels - 1 - panel) * stride;
     // AMX asks after each tile of k, the others once a micro-kernel.
     const int64 lines = is_amx(kMma) ? kTileRows : blocking::ceil_div(k, packed_kp(kType)) * kLine / 64;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gemm/sm90/gemm_sm90_skinny_work.cuh"
+#include "tile/sm90/fresh_thread.cuh"
 #include "tile/sm90/relaxed.cuh"
 
 namespace tilewright {
@@ -70,8 +71,7 @@ class GemmSm90SkinnyExchange {
     const int64 bytes = gemm_sm90_skinny_slot_bytes(kConfig);
     char* const base = static_cast<char*>(args_.gemm.workspace);
     // Made anew each time: kept over all tiles, addresses of every way to share would not leave registers for sums.
-    unsigned thread = threadIdx.x;
-    asm volatile("" : "+r"(thread));
+    const unsigned thread = sm90::fresh_thread();
     return reinterpret_cast<uint4*>(base + (static_cast<int64>(index) * kConfig.cluster + block_) * bytes) +
            part * kGroups * kThreads + thread;
   }

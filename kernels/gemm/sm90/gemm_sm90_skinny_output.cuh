@@ -7,6 +7,7 @@
 #include "gemm/gpu/gemm_epilogue_gpu.cuh"
 #include "gemm/sm90/gemm_sm90_skinny_exchange.cuh"
 #include "tile/sm90/barrier.cuh"
+#include "tile/sm90/fresh_thread.cuh"
 #include "tile/sm90/wgmma.cuh"
 
 namespace tilewright {
@@ -65,11 +66,7 @@ class GemmSm90SkinnyOutput {
 
  private:
   // Made anew each time: what is made of it would else be kept over all tiles, in registers that sums want.
-  __device__ __forceinline__ static int lane() {
-    int thread = static_cast<int>(threadIdx.x);
-    asm volatile("" : "+r"(thread));
-    return thread % 32;
-  }
+  __device__ __forceinline__ static int lane() { return static_cast<int>(sm90::fresh_thread()) % 32; }
   // Of D, of this warp.
   __device__ __forceinline__ static int first_column(int part, int d0) {
     const int warp = static_cast<int>(threadIdx.x) / 32;
