@@ -27,7 +27,8 @@ constexpr double kExchangeSeconds = 4e-6;   // parts of a tile, sums of 128 x 25
 // Bytes that a step moves to and from shared memory: wgmma reads its 64 rows of A and its columns of B, 32 bytes of K each.
 double shared_bytes_of_step(const GemmSm90Config& c) {
   const int columns = gemm_sm90_columns_at_once(c);
-  const double instructions = c.tile_m / 64.0 * (c.tile_n / columns) * (kSm90RowBytes / 32.0);
+  const int across = c.tile_n / columns;
+  const double instructions = c.tile_m / 64.0 * across * (kSm90RowBytes / 32.0);
   return instructions * (64 + columns) * 32 + (c.tile_m + c.tile_n) * kSm90RowBytes;
 }
 
