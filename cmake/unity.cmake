@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Files of one folder are compiled together, up to six at a time: headers are read and templates made once for all of
-# them, which takes half the time of compiling each by itself. Two files of a folder may therefore not give one name to
+# them. Two files of a folder may therefore not give one name to
 # two things; the compiler says so. -DTILEWRIGHT_UNITY=OFF compiles each file by itself: better while one file is edited
 # again and again, and .ci/run full does so to see that every file includes what it uses.
 option(TILEWRIGHT_UNITY "Compile the files of a folder together" ${PROJECT_IS_TOP_LEVEL})
