@@ -14,10 +14,23 @@ namespace {
 
 constexpr size_t kDigestDigits = 16;
 
-// kernels/tile/<folder> of a vendor's kernels, beside tile/common.
-std::string_view tile_folder(const DeviceSpec& spec) {
-  if (spec.arch != nullptr && spec.arch->vendor == ArchVendor::kX86) return "tile/cpu/";
-  return "tile/";
+// Whose kernels stand in kernels/tile/<folder> and kernels/<op>/<folder>.
+struct Folder {
+  std::string_view name;
+  bool x86, nvidia, amd;
+};
+constexpr Folder kFolders[] = {{"cpu", true, false, false},       {"gpu", false, true, true},
+                               {"portable", false, true, false},  {"sm90", false, true, false},
+                               {"generated", false, true, false}, {"cdna", false, false, true},
+                               {"rdna", false, false, true}};
+
+bool runs_on(const Folder& folder, ArchVendor vendor) {
+  switch (vendor) {
+    case ArchVendor::kX86: return folder.x86;
+    case ArchVendor::kNvidia: return folder.nvidia;
+    case ArchVendor::kAmd: return folder.amd;
+  }
+  return true;
 }
 
 const Compiler& compiler_of(const DeviceSpec& spec) {
@@ -36,14 +49,21 @@ std::string libraries_of(const DeviceSpec& spec) {
 
 }  // namespace
 
+bool is_kernel_source(std::string_view path, std::string_view op, const DeviceSpec& spec) {
+  const size_t first = path.find('/');
+  if (first == std::string_view::npos) return false;
+  if (path.substr(0, first) != op && path.substr(0, first) != "tile") return false;
+  const std::string_view rest = path.substr(first + 1);
+  const size_t second = rest.find('/');
+  if (second == std::string_view::npos || spec.arch == nullptr) return true;
+  const auto* const folder = std::ranges::find(kFolders, rest.substr(0, second), &Folder::name);
+  return folder == std::end(kFolders) || runs_on(*folder, spec.arch->vendor);
+}
+
 std::string kernel_sources_digest(std::string_view op, const DeviceSpec& spec) {
   Digester digester;
-  const std::string own = fmt::format("{}/", op);
   for (const EmbeddedHeader& header : embedded_headers()) {
-    if (header.path.starts_with(own) || header.path.starts_with("tile/common/") ||
-        header.path.starts_with(tile_folder(spec))) {
-      digester.update(header.path).update(header.text);
-    }
+    if (is_kernel_source(header.path, op, spec)) digester.update(header.path).update(header.text);
   }
   return digester.finish().hex().substr(0, kDigestDigits);
 }

@@ -10,8 +10,10 @@
 
 namespace tilewright {
 
-// Digest (16 digits) of the sources that an operator's kernels for this device are made of: its own folder and the tile
-// vocabulary of the vendor.
+// Whether kernels/<path> is a source that an operator's kernels for this device may be made of: in its own folder or the tile
+// vocabulary, and in no folder of kernels that this vendor's devices do not run.
+bool is_kernel_source(std::string_view path, std::string_view op, const DeviceSpec& spec);
+// Digest (16 digits) of all of them.
 std::string kernel_sources_digest(std::string_view op, const DeviceSpec& spec);
 
 // What must be equal for a measured row to be worth keeping.

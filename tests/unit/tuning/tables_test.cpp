@@ -135,5 +135,34 @@ TEST(Provenance, DigestsFollowTheOperatorsOwnSources) {
   EXPECT_NE(gemm, kernel_sources_digest("another", spec));
 }
 
+TEST(Provenance, SourcesThatADeviceDoesNotRunMakeItsRowsNotStale) {
+  const auto vendors = [](std::string_view path) {
+    std::string text;
+    for (const char* target : {"x86-64-v3", "sm_90a", "gfx942"}) {
+      DeviceSpec spec;
+      spec.arch = find_arch(target);
+      text += is_kernel_source(path, "gemm", spec) ? target[0] : '-';
+    }
+    return text;
+  };
+  EXPECT_EQ(vendors("gemm/gemm_args.hpp"), "xsg");
+  EXPECT_EQ(vendors("tile/common/dtype.hpp"), "xsg");
+  EXPECT_EQ(vendors("gemm/cpu/gemm_cpu.hpp"), "x--");
+  EXPECT_EQ(vendors("tile/cpu/vec.hpp"), "x--");
+  EXPECT_EQ(vendors("gemm/gpu/gemm_epilogue_gpu.cuh"), "-sg");
+  EXPECT_EQ(vendors("gemm/sm90/gemm_sm90.cuh"), "-s-");
+  EXPECT_EQ(vendors("tile/portable/mma.cuh"), "-s-");
+  EXPECT_EQ(vendors("tile/a_new_target/mma.hpp"), "xsg") << "what nobody placed counts for all";
+  EXPECT_EQ(vendors("another/another_args.hpp"), "---");
+  // Every header that is carried is somebody's.
+  DeviceSpec cpu, gpu;
+  cpu.arch = find_arch("x86-64-v3"), gpu.arch = find_arch("sm_90a");
+  for (const EmbeddedHeader& header : embedded_headers()) {
+    const std::string_view op = header.path.substr(0, header.path.find('/'));
+    EXPECT_TRUE(is_kernel_source(header.path, op, cpu) || is_kernel_source(header.path, op, gpu)) << header.path;
+  }
+  EXPECT_NE(kernel_sources_digest("gemm", cpu), kernel_sources_digest("gemm", gpu));
+}
+
 }  // namespace
 }  // namespace tilewright
