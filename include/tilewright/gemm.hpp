@@ -33,10 +33,11 @@ struct GemmStep {
 };
 
 struct GemmOptions {
-  bool deterministic = false;    // bitwise equal from run to run on the same device, whatever the thread count
-  bool batch_invariant = false;  // a row's bits do not depend on M, on its place, or on the unit budget
-  bool allow_tf32 = false;       // f32 A and B may be rounded to tf32 (ten bits of mantissa) where that is faster
-  std::string recipe;            // force this recipe (text form); "" = choose
+  bool deterministic = false;     // bitwise equal from run to run on the same device, whatever the thread count
+  bool batch_invariant = false;   // a row's bits do not depend on M, on its place, or on the unit budget
+  bool allow_tf32 = false;        // f32 A and B may be rounded to tf32 (ten bits of mantissa) where that is faster
+  bool allow_fast_accum = false;  // sums of 8-bit floats may keep fewer bits than f32 has where that is faster
+  std::string recipe;             // force this recipe (text form); "" = choose
 };
 
 struct GemmCall {

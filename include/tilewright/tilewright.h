@@ -181,7 +181,8 @@ typedef struct tilewright_gemm_step {
 enum {
   TILEWRIGHT_GEMM_DETERMINISTIC = 1,   /* bitwise equal from run to run on the same device, whatever the thread count */
   TILEWRIGHT_GEMM_BATCH_INVARIANT = 2, /* a row's bits depend neither on M, nor on its place, nor on the unit budget */
-  TILEWRIGHT_GEMM_ALLOW_TF32 = 4 /* f32 A and B may be rounded to tf32 (ten bits of mantissa) where that is faster */
+  TILEWRIGHT_GEMM_ALLOW_TF32 = 4, /* f32 A and B may be rounded to tf32 (ten bits of mantissa) where that is faster */
+  TILEWRIGHT_GEMM_ALLOW_FAST_ACCUM = 8 /* sums of 8-bit floats may keep fewer bits than f32 has where that is faster */
 };
 
 typedef struct tilewright_gemm_call {

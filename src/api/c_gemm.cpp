@@ -62,12 +62,12 @@ Status read_call(const char* function, const tilewright_gemm_call* from, bool ad
   if (Status s = read_struct<128>("tilewright_gemm_call", from, given); !s) return s;
 
   // Numbers that the C++ enums have no room for.
-  constexpr uint32_t kFlags =
-      TILEWRIGHT_GEMM_DETERMINISTIC | TILEWRIGHT_GEMM_BATCH_INVARIANT | TILEWRIGHT_GEMM_ALLOW_TF32;
+  constexpr uint32_t kFlags = TILEWRIGHT_GEMM_DETERMINISTIC | TILEWRIGHT_GEMM_BATCH_INVARIANT |
+                              TILEWRIGHT_GEMM_ALLOW_TF32 | TILEWRIGHT_GEMM_ALLOW_FAST_ACCUM;
   if ((given.flags & ~kFlags) != 0) {
     return refuse(
         "flags is {}, allowed: TILEWRIGHT_GEMM_DETERMINISTIC (1) | TILEWRIGHT_GEMM_BATCH_INVARIANT (2) | "
-        "TILEWRIGHT_GEMM_ALLOW_TF32 (4)",
+        "TILEWRIGHT_GEMM_ALLOW_TF32 (4) | TILEWRIGHT_GEMM_ALLOW_FAST_ACCUM (8)",
         given.flags);
   }
   if (given.activation < 0 || given.activation > TILEWRIGHT_ACTIVATION_CLAMP) {
@@ -106,6 +106,7 @@ Status read_call(const char* function, const tilewright_gemm_call* from, bool ad
   call.options.deterministic = (given.flags & TILEWRIGHT_GEMM_DETERMINISTIC) != 0;
   call.options.batch_invariant = (given.flags & TILEWRIGHT_GEMM_BATCH_INVARIANT) != 0;
   call.options.allow_tf32 = (given.flags & TILEWRIGHT_GEMM_ALLOW_TF32) != 0;
+  call.options.allow_fast_accum = (given.flags & TILEWRIGHT_GEMM_ALLOW_FAST_ACCUM) != 0;
   if (given.recipe != nullptr) call.options.recipe = given.recipe;
   return {};
 }

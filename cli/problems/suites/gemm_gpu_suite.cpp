@@ -50,17 +50,20 @@ void add_bf16(Suite& suite) {
   }
 }
 
-// A scale for each token and each output channel.
+// A scale for each token and each output channel. Sums of e4m3 twice: those that keep f32's bits, and those that need not.
 void add_quantised(Suite& suite) {
   const Regime fp8[] = {{"e4m3 m=1..128", {1, 16, 64, 128}, eight_bit_bar(0.68), 0.75},
                         {"e4m3 m=1024", {1024}, eight_bit_bar(0.84)},
                         {"e4m3 m>=4096", {4096}, eight_bit_bar(0.88)}};
+  const Regime fast[] = {{"e4m3 fast m=1..128", {1, 16, 64, 128}, eight_bit_bar(0.68), 0.75},
+                         {"e4m3 fast m=1024", {1024}, eight_bit_bar(0.84)},
+                         {"e4m3 fast m>=4096", {4096}, eight_bit_bar(0.88)}};
   const Regime int8[] = {{"i8 m=64", {64}, eight_bit_bar(0.68)},
                          {"i8 m=128", {128}, eight_bit_bar(0.68)},
                          {"i8 m=1024", {1024}, eight_bit_bar(0.80)},
                          {"i8 m>=4096", {4096}, eight_bit_bar(0.85)}};
-  const auto add = [&suite](std::span<const Regime> regimes, const char* dtype) {
-    const std::string scales = ":d=bf16:scale_a=f32:scale_b=f32";
+  const auto add = [&suite](std::span<const Regime> regimes, const char* dtype, std::string_view options = "") {
+    const std::string scales = fmt::format(":d=bf16:scale_a=f32:scale_b=f32{}", options);
     for (const Regime& regime : regimes) {
       for (const int64_t m : regime.rows) {
         for (const Weight& w : kQuantisedWeights) suite.add(problem_text(m, w, dtype, scales), regime.item());
@@ -69,6 +72,7 @@ void add_quantised(Suite& suite) {
     }
   };
   add(fp8, "e4m3");
+  add(fast, "e4m3", ":allow_fast_accum=1");
   add(int8, "i8");
 }
 

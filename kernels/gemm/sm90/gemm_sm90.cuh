@@ -200,7 +200,7 @@ __device__ __forceinline__ void gemm_sm90_multiply(const GemmSm90Layout<kConfig>
   gemm_sm90_release(shared, before, block_m, block_n);
 }
 
-// The same for 8-bit floats: each stage but the first is summed apart. One warpgroup adds while the other multiplies.
+// The same where each stage but the first is summed apart. One warpgroup adds while the other multiplies.
 // beside(0) ... kBeside - 1 run beside the first, when nothing apart needs registers.
 template <GemmSm90Config kConfig, int kBeside, int kRows64, int kCount, class Beside>
 __device__ __forceinline__ void gemm_sm90_multiply_apart(const GemmSm90Layout<kConfig>& shared,
@@ -322,7 +322,7 @@ __device__ __forceinline__ void gemm_sm90(const GemmSm90Args& args) {
         output.write(slot.stage ^ 1, i);
         if (i == Output::kWrites - 1) forget(slot.stage ^ 1);
       };
-      if constexpr (sm90::promotes(kConfig.dtype)) {
+      if constexpr (kConfig.promote) {
         gemm_sm90_multiply_apart<kConfig, Output::kWrites>(shared, ring, steps, warpgroup, block_m, block_n, sum,
                                                            beside);
       } else {

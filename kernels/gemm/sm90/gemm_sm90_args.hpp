@@ -16,6 +16,7 @@ struct GemmSm90Config {
   GateMode gate;
   DType d_dtype;
   bool d_words;              // D is 16-bit, its rows contiguous and at multiples of 16 bytes
+  bool promote;              // 8-bit floats: each tile of K is summed apart, then added in f32
   int tile_m;                // rows of D a block; warpgroups share them
   int tile_n;                // columns of B a block: 64, 128, 192 or 256
   int warpgroups;            // that multiply
@@ -33,6 +34,7 @@ struct GemmSm90Config {
     visit("gate", self.gate);
     visit("d_dtype", self.d_dtype);
     visit("d_words", self.d_words);
+    visit("promote", self.promote);
     visit("tile_m", self.tile_m);
     visit("tile_n", self.tile_n);
     visit("warpgroups", self.warpgroups);
@@ -50,9 +52,9 @@ constexpr int gemm_sm90_d_columns(const GemmSm90Config& c) {
   return c.gate == GateMode::kNone ? c.tile_n : c.tile_n / 2;
 }
 
-// Columns of B that one instruction multiplies: 8-bit floats, which are summed apart, have registers for no more.
+// Columns of B that one instruction multiplies: for what is summed apart there are registers for no more.
 constexpr int gemm_sm90_columns_at_once(const GemmSm90Config& c) {
-  return is_ocp_f8(c.dtype) && c.tile_n > 192 ? c.tile_n / 2 : c.tile_n;
+  return c.promote && c.tile_n > 192 ? c.tile_n / 2 : c.tile_n;
 }
 
 struct GemmSm90Args {
@@ -112,6 +114,7 @@ constexpr const char* gemm_sm90_refusal(const GemmSm90Config& c) {
   if (c.tile_m / c.warpgroups * c.tile_n > 64 * 256) return "more sums than a warpgroup's registers hold";
   if (c.stages < 2 || c.stages > 16) return "stages outside [2, 16]";
   if (c.cluster_m < 1 || c.cluster_n < 1 || c.cluster_m * c.cluster_n > 2) return "clusters are none of 1x1, 2x1, 1x2";
+  if (c.promote && !is_ocp_f8(c.dtype)) return "promote: dtype is no 8-bit float";
   if (dtype_bits(c.dtype) != 16 && (c.a_major == Major::kMn || c.b_major == Major::kMn)) {
     return "wgmma reads types of 8 and 32 bits along K only";
   }

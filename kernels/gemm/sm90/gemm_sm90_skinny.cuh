@@ -131,7 +131,7 @@ __device__ __forceinline__ void gemm_sm90_skinny_release(const GemmSm90SkinnyLay
   }
 }
 
-// The same as gemm_sm90_skinny_multiply for 8-bit floats: each tile of K is summed apart, in two places by turns, so that
+// The same as gemm_sm90_skinny_multiply where each tile of K is summed apart, in two places by turns, so that
 // one is added while the other is made.
 template <GemmSm90SkinnyConfig kConfig, int kParts, int kCount>
 __device__ __forceinline__ void gemm_sm90_skinny_multiply_apart(const GemmSm90SkinnyLayout<kConfig>& shared,
@@ -279,7 +279,7 @@ __device__ __forceinline__ void gemm_sm90_skinny(const GemmSm90SkinnyArgs& args)
       // Zeros, not a first product that overwrites: ptxas answers sums that reach back to another tile by serialised
       // products.
       typename Layout::Wgmma::Accumulator sum[Layout::kParts][kConfig.tokens / 2] = {};
-      if constexpr (sm90::promotes(kConfig.dtype)) {
+      if constexpr (kConfig.promote) {
         gemm_sm90_skinny_multiply_apart<kConfig>(shared, ring, s.k1 - s.k0, left, warpgroup, sum);
       } else {
         gemm_sm90_skinny_multiply<kConfig>(shared, ring, s.k1 - s.k0, left, warpgroup, sum);

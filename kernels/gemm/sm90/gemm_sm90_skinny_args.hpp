@@ -15,6 +15,7 @@ struct GemmSm90SkinnyConfig {
   Activation activation;  // kLinear
   GateMode gate;
   DType d_dtype;
+  bool promote;    // 8-bit floats: each tile of K is summed apart, then added in f32
   int rows;        // of the weights (columns of B) a block: 64, 128 or 256
   int tokens;      // rows of A: 8, 16, 32, 64 or 128
   int warpgroups;  // that multiply: 1 or 2, of at most 128 rows each
@@ -32,6 +33,7 @@ struct GemmSm90SkinnyConfig {
     visit("activation", self.activation);
     visit("gate", self.gate);
     visit("d_dtype", self.d_dtype);
+    visit("promote", self.promote);
     visit("rows", self.rows);
     visit("tokens", self.tokens);
     visit("warpgroups", self.warpgroups);
@@ -77,7 +79,7 @@ constexpr int gemm_sm90_skinny_box_bytes(const GemmSm90SkinnyConfig& c) {
 }
 // Sums that 168 registers do not hold: the producers are then a warpgroup too, which gives registers away.
 constexpr bool gemm_sm90_skinny_lends(const GemmSm90SkinnyConfig& c) {
-  return c.warpgroups == 2 && c.rows / 128 * c.tokens + (is_ocp_f8(c.dtype) ? 64 : 0) > 128;
+  return c.warpgroups == 2 && c.rows / 128 * c.tokens + (c.promote ? 64 : 0) > 128;
 }
 constexpr int gemm_sm90_skinny_threads(const GemmSm90SkinnyConfig& c) {
   return c.warpgroups * 128 + (gemm_sm90_skinny_lends(c) ? 128 : 64);
@@ -123,6 +125,7 @@ constexpr GemmSm90SkinnyCut gemm_sm90_skinny_cut(const GemmSm90SkinnyConfig& c, 
 // Null, or why there is no kernel of this config; what a target allows besides is the host's to ask.
 constexpr const char* gemm_sm90_skinny_refusal(const GemmSm90SkinnyConfig& c) {
   if (dtype_bits(c.dtype) > 16) return "dtype has more than 16 bits";
+  if (c.promote && !is_ocp_f8(c.dtype)) return "promote: dtype is no 8-bit float";
   if (c.epilogue == EpilogueKind::kFull) return "a full epilogue has no place in registers";
   if (c.rows != 64 && c.rows != 128 && c.rows != 256) return "rows are none of 64, 128, 256";
   if (c.tokens != 8 && c.tokens != 16 && c.tokens != 32 && c.tokens != 64 && c.tokens != 128) {

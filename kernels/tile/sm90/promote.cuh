@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Products of 8-bit floats. wgmma aligns what it adds, the running sum among it, to the largest of them and keeps about 14
-// bits: sums over a long K would lose more the longer K is. So each tile of K, 128 of 8-bit types, is summed from zero and
-// added in f32. What is left of the error stands in core/tensor/tolerance.hpp.
+// bits: sums over a long K lose more the longer K is. So, where the caller does not allow that, each tile of K, 128 of 8-bit
+// types, is summed from zero and added in f32. What is left of the error stands in core/tensor/tolerance.hpp.
 #pragma once
 
 #include "tile/sm90/wgmma.cuh"
 
 namespace tilewright::sm90 {
 
-constexpr bool promotes(DType type) { return is_ocp_f8(type); }
 // Columns of an instruction for a tile of `n`: what is summed apart takes registers too, for no more than `most`.
 constexpr int promoted_columns(int n, int most) { return n > most ? n / 2 : n; }
 

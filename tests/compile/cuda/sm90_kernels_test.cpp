@@ -85,8 +85,9 @@ TEST_F(Sm90Kernels, FewRowsKeepToTheirBudgetInEveryTileGateAndEpilogue) {
        {"m=1:n=4096:k=4096:a=bf16", "m=16:n=4096:k=4096:a=bf16", "m=64:n=4096:k=4096:a=bf16",
         "m=128:n=4096:k=4096:a=bf16", "m=32:n=4096:k=4096:a=f16:d=f32:bias=f32:act=gelu",
         "m=128:n=4096:k=4096:a=i8:scale_a=f32:scale_b=f32", "m=16:n=4096:k=4096:a=e4m3:scale_a=f32:scale_b=f32",
-        "m=128:n=4096:k=4096:a=e5m2:scale_a=f32:scale_b=f32", "m=64:n=8192:k=4096:a=bf16:gate=separated:act=silu",
-        "m=128:n=8192:k=4096:a=bf16:gate=separated:act=silu",
+        "m=128:n=4096:k=4096:a=e5m2:scale_a=f32:scale_b=f32",
+        "m=128:n=4096:k=4096:a=e4m3:scale_a=f32:scale_b=f32:allow_fast_accum=1",
+        "m=64:n=8192:k=4096:a=bf16:gate=separated:act=silu", "m=128:n=8192:k=4096:a=bf16:gate=separated:act=silu",
         "m=128:n=8192:k=4096:a=bf16:gate=interleaved:act=silu:bias=bf16"}) {
     const Result<GemmProblem> problem = parse_gemm_problem(text);
     ASSERT_TRUE(problem.ok()) << problem.status().message();
@@ -96,7 +97,7 @@ TEST_F(Sm90Kernels, FewRowsKeepToTheirBudgetInEveryTileGateAndEpilogue) {
     for (const Candidate& candidate : found) {
       GemmSm90SkinnyConfig c;
       ASSERT_TRUE(parse_fields(candidate.step.key.config(), c).ok());
-      const bool apart = is_ocp_f8(c.dtype) && c.tokens == 128;
+      const bool apart = c.promote && c.tokens == 128;
       const auto tile = std::tuple(c.rows, c.tokens, c.warpgroups, c.depth, c.cluster, c.blocks, c.gate, apart);
       // Every tile, and where sums fill the registers every way to share them.
       const bool new_tile = c.splits == 1 && tiles.insert(tile).second;
@@ -120,6 +121,9 @@ TEST_F(Sm90Kernels, EachLayoutGateAndEpilogueKeepsToItsBudget) {
         "m=4096:n=4096:k=4096:a=e4m3:scale_a=f32:scale_b=f32", "m=1024:n=4096:k=4096:a=e5m2:d=f32:alpha=1",
         "m=4096:n=4096:k=4096:a=f32:allow_tf32=1", "m=4096:n=4096:k=4096:a=f32:allow_tf32=1:c=f32:steps=act.gelu",
         "m=4096:n=8192:k=4096:a=e4m3:scale_a=f32:scale_b=f32:gate=separated:act=silu",
+        "m=4096:n=4096:k=4096:a=e4m3:scale_a=f32:scale_b=f32:allow_fast_accum=1",
+        "m=1024:n=4096:k=7168:a=e5m2:d=f32:alpha=1:allow_fast_accum=1",
+        "m=4096:n=8192:k=4096:a=e4m3:scale_a=f32:scale_b=f32:gate=separated:act=silu:allow_fast_accum=1",
         "m=4096:n=8192:k=4096:a=bf16:gate=separated:act=silu", "m=4096:n=8192:k=4096:a=bf16:gate=interleaved:act=silu",
         "m=64:n=4096:k=4096:a=bf16", "m=4096:n=4100:k=4096:a=bf16"}) {
     const Result<GemmProblem> problem = parse_gemm_problem(text);

@@ -166,7 +166,7 @@ TEST(CAbi, NumbersOutsideTheEnumsAreRefused) {
   refused("activation");
   small.call.gate = -1;
   refused("gate");
-  small.call.flags = 8;
+  small.call.flags = 16;
   refused("flags");
   small.call.step_count = 1;
   refused("steps");

@@ -98,6 +98,8 @@ TEST(CublasLtProblem, EpiloguesAlignmentsAndReductionsAreTold) {
   EXPECT_EQ(lt("m=4:n=5:k=6:a=f32:deterministic=1").reductions, cuda::kLtReduceCompute | cuda::kLtReduceOutput);
   EXPECT_EQ(lt("m=4:n=5:k=6:a=f32").compute, cuda::LtCompute::kF32);
   EXPECT_EQ(lt("m=4:n=5:k=6:a=f32:allow_tf32=1").compute, cuda::LtCompute::kTf32);
+  EXPECT_FALSE(lt("m=4:n=16:k=16:a=e4m3").fast_accumulation);
+  EXPECT_TRUE(lt("m=4:n=16:k=16:a=e4m3:allow_fast_accum=1").fast_accumulation);
   GemmProblem integers = problem("m=4:n=8:k=16:a=i8");
   integers.d_dtype = DType::kI32;
   EXPECT_EQ(cublaslt_problem(integers, 0)->lt.compute, cuda::LtCompute::kI32);

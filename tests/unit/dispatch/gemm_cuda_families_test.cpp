@@ -118,6 +118,45 @@ TEST(GemmCudaFamilies, Tf32ServesOnlyCallsThatAllowIt) {
   EXPECT_TRUE(gemm_portable_family().check(erase(allowed), hopper, exact).ok());
 }
 
+TEST(GemmCudaFamilies, KernelsThatSumFastServeOnlyCallsThatAllowIt) {
+  const DeviceSpec hopper = gpu("sm_90a", 132);
+  for (const auto& [family, m] : {std::pair{&gemm_sm90_family(), 512}, {&gemm_sm90_skinny_family(), 64}}) {
+    const std::string text = fmt::format("m={}:n=4096:k=4096:a=e4m3", m);
+    const GemmProblem strict = problem(text), allowed = problem(text + ":allow_fast_accum=1");
+    // Which of both ways to sum the candidates have: 1 = fast, 2 = promoted, 3 = both.
+    const auto ways = [&, family = family](const GemmProblem& p) {
+      int found = 0;
+      for (const Candidate& candidate : family->candidates(erase(p), hopper)) {
+        EXPECT_TRUE(family->check(erase(p), hopper, candidate.step).ok()) << candidate.step.key.text;
+        const bool fast = candidate.step.key.text.find(":promote=0") != std::string::npos;
+        EXPECT_EQ(family->numerics_id(candidate.step).ends_with("_fast"), fast) << candidate.step.key.text;
+        EXPECT_EQ(family->numerics_id(candidate.step).ends_with("_by128"), !fast) << candidate.step.key.text;
+        found |= fast ? 1 : 2;
+      }
+      return found;
+    };
+    EXPECT_EQ(ways(strict), 2) << text;
+    EXPECT_EQ(ways(allowed), 3) << text;
+    const RecipeStep fast = family->candidates(erase(allowed), hopper).front().step;
+    const RecipeStep exact = family->candidates(erase(strict), hopper).front().step;
+    EXPECT_THAT(fast.key.text, HasSubstr("promote=0")) << "the cost model takes what is allowed";
+    EXPECT_THAT(family->check(erase(strict), hopper, fast).message(), HasSubstr("allow_fast_accum"));
+    EXPECT_TRUE(family->check(erase(allowed), hopper, exact).ok());
+    // Other types have one way to sum.
+    RecipeStep wrong = family->candidates(erase(problem(fmt::format("m={}:n=4096:k=4096:a=bf16", m))), hopper)[0].step;
+    std::string key = wrong.key.text;
+    key.replace(key.find("promote=0"), 9, "promote=1");
+    wrong.key = *parse_key(key);
+    EXPECT_THAT(family->check(erase(problem(fmt::format("m={}:n=4096:k=4096:a=bf16", m))), hopper, wrong).message(),
+                HasSubstr("promote: dtype is no 8-bit float"));
+  }
+  // Families without such kernels serve the problem as they do any.
+  for (const char* text : {"m=512:n=512:k=512:a=e4m3:allow_fast_accum=1", "m=67:n=35:k=45:a=e5m2:allow_fast_accum=1"}) {
+    EXPECT_TRUE(gemm_portable_family().supports(erase(problem(text)), hopper).ok()) << text;
+    EXPECT_TRUE(gemm_generic_gpu_family().supports(erase(problem(text)), hopper).ok()) << text;
+  }
+}
+
 TEST(GemmCudaFamilies, AKernelOfAnotherProblemIsRefused) {
   const GemmProblem aligned = problem("m=64:n=64:k=64:a=bf16"), odd = problem("m=64:n=64:k=65:a=bf16");
   const RecipeStep step = gemm_portable_family().candidates(erase(aligned), gpu()).front().step;

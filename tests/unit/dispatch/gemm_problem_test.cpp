@@ -158,6 +158,24 @@ TEST(GemmProblem, Tf32IsAQuestionOfF32AndPartOfTheProblem) {
               testing::HasSubstr("'allow_tf32' is for f32, 'a' is bf16"));
 }
 
+TEST(GemmProblem, FastAccumulationIsAQuestionOfEightBitFloatsAndPartOfTheProblem) {
+  for (const DType dtype : {DType::kF32, DType::kBf16, DType::kI8, DType::kF8E4M3, DType::kF8E5M2}) {
+    Matrices m;
+    m.call.a.dtype = m.call.b.dtype = dtype;
+    m.call.options.allow_fast_accum = true;
+    GemmProblem p;
+    GemmBindings bindings;
+    ASSERT_TRUE(make_gemm_problem(m.call, true, p, bindings).ok());
+    EXPECT_EQ(p.allow_fast_accum, is_ocp_f8(dtype));
+  }
+  const GemmProblem allowed = *parse_gemm_problem("m=1:n=16:k=16:a=e5m2:allow_fast_accum=1");
+  EXPECT_EQ(allowed.allow_fast_accum, 1);
+  EXPECT_EQ(print_gemm_problem(allowed), "m=1:n=16:k=16:a=e5m2:layout=rcr:allow_fast_accum=1");
+  EXPECT_EQ(gemm_signature(allowed).core, "a=e5m2:b=e5m2:layout=rcr:allow_fast_accum=1");
+  EXPECT_THAT(parse_gemm_problem("m=1:n=16:k=16:a=bf16:allow_fast_accum=1").status().message(),
+              testing::HasSubstr("'allow_fast_accum' is for e4m3 and e5m2, 'a' is bf16"));
+}
+
 TEST(GemmProblem, CIsNotReadWhenBetaIsZero) {
   Matrices m;
   m.call.c = TensorView::contiguous(nullptr, DType::kF32, {3, 3});  // would not even broadcast

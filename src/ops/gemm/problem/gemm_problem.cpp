@@ -204,6 +204,7 @@ Status read_gemm_call(const GemmCall& call, bool check_addresses, GemmProblem& p
   p.deterministic = call.options.deterministic;
   p.batch_invariant = call.options.batch_invariant;
   p.allow_tf32 = call.options.allow_tf32 && p.a_dtype == DType::kF32;
+  p.allow_fast_accum = call.options.allow_fast_accum && is_ocp_f8(p.a_dtype);
 
   // Addresses and scalars.
   bindings.pointers = {a.data, b.data, d.data, call.scale_a.data, call.scale_b.data, call.c.data, call.bias.data};
@@ -240,6 +241,9 @@ Status validate_gemm_problem(const GemmProblem& p) {
   if (p.gate != GateMode::kNone && p.n % 2 != 0) return refuse("argument 'gate' needs an even N, got N = {}", p.n);
   if (p.allow_tf32 && p.a_dtype != DType::kF32) {
     return refuse("argument 'allow_tf32' is for f32, 'a' is {}", dtype_name(p.a_dtype));
+  }
+  if (p.allow_fast_accum && !is_ocp_f8(p.a_dtype)) {
+    return refuse("argument 'allow_fast_accum' is for e4m3 and e5m2, 'a' is {}", dtype_name(p.a_dtype));
   }
   if (Status s = check_gemm_extents(p); !s) return s;
   const bool fits = reach_fits({{p.batch, p.stride_a_batch}, {p.m, p.stride_a_m}, {p.k, p.stride_a_k}}) &&
@@ -311,6 +315,7 @@ ProblemSignature gemm_signature(const GemmProblem& p) {
                        letter(p.stride_d_m, p.stride_d_n));
   if (p.batch_invariant) s.core += ":batch_invariant=1";
   if (p.allow_tf32) s.core += ":allow_tf32=1";
+  if (p.allow_fast_accum) s.core += ":allow_fast_accum=1";
   s.epilogue = fmt::format("d={}", dtype_name(p.d_dtype));
   if (p.has_alpha) s.epilogue += ":alpha";
   for (auto [name, operand] :

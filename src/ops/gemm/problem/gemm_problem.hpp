@@ -43,10 +43,11 @@ struct GemmProblem {
   uint8_t step_count = 0;
   uint8_t has_alpha = 0;  // alpha != 1
   uint8_t deterministic = 0, batch_invariant = 0;
-  uint8_t allow_tf32 = 0;  // f32 only
+  uint8_t allow_tf32 = 0;        // f32 only
+  uint8_t allow_fast_accum = 0;  // 8-bit floats only
   // By how many powers of two a pointer misses alignment to 16 bytes; 0 on CPUs, where no kernel asks.
   uint8_t shortfall_a = 0, shortfall_b = 0, shortfall_d = 0;
-  uint8_t reserved[2] = {};
+  uint8_t reserved[1] = {};
 
   int64_t out_n() const { return gate == GateMode::kNone ? n : n / 2; }  // columns of D
 };

@@ -223,7 +223,8 @@ Status parse_epilogue(const Items& items, GemmProblem& p) {
   for (auto [name, field] : {std::pair{"alpha", &p.has_alpha},
                              {"deterministic", &p.deterministic},
                              {"batch_invariant", &p.batch_invariant},
-                             {"allow_tf32", &p.allow_tf32}}) {
+                             {"allow_tf32", &p.allow_tf32},
+                             {"allow_fast_accum", &p.allow_fast_accum}}) {
     if (!items.count(name)) continue;
     bool value = false;
     if (Status s = fields_detail::parse_value(items.at(name), value); !s) return s;
@@ -255,7 +256,8 @@ constexpr std::string_view kKnownNames[] = {"m",
                                             "deterministic",
                                             "batch_invariant",
                                             "align",
-                                            "allow_tf32"};
+                                            "allow_tf32",
+                                            "allow_fast_accum"};
 
 }  // namespace
 
@@ -311,6 +313,7 @@ std::string print_gemm_problem(const GemmProblem& p) {
   if (p.deterministic) add("deterministic", "1");
   if (p.batch_invariant) add("batch_invariant", "1");
   if (p.allow_tf32) add("allow_tf32", "1");
+  if (p.allow_fast_accum) add("allow_fast_accum", "1");
   return text;
 }
 

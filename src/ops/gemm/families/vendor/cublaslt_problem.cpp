@@ -169,6 +169,7 @@ Result<CublasLtProblem> cublaslt_problem(const GemmProblem& p, int units) {
                   dtype_name(p.d_dtype));
   }
   lt.compute = p.allow_tf32 ? LtCompute::kTf32 : product->compute;
+  lt.fast_accumulation = p.allow_fast_accum != 0;
   if (p.batch > std::numeric_limits<int32_t>::max()) return refuse("batch = {}, allowed: below 2^31", p.batch);
   lt.batch = p.batch;
   lt.units = units;

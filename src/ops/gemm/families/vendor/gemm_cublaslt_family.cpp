@@ -51,8 +51,8 @@ Result<Found> find(const GemmProblem& p, const DeviceSpec& device) {
 }
 
 std::string signature_of(const GemmProblem& p) {
-  return fmt::format("a={}:b={}:d={}{}", dtype_name(p.a_dtype), dtype_name(p.b_dtype), dtype_name(p.d_dtype),
-                     p.allow_tf32 ? ":compute=tf32" : "");
+  return fmt::format("a={}:b={}:d={}{}{}", dtype_name(p.a_dtype), dtype_name(p.b_dtype), dtype_name(p.d_dtype),
+                     p.allow_tf32 ? ":compute=tf32" : "", p.allow_fast_accum ? ":accumulate=fast" : "");
 }
 
 Status parse_algo(const KernelKey& key, LtAlgo& algo) {

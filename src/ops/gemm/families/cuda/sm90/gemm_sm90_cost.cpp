@@ -19,7 +19,7 @@ constexpr double kPowerShare = 0.79;        // of the rate at the highest clock,
 constexpr double kMemoryShare = 0.68;       // of the nominal bandwidth, where few rows leave only copies to wait for
 constexpr double kL2BytesPerSecond = 62e9;  // into one SM, and out of it
 constexpr double kSharedBytes = 128;        // a cycle
-constexpr double kAddingCycles = 120;       // of a step of 8-bit floats, that no products hide
+constexpr double kAddingCycles = 120;       // of a step that is summed apart, that no products hide
 constexpr double kFixedSeconds = 4.3e-6;    // launch, first copies, end
 constexpr double kTileSeconds = 0.4e-6;     // from one tile of 128 x 256 to the next
 constexpr double kExchangeSeconds = 4e-6;   // parts of a tile, sums of 128 x 256
@@ -42,10 +42,23 @@ const MmaSpec* sm90_wgmma(const ArchSpec& arch, DType dtype, int n) {
   return nullptr;
 }
 
-std::string sm90_order(DType dtype, std::string_view wgmma) {
+std::string sm90_order(DType dtype, bool promote, std::string_view wgmma) {
   if (dtype == DType::kF32) return fmt::format("{}_tf32", wgmma);
-  if (!is_ocp_f8(dtype)) return std::string(wgmma);
-  return fmt::format("{}_by{}", wgmma, sm90_tile_k(dtype));
+  if (promote) return fmt::format("{}_by{}", wgmma, sm90_tile_k(dtype));
+  return fmt::format("{}{}", wgmma, is_ocp_f8(dtype) ? "_fast" : "");
+}
+
+std::span<const bool> sm90_promotions(const GemmProblem& p) {
+  static constexpr bool kValues[] = {false, true};
+  const std::span<const bool> values = kValues;
+  if (!is_ocp_f8(p.a_dtype)) return values.first(1);
+  return p.allow_fast_accum ? values : values.last(1);
+}
+
+Status check_sm90_promotion(const GemmProblem& p, bool promote) {
+  const std::span<const bool> allowed = sm90_promotions(p);
+  if (std::ranges::find(allowed, promote) != allowed.end()) return {};
+  return Status(StatusCode::kUnsupported, "sums keep fewer bits than f32 has, which allow_fast_accum does not allow");
 }
 
 double gemm_sm90_cost(const GemmProblem& p, const DeviceSpec& device, const GemmSm90Config& c, int split) {
@@ -61,7 +74,7 @@ double gemm_sm90_cost(const GemmProblem& p, const DeviceSpec& device, const Gemm
   const double products = 2.0 * c.tile_m * c.tile_n * sm90_tile_k(c.dtype) / spec->ops_per_cycle / clock;
   const double bytes =
       (static_cast<double>(c.tile_m) / c.cluster_n + static_cast<double>(c.tile_n) / c.cluster_m) * kSm90RowBytes;
-  const double shared = (shared_bytes_of_step(c) / kSharedBytes + (is_ocp_f8(c.dtype) ? kAddingCycles : 0)) / clock;
+  const double shared = (shared_bytes_of_step(c) / kSharedBytes + (c.promote ? kAddingCycles : 0)) / clock;
   const double step = std::max({products, shared, bytes / kL2BytesPerSecond});
   const double part = static_cast<double>(c.tile_m) * c.tile_n / (128 * 256);
   const double d_bytes = static_cast<double>(c.tile_m) * gemm_sm90_d_columns(c) * dtype_bits(p.d_dtype) / 8;

@@ -36,12 +36,24 @@ bool has_words(const GemmProblem& p) {
 }
 
 // The config of a problem with this tile; the rest of it the problem decides.
-GemmSm90Config make_config(const GemmProblem& p, const Tile& tile) {
+GemmSm90Config make_config(const GemmProblem& p, const Tile& tile, bool promote) {
   const GemmEpilogueConfig e = choose_epilogue(p);
   const bool words = e.kind != EpilogueKind::kFull && e.gate != GateMode::kInterleaved && has_words(p);
-  return {
-      p.a_dtype, access_a(p).major, access_b(p).major, e.kind,         e.activation,  e.gate, e.d_dtype, words, tile.m,
-      tile.n,    tile.warpgroups,   tile.stages,       tile.cluster_m, tile.cluster_n};
+  return {.dtype = p.a_dtype,
+          .a_major = access_a(p).major,
+          .b_major = access_b(p).major,
+          .epilogue = e.kind,
+          .activation = e.activation,
+          .gate = e.gate,
+          .d_dtype = e.d_dtype,
+          .d_words = words,
+          .promote = promote,
+          .tile_m = tile.m,
+          .tile_n = tile.n,
+          .warpgroups = tile.warpgroups,
+          .stages = tile.stages,
+          .cluster_m = tile.cluster_m,
+          .cluster_n = tile.cluster_n};
 }
 
 class GemmSm90Family final : public CudaFamily<GemmSm90Config> {
@@ -84,6 +96,7 @@ class GemmSm90Family final : public CudaFamily<GemmSm90Config> {
                                        fields_detail::print_value(need), fields_detail::print_value(have)));
       }
     }
+    if (Status s = check_sm90_promotion(p, c.promote); !s) return s;
     if (c.d_words && !has_words(p)) return unsupported("d: the kernel writes 16 bytes at once");
     const Sm90Knobs knobs = typed(erased);
     if (knobs.raster < 1 || knobs.raster > 65536) {
@@ -100,24 +113,14 @@ class GemmSm90Family final : public CudaFamily<GemmSm90Config> {
   }
 
   void add_candidates(const GemmProblem& p, const DeviceSpec& device, std::vector<Candidate>& found) const override {
-    for (const Tile& tile : kTiles) {
-      const GemmSm90Config config = make_config(p, tile);
-      if (refusal_of(config, *device.arch) != nullptr) continue;
-      const KernelKey key = key_of(config, device.arch->target);
-      for (int split = 1; split <= kMaxSplit; ++split) {
-        if (!check_split(p, device, config, split)) continue;
-        const double cost = gemm_sm90_cost(p, device, config, split);
-        found.push_back({{key, erase_knobs({kRaster, split})}, cost});
-        if (share_of(p, device, config, split).tiles_m > kRaster) {
-          found.push_back({{key, erase_knobs({kOtherRaster, split})}, cost * kUnusualRaster});
-        }
-      }
+    for (const bool promote : sm90_promotions(p)) {
+      for (const Tile& tile : kTiles) add_tile(p, device, make_config(p, tile, promote), found);
     }
   }
   std::vector<GemmSm90Config> builtin_configs(const GemmProblem& p) const override {
     std::vector<GemmSm90Config> configs;
     if (p.a_dtype == DType::kF32 && !p.allow_tf32) return configs;
-    for (const Tile& tile : kPrebuiltTiles) configs.push_back(make_config(p, tile));
+    for (const Tile& tile : kPrebuiltTiles) configs.push_back(make_config(p, tile, sm90_promotions(p).front()));
     return configs;
   }
 
@@ -132,7 +135,8 @@ class GemmSm90Family final : public CudaFamily<GemmSm90Config> {
   }
   std::string order_of(const GemmSm90Config& c, const Knobs& knobs) const override {
     const int64_t split = typed(knobs).split;
-    return fmt::format("{}:{}", split == 1 ? "seq" : fmt::format("split{}", split), sm90_order(c.dtype, "wgmma"));
+    return fmt::format("{}:{}", split == 1 ? "seq" : fmt::format("split{}", split),
+                       sm90_order(c.dtype, c.promote, "wgmma"));
   }
   std::string label_of(const GemmSm90Config& c) const override { return fmt::format("{}x{}", c.tile_m, c.tile_n); }
   int threads_of(const GemmSm90Config& c) const override { return gemm_sm90_threads(c); }
@@ -165,6 +169,20 @@ class GemmSm90Family final : public CudaFamily<GemmSm90Config> {
   }
 
  private:
+  // Each way to cut what is left over and to walk the tiles.
+  void add_tile(const GemmProblem& p, const DeviceSpec& device, const GemmSm90Config& config,
+                std::vector<Candidate>& found) const {
+    if (refusal_of(config, *device.arch) != nullptr) return;
+    const KernelKey key = key_of(config, device.arch->target);
+    for (int split = 1; split <= kMaxSplit; ++split) {
+      if (!check_split(p, device, config, split)) continue;
+      const double cost = gemm_sm90_cost(p, device, config, split);
+      found.push_back({{key, erase_knobs({kRaster, split})}, cost});
+      if (share_of(p, device, config, split).tiles_m > kRaster) {
+        found.push_back({{key, erase_knobs({kOtherRaster, split})}, cost * kUnusualRaster});
+      }
+    }
+  }
   static int clusters_of(const DeviceSpec& device, const GemmSm90Config& c) {
     return std::max(1, device.units / (c.cluster_m * c.cluster_n));
   }

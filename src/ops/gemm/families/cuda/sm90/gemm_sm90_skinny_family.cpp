@@ -35,13 +35,14 @@ std::span<const Tile> tiles_of(const GemmProblem& p) {
   if (choose_epilogue(p).gate == GateMode::kSeparated) return kSeparatedTiles;
   return kTiles;
 }
-GemmSm90SkinnyConfig make_config(const GemmProblem& p, const Tile& tile, int splits) {
+GemmSm90SkinnyConfig make_config(const GemmProblem& p, const Tile& tile, bool promote, int splits) {
   const GemmEpilogueConfig e = choose_epilogue(p);
   return {.dtype = p.a_dtype,
           .epilogue = e.kind,
           .activation = e.activation,
           .gate = e.gate,
           .d_dtype = e.d_dtype,
+          .promote = promote,
           .rows = tile.rows,
           .tokens = tile.tokens,
           .warpgroups = tile.warpgroups,
@@ -65,7 +66,8 @@ class GemmSm90SkinnyFamily final : public CudaFamily<GemmSm90SkinnyConfig> {
     if (choose_epilogue(p).kind == EpilogueKind::kFull) {
       return unsupported("the epilogue has C, steps, or an operand that varies by both row and column");
     }
-    if (const char* reason = gemm_sm90_skinny_refusal(make_config(p, tiles_of(p).front(), 1)))
+    if (const char* reason =
+            gemm_sm90_skinny_refusal(make_config(p, tiles_of(p).front(), sm90_promotions(p).front(), 1)))
       return unsupported(reason);
     if (sm90_wgmma(*device.arch, p.a_dtype, 8) == nullptr) {
       return unsupported(fmt::format("{} has no wgmma for {}", device.arch->target, dtype_name(p.a_dtype)));
@@ -83,6 +85,7 @@ class GemmSm90SkinnyFamily final : public CudaFamily<GemmSm90SkinnyConfig> {
   Status check_pair(const GemmProblem& p, const DeviceSpec& device, const GemmSm90SkinnyConfig& c,
                     const Knobs&) const override {
     if (p.m > c.tokens) return unsupported(fmt::format("M = {}, the kernel takes {}", p.m, c.tokens));
+    if (Status s = check_sm90_promotion(p, c.promote); !s) return s;
     return check_splits(p, device, c);
   }
 
@@ -100,13 +103,8 @@ class GemmSm90SkinnyFamily final : public CudaFamily<GemmSm90SkinnyConfig> {
       // Rows that are not there cost what others do: the fewest that hold M.
       if (tile.tokens < p.m || (tile.tokens > 16 && tile.tokens / 2 >= p.m)) continue;
       if (tile.tokens == 16 && p.m <= 8) continue;
-      for (const int splits : kSplits) {
-        const GemmSm90SkinnyConfig config = make_config(p, tile, splits);
-        if (refusal_of(config, *device.arch) != nullptr || !check_splits(p, device, config)) continue;
-        // Parts that wait for a second round of clusters win nothing.
-        const GemmSm90SkinnyCut cut = cut_of(p, device, config);
-        if (splits > 1 && cut.tiles * splits > 2 * cut.clusters) continue;
-        found.push_back({{key_of(config, device.arch->target), {}}, gemm_sm90_skinny_cost(p, device, config)});
+      for (const bool promote : sm90_promotions(p)) {
+        for (const int splits : kSplits) add_config(p, device, make_config(p, tile, promote, splits), found);
       }
     }
   }
@@ -114,7 +112,7 @@ class GemmSm90SkinnyFamily final : public CudaFamily<GemmSm90SkinnyConfig> {
     std::vector<GemmSm90SkinnyConfig> configs;
     for (const int tokens : {8, 32, 64}) {
       const auto holds = [&](const Tile& tile) { return tile.tokens == tokens && tile.blocks == 1; };
-      configs.push_back(make_config(p, *std::ranges::find_if(tiles_of(p), holds), 1));
+      configs.push_back(make_config(p, *std::ranges::find_if(tiles_of(p), holds), sm90_promotions(p).front(), 1));
     }
     return configs;
   }
@@ -124,7 +122,7 @@ class GemmSm90SkinnyFamily final : public CudaFamily<GemmSm90SkinnyConfig> {
     return gemm_sm90_skinny_cost(p, device, c);
   }
   std::string order_of(const GemmSm90SkinnyConfig& c, const Knobs&) const override {
-    const std::string order = sm90_order(c.dtype, "wgmma_t");
+    const std::string order = sm90_order(c.dtype, c.promote, "wgmma_t");
     if (c.splits == 1) return "seq:" + order;
     if (c.splits > 1) return fmt::format("split{}x{}:{}", c.splits, c.depth, order);
     return fmt::format("even{}x{}x{}x{}:{}", c.rows, c.depth, c.cluster, c.blocks, order);
@@ -157,6 +155,14 @@ class GemmSm90SkinnyFamily final : public CudaFamily<GemmSm90SkinnyConfig> {
   }
 
  private:
+  void add_config(const GemmProblem& p, const DeviceSpec& device, const GemmSm90SkinnyConfig& config,
+                  std::vector<Candidate>& found) const {
+    if (refusal_of(config, *device.arch) != nullptr || !check_splits(p, device, config)) return;
+    // Parts that wait for a second round of clusters win nothing.
+    const GemmSm90SkinnyCut cut = cut_of(p, device, config);
+    if (config.splits > 1 && cut.tiles * config.splits > 2 * cut.clusters) return;
+    found.push_back({{key_of(config, device.arch->target), {}}, gemm_sm90_skinny_cost(p, device, config)});
+  }
   static GemmSm90SkinnyCut cut_of(const GemmProblem& p, const DeviceSpec& device, const GemmSm90SkinnyConfig& c) {
     return gemm_sm90_skinny_cut(c, p.n, p.k, p.batch, device.units);
   }
