@@ -28,7 +28,18 @@ inline double accumulation_bound(DType accumulator, int64_t k, double norm, doub
   return kUlpF32 * std::max(8.0, 4.0 * std::sqrt(static_cast<double>(k))) * (norm + std::fabs(sum));
 }
 
-// What tensor cores may lose beside that. Hopper's sum 8-bit floats in tiles of 128 of K (kernels/tile/sm90/promote.cuh), 32
+// What the tensor cores of NVIDIA's GPUs may lose beside that.
+//
+// 16-bit floats: an instruction cuts its 16 products and the running sum s to a multiple of a quarter of an ulp of the
+// largest among them, and their sum to an ulp. An ulp is 2 u s at most, 0.75 of that on average over a sum that grows from 0.
+// A cut loses up to its unit, half of it on average, so an instruction loses (16 / 4 + 1) / 2 = 2.5 ulps at most.
+//  * One sign: K / 16 instructions at s = |sum| / 2 on average lose 0.117 u K |sum|, less where products of bf16 have no
+//    bits to lose: a model (tests/unit/core/tolerance_test.cpp) loses 0.072 at K = 8192, `wgmma` of an H200 lost 0.071.
+//  * Random signs: products lose in either direction, the running sum always towards zero, 2 u |s| at most. It walks,
+//    |s| ~ norm sqrt(i / K) after i products, so that K / 16 instructions lose 2 u K / 16 * 2 / 3 norm < 0.09 u K norm.
+// Hence u K / 8 (norm + |sum|). A lost product, norm / sqrt(K), is more while K < 2^18.
+//
+// 8-bit floats: Hopper's sum them in tiles of 128 of K (kernels/tile/sm90/promote.cuh), 32
 // products at a time: each product and the running sum is cut to a multiple of v = 2^-13 of the largest among them, M.
 //  * Random signs: M is about the norm of the tile. 33 cuts of deviation v M / sqrt(12), four times a tile: 3.3 v norm over
 //    all tiles together, at most.
@@ -40,8 +51,9 @@ inline double accumulation_bound(DType accumulator, int64_t k, double norm, doub
 // tf32 keeps ten bits of mantissa of f32. wgmma cuts the others off, so a factor loses w = 2^-10 of itself at most: a product
 // 2 w, half of that on average and with a deviation below 0.41 w. Random signs: nine deviations are 3.7 w norm. One sign:
 // 2 w |sum|. Hence 4 w (norm + |sum|); mma.sync, which rounds, stays within half of it.
-inline double tensor_core_bound(DType input, bool tf32, double norm, double sum) {
-  const double lost = is_ocp_f8(input) ? 0x1p-9 : tf32 ? 0x1p-8 : 0;
+inline double tensor_core_bound(DType input, bool tf32, int64_t k, double norm, double sum) {
+  const bool is_16_bit = input == DType::kF16 || input == DType::kBf16;
+  const double lost = is_ocp_f8(input) ? 0x1p-9 : tf32 ? 0x1p-8 : is_16_bit ? static_cast<double>(k) / 8 * kUlpF32 : 0;
   return lost * (norm + std::fabs(sum));
 }
 

@@ -10,8 +10,9 @@
 
 namespace tilewright {
 
-// D at rows x columns of one batch entry, row by row. Columns are D's (with a gate: [0, I)).
-void gemm_reference_block(const GemmProblem& problem, const GemmBindings& bindings, int64_t batch,
+// D at rows x columns of one batch entry, row by row. Columns are D's (with a gate: [0, I)). A kernel on `device` may err as
+// much as `allowed`.
+void gemm_reference_block(const GemmProblem& problem, const GemmBindings& bindings, DeviceKind device, int64_t batch,
                           std::span<const int64_t> rows, std::span<const int64_t> columns,
                           std::vector<ReferenceElement>& out);
 
