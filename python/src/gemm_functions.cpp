@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "call/call_parts.hpp"
+#include "dispatch/context_impl.hpp"
 #include "gemm_call.hpp"
 #include "python_function.hpp"
 

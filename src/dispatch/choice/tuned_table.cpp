@@ -114,6 +114,11 @@ void load_path(const fs::path& path, const char* name, TunedTable& table) {
 
 }  // namespace
 
+std::string tuned_row_key(const TunedRow& row) {
+  return fmt::format("{},{},{},{},{},{},{}", row.op, row.target, row.part, row.units, row.core, row.epilogue,
+                     row.sizes);
+}
+
 std::string tuned_csv_header() {
   std::string text;
   for_each_field(TunedRow(), [&text](const char* name, const auto&) {

@@ -69,6 +69,9 @@ struct TunedRow {
   }
 };
 
+// What makes two rows answers to one question.
+std::string tuned_row_key(const TunedRow& row);
+
 // One header line, then one line a row. Cells hold no comma, quote or newline: printing refuses such a row.
 std::string tuned_csv_header();
 Result<std::string> print_tuned_row(const TunedRow& row);

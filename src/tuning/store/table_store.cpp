@@ -47,11 +47,6 @@ Result<ScopedFd> lock_table(const std::string& path, double seconds) {
   return file;
 }
 
-std::string key_of(const TunedRow& row) {
-  return fmt::format("{},{},{},{},{},{},{}", row.op, row.target, row.part, row.units, row.core, row.epilogue,
-                     row.sizes);
-}
-
 // The table's lines without those whose key is in `replaced`. An earlier version's rows get this version's columns.
 std::string kept_lines(std::string_view text, const std::set<std::string>& replaced) {
   std::string header, kept;
@@ -66,7 +61,7 @@ std::string kept_lines(std::string_view text, const std::set<std::string>& repla
     if (line == header) continue;
     std::vector<std::string> problems;
     const std::vector<TunedRow> row = parse_tuned_csv(fmt::format("{}\n{}\n", header, line), "", problems);
-    if (row.size() == 1 && replaced.contains(key_of(row[0]))) continue;
+    if (row.size() == 1 && replaced.contains(tuned_row_key(row[0]))) continue;
     const Result<std::string> printed = row.size() == 1 && !current ? print_tuned_row(row[0]) : std::string(line);
     kept += printed ? *printed : std::string(line);
     kept += '\n';
@@ -104,7 +99,7 @@ Status store_tuned_rows(const std::string& path, const std::vector<TunedRow>& ro
   for (const TunedRow& row : rows) {
     Result<std::string> line = print_tuned_row(row);
     if (!line) return line.status();
-    keys.insert(key_of(row));
+    keys.insert(tuned_row_key(row));
     added += *line + '\n';
   }
   if (Status s = make_folders(folder_of(path)); !s) return s;

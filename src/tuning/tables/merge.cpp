@@ -17,11 +17,6 @@ struct Source {
   const std::string* name;
 };
 
-std::string key_of(const TunedRow& row) {
-  return fmt::format("{},{},{},{},{},{},{}", row.op, row.target, row.part, row.units, row.core, row.epilogue,
-                     row.sizes);
-}
-
 // "0.10.2" -> {0, 10, 2}; what is no number ends it.
 std::vector<int64_t> version_of(std::string_view text) {
   std::vector<int64_t> parts;
@@ -66,7 +61,7 @@ int prefer(const TunedRow& x, const TunedRow& y, std::string& rule) {
 MergeResult merge_tables(std::span<const NamedTable> tables) {
   std::map<std::string, std::vector<Source>> groups;
   for (const NamedTable& table : tables) {
-    for (const TunedRow& row : table.rows) groups[key_of(row)].push_back({&row, &table.name});
+    for (const TunedRow& row : table.rows) groups[tuned_row_key(row)].push_back({&row, &table.name});
   }
   MergeResult result;
   for (auto& [key, sources] : groups) {
