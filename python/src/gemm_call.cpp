@@ -132,6 +132,7 @@ void parse_gemm(const GemmFunction& function, const GemmArguments& arguments, Pa
   call.options.deterministic = parse_bool(op, "deterministic", arguments[kDeterministic]);
   call.options.batch_invariant = parse_bool(op, "batch_invariant", arguments[kBatchInvariant]);
   call.options.allow_tf32 = parse_bool(op, "allow_tf32", arguments[kAllowTf32]);
+  call.options.allow_fast_accum = parse_bool(op, "allow_fast_accum", arguments[kAllowFastAccum]);
   if (arguments.given(kRecipe)) {
     std::string_view recipe;
     if (!nb::try_cast(arguments[kRecipe], recipe)) {

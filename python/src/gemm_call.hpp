@@ -30,6 +30,7 @@ enum Parameter : int {
   kDeterministic,
   kBatchInvariant,
   kAllowTf32,
+  kAllowFastAccum,
   kRecipe,
   kUnits,
   kProgrammaticEdge,

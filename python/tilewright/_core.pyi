@@ -35,6 +35,7 @@ class _GemmOptions(TypedDict, total=False):
     deterministic: bool
     batch_invariant: bool
     allow_tf32: bool
+    allow_fast_accum: bool
     recipe: str | None
     units: int
     programmatic_edge: bool

@@ -99,6 +99,15 @@ def test_allowing_tf32_changes_no_bit_on_a_cpu():
     assert "allow_tf32=1" in tilewright.explain(a, b, allow_tf32=True)
 
 
+def test_allowing_fast_accumulation_changes_no_bit_on_a_cpu():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    a, b = normal(5, 70).astype(ml_dtypes.float8_e4m3fn), normal(9, 70).astype(ml_dtypes.float8_e4m3fn).T
+    np.testing.assert_array_equal(tilewright.gemm(a, b, allow_fast_accum=True), tilewright.gemm(a, b))
+    assert "allow_fast_accum=1" in tilewright.explain(a, b, allow_fast_accum=True)
+    a, b = normal(5, 70), normal(70, 9)  # other types know no such thing
+    assert "allow_fast_accum" not in tilewright.explain(a, b, allow_fast_accum=True).splitlines()[0]
+
+
 @pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
 def test_eight_bit_floats_of_ml_dtypes_with_scales(name):
     ml_dtypes = pytest.importorskip("ml_dtypes")

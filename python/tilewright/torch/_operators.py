@@ -145,6 +145,7 @@ _TYPES = {
     "deterministic": "bool",
     "batch_invariant": "bool",
     "allow_tf32": "bool",
+    "allow_fast_accum": "bool",
     "recipe": "str?",
     "units": "int",
     "programmatic_edge": "bool",
