@@ -18,7 +18,7 @@ struct GemmSm90Config {
   bool d_words;              // D is 16-bit, its rows contiguous and at multiples of 16 bytes
   bool promote;              // 8-bit floats: each tile of K is summed apart, then added in f32
   int tile_m;                // rows of D a block; warpgroups share them
-  int tile_n;                // columns of B a block: 64, 128, 192 or 256
+  int tile_n;                // columns of B a block: a multiple of 32 from 64 to 256
   int warpgroups;            // that multiply
   int stages;                // tiles of A and B in flight
   int cluster_m, cluster_n;  // blocks that share tiles of B and of A
@@ -110,7 +110,7 @@ constexpr int gemm_sm90_copy_columns(const GemmSm90Config& c) {
 constexpr const char* gemm_sm90_refusal(const GemmSm90Config& c) {
   if (c.warpgroups != 1 && c.warpgroups != 2) return "warpgroups are none of 1, 2";
   if (c.tile_m != 64 * c.warpgroups && c.tile_m != 128 * c.warpgroups) return "tile_m is not 64 or 128 a warpgroup";
-  if (c.tile_n < 64 || c.tile_n > 256 || c.tile_n % 64 != 0) return "tile_n is none of 64, 128, 192, 256";
+  if (c.tile_n < 64 || c.tile_n > 256 || c.tile_n % 32 != 0) return "tile_n is no multiple of 32 from 64 to 256";
   if (c.tile_m / c.warpgroups * c.tile_n > 64 * 256) return "more sums than a warpgroup's registers hold";
   if (c.stages < 2 || c.stages > 16) return "stages outside [2, 16]";
   if (c.cluster_m < 1 || c.cluster_n < 1 || c.cluster_m * c.cluster_n > 2) return "clusters are none of 1x1, 2x1, 1x2";

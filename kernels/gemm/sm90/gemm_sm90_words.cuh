@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // D of gemm_sm90 where it is of 16 bits, its rows contiguous and at multiples of 16 bytes: late, beside the products of the
-// next tile. 64 columns of a warp's 16 rows at a time pass through the warp's box of shared memory and leave in lines of
-// 128 bytes. Ordinary stores: nobody waits for them.
+// next tile. 64 columns of a warp's 16 rows at a time (32 where a tile is no multiple of 64) pass through the warp's box of
+// shared memory and leave in lines of 128 bytes. Ordinary stores: nobody waits for them.
 //
 // hold() ends a tile: sums become words of D, for which there are registers. write(0) ... write(kWrites - 1) follow.
 #pragma once
@@ -22,7 +22,7 @@ class GemmSm90Words {
   static constexpr bool kFactors = gemm_sm90_has_factors(kConfig);
   static constexpr bool kLate = true;
   static constexpr int kRows64 = Layout::kRows64;
-  static constexpr int kBoxColumns = kSm90RowBytes / 2;
+  static constexpr int kBoxColumns = gemm_sm90_d_columns(kConfig) % 64 == 0 ? 64 : 32;
   static constexpr int kBoxes = gemm_sm90_d_columns(kConfig) / kBoxColumns;  // of 64 rows
   static constexpr int kWrites = kRows64 * kBoxes;
   static constexpr int kBoxSums = kConfig.tile_n / 2 / kBoxes;  // of a thread
@@ -145,27 +145,28 @@ class GemmSm90Words {
       sm90::store_matrix_x4(matrix ^ i * 8, words[i], words[i + 1], words[i + 2], words[i + 3]);
     }
   }
-  // From the box to D: eight threads a row, four rows apart.
+  // From the box to D: eight columns a thread, kRowsAtOnce rows at a time.
   __device__ __forceinline__ void send(const GemmSm90Tile& tile, int w, unsigned box) const {
     const Epilogue epilogue(args_.gemm.epilogue, args_.gemm.m, args_.gemm.n, tile.batch);
-    const int column = tile.n + w % kBoxes * kBoxColumns + lane() % 8 * 8;
-    const int row = tile.m + (warpgroup_ * kRows64 + w / kBoxes) * 64 + 16 * warp() + lane() / 8;
+    const int column = tile.n + w % kBoxes * kBoxColumns + lane() % kLanes * 8;
+    const int row = tile.m + (warpgroup_ * kRows64 + w / kBoxes) * 64 + 16 * warp() + lane() / kLanes;
     if (column >= epilogue.out_n()) return;
-    const unsigned line = box + sm90::swizzle_128(lane() / 8 * kSm90RowBytes + lane() % 8 * 16);
-    uint4 lines[kSm90BoxRows / 4];
+    const unsigned line = box + sm90::swizzle_128(lane() / kLanes * kSm90RowBytes + lane() % kLanes * 16);
+    uint4 lines[kSm90BoxRows / kRowsAtOnce];
 #pragma unroll
-    for (int i = 0; i < kSm90BoxRows; i += 4)
-      lines[i / 4] = sm90::load_words((line ^ (i & 4) * 16) + i * kSm90RowBytes);
+    for (int i = 0; i < kSm90BoxRows; i += kRowsAtOnce)
+      lines[i / kRowsAtOnce] = sm90::load_words((line ^ (i & 4) * 16) + i * kSm90RowBytes);
     char* to = epilogue.address(row, column);
-    const int64 step = 4 * epilogue.row_bytes();
+    const int64 step = kRowsAtOnce * epilogue.row_bytes();
     const int rows = static_cast<int>(epilogue.rows()) - row;
 #pragma unroll
-    for (int i = 0; i < kSm90BoxRows; i += 4, to += step) {
-      if (i < rows) *reinterpret_cast<uint4*>(to) = lines[i / 4];
+    for (int i = 0; i < kSm90BoxRows; i += kRowsAtOnce, to += step) {
+      if (i < rows) *reinterpret_cast<uint4*>(to) = lines[i / kRowsAtOnce];
     }
   }
 
-  static constexpr int kBarrier = 8;  // of the warpgroups that multiply
+  static constexpr int kLanes = kBoxColumns / 8, kRowsAtOnce = 32 / kLanes;  // of a row of a box
+  static constexpr int kBarrier = 8;                                         // of the warpgroups that multiply
   const GemmSm90Args& args_;
   const Layout shared_;
   const int warpgroup_;

@@ -134,5 +134,23 @@ TEST_F(Sm90Kernels, EachLayoutGateAndEpilogueKeepsToItsBudget) {
   }
 }
 
+// Tiles that are no multiple of 64 columns have boxes of 32.
+TEST_F(Sm90Kernels, TilesOfHalfBoxesKeepToTheirBudget) {
+  DeviceSpec device;
+  device.arch = find_arch("sm_90a");
+  device.units = 132;
+  std::set<std::string> seen;
+  for (const char* text : {"m=1024:n=7168:k=2048:a=bf16", "m=1024:n=7168:k=2048:a=i8:scale_a=f32:scale_b=f32",
+                           "m=1024:n=7168:k=2048:a=e4m3:scale_a=f32:scale_b=f32:bias=bf16:act=gelu",
+                           "m=1024:n=7168:k=2048:a=e4m3:scale_a=f32:scale_b=f32:allow_fast_accum=1"}) {
+    for (const Candidate& candidate : gemm_sm90_family().candidates(erase(*parse_gemm_problem(text)), device)) {
+      GemmSm90Config c;
+      ASSERT_TRUE(parse_fields(candidate.step.key.config(), c).ok());
+      if (c.tile_n % 64 != 0 && seen.insert(candidate.step.key.text).second) compile(candidate.step.key);
+    }
+  }
+  EXPECT_GE(seen.size(), 8u);
+}
+
 }  // namespace
 }  // namespace tilewright
