@@ -159,6 +159,7 @@ RandomCall make_call(Random& random, Context& context) {
   r.call.options.deterministic = chance(random, 0.2);
   r.call.options.batch_invariant = chance(random, 0.2);
   r.call.options.allow_tf32 = chance(random, 0.2);
+  r.call.options.allow_fast_accum = chance(random, 0.2);
   return r;
 }
 

@@ -57,6 +57,19 @@ inline double tensor_core_bound(DType input, bool tf32, int64_t k, double norm, 
   return lost * (norm + std::fabs(sum));
 }
 
+// 8-bit floats where fast accumulation is allowed: one sum over all of K, so that M is the running sum s, and a product is
+// cut to the power of two below s times v.
+//  * Random signs: products lose in either direction while s walks, |s| ~ norm sqrt(i / K) after i of them: a deviation of
+//    0.3 v sqrt(K) norm. Hence 4 v sqrt(K) norm, 13 of them, because s may stray.
+//  * One sign: half a unit a product, whose power of two is 3/8 |sum| at most on average while the sum grows from 0:
+//    0.19 v K |sum|, until products are less than a unit and lost whole. Hence v K / 4 |sum|.
+// A K below 64 may lose what 64 may: as much as tiles that are summed apart. A lost product, norm / sqrt(K), is more than
+// the error of a sum of random signs, |sum| <= norm, while K < 800.
+inline double fast_accumulation_bound(int64_t k, double norm, double sum) {
+  const double length = std::max(64.0, static_cast<double>(k));
+  return 0x1p-13 * (4 * std::sqrt(length) * norm + length / 4 * std::fabs(sum));
+}
+
 // Scaling and adding in f32: at most 16 roundings of terms whose magnitudes add up to `magnitude`.
 inline double epilogue_bound(double magnitude) { return 16 * kUlpF32 * magnitude; }
 

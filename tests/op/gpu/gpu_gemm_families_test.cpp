@@ -140,6 +140,28 @@ TEST_F(GpuGemmFamilies, Tf32IsMultipliedWhereItIsAllowed) {
   check("m=300:n=264:k=8192:a=f32:allow_tf32=1", InputData::kPositive);
 }
 
+TEST_F(GpuGemmFamilies, SumsAreFastWhereThatIsAllowed) {
+  fields = {":promote=", ":tile_m=", ":tile_n=", ":splits="};
+  for (const char* text :
+       {"m=264:n=200:k=336:a=e4m3", "m=1500:n=8208:k=1040:a=e4m3:scale_a=f32:scale_b=f32",
+        "m=512:n=4096:k=4096:a=e5m2:d=f32:scale_a=f32:scale_b=f32:bias=f32:act=gelu", "m=67:n=35:k=45:a=e4m3",
+        "m=300:n=264:k=16384:a=e4m3", "m=1500:n=8208:k=640:a=e5m2:gate=separated:act=silu:scale_a=f32",
+        "m=1:n=4096:k=7168:a=e4m3:scale_a=f32:scale_b=f32", "m=20:n=1000:k=7168:a=e5m2:scale_a=f32:scale_b=f32",
+        "m=128:n=4096:k=4096:a=e4m3:scale_a=f32:scale_b=f32", "m=40:n=512:k=16384:a=e4m3:scale_a=f32"}) {
+    check(std::string(text) + ":allow_fast_accum=1");
+  }
+}
+
+TEST_F(GpuGemmFamilies, EveryTileIsWrittenWholeAlsoWhereItsLeftOversAreSplit) {
+  fields = {":tile_m=", ":tile_n="};
+  for (const char* text :
+       {"m=1500:n=2120:k=320", "m=900:n=2120:k=640:a=i8:scale_a=f32:scale_b=f32:bias=f32:act=gelu:d=f16",
+        "m=900:n=2120:k=1040:a=e4m3:scale_a=f32:scale_b=f32", "m=1500:n=2120:k=1024:a=f16:d=f32",
+        "m=700:n=2120:k=264:batch=2:steps=act.relu"}) {
+    check(text);
+  }
+}
+
 TEST_F(GpuGemmFamilies, RaggedSizesAndOddStridesAreServed) {
   for (const char* text :
        {"m=1:n=1:k=1", "m=1:n=4099:k=1031", "m=67:n=35:k=45", "m=131:n=130:k=258",
@@ -195,6 +217,12 @@ TEST_F(GpuGemmFamilies, SumsOfOneSignKeepToTheToleranceOfTheirType) {
       check(fmt::format("m={}:n=264:k=16384:a={}:d=f32", m, dtype), InputData::kPositive);
     }
   }
+  fields = {":splits=", ":promote="};
+  for (const char* dtype : {"e4m3", "e5m2"}) {
+    for (const int m : {8, 48, 300}) {
+      check(fmt::format("m={}:n=264:k=16384:a={}:d=f32:allow_fast_accum=1", m, dtype), InputData::kPositive);
+    }
+  }
 }
 
 TEST_F(GpuGemmFamilies, FewRowsShareTheKOfATile) {
@@ -238,6 +266,7 @@ TEST_F(GpuGemmFamilies, EveryAlgorithmThatCublasLtProposesIsRight) {
                                     "m=130:n=208:k=1024:bias=bf16:c=bf16:act=relu",
                                     "m=130:n=208:k=1024:bias=bf16:align=16.16.16.16.2",
                                     "m=130:n=208:k=4096:a=e4m3:scale_a=f32:scale_b=f32",
+                                    "m=130:n=208:k=4096:a=e4m3:scale_a=f32:scale_b=f32:allow_fast_accum=1",
                                     "m=130:n=208:k=1024:a=e4m3:d=f32:scale_a=f32.0.0.0:bias=bf16"};
   for (const char* layout : {"rcr", "rrr", "crr", "ccr", "rcc", "crc"}) {
     for (const char* dtype : {"bf16", "f16", "f32"}) {

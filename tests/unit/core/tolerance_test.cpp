@@ -121,8 +121,14 @@ TEST(Tolerance, ALostProductThatATensorCoreSumsIsRejected) {
   for (const int k : {16, 1024, 8192, 65536}) EXPECT_GT(worst_half_ratio<bf16>(k, false, true), 1) << k;
 }
 
+// What is allowed to sums of 8-bit floats that are promoted; or to those that need not be.
+double promoted_bound(int64_t k, double norm, double sum) {
+  return tensor_core_bound(DType::kF8E4M3, false, k, norm, sum);
+}
+using Bound = double (*)(int64_t k, double norm, double sum);
+
 // Of the error against what is allowed, with sums that are promoted to f32 every `apart` products.
-double worst_narrow_ratio(int k, int apart, bool same_sign) {
+double worst_narrow_ratio(int k, int apart, bool same_sign, Bound allowed = promoted_bound) {
   std::mt19937 random(11);
   std::normal_distribution<float> values;
   double worst = 0;
@@ -139,8 +145,7 @@ double worst_narrow_ratio(int k, int apart, bool same_sign) {
       for (int i = first; i < first + apart; i += 32) sum = cut_step(sum, &products[static_cast<size_t>(i)], 32, 13);
       promoted += sum;
     }
-    worst = std::max(
-        worst, std::fabs(promoted - exact) / tensor_core_bound(DType::kF8E4M3, false, k, std::sqrt(squares), exact));
+    worst = std::max(worst, std::fabs(promoted - exact) / allowed(k, std::sqrt(squares), exact));
   }
   return worst;
 }
@@ -152,6 +157,19 @@ TEST(Tolerance, NarrowSumsOfEightBitFloatsLieWithinWhenTheyArePromotedEvery128) 
   }
   EXPECT_GT(worst_narrow_ratio(16384, 128, true), 0.25) << "the bound is loose";
   EXPECT_GT(worst_narrow_ratio(16384, 16384, true), 8) << "no need to promote";
+}
+
+TEST(Tolerance, SumsOfEightBitFloatsThatAreNeverPromotedLieWithinWhereFastAccumulationIsAllowed) {
+  for (const int k : {32, 128, 1024, 4096, 16384, 65536}) {
+    EXPECT_LT(worst_narrow_ratio(k, k, false, fast_accumulation_bound), 1) << k;
+    EXPECT_LT(worst_narrow_ratio(k, k, true, fast_accumulation_bound), 1) << k;
+    EXPECT_LT(worst_narrow_ratio(k, 32, true, fast_accumulation_bound), 1) << k << " promoted";
+  }
+  EXPECT_GT(worst_narrow_ratio(4096, 4096, true, fast_accumulation_bound), 0.4) << "the bound is loose";
+  for (const int k : {1, 64, 128, 4096}) {
+    EXPECT_GE(fast_accumulation_bound(k, 1, 1), promoted_bound(k, 1, 1)) << "promoted sums serve too";
+  }
+  EXPECT_LT(fast_accumulation_bound(512, 128, 128), 128 / std::sqrt(512)) << "a lost product of random signs";
 }
 
 TEST(Tolerance, ALostProductOfEightBitFloatsIsRejected) {

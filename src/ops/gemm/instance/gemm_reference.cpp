@@ -51,7 +51,10 @@ struct Operand {
 Bounded linear(const GemmProblem& p, const GemmBindings& bind, DeviceKind device, int64_t b, int64_t m, int64_t n,
                double sum, double norm) {
   double accumulate = accumulation_bound(p.a_dtype == DType::kI8 ? DType::kI32 : DType::kF32, p.k, norm, sum);
-  if (device == DeviceKind::kCuda) accumulate += tensor_core_bound(p.a_dtype, p.allow_tf32 != 0, p.k, norm, sum);
+  if (device == DeviceKind::kCuda) {
+    accumulate += p.allow_fast_accum ? fast_accumulation_bound(p.k, norm, sum)
+                                     : tensor_core_bound(p.a_dtype, p.allow_tf32 != 0, p.k, norm, sum);
+  }
   double scale = p.has_alpha ? bind.scalars[kScalarAlpha] : 1.0;
   if (p.scale_a.present()) scale *= Operand{&p.scale_a, bind.pointers[kSlotScaleA]}.at(b, m, n);
   if (p.scale_b.present()) scale *= Operand{&p.scale_b, bind.pointers[kSlotScaleB]}.at(b, m, n);
