@@ -175,6 +175,9 @@ std::vector<std::string> HostCompiler::command_line(const std::vector<std::strin
   argv.insert(argv.end(), std::begin(kCompileFlags), std::end(kCompileFlags));
   argv.insert(argv.end(), flags.begin(), flags.end());
   argv.insert(argv.end(), {"-pipe", "-shared", "-I", kIncludeFolder, "-o", kBinaryFile, kSourceFile});
+  // The code is the same, a tenth sooner: gcc otherwise looks for garbage every few tens of MiB.
+  if (identity_.starts_with("gcc"))
+    argv.insert(argv.end(), {"--param=ggc-min-expand=1000", "--param=ggc-min-heapsize=600000"});
   // Of the support object only what the instance calls stays.
   if (linked_support) argv.insert(argv.end(), {"-DTILEWRIGHT_LINKED_SUPPORT", kSupportFile, "-Wl,--gc-sections"});
   argv.insert(argv.end(), std::begin(kLinkFlags), std::end(kLinkFlags));

@@ -117,7 +117,6 @@ Status read_gemm_call(const GemmCall& call, bool check_addresses, GemmProblem& p
   if (call.a.layout != Layout::kStrided) return refuse("argument 'a' is packed, allowed: strided");
   if (call.d.layout != Layout::kStrided) return refuse("argument 'd' is packed, allowed: strided");
   if (Status s = check_dtypes(call.a.dtype, call.b.dtype, call.d.dtype); !s) return s;
-  p = GemmProblem();
   const TensorView &a = call.a, &b = call.b, &d = call.d;
   p.m = a.shape[a.rank - 2];
   p.k = a.shape[a.rank - 1];
@@ -221,6 +220,7 @@ Status read_gemm_call(const GemmCall& call, bool check_addresses, GemmProblem& p
 }
 
 Status make_gemm_problem(const GemmCall& call, bool check_addresses, GemmProblem& p, GemmBindings& bindings) {
+  p = {}, bindings = {};
   if (Status s = read_gemm_call(call, check_addresses, p, bindings); !s) return s;
   if (Status s = validate_gemm_problem(p); !s) return s;
   if (p.m == 0 || p.n == 0 || p.batch == 0) return {};

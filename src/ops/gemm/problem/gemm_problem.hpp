@@ -70,8 +70,8 @@ struct GemmBindings {
   std::array<float, kGemmScalarSlots> scalars{};
 };
 
-// Reads a call: shapes, dtypes, devices and (when `check_addresses`) null pointers of operands are checked. Sizes and
-// strides are not: that is validate_gemm_problem, which a problem needs once.
+// Reads a call into a new problem and new bindings: shapes, dtypes, devices and (when `check_addresses`) null pointers of
+// operands are checked. Sizes and strides are not: that is validate_gemm_problem, which a problem needs once.
 Status read_gemm_call(const GemmCall& call, bool check_addresses, GemmProblem& problem, GemmBindings& bindings);
 // All of it: reads, validates, and (when `check_addresses`) looks at null pointers and aliasing.
 Status make_gemm_problem(const GemmCall& call, bool check_addresses, GemmProblem& problem, GemmBindings& bindings);
