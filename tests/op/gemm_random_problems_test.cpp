@@ -234,7 +234,7 @@ void expect_reference(const RandomCall& r) {
   for (int64_t i = 0; i < p.out_n(); ++i) columns.push_back(i);
   std::vector<ReferenceElement> block;
   for (int64_t b = 0; b < p.batch; ++b) {
-    gemm_reference_block(p, bindings, DeviceKind::kCpu, b, rows, columns, block);
+    gemm_reference_block(p, bindings, ArchVendor::kX86, b, rows, columns, block);
     for (size_t i = 0; i < block.size(); ++i) {
       const int64_t row = rows[i / columns.size()], column = columns[i % columns.size()];
       const double got =

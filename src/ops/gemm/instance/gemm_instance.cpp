@@ -23,8 +23,8 @@ constexpr size_t kKeptReferences = size_t{1} << 17;
 
 class GemmInstance final : public ProblemInstance {
  public:
-  GemmInstance(const GemmProblem& problem, DeviceKind device, const InstanceOptions& options)
-      : p_(problem), device_(device), options_(options) {}
+  GemmInstance(const GemmProblem& problem, ArchVendor vendor, const InstanceOptions& options)
+      : p_(problem), vendor_(vendor), options_(options) {}
 
   Status allocate(Device& device) {
     if (Status s = a_.allocate(device, p_.a_dtype,
@@ -152,7 +152,7 @@ class GemmInstance final : public ProblemInstance {
   }
 
   GemmProblem p_;
-  DeviceKind device_;  // where the kernels that are verified run
+  ArchVendor vendor_;  // whose kernels are verified
   InstanceOptions options_;
   GuardedBuffer a_, d_;
   std::vector<GuardedBuffer> b_;
@@ -317,7 +317,7 @@ void GemmInstance::compare(VerifyReport& report) {
   if (references_.empty()) {
     references_.resize(batches.size());
     for (size_t i = 0; i < batches.size(); ++i)
-      gemm_reference_block(p_, bindings, device_, batches[i], rows, columns, references_[i]);
+      gemm_reference_block(p_, bindings, vendor_, batches[i], rows, columns, references_[i]);
   }
   Comparison comparison(p_.d_dtype, report);
   for (size_t b = 0; b < batches.size(); ++b) {
@@ -357,7 +357,7 @@ VerifyReport GemmInstance::verify() {
 
 Result<std::unique_ptr<ProblemInstance>> make_gemm_instance(const GemmProblem& problem, Device& device,
                                                             const InstanceOptions& options) {
-  auto instance = std::make_unique<GemmInstance>(problem, device.spec().id.kind, options);
+  auto instance = std::make_unique<GemmInstance>(problem, device.spec().arch->vendor, options);
   if (Status s = instance->allocate(device); !s) return s;
   return std::unique_ptr<ProblemInstance>(std::move(instance));
 }

@@ -48,10 +48,10 @@ struct Operand {
 };
 
 // The linear part of column n: alpha * scale_a * scale_b * sum + beta * C + bias.
-Bounded linear(const GemmProblem& p, const GemmBindings& bind, DeviceKind device, int64_t b, int64_t m, int64_t n,
+Bounded linear(const GemmProblem& p, const GemmBindings& bind, ArchVendor vendor, int64_t b, int64_t m, int64_t n,
                double sum, double norm) {
   double accumulate = accumulation_bound(p.a_dtype == DType::kI8 ? DType::kI32 : DType::kF32, p.k, norm, sum);
-  if (device == DeviceKind::kCuda) {
+  if (vendor == ArchVendor::kNvidia) {
     accumulate += p.allow_fast_accum ? fast_accumulation_bound(p.k, norm, sum)
                                      : tensor_core_bound(p.a_dtype, p.allow_tf32 != 0, p.k, norm, sum);
   }
@@ -91,7 +91,7 @@ double gemm_load_b(const GemmProblem& p, const void* b, int64_t batch, int64_t k
   return load_element(p.b_dtype, panel, element);
 }
 
-void gemm_reference_block(const GemmProblem& p, const GemmBindings& bind, DeviceKind device, int64_t batch,
+void gemm_reference_block(const GemmProblem& p, const GemmBindings& bind, ArchVendor vendor, int64_t batch,
                           std::span<const int64_t> rows, std::span<const int64_t> columns,
                           std::vector<ReferenceElement>& out) {
   const bool gated = p.gate != GateMode::kNone;
@@ -124,7 +124,7 @@ void gemm_reference_block(const GemmProblem& p, const GemmBindings& bind, Device
           squares += product * product;
         }
         parts[i * static_cast<size_t>(sources) + static_cast<size_t>(s)] =
-            linear(p, bind, device, batch, rows[i], n, sum, std::sqrt(squares));
+            linear(p, bind, vendor, batch, rows[i], n, sum, std::sqrt(squares));
       }
     }
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -167,7 +167,7 @@ Status gemm_reference(const GemmCall& call) {
     for (int64_t m = 0; m < p.m; m += kRows) {
       rows.clear();
       for (int64_t i = m; i < std::min(p.m, m + kRows); ++i) rows.push_back(i);
-      gemm_reference_block(p, bindings, DeviceKind::kCpu, b, rows, columns, block);
+      gemm_reference_block(p, bindings, ArchVendor::kX86, b, rows, columns, block);
       for (size_t i = 0; i < block.size(); ++i) {
         const int64_t row = rows[i / columns.size()], column = static_cast<int64_t>(i % columns.size());
         store_element(p.d_dtype, call.d.data, b * p.stride_d_batch + row * p.stride_d_m + column * p.stride_d_n,

@@ -5,14 +5,15 @@
 #include <span>
 #include <vector>
 
+#include "arch/arch_spec.hpp"
 #include "dispatch/instance/comparison.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
 
 namespace tilewright {
 
-// D at rows x columns of one batch entry, row by row. Columns are D's (with a gate: [0, I)). A kernel on `device` may err as
+// D at rows x columns of one batch entry, row by row. Columns are D's (with a gate: [0, I)). A kernel of `vendor` may err as
 // much as `allowed`.
-void gemm_reference_block(const GemmProblem& problem, const GemmBindings& bindings, DeviceKind device, int64_t batch,
+void gemm_reference_block(const GemmProblem& problem, const GemmBindings& bindings, ArchVendor vendor, int64_t batch,
                           std::span<const int64_t> rows, std::span<const int64_t> columns,
                           std::vector<ReferenceElement>& out);
 
