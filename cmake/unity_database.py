@@ -4,7 +4,7 @@
 
     cmake/unity_database.py FOLDER   reads FOLDER/compile_commands.json, writes FOLDER/tidy/compile_commands.json
 
-A build that compiles the files of a folder together (cmake/unity.cmake) has entries of those groups alone; each of
+A build that compiles neighbouring files together (cmake/unity.cmake) has entries of those groups alone; each of
 their files gets the command of its group, under its own name.
 """
 
