@@ -175,7 +175,7 @@ std::vector<std::string> HostCompiler::command_line(const std::vector<std::strin
   argv.insert(argv.end(), std::begin(kCompileFlags), std::end(kCompileFlags));
   argv.insert(argv.end(), flags.begin(), flags.end());
   argv.insert(argv.end(), {"-pipe", "-shared", "-I", kIncludeFolder, "-o", kBinaryFile, kSourceFile});
-  // The code is the same, a tenth sooner: gcc otherwise looks for garbage every few tens of MiB.
+  // The code is the same, sooner: gcc does not look for garbage.
   if (identity_.starts_with("gcc"))
     argv.insert(argv.end(), {"--param=ggc-min-expand=1000", "--param=ggc-min-heapsize=600000"});
   // Of the support object only what the instance calls stays.
