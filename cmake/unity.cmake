@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Files that are neighbours by path are compiled together, up to eight at a time: headers are read and templates made
-# once for all of them. Neighbours may therefore not give one name to two things; the compiler says so.
+# Files that are neighbours are compiled together, up to sixteen at a time: headers are read and templates made once for
+# all of them. Neighbours by path, but what includes a library whose templates cost seconds comes first. Neighbours may therefore not give one name to two things; the compiler says so.
 # -DTILEWRIGHT_UNITY=OFF compiles each file by itself: better while one file is edited again and again, and .ci/run full
 # does so to see that every file includes what it uses.
 option(TILEWRIGHT_UNITY "Compile neighbouring files together" ${PROJECT_IS_TOP_LEVEL})
@@ -27,13 +27,22 @@ function(tilewright_unity target)
       list(APPEND together ${source})
     endif()
   endforeach()
-  # Neighbours by path, in groups of one size.
+  # Groups of one size.
   list(SORT together)
+  set(heavy)
+  foreach(source IN LISTS together)
+    file(STRINGS ${source} includes REGEX "#include <(nlohmann|CLI)/")
+    if(includes)
+      list(APPEND heavy ${source})
+    endif()
+  endforeach()
+  list(REMOVE_ITEM together ${heavy})
+  list(PREPEND together ${heavy})
   list(LENGTH together count)
   if(count EQUAL 0)
     return()
   endif()
-  math(EXPR groups "(${count} + 7) / 8")
+  math(EXPR groups "(${count} + 15) / 16")
   math(EXPR size "(${count} + ${groups} - 1) / ${groups}")
   set(index 0)
   foreach(source IN LISTS together)

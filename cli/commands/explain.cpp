@@ -24,7 +24,7 @@ struct FoundRow {
   const TunedRow* row;
   std::string layer, state;
 };
-std::vector<FoundRow> tuned_rows(const ContextImpl& context, const NamedProblem& problem, const TunedTable& tables) {
+std::vector<FoundRow> rows_for(const ContextImpl& context, const NamedProblem& problem, const TunedTable& tables) {
   const DeviceSpec spec = context.spec(0);
   const ProblemSignature signature = problem.op->signature(problem.ref());
   std::vector<FoundRow> found;
@@ -76,7 +76,7 @@ Result<ExitCode> run_explain(const ExplainOptions& options) {
       if (!text) return text.status();
       fmt::print("{}{}", i > 0 ? "\n" : "", *text);
       const std::shared_ptr<const TunedTable> tables = (*context)->tables();
-      for (const FoundRow& found : tuned_rows(**context, problem, *tables)) {
+      for (const FoundRow& found : rows_for(**context, problem, *tables)) {
         fmt::print("tuned row  {}: {}, measured {}, {}\n", found.kind, found.layer, found.row->date, found.state);
       }
     }
@@ -98,7 +98,7 @@ Result<ExitCode> run_explain(const ExplainOptions& options) {
                              {"recipe", "recipe"}});
   const std::shared_ptr<const TunedTable> tables = (*context)->tables();
   for (const NamedProblem& problem : *problems) {
-    for (const FoundRow& found : tuned_rows(**context, problem, *tables)) {
+    for (const FoundRow& found : rows_for(**context, problem, *tables)) {
       tuned.add({text_cell(std::string(problem.op->name())), text_cell(problem.text()), text_cell(found.kind),
                  text_cell(found.layer), text_cell(found.row->date), text_cell(found.state),
                  text_cell(found.row->recipe)});

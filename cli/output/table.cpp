@@ -38,6 +38,15 @@ Cell number_cell(double value, std::string text, Tone tone) {
   return {value, std::move(text), tone};
 }
 
+Cell positive_cell(double value, std::string text, Tone tone) {
+  return value > 0 ? number_cell(value, std::move(text), tone) : absent();
+}
+
+Tone ratio_tone(double low, double high) {
+  constexpr double kNoise = 0.05;
+  return low >= 1 ? Tone::kGood : high < 1 - kNoise ? Tone::kBad : Tone::kPlain;
+}
+
 Cell count_cell(int64_t value) { return {value, fmt::format("{}", value)}; }
 
 Cell count_cell(int64_t value, std::string text) { return {value, std::move(text)}; }

@@ -28,11 +28,15 @@ struct Cell {
   std::string text;
   Tone tone = Tone::kPlain;
 };
+// Of a ratio, by its 95 % interval.
+Tone ratio_tone(double low, double high);
 
 Cell absent();
 Cell text_cell(std::string text, Tone tone = Tone::kPlain);
 // The value, and a text of its own where the plain number reads badly.
 Cell number_cell(double value, std::string text, Tone tone = Tone::kPlain);
+// Absent unless above 0.
+Cell positive_cell(double value, std::string text, Tone tone = Tone::kPlain);
 Cell count_cell(int64_t value);
 Cell count_cell(int64_t value, std::string text);
 Cell flag_cell(bool value, std::string text, Tone tone = Tone::kPlain);

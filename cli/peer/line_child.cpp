@@ -15,7 +15,7 @@
 namespace tilewright::cli {
 namespace {
 
-Status failed(const std::string& what, int error) {
+Status system_error(const std::string& what, int error) {
   return Status(StatusCode::kIoError, fmt::format("{}: {}", what, std::strerror(error)));
 }
 
@@ -24,9 +24,9 @@ Status failed(const std::string& what, int error) {
 Status LineChild::start(const std::vector<std::string>& argv) {
   stop();
   int in[2], out[2];
-  if (pipe2(in, O_CLOEXEC) != 0) return failed("pipe", errno);
+  if (pipe2(in, O_CLOEXEC) != 0) return system_error("pipe", errno);
   ScopedFd in_read(in[0]), in_write(in[1]);
-  if (pipe2(out, O_CLOEXEC) != 0) return failed("pipe", errno);
+  if (pipe2(out, O_CLOEXEC) != 0) return system_error("pipe", errno);
   ScopedFd out_read(out[0]), out_write(out[1]);
 
   SpawnOptions spawn{argv, "", {}, {}};
@@ -51,11 +51,11 @@ Result<std::string> LineChild::read_line(double seconds) {
     if (left <= 0) return Status(StatusCode::kTimeout, fmt::format("no answer within {:.0f} s", seconds));
     pollfd waiting{from_child_.get(), POLLIN, 0};
     const int ready = poll(&waiting, 1, static_cast<int>(left * 1000) + 1);
-    if (ready < 0 && errno != EINTR) return failed("poll", errno);
+    if (ready < 0 && errno != EINTR) return system_error("poll", errno);
     if (ready <= 0) continue;
     char chunk[4096];
     const ssize_t got = read(from_child_.get(), chunk, sizeof(chunk));
-    if (got < 0 && errno != EINTR) return failed("read", errno);
+    if (got < 0 && errno != EINTR) return system_error("read", errno);
     if (got == 0) return Status(StatusCode::kIoError, "the child ended");
     if (got > 0) buffer_.append(chunk, static_cast<size_t>(got));
   }
@@ -68,7 +68,7 @@ Result<std::string> LineChild::ask(const std::string& line, double seconds) {
   for (size_t sent = 0; sent < text.size() && status.ok();) {
     const ssize_t wrote = write(to_child_.get(), text.data() + sent, text.size() - sent);
     if (wrote > 0) sent += static_cast<size_t>(wrote);
-    if (wrote < 0 && errno != EINTR) status = failed("write", errno);
+    if (wrote < 0 && errno != EINTR) status = system_error("write", errno);
   }
   Result<std::string> answer = status.ok() ? read_line(seconds) : Result<std::string>(status);
   if (!answer) stop();

@@ -13,13 +13,6 @@
 namespace tilewright::cli {
 namespace {
 
-Cell positive(double value, const std::string& text, Tone tone = Tone::kPlain) {
-  return value > 0 ? number_cell(value, text, tone) : absent();
-}
-
-// Differences under 5 % are noise.
-Tone ratio_tone(double low, double high) { return low >= 1 ? Tone::kGood : high < 0.95 ? Tone::kBad : Tone::kPlain; }
-
 std::string peer_name(const std::vector<LayerRecord>& records) {
   for (const LayerRecord& record : records) {
     if (!record.peer.empty()) return record.peer;
@@ -62,11 +55,12 @@ Table result_table(const ContextImpl& context, const std::vector<LayerRecord>& r
     table.add({text_cell(r.layer), text_cell(r.problem), count_cell(tokens), count_cell(n), count_cell(k),
                number_cell(r.us, print_significant(r.us, 4)), number_cell(r.spread, print_percent(r.spread)),
                number_cell(r.gflops, print_significant(r.gflops, 4)),
-               positive(r.limit_fraction, print_percent(r.limit_fraction)),
-               positive(r.untuned_us, print_significant(r.untuned_us, 4)), positive(gain, print_ratio(gain)),
-               r.peer.empty() ? absent() : text_cell(r.peer), positive(r.peer_us, print_significant(r.peer_us, 4)),
-               positive(r.ratio, print_ratio(r.ratio), ratio_tone(r.ratio_low, r.ratio_high)),
-               positive(r.ratio_low, print_ratio(r.ratio_low)), positive(r.ratio_high, print_ratio(r.ratio_high)),
+               positive_cell(r.limit_fraction, print_percent(r.limit_fraction)),
+               positive_cell(r.untuned_us, print_significant(r.untuned_us, 4)), positive_cell(gain, print_ratio(gain)),
+               r.peer.empty() ? absent() : text_cell(r.peer), positive_cell(r.peer_us, print_significant(r.peer_us, 4)),
+               positive_cell(r.ratio, print_ratio(r.ratio), ratio_tone(r.ratio_low, r.ratio_high)),
+               positive_cell(r.ratio_low, print_ratio(r.ratio_low)),
+               positive_cell(r.ratio_high, print_ratio(r.ratio_high)),
                number_cell(r.rel_error, fmt::format("{:.1e}", r.rel_error)), text_cell(r.recipe),
                text_cell(short_recipe(r.recipe))});
   }

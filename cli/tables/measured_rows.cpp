@@ -16,9 +16,9 @@
 namespace tilewright::cli {
 namespace {
 
-using Json = nlohmann::json;
+using nlohmann::json;
 
-std::vector<MeasuredRow> tuned_rows(const std::vector<TunedRow>& rows) {
+std::vector<MeasuredRow> rows_of_table(const std::vector<TunedRow>& rows) {
   std::vector<MeasuredRow> measured;
   for (const TunedRow& row : rows) {
     MeasuredRow m;
@@ -57,11 +57,11 @@ Result<std::vector<MeasuredRow>> bench_rows(const CsvFile& file) {
   return measured;
 }
 
-Result<std::vector<MeasuredRow>> result_rows(const Json& json, const std::string& path) {
+Result<std::vector<MeasuredRow>> rows_of_results(const json& file, const std::string& path) {
   std::vector<MeasuredRow> measured;
-  const auto rows = json.find("rows");
-  if (rows == json.end() || !rows->is_array()) return Status(StatusCode::kCorrupt, path + ": no rows");
-  for (const Json& row : *rows) {
+  const auto rows = file.find("rows");
+  if (rows == file.end() || !rows->is_array()) return Status(StatusCode::kCorrupt, path + ": no rows");
+  for (const json& row : *rows) {
     if (!row.is_object()) continue;
     const auto text = [&row](const char* name) {
       const auto it = row.find(name);
@@ -102,15 +102,15 @@ Result<std::vector<MeasuredRow>> read_measured(const std::string& path) {
     std::vector<std::string> problems;
     const std::vector<TunedRow> rows = parse_tuned_csv(*text, path, problems);
     if (!problems.empty()) return Status(StatusCode::kCorrupt, problems.front());
-    return tuned_rows(rows);
+    return rows_of_table(rows);
   }
   if (header.starts_with("op,shape,")) {
     Result<CsvFile> file = read_csv(path);
     if (!file) return file.status();
     return bench_rows(*file);
   }
-  const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_object() && json.contains("tilewright_results")) return result_rows(json, path);
+  const json file = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (file.is_object() && file.contains("tilewright_results")) return rows_of_results(file, path);
   return Status(
       StatusCode::kInvalidArgument,
       fmt::format("'{}' is none of: a tuned table, a bench's CSV file, a results file of `tilewright tune`", path));

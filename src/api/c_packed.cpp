@@ -6,7 +6,7 @@
 namespace tilewright::c_abi {
 namespace {
 
-Result<TensorView> read_b(const char* function, const TwDLTensor* b) {
+Result<TensorView> read_unpacked(const char* function, const TwDLTensor* b) {
   if (b == nullptr) return missing(function, "b");
   return from_dlpack(*b);
 }
@@ -48,7 +48,7 @@ tilewright_status tilewright_gemm_packed_bytes(TwDLDataType dtype, int64_t n, in
 tilewright_status tilewright_gemm_pack_weights(tilewright_context* context, const TwDLTensor* b, void* out,
                                                int64_t out_bytes) {
   return guarded([&]() -> Status {
-    Result<TensorView> view = read_b("tilewright_gemm_pack_weights", b);
+    Result<TensorView> view = read_unpacked("tilewright_gemm_pack_weights", b);
     if (!view) return view.status();
     if (out == nullptr) return missing("tilewright_gemm_pack_weights", "out");
     return gemm_pack_weights(context_of(context), *view, out, out_bytes);
@@ -79,7 +79,7 @@ tilewright_status tilewright_gemm_packed_view(const void* packed, int64_t packed
 tilewright_status tilewright_gemm_unpack_weights(const void* packed, int64_t packed_bytes, const TwDLTensor* b) {
   return guarded([&]() -> Status {
     if (packed == nullptr) return missing("tilewright_gemm_unpack_weights", "packed");
-    Result<TensorView> to = read_b("tilewright_gemm_unpack_weights", b);
+    Result<TensorView> to = read_unpacked("tilewright_gemm_unpack_weights", b);
     if (!to) return to.status();
     Result<TensorView> from = gemm_packed_view(const_cast<void*>(packed), packed_bytes);
     if (!from) return from.status();

@@ -34,6 +34,10 @@ struct CompileRequest {
   std::string op;                  // whose instance it is, for profilers; changes nothing
 };
 
+// What every compiler leaves beside the binary, and how much of its words an error repeats.
+inline constexpr const char* kCompileLogFile = "build.log";
+inline constexpr size_t kMaxCompilerWords = 6000;
+
 class Compiler {
  public:
   virtual ~Compiler() = default;

@@ -17,9 +17,8 @@
 namespace tilewright {
 namespace {
 
-constexpr const char* kSourceFile = "instance.cpp";
-constexpr const char* kBinaryFile = "instance.so";
-constexpr const char* kLogFile = "build.log";
+constexpr const char* kHostSource = "instance.cpp";
+constexpr const char* kHostBinary = "instance.so";
 constexpr const char* kIncludeFolder = "include";
 constexpr const char* kSupportFile = "support.o";
 
@@ -33,8 +32,6 @@ constexpr const char* kLinkFlags[] = {"-nostdlib", "-Wl,--as-needed,-z,defs", "-
 // What would change what is compiled without being part of the digest, and what is meant for the host program alone.
 constexpr const char* kHiddenVariables[] = {
     "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "LD_PRELOAD"};
-
-constexpr size_t kMaxErrorText = 6000;
 
 ProcessOptions process_options(std::vector<std::string> argv, std::string folder, double seconds) {
   ProcessOptions options;
@@ -105,7 +102,7 @@ std::string entry_declaration(const std::string& entry) {
   return fmt::format(
       "extern \"C\" __attribute__((visibility(\"default\"))) void {}(const void*, unsigned, unsigned);\n"
       "#line 1 \"{}\"\n",
-      entry, kSourceFile);
+      entry, kHostSource);
 }
 
 std::string all_base_flags() { return fmt::format("{} {}", fmt::join(kCompileFlags, " "), fmt::join(kLinkFlags, " ")); }
@@ -174,7 +171,7 @@ std::vector<std::string> HostCompiler::command_line(const std::vector<std::strin
   std::vector<std::string> argv = program_;
   argv.insert(argv.end(), std::begin(kCompileFlags), std::end(kCompileFlags));
   argv.insert(argv.end(), flags.begin(), flags.end());
-  argv.insert(argv.end(), {"-pipe", "-shared", "-I", kIncludeFolder, "-o", kBinaryFile, kSourceFile});
+  argv.insert(argv.end(), {"-pipe", "-shared", "-I", kIncludeFolder, "-o", kHostBinary, kHostSource});
   // The code is the same, sooner: gcc does not look for garbage.
   if (identity_.starts_with("gcc"))
     argv.insert(argv.end(), {"--param=ggc-min-expand=1000", "--param=ggc-min-heapsize=600000"});
@@ -200,7 +197,7 @@ Result<std::string> HostCompiler::compile(const CompileRequest& request, const s
     if (Status status = write_file(path, header->text); !status) return status;
   }
   const std::string source = entry_declaration(request.entry) + request.source;
-  if (Status status = write_file(folder + "/" + kSourceFile, source); !status) return status;
+  if (Status status = write_file(folder + "/" + kHostSource, source); !status) return status;
 
   const std::string support_file = folder + "/" + kSupportFile;
   const std::string_view support = linked_support(request);
@@ -217,14 +214,14 @@ Result<std::string> HostCompiler::compile(const CompileRequest& request, const s
     return Status(StatusCode::kCompileDisabled, fmt::format("jit: the compile of '{}' was stopped", request.name));
   }
   const std::string text = fmt::format("{}\n{}", fmt::join(argv, " "), run->output);
-  if (Status status = write_file(folder + "/" + kLogFile, text); !status) return status;
+  if (Status status = write_file(folder + "/" + kCompileLogFile, text); !status) return status;
   remove_tree(include);
   remove_tree(support_file);
-  if (run->ok() && is_file(folder + "/" + kBinaryFile)) return std::string(kBinaryFile);
-  return Status(
-      run->timed_out ? StatusCode::kTimeout : StatusCode::kCompileFailed,
-      fmt::format("jit: '{}' for {} does not compile: {}{}\n{}", request.name, request.target, run->describe(),
-                  run->timed_out ? fmt::format(" of {} s", seconds_limit_) : "", run->output.substr(0, kMaxErrorText)));
+  if (run->ok() && is_file(folder + "/" + kHostBinary)) return std::string(kHostBinary);
+  return Status(run->timed_out ? StatusCode::kTimeout : StatusCode::kCompileFailed,
+                fmt::format("jit: '{}' for {} does not compile: {}{}\n{}", request.name, request.target,
+                            run->describe(), run->timed_out ? fmt::format(" of {} s", seconds_limit_) : "",
+                            run->output.substr(0, kMaxCompilerWords)));
 }
 
 Compiler& host_compiler() {

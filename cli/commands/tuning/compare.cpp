@@ -19,10 +19,6 @@ struct CompareOptions {
   OutputOptions output;
 };
 
-Cell positive(double value, std::string text, Tone tone = Tone::kPlain) {
-  return value > 0 ? number_cell(value, std::move(text), tone) : absent();
-}
-
 Result<ExitCode> run_compare(const CompareOptions& options) {
   using Verdict = RowComparison::Verdict;
   if (options.a.empty() || options.b.empty()) {
@@ -55,11 +51,11 @@ Result<ExitCode> run_compare(const CompareOptions& options) {
     const Tone tone = row.verdict == Verdict::kFaster   ? Tone::kGood
                       : row.verdict == Verdict::kSlower ? Tone::kBad
                                                         : Tone::kPlain;
-    table.add({text_cell(row.key), text_cell(row.label), positive(row.a_us, print_significant(row.a_us, 4)),
-               positive(row.b_us, print_significant(row.b_us, 4)), positive(row.speedup, print_ratio(row.speedup)),
-               positive(row.paired, print_ratio(row.paired)), row.paired > 0 ? text_cell(row.paired_by) : absent(),
-               positive(row.low, ""), positive(row.high, ""),
-               both ? text_cell(row.same_recipe ? "same" : "another") : absent(),
+    table.add({text_cell(row.key), text_cell(row.label), positive_cell(row.a_us, print_significant(row.a_us, 4)),
+               positive_cell(row.b_us, print_significant(row.b_us, 4)),
+               positive_cell(row.speedup, print_ratio(row.speedup)), positive_cell(row.paired, print_ratio(row.paired)),
+               row.paired > 0 ? text_cell(row.paired_by) : absent(), positive_cell(row.low, ""),
+               positive_cell(row.high, ""), both ? text_cell(row.same_recipe ? "same" : "another") : absent(),
                text_cell(verdict_name(row.verdict), tone)});
   }
   if (speedups.empty()) {

@@ -26,13 +26,8 @@ double gbps_of(const BenchRow& row) {
   return p.op->bytes_moved(p.ref()) / row.us * 1e-3;
 }
 
-Cell positive(double value, std::string text, Tone tone = Tone::kPlain) {
-  return value > 0 ? number_cell(value, std::move(text), tone) : absent();
-}
-
-// Differences under 5 % are noise.
 Cell ratio_cell(const PairedRatio& r) {
-  return positive(r.ratio, print_ratio(r.ratio), r.low >= 1 ? Tone::kGood : r.high < 0.95 ? Tone::kBad : Tone::kPlain);
+  return positive_cell(r.ratio, print_ratio(r.ratio), ratio_tone(r.low, r.high));
 }
 
 Cell spread_cell(double spread) {
@@ -94,7 +89,7 @@ Table bench_csv_table(const std::vector<BenchRow>& rows) {
                  text_cell(dtype_name(p.op->multiplied_dtype(p.ref()))), text_cell(row.device), count_cell(row.threads),
                  text_cell(row.item.regime), text_cell(row.edges), text_cell(row.recipe), number_cell(row.us, ""),
                  number_cell(row.spread, ""), number_cell(tflops_of(row), ""), number_cell(gbps_of(row), ""),
-                 positive(row.limit.ratio, ""), peer != nullptr ? text_cell(peer->name) : absent(),
+                 positive_cell(row.limit.ratio, ""), peer != nullptr ? text_cell(peer->name) : absent(),
                  peer != nullptr ? number_cell(peer->us, "") : absent(),
                  peer != nullptr ? number_cell(peer->ratio.ratio, "") : absent(), number_cell(row.rel_error, ""),
                  peer != nullptr ? number_cell(peer->ratio.low, "") : absent(),
@@ -128,7 +123,7 @@ Table bench_text_table(const std::vector<BenchRow>& rows) {
                                spread_cell(row.spread),
                                number_cell(tflops_of(row), print_significant(tflops_of(row))),
                                number_cell(gbps_of(row), print_significant(gbps_of(row))),
-                               positive(row.limit.ratio, fmt::format("{:.1f} %", 100 * row.limit.ratio))};
+                               positive_cell(row.limit.ratio, fmt::format("{:.1f} %", 100 * row.limit.ratio))};
     for (const std::string& name : names) {
       const BenchRow::Peer* peer = find_peer(row, name);
       cells.push_back(peer != nullptr ? ratio_cell(peer->ratio) : absent());
@@ -234,15 +229,15 @@ Table regime_table(const std::vector<BenchRow>& rows) {
     }
     const double fraction = geometric_mean(fractions);
     std::vector<Cell> cells = {text_cell(name), count_cell(static_cast<int64_t>(members.size())),
-                               positive(fraction, fmt::format("{:.1f} %", 100 * fraction))};
+                               positive_cell(fraction, fmt::format("{:.1f} %", 100 * fraction))};
     if (held) {
       const double reference = geometric_mean(references);
-      cells.push_back(positive(reference, fmt::format("{:.1f} %", 100 * reference)));
+      cells.push_back(positive_cell(reference, fmt::format("{:.1f} %", 100 * reference)));
       cells.push_back(bar_cell(members.front()->item.bar));
     }
     const auto add_mean = [&cells](const std::vector<double>& ratios) {
       const double mean = geometric_mean(ratios);
-      cells.push_back(positive(mean, print_ratio(mean)));
+      cells.push_back(positive_cell(mean, print_ratio(mean)));
     };
     for (const std::string& peer : names) {
       std::vector<double> ratios;
@@ -253,7 +248,7 @@ Table regime_table(const std::vector<BenchRow>& rows) {
     }
     add_mean(best);
     const double lowest = best.empty() ? 0 : *std::min_element(best.begin(), best.end());
-    cells.push_back(positive(lowest, print_ratio(lowest)));
+    cells.push_back(positive_cell(lowest, print_ratio(lowest)));
     cells.push_back(text_cell(worst_of(members)->item.problem.text()));
     cells.push_back(text_cell(families_of(members)));
     cells.push_back(text_cell(winners_of(members)));

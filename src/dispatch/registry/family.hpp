@@ -24,6 +24,8 @@ struct Candidate {
   double cost = 0;  // predicted seconds
 };
 
+inline Status unsupported(std::string message) { return Status(StatusCode::kUnsupported, std::move(message)); }
+
 class KernelFamily {
  public:
   virtual ~KernelFamily() = default;

@@ -55,7 +55,7 @@ bool parse(std::string_view text, int64_t& value) {
 }
 bool parse(std::string_view text, ArtifactKind& kind) { return parse_artifact_kind(text, kind); }
 
-Status corrupt(const std::string& folder, std::string_view reason) {
+Status corrupt_entry(const std::string& folder, std::string_view reason) {
   return Status(StatusCode::kCorrupt, fmt::format("cache entry '{}': {}", folder, reason));
 }
 
@@ -70,7 +70,7 @@ Result<CacheEntryData> parse_metadata(const std::string& folder, std::string_vie
   const size_t check = text.rfind(kCheck);
   if (text.substr(0, kFirstLine.size()) != kFirstLine || check == std::string_view::npos ||
       text.substr(check) != fmt::format("{}{}\n", kCheck, digest_of(text.substr(0, check)).hex())) {
-    return corrupt(folder, "the metadata is damaged");
+    return corrupt_entry(folder, "the metadata is damaged");
   }
   text = text.substr(kFirstLine.size(), check - kFirstLine.size());
   CacheEntryData data;
@@ -81,7 +81,8 @@ Result<CacheEntryData> parse_metadata(const std::string& folder, std::string_vie
     good = good && line.size() > name.size() && line.substr(0, name.size()) == name && line[name.size()] == ' ' &&
            parse(line.substr(name.size() + 1), value);
   });
-  if (!good || data.binary.find('/') != std::string::npos) return corrupt(folder, "the metadata has another form");
+  if (!good || data.binary.find('/') != std::string::npos)
+    return corrupt_entry(folder, "the metadata has another form");
   return data;
 }
 
@@ -140,18 +141,18 @@ Result<CacheEntryData> read_entry(const std::string& folder) {
     if (stat(folder.c_str(), &info) != 0) {
       return Status(StatusCode::kNotFound, fmt::format("no cache entry '{}'", folder));
     }
-    return corrupt(folder, metadata.status().message());
+    return corrupt_entry(folder, metadata.status().message());
   }
   Result<CacheEntryData> data = parse_metadata(folder, *metadata);
   if (!data) return data;
   Result<std::string> binary = read_file(folder + "/" + data->binary);
-  if (!binary) return corrupt(folder, binary.status().message());
+  if (!binary) return corrupt_entry(folder, binary.status().message());
   if (static_cast<int64_t>(binary->size()) != data->binary_bytes) {
-    return corrupt(folder,
-                   fmt::format("'{}' has {} bytes instead of {}", data->binary, binary->size(), data->binary_bytes));
+    return corrupt_entry(
+        folder, fmt::format("'{}' has {} bytes instead of {}", data->binary, binary->size(), data->binary_bytes));
   }
   if (digest_of(*binary).hex() != data->binary_digest) {
-    return corrupt(folder, fmt::format("'{}' has changed since it was written", data->binary));
+    return corrupt_entry(folder, fmt::format("'{}' has changed since it was written", data->binary));
   }
   data->code = std::move(*binary);
   return data;

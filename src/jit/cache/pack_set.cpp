@@ -35,7 +35,7 @@ std::vector<std::string> packs_in(const std::string& folder) {
   return found;
 }
 
-void warn_once(const Status& problem) {
+void warn_of_pack(const Status& problem) {
   if (log_first_time(problem.message())) log(LogLevel::kWarn, "jit", "{}", problem.message());
 }
 
@@ -80,7 +80,7 @@ void PackSet::add_file(const std::string& path, uid_t owner) {
     return;
   }
   if (pack.status().code() == StatusCode::kCorrupt) count(counters_.cache_corrupt);
-  warn_once(pack.status());
+  warn_of_pack(pack.status());
 }
 
 const PackEntry* PackSet::find_sound(const Digest& content, const CompileRequest& request,

@@ -26,7 +26,7 @@ enum class Attribute : uint8_t {
   kRegisters = 0x2f,
 };
 
-Status corrupt(std::string_view why) { return Status(StatusCode::kCorrupt, fmt::format("cubin: {}", why)); }
+Status corrupt_cubin(std::string_view why) { return Status(StatusCode::kCorrupt, fmt::format("cubin: {}", why)); }
 
 class Reader {
  public:
@@ -85,10 +85,10 @@ class Cubin {
       if (const Section* all = find(".nv.info")) {
         if (Status s = read_attributes(*all, kernel.name, kernel); !s) return s;
       }
-      if (kernel.registers == 0) return corrupt(fmt::format("no register count of '{}'", kernel.name));
+      if (kernel.registers == 0) return corrupt_cubin(fmt::format("no register count of '{}'", kernel.name));
       info.kernels.push_back(std::move(kernel));
     }
-    if (info.kernels.empty()) return corrupt("no kernel in it");
+    if (info.kernels.empty()) return corrupt_cubin("no kernel in it");
     return info;
   }
 
@@ -97,20 +97,20 @@ class Cubin {
     const auto header = reader_.at<Elf64_Ehdr>(0);
     if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
         header->e_machine != kMachineCuda || header->e_shentsize != sizeof(Elf64_Shdr)) {
-      return corrupt("not a 64-bit ELF file for CUDA");
+      return corrupt_cubin("not a 64-bit ELF file for CUDA");
     }
     const uint32_t flags = header->e_flags;
     capability_ =
         static_cast<int>(header->e_ident[EI_ABIVERSION] >= kAbiCapabilityHigh ? flags >> 8 & 0xFF : flags & 0xFF);
     for (uint64_t i = 0; i < header->e_shnum; ++i) {
       const auto section = reader_.at<Elf64_Shdr>(header->e_shoff + i * sizeof(Elf64_Shdr));
-      if (!section) return corrupt("cut short: a section header lies outside");
+      if (!section) return corrupt_cubin("cut short: a section header lies outside");
       if (section->sh_type != SHT_NOBITS && !reader_.bytes(section->sh_offset, section->sh_size)) {
-        return corrupt("cut short: a section lies outside");
+        return corrupt_cubin("cut short: a section lies outside");
       }
       sections_.push_back({*section, {}});
     }
-    if (header->e_shstrndx >= sections_.size()) return corrupt("no section names");
+    if (header->e_shstrndx >= sections_.size()) return corrupt_cubin("no section names");
     const Elf64_Shdr names = sections_[header->e_shstrndx].header;
     for (Section& section : sections_) section.name = string_in(names, section.header.sh_name);
     return {};
@@ -150,10 +150,10 @@ class Cubin {
     for (uint64_t at = section.header.sh_offset; at < end;) {
       const auto format = reader_.at<uint8_t>(at), attribute = reader_.at<uint8_t>(at + 1);
       const auto value = reader_.at<uint16_t>(at + 2);
-      if (!format || !attribute || !value || at + 4 > end) return corrupt("a record of .nv.info is cut short");
+      if (!format || !attribute || !value || at + 4 > end) return corrupt_cubin("a record of .nv.info is cut short");
       const bool sized = *format == static_cast<uint8_t>(Format::kSized);
       const uint64_t data = at + 4, bytes = sized ? *value : 0;
-      if (data + bytes > end) return corrupt("a record of .nv.info is cut short");
+      if (data + bytes > end) return corrupt_cubin("a record of .nv.info is cut short");
       at = data + bytes;
       const auto word = [&](uint64_t index) { return int64_t{reader_.at<uint32_t>(data + 4 * index).value_or(0)}; };
       switch (static_cast<Attribute>(*attribute)) {

@@ -18,10 +18,8 @@ namespace {
 using nvrtc::NvrtcResult;
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kSourceFile = "instance.cu";
-constexpr const char* kBinaryFile = "instance.cubin";
-constexpr const char* kLogFile = "build.log";
-constexpr size_t kMaxErrorText = 6000;
+constexpr const char* kCudaSource = "instance.cu";
+constexpr const char* kCudaBinary = "instance.cubin";
 
 // Functions of freestanding headers need no __device__. Nothing of the current folder is read. Who works on kernels gets
 // lines for a profiler, which make a cubin three times as large.
@@ -99,7 +97,7 @@ Result<std::string> NvrtcCompiler::compile(const CompileRequest& request, const 
   if (!flags) return flags.status();
   Result<std::vector<std::shared_ptr<const KernelHeader>>> headers = find_kernel_headers(request.source);
   if (!headers) return headers.status();
-  if (Status status = write_file(folder + "/" + kSourceFile, request.source); !status) return status;
+  if (Status status = write_file(folder + "/" + kCudaSource, request.source); !status) return status;
 
   std::vector<const char*> texts, names, options = base_flag_list();
   for (const auto& header : *headers) {
@@ -115,7 +113,7 @@ Result<std::string> NvrtcCompiler::compile(const CompileRequest& request, const 
   };
   if (watch.stopped()) return stopped();
   OwnedProgram program(library);
-  NvrtcResult result = library.nvrtcCreateProgram(program.address(), request.source.c_str(), kSourceFile,
+  NvrtcResult result = library.nvrtcCreateProgram(program.address(), request.source.c_str(), kCudaSource,
                                                   static_cast<int>(texts.size()), texts.data(), names.data());
   if (result == NvrtcResult::kSuccess && library.nvrtcSetFlowCallback != nullptr) {
     result = library.nvrtcSetFlowCallback(program.get(), &Watch::ask, &watch);
@@ -125,7 +123,7 @@ Result<std::string> NvrtcCompiler::compile(const CompileRequest& request, const 
   }
   const std::string words = program.get() != nullptr ? program_log(library, program.get()) : std::string();
   const std::string text = fmt::format("nvrtc {}\n{}", fmt::join(options, " "), words);
-  if (Status status = write_file(folder + "/" + kLogFile, text); !status) return status;
+  if (Status status = write_file(folder + "/" + kCompileLogFile, text); !status) return status;
   if (watch.stopped()) return stopped();
 
   std::string cubin;
@@ -141,14 +139,14 @@ Result<std::string> NvrtcCompiler::compile(const CompileRequest& request, const 
                   fmt::format("jit: '{}' for {} does not compile: {}{}\n{}", request.name, request.target,
                               library.nvrtcGetErrorString(result),
                               late ? fmt::format(", over the limit of {} s", seconds_limit_) : "",
-                              words.substr(0, kMaxErrorText)));
+                              words.substr(0, kMaxCompilerWords)));
   }
   if (cubin.empty()) {
     return Status(StatusCode::kCompileFailed, fmt::format("jit: '{}': the flags for {} make no cubin: {}", request.name,
                                                           request.target, fmt::join(*flags, " ")));
   }
-  if (Status status = write_file(folder + "/" + kBinaryFile, cubin); !status) return status;
-  return std::string(kBinaryFile);
+  if (Status status = write_file(folder + "/" + kCudaBinary, cubin); !status) return status;
+  return std::string(kCudaBinary);
 }
 
 Compiler& nvrtc_compiler() {

@@ -13,16 +13,16 @@
 namespace tilewright {
 namespace {
 
-Status refuse(std::string message) { return Status(StatusCode::kInvalidArgument, std::move(message)); }
+Status refuse_packing(std::string message) { return Status(StatusCode::kInvalidArgument, std::move(message)); }
 
 Status check_packable(DType dtype, int64_t n, int64_t k, int64_t batch, const char* function) {
   if (!is_packable(dtype)) {
-    return refuse(fmt::format("{}: dtype {}, allowed: f32, f16, bf16, i8", function, dtype_name(dtype)));
+    return refuse_packing(fmt::format("{}: dtype {}, allowed: f32, f16, bf16, i8", function, dtype_name(dtype)));
   }
   constexpr int64_t kMax = int64_t{1} << 40;
   if (n < 0 || k < 0 || batch < 0 || n > kMax || k > kMax || batch > kMax ||
       static_cast<__int128>(n + 16) * (k + 64) * std::max<int64_t>(batch, 1) > (int64_t{1} << 56)) {
-    return refuse(fmt::format("{}: sizes N = {}, K = {}, batch = {} are out of range", function, n, k, batch));
+    return refuse_packing(fmt::format("{}: sizes N = {}, K = {}, batch = {} are out of range", function, n, k, batch));
   }
   return {};
 }
@@ -36,22 +36,23 @@ Result<int64_t> gemm_packed_bytes(DType dtype, int64_t n, int64_t k, int64_t bat
 
 Status gemm_pack_weights(Context& context, const TensorView& b, void* out, int64_t out_bytes) {
   if (b.rank != 2 && b.rank != 3) {
-    return refuse(fmt::format("gemm_pack_weights: argument 'b' has rank {}, allowed: 2 or 3", b.rank));
+    return refuse_packing(fmt::format("gemm_pack_weights: argument 'b' has rank {}, allowed: 2 or 3", b.rank));
   }
-  if (b.layout != Layout::kStrided) return refuse("gemm_pack_weights: argument 'b' is packed already");
+  if (b.layout != Layout::kStrided) return refuse_packing("gemm_pack_weights: argument 'b' is packed already");
   if (b.device.kind != DeviceKind::kCpu) {
-    return refuse(fmt::format("gemm_pack_weights: argument 'b' is on {}, allowed: cpu", to_string(b.device)));
+    return refuse_packing(fmt::format("gemm_pack_weights: argument 'b' is on {}, allowed: cpu", to_string(b.device)));
   }
   const int64_t batch = b.rank == 3 ? b.shape[0] : 1, k = b.shape[b.rank - 2], n = b.shape[b.rank - 1];
   Result<int64_t> bytes = gemm_packed_bytes(b.dtype, n, k, batch);
   if (!bytes) return bytes.status();
   if (out == nullptr || reinterpret_cast<uintptr_t>(out) % 64 != 0) {
-    return refuse("gemm_pack_weights: argument 'out' must be a 64-byte aligned address");
+    return refuse_packing("gemm_pack_weights: argument 'out' must be a 64-byte aligned address");
   }
   if (out_bytes < *bytes) {
-    return refuse(fmt::format("gemm_pack_weights: argument 'out_bytes' is {}, needs {}", out_bytes, *bytes));
+    return refuse_packing(fmt::format("gemm_pack_weights: argument 'out_bytes' is {}, needs {}", out_bytes, *bytes));
   }
-  if (b.data == nullptr && n * k * batch != 0) return refuse("gemm_pack_weights: argument 'b' has a null data pointer");
+  if (b.data == nullptr && n * k * batch != 0)
+    return refuse_packing("gemm_pack_weights: argument 'b' has a null data pointer");
 
   GemmPackedHeader header{};
   header.magic = kPackedMagic;
@@ -87,7 +88,7 @@ Status gemm_pack_weights(Context& context, const TensorView& b, void* out, int64
 Result<TensorView> gemm_packed_view(void* data, int64_t bytes) {
   GemmPackedHeader header;
   if (data == nullptr || bytes < static_cast<int64_t>(sizeof(header))) {
-    return refuse(fmt::format("gemm_packed_view: {} bytes hold no packed weight", bytes));
+    return refuse_packing(fmt::format("gemm_packed_view: {} bytes hold no packed weight", bytes));
   }
   std::memcpy(&header, data, sizeof(header));
   auto corrupt = [](std::string message) {

@@ -24,7 +24,7 @@ constexpr Folder kFolders[] = {{"cpu", true, false, false},       {"gpu", false,
                                {"generated", false, true, false}, {"cdna", false, false, true},
                                {"rdna", false, false, true}};
 
-bool runs_on(const Folder& folder, ArchVendor vendor) {
+bool code_runs_on(const Folder& folder, ArchVendor vendor) {
   switch (vendor) {
     case ArchVendor::kX86: return folder.x86;
     case ArchVendor::kNvidia: return folder.nvidia;
@@ -57,7 +57,7 @@ bool is_kernel_source(std::string_view path, std::string_view op, const DeviceSp
   const size_t second = rest.find('/');
   if (second == std::string_view::npos || spec.arch == nullptr) return true;
   const auto* const folder = std::ranges::find(kFolders, rest.substr(0, second), &Folder::name);
-  return folder == std::end(kFolders) || runs_on(*folder, spec.arch->vendor);
+  return folder == std::end(kFolders) || code_runs_on(*folder, spec.arch->vendor);
 }
 
 std::string kernel_sources_digest(std::string_view op, const DeviceSpec& spec) {

@@ -31,7 +31,7 @@ std::vector<int64_t> version_of(std::string_view text) {
 }
 
 // "gcc (Debian 12.2.0-14) 12.2.0" -> "gcc", "12.2.0".
-std::pair<std::string_view, std::string_view> compiler_of(std::string_view text) {
+std::pair<std::string_view, std::string_view> name_and_version(std::string_view text) {
   const size_t last = text.rfind(' ');
   return {text.substr(0, text.find(' ')), last == std::string_view::npos ? "" : text.substr(last + 1)};
 }
@@ -44,8 +44,8 @@ int prefer(const TunedRow& x, const TunedRow& y, std::string& rule) {
     return a > b ? -1 : 1;
   };
   if (const int d = decide(version_of(x.library), version_of(y.library), "newer library"); d != 0) return d;
-  const auto [x_name, x_version] = compiler_of(x.compiler);
-  const auto [y_name, y_version] = compiler_of(y.compiler);
+  const auto [x_name, x_version] = name_and_version(x.compiler);
+  const auto [y_name, y_version] = name_and_version(y.compiler);
   if (x_name == y_name) {
     if (const int d = decide(version_of(x_version), version_of(y_version), "newer compiler"); d != 0) return d;
   }

@@ -76,7 +76,7 @@ float first_output(const KernelUnderTest& kernel, const std::string& text, Chang
   return value;
 }
 
-std::string text_for(const KernelUnderTest& kernel, const char* text) {
+std::string text_of(const KernelUnderTest& kernel, const char* text) {
   const DType dtype = kernel_dtype(kernel) == DType::kNone ? DType::kF32 : kernel_dtype(kernel);
   const bool packed = kernel.kind == KernelKind::kGemv && kernel.gemv.packed;
   return fmt::format("{}:a={}:d=f32{}", text, dtype_name(dtype), packed ? ":packed=1" : "");
@@ -84,7 +84,7 @@ std::string text_for(const KernelUnderTest& kernel, const char* text) {
 
 TEST(GemmKernelEpilogue, BetaZeroDoesNotReadC) {
   for_each_kernel([](const KernelTarget& target, const KernelUnderTest& kernel) {
-    const std::string text = text_for(kernel, "m=2:n=20:k=8:c=f32");
+    const std::string text = text_of(kernel, "m=2:n=20:k=8:c=f32");
     std::vector<float> nan(64, std::numeric_limits<float>::quiet_NaN());
     const float value = first_output(kernel, text, [&](GemmArgs& args) {
       args.epilogue.beta = 0;
@@ -98,7 +98,7 @@ TEST(GemmKernelEpilogue, NanPassesThroughEveryActivation) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for_each_kernel([&](const KernelTarget& target, const KernelUnderTest& kernel) {
     for (const char* name : {"relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "hardswish", "clamp"}) {
-      const std::string text = text_for(kernel, fmt::format("m=2:n=20:k=8:bias=f32:act={}", name).c_str());
+      const std::string text = text_of(kernel, fmt::format("m=2:n=20:k=8:bias=f32:act={}", name).c_str());
       const float value = first_output(kernel, text, [&](GemmArgs& args) {
         args.epilogue.bias.data = &nan;
         args.epilogue.bias.stride_m = args.epilogue.bias.stride_n = 0;

@@ -19,7 +19,7 @@ TuningEnvironment environment(const std::string& compiler = "gcc 12") {
   return {"0.1.0", "headers", compiler, "x86-64-v4", "part", 2};
 }
 
-TunedRow row_of(const std::string& sizes, const std::string& recipe, double us = 10) {
+TunedRow toy_row(const std::string& sizes, const std::string& recipe, double us = 10) {
   TunedRow row;
   row.op = "toy", row.target = "x86-64-v3", row.part = "part", row.units = 2;
   row.core = "x=f32", row.epilogue = "none", row.sizes = sizes, row.bucket = sizes;
@@ -30,7 +30,7 @@ TunedRow row_of(const std::string& sizes, const std::string& recipe, double us =
 
 TuneResult result_of(const std::string& recipe) {
   TuneResult result;
-  result.row = row_of("n=1", recipe);
+  result.row = toy_row("n=1", recipe);
   result.untuned_us = 20;
   result.untuned_recipe = "untuned";
   return result;
@@ -149,9 +149,9 @@ class TableStoreTest : public testing::Test {
 };
 
 TEST_F(TableStoreTest, SameKeyIsReplacedAndEverythingElseIsKept) {
-  ASSERT_TRUE(store_tuned_rows(path_, {row_of("n=1", "a"), row_of("n=2", "b")}).ok());
+  ASSERT_TRUE(store_tuned_rows(path_, {toy_row("n=1", "a"), toy_row("n=2", "b")}).ok());
   std::ofstream(path_, std::ios::app) << "# a remark\nnot,a,row\n";
-  ASSERT_TRUE(store_tuned_rows(path_, {row_of("n=1", "c")}).ok());
+  ASSERT_TRUE(store_tuned_rows(path_, {toy_row("n=1", "c")}).ok());
   const std::string text = *read_file(path_);
   EXPECT_NE(text.find("# a remark\nnot,a,row\n"), std::string::npos);
   const TunedTable table = load_tuned_tables(false, {path_});
@@ -164,15 +164,15 @@ TEST_F(TableStoreTest, SameKeyIsReplacedAndEverythingElseIsKept) {
 }
 
 TEST_F(TableStoreTest, RowThatNoCellCanHoldIsRefusedAndTheTableStays) {
-  ASSERT_TRUE(store_tuned_rows(path_, {row_of("n=1", "a")}).ok());
-  EXPECT_EQ(store_tuned_rows(path_, {row_of("n=2", "with,comma")}).code(), StatusCode::kInvalidArgument);
+  ASSERT_TRUE(store_tuned_rows(path_, {toy_row("n=1", "a")}).ok());
+  EXPECT_EQ(store_tuned_rows(path_, {toy_row("n=2", "with,comma")}).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(stored().size(), 1u);
 }
 
 TEST_F(TableStoreTest, TableOfAnotherVersionIsKeptAside) {
   ASSERT_TRUE(make_folders(folder_ / "x86-64-v3").ok());
   std::ofstream(path_) << "op,other,columns\ntoy,1,2\n";
-  ASSERT_TRUE(store_tuned_rows(path_, {row_of("n=1", "a")}).ok());
+  ASSERT_TRUE(store_tuned_rows(path_, {toy_row("n=1", "a")}).ok());
   EXPECT_EQ(stored().size(), 1u);
   EXPECT_EQ(*read_file(path_ + ".old"), "op,other,columns\ntoy,1,2\n");
 }
@@ -182,7 +182,7 @@ TEST_F(TableStoreTest, RowsOfAnEarlierVersionGetTheColumnsOfThisOne) {
   std::ofstream(path_) << "op,target,part,units,core,epilogue,sizes,bucket,recipe,us\n"
                           "toy,x86-64-v3,part,2,x=f32,none,n=1,n=1,old,5\n"
                           "toy,x86-64-v3,part,2,x=f32,none,n=2,n=2,old,5\n";
-  ASSERT_TRUE(store_tuned_rows(path_, {row_of("n=1", "new")}).ok());
+  ASSERT_TRUE(store_tuned_rows(path_, {toy_row("n=1", "new")}).ok());
   const std::vector<TunedRow> rows = stored();
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].sizes + rows[0].recipe, "n=2old");
@@ -197,7 +197,7 @@ TEST_F(TableStoreTest, ConcurrentWritersLoseNoRow) {
     children.push_back(test::start_child([this, w] {
       for (int i = 0; i < kRows; ++i) {
         // Its own row, and one that all fight over.
-        if (!store_tuned_rows(path_, {row_of("n=" + std::to_string(w * 100 + i), "own"), row_of("n=9999", "shared")})
+        if (!store_tuned_rows(path_, {toy_row("n=" + std::to_string(w * 100 + i), "own"), toy_row("n=9999", "shared")})
                  .ok())
           return 1;
       }
@@ -213,10 +213,10 @@ TEST_F(TableStoreTest, ConcurrentWritersLoseNoRow) {
 }
 
 TEST_F(TableStoreTest, LockThatIsNotGivenBackIsAnErrorAfterABoundedWait) {
-  ASSERT_TRUE(store_tuned_rows(path_, {row_of("n=1", "a")}).ok());
+  ASSERT_TRUE(store_tuned_rows(path_, {toy_row("n=1", "a")}).ok());
   const ScopedFd holder(open((path_ + ".lock").c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(flock(holder.get(), LOCK_EX), 0);
-  const Status status = store_tuned_rows(path_, {row_of("n=2", "b")}, 0.05);
+  const Status status = store_tuned_rows(path_, {toy_row("n=2", "b")}, 0.05);
   EXPECT_EQ(status.code(), StatusCode::kTimeout);
   EXPECT_EQ(stored().size(), 1u);
 }

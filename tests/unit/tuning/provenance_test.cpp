@@ -26,7 +26,7 @@ DeviceSpec gpu(const VendorLibraries* vendor) {
   return spec;
 }
 
-TunedRow row_of(const VendorLibraries* vendor) {
+TunedRow row_from(const VendorLibraries* vendor) {
   TunedRow row;
   row.op = "gemm";
   set_provenance(row, gpu(vendor));
@@ -35,17 +35,17 @@ TunedRow row_of(const VendorLibraries* vendor) {
 
 TEST(Provenance, ALibrarysVersionStandsBesideTheDriver) {
   const Libraries one({{"cublaslt", "13.1.2", "/somewhere", {}}});
-  EXPECT_EQ(row_of(&one).driver, "cuda-13.0 cublaslt-13.1.2");
+  EXPECT_EQ(row_from(&one).driver, "cuda-13.0 cublaslt-13.1.2");
   const Libraries missing({{"cublaslt", "", "", Status(StatusCode::kNotFound, "not there")}});
-  EXPECT_EQ(row_of(&missing).driver, "cuda-13.0");
-  EXPECT_EQ(row_of(nullptr).driver, "cuda-13.0");
+  EXPECT_EQ(row_from(&missing).driver, "cuda-13.0");
+  EXPECT_EQ(row_from(nullptr).driver, "cuda-13.0");
 }
 
 TEST(Provenance, ARowMeasuredBesideAnotherVersionIsStale) {
   const Libraries then({{"cublaslt", "12.8.4", "", {}}}), now({{"cublaslt", "13.1.2", "", {}}});
-  EXPECT_THAT(stale_reasons(row_of(&then), gpu(&now)),
+  EXPECT_THAT(stale_reasons(row_from(&then), gpu(&now)),
               ElementsAre("driver cuda-13.0 cublaslt-12.8.4 -> cuda-13.0 cublaslt-13.1.2"));
-  EXPECT_TRUE(stale_reasons(row_of(&now), gpu(&now)).empty());
+  EXPECT_TRUE(stale_reasons(row_from(&now), gpu(&now)).empty());
   TuningEnvironment a, b;
   a.libraries = "cublaslt-12.8.4";
   EXPECT_NE(a.id(), b.id());

@@ -4,18 +4,13 @@
 #include "gemm/cpu/gemm_cpu_blocking.hpp"
 
 namespace tilewright {
-namespace {
-
-Status refuse(std::string message) { return Status(StatusCode::kUnsupported, std::move(message)); }
-
-}  // namespace
-
 Status check_cpu_problem(const GemmProblem& p, const DeviceSpec& device) {
-  if (device.id.kind != DeviceKind::kCpu) return refuse(fmt::format("runs on cpu, not on {}", to_string(device.id)));
-  if (p.m == 0 || p.out_n() == 0 || p.batch == 0) return refuse("D is empty: there is nothing to compute");
-  if (p.k == 0) return refuse("K = 0 has nothing to multiply; the generic kernel applies the epilogue");
+  if (device.id.kind != DeviceKind::kCpu)
+    return unsupported(fmt::format("runs on cpu, not on {}", to_string(device.id)));
+  if (p.m == 0 || p.out_n() == 0 || p.batch == 0) return unsupported("D is empty: there is nothing to compute");
+  if (p.k == 0) return unsupported("K = 0 has nothing to multiply; the generic kernel applies the epilogue");
   if (p.a_dtype == DType::kI8 && p.k > kMaxExactI8K) {
-    return refuse(fmt::format("K = {} for i8, allowed: at most {} (i32 sums)", p.k, kMaxExactI8K));
+    return unsupported(fmt::format("K = {} for i8, allowed: at most {} (i32 sums)", p.k, kMaxExactI8K));
   }
   return {};
 }
@@ -23,11 +18,11 @@ Status check_cpu_problem(const GemmProblem& p, const DeviceSpec& device) {
 Status check_cpu_key(const KernelKey& key, DType dtype, CpuMma mma) {
   const std::string instruction = fields_detail::print_value(mma);
   if (key.signature() != fmt::format("dtype={}", dtype_name(dtype))) {
-    return refuse("signature and config name different dtypes");
+    return unsupported("signature and config name different dtypes");
   }
   const ArchSpec* arch = find_arch(key.target);
   if (arch == nullptr || find_mma(*arch, instruction) == nullptr) {
-    return refuse(fmt::format("target {} has no {}", key.target, instruction));
+    return unsupported(fmt::format("target {} has no {}", key.target, instruction));
   }
   return {};
 }

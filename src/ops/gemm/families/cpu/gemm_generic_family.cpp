@@ -25,13 +25,12 @@ class GemmGenericFamily final : public KernelFamily {
 
   Status supports(ProblemRef ref, const DeviceSpec& device) const override {
     if (device.id.kind != DeviceKind::kCpu) {
-      return Status(StatusCode::kUnsupported, "gemm_generic: runs on cpu, not on " + to_string(device.id));
+      return unsupported("gemm_generic: runs on cpu, not on " + to_string(device.id));
     }
     // Its order of summation is not the one that batch_invariant promises, unless no other family serves the device.
     const auto& p = problem_cast<GemmProblem>(ref);
     if (p.batch_invariant && p.k != 0 && !cpu_mma_choices(device, p.a_dtype).empty()) {
-      return Status(StatusCode::kUnsupported,
-                    "gemm_generic: batch_invariant: this device's order of summation is gemm_cpu's");
+      return unsupported("gemm_generic: batch_invariant: this device's order of summation is gemm_cpu's");
     }
     return {};
   }

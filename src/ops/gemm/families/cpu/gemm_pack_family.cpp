@@ -17,7 +17,7 @@ class GemmPackFamily final : public KernelFamily {
   std::string_view op() const override { return "gemm"; }
   Backend backend() const override { return Backend::kTile; }
   Status supports(ProblemRef, const DeviceSpec&) const override {
-    return Status(StatusCode::kUnsupported, "gemm_pack_cpu: packs weights; it does not multiply");
+    return unsupported("gemm_pack_cpu: packs weights; it does not multiply");
   }
   std::vector<Candidate> candidates(ProblemRef, const DeviceSpec&) const override { return {}; }
   Status check(ProblemRef problem, const DeviceSpec& device, const RecipeStep&) const override {

@@ -117,7 +117,6 @@ class CudaFamily : public KernelFamily {
   KernelKey key_of(const Config& config, std::string_view target) const {
     return make_key("gemm", name_, target, fmt::format("dtype={}", dtype_name(config.dtype)), print_fields(config));
   }
-  static Status unsupported(std::string message) { return Status(StatusCode::kUnsupported, std::move(message)); }
 
   // What is the family's own. Messages stand after its name.
   virtual Status check_problem(const GemmProblem& problem, const DeviceSpec& device) const = 0;

@@ -8,8 +8,6 @@
 namespace tilewright {
 namespace {
 
-Status refuse(std::string message) { return Status(StatusCode::kUnsupported, std::move(message)); }
-
 // One operand: sizes and strides along M or N, K and the batch, in elements; `shortfall` as in GemmProblem; `offset`:
 // elements to where a second tile begins (the up half of a gate).
 struct Operand {
@@ -35,7 +33,7 @@ OperandAccess access(const Operand& o) {
 
 Status check_cuda_device(const DeviceSpec& device) {
   if (device.arch->vendor == ArchVendor::kNvidia) return {};
-  return refuse(fmt::format("{} is no NVIDIA GPU", device.arch->target));
+  return unsupported(fmt::format("{} is no NVIDIA GPU", device.arch->target));
 }
 
 double memory_bytes_per_second(const DeviceSpec& device) {
@@ -46,12 +44,17 @@ double memory_bytes_per_second(const DeviceSpec& device) {
   return kUnknownGbps * 1e9;
 }
 
+double clock_hz(const DeviceSpec& device) {
+  constexpr double kUnknownGhz = 1.5;
+  return (device.clock_ghz > 0 ? device.clock_ghz : kUnknownGhz) * 1e9;
+}
+
 Status check_cuda_problem(const GemmProblem& p) {
-  if (p.m == 0 || p.out_n() == 0 || p.batch == 0) return refuse("D is empty: there is nothing to compute");
-  if (p.k == 0) return refuse("K = 0 has nothing to multiply; the generic kernel applies the epilogue");
-  if (p.b_packed) return refuse("B is packed for CPUs; the generic kernel reads it");
+  if (p.m == 0 || p.out_n() == 0 || p.batch == 0) return unsupported("D is empty: there is nothing to compute");
+  if (p.k == 0) return unsupported("K = 0 has nothing to multiply; the generic kernel applies the epilogue");
+  if (p.b_packed) return unsupported("B is packed for CPUs; the generic kernel reads it");
   if (p.a_dtype == DType::kI8 && p.k > kMaxExactI8K) {
-    return refuse(fmt::format("K = {} for i8, allowed: at most {} (i32 sums)", p.k, kMaxExactI8K));
+    return unsupported(fmt::format("K = {} for i8, allowed: at most {} (i32 sums)", p.k, kMaxExactI8K));
   }
   return {};
 }
@@ -59,13 +62,13 @@ Status check_cuda_problem(const GemmProblem& p) {
 Status check_rows_of_words(const GemmProblem& p) {
   constexpr int64_t kMaxRowBytes = int64_t{1} << 30;
   const int64_t row_bytes = p.k * (dtype_bits(p.a_dtype) / 8);
-  if (row_bytes > kMaxRowBytes) return refuse(fmt::format("K = {}: rows longer than {} bytes", p.k, kMaxRowBytes));
+  if (row_bytes > kMaxRowBytes) return unsupported(fmt::format("K = {}: rows longer than {} bytes", p.k, kMaxRowBytes));
   for (const auto& [name, access] : {std::pair{"a", access_a(p)}, {"b", access_b(p)}}) {
     if (access.major != Major::kK || access.copy != 16) {
-      return refuse(fmt::format("{}: the kernel wants rows along K, at multiples of 16 bytes", name));
+      return unsupported(fmt::format("{}: the kernel wants rows along K, at multiples of 16 bytes", name));
     }
   }
-  if (row_bytes % 16 != 0) return refuse(fmt::format("K = {}: the kernel wants whole pieces of 16 bytes", p.k));
+  if (row_bytes % 16 != 0) return unsupported(fmt::format("K = {}: the kernel wants whole pieces of 16 bytes", p.k));
   return {};
 }
 
@@ -82,7 +85,7 @@ Status check_cuda_epilogue(const GemmEpilogueConfig& have, const GemmProblem& p)
   const GemmEpilogueConfig need = choose_epilogue(p);
   const bool full = have.kind == EpilogueKind::kFull && (have.d_dtype == DType::kNone || have.d_dtype == p.d_dtype);
   if (have.gate == need.gate && (full || have == need)) return {};
-  return refuse(
+  return unsupported(
       fmt::format("the kernel's epilogue is {}, the problem needs {}", print_fields(have), print_fields(need)));
 }
 

@@ -16,6 +16,8 @@ namespace tilewright {
 Status check_cuda_device(const DeviceSpec& device);
 // Nominal, of the device's memory; an order of magnitude where its part states none.
 double memory_bytes_per_second(const DeviceSpec& device);
+// Of an SM; an order of magnitude where the device states none.
+double clock_hz(const DeviceSpec& device);
 // Ok, or why no kernel that multiplies tiles serves the problem.
 Status check_cuda_problem(const GemmProblem& problem);
 

@@ -17,9 +17,7 @@ KernelKey generic_key(std::string_view target) {
   return make_key("gemm", "gemm_generic_gpu", target, "any", "run_time=1");
 }
 
-Status refuse(std::string_view message) {
-  return Status(StatusCode::kUnsupported, fmt::format("gemm_generic_gpu: {}", message));
-}
+Status refuse(std::string_view message) { return unsupported(fmt::format("gemm_generic_gpu: {}", message)); }
 
 class GemmGenericGpuFamily final : public KernelFamily {
  public:

@@ -21,13 +21,10 @@ using cuda::LtArgs;
 // A roofline: which of its algorithms is the best, the library tells by their order.
 constexpr double kMemoryShare = 0.9;  // of the nominal bandwidth
 constexpr double kRateShare = 0.75;   // of the best instruction's rate
-constexpr double kClockGhz = 1.5;
 constexpr double kFixedSeconds = 4e-6;
 constexpr double kRankShare = 0.03;  // that each place in the library's order costs
 
-Status refuse(std::string_view message) {
-  return Status(StatusCode::kUnsupported, fmt::format("gemm_cublaslt: {}", message));
-}
+Status refuse(std::string_view message) { return unsupported(fmt::format("gemm_cublaslt: {}", message)); }
 
 // What the library knows of the problem; the error is the reason of a refusal.
 struct Found {
@@ -68,8 +65,7 @@ double base_cost(const GemmProblem& p, const DeviceSpec& device) {
     if (spec.input != p.a_dtype || (spec.name.ends_with("tf32") && !p.allow_tf32)) continue;
     best = std::max(best, spec.ops_per_cycle);
   }
-  const double clock = (device.clock_ghz > 0 ? device.clock_ghz : kClockGhz) * 1e9;
-  const double rate = (best > 0 ? best : 1024) * clock * std::max(1, device.units) * kRateShare;
+  const double rate = (best > 0 ? best : 1024) * clock_hz(device) * std::max(1, device.units) * kRateShare;
   const double memory = gemm_bytes_moved(p) / (kMemoryShare * memory_bytes_per_second(device));
   return kFixedSeconds + std::max(gemm_operations(p) / rate, memory);
 }

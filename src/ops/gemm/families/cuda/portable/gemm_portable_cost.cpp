@@ -11,7 +11,6 @@
 namespace tilewright {
 namespace {
 
-constexpr double kClockGhz = 1.5;
 constexpr double kMemoryShare = 0.85;     // of the nominal bandwidth
 constexpr double kL2GbpsUnit = 40;        // into one SM
 constexpr double kLatencySeconds = 8e-7;  // of a copy from memory
@@ -19,8 +18,6 @@ constexpr double kLaunchSeconds = 2.5e-6;
 constexpr double kFillSeconds = 1.5e-6;  // first copies, epilogue
 constexpr int kUnitSharedExtra = 1024;   // of every block
 constexpr double kBytesPerCycleShared = 128;
-
-double clock_hz(const DeviceSpec& device) { return (device.clock_ghz > 0 ? device.clock_ghz : kClockGhz) * 1e9; }
 
 // Operations an SM retires a cycle: what the target states, else half of the best instruction of that type.
 double operations_per_cycle(const ArchSpec& arch, const MmaSpec& spec) {

@@ -13,7 +13,6 @@
 namespace tilewright {
 namespace {
 
-constexpr double kClockGhz = 1.75;
 constexpr double kClockShare = 0.84;        // of the highest clock, while tensor cores work
 constexpr double kPowerShare = 0.79;        // of the rate at the highest clock, over all SMs
 constexpr double kMemoryShare = 0.68;       // of the nominal bandwidth, where few rows leave only copies to wait for
@@ -58,7 +57,7 @@ std::span<const bool> sm90_promotions(const GemmProblem& p) {
 Status check_sm90_promotion(const GemmProblem& p, bool promote) {
   const std::span<const bool> allowed = sm90_promotions(p);
   if (std::ranges::find(allowed, promote) != allowed.end()) return {};
-  return Status(StatusCode::kUnsupported, "sums keep fewer bits than f32 has, which allow_fast_accum does not allow");
+  return unsupported("sums keep fewer bits than f32 has, which allow_fast_accum does not allow");
 }
 
 double gemm_sm90_cost(const GemmProblem& p, const DeviceSpec& device, const GemmSm90Config& c, int split) {
@@ -67,7 +66,7 @@ double gemm_sm90_cost(const GemmProblem& p, const DeviceSpec& device, const Gemm
   const int blocks = c.cluster_m * c.cluster_n;
   const int clusters = std::max(1, device.units / blocks);
   const GemmSm90Share share = gemm_sm90_share(c, p.m, p.n, p.batch, split, clusters);
-  const double clock = (device.clock_ghz > 0 ? device.clock_ghz : kClockGhz) * kClockShare * 1e9;
+  const double clock = clock_hz(device) * kClockShare;
   const double steps = std::ceil(static_cast<double>(p.k) / sm90_tile_k(c.dtype));
 
   // One step of one block.

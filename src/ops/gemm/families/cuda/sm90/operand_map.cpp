@@ -41,13 +41,12 @@ void add_map(Stage& stage, uint16_t slot, const TensorMapSpec& map) {
 }  // namespace
 
 Status check_copied_sizes(const GemmProblem& p) {
-  const auto refuse = [](std::string message) { return Status(StatusCode::kUnsupported, std::move(message)); };
   if (std::max({p.m, p.n, p.k, p.batch}) > kMaxCopiedSize) {
-    return refuse(fmt::format("a size exceeds {}", kMaxCopiedSize));
+    return unsupported(fmt::format("a size exceeds {}", kMaxCopiedSize));
   }
   for (const int64_t stride :
        {p.stride_a_m, p.stride_a_k, p.stride_a_batch, p.stride_b_n, p.stride_b_k, p.stride_b_batch}) {
-    if (stride < 0 || stride >= kMaxStrideBytes / 4) return refuse("a stride of A or B exceeds 2^40 bytes");
+    if (stride < 0 || stride >= kMaxStrideBytes / 4) return unsupported("a stride of A or B exceeds 2^40 bytes");
   }
   return {};
 }
