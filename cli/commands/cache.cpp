@@ -155,7 +155,7 @@ Result<ExitCode> list_entries(const CacheOptions& options, const char* command, 
 }
 
 Result<ExitCode> run_info(const CacheOptions& options) { return list_entries(options, "cache info", false); }
-Result<ExitCode> run_verify(const CacheOptions& options) { return list_entries(options, "cache verify", true); }
+Result<ExitCode> run_cache_verify(const CacheOptions& options) { return list_entries(options, "cache verify", true); }
 
 Result<ExitCode> run_prune(const CacheOptions& options) {
   Result<std::unique_ptr<ContextImpl>> context = open_cache();
@@ -206,7 +206,7 @@ void add_cache_command(CLI::App& program, Invocation& invocation) {
   add_command<CacheOptions>(
       cache, invocation,
       {"verify", "Check every entry of every layer against its digest; list damaged ones", "  tilewright cache verify"},
-      kOutputOnly, run_verify);
+      kOutputOnly, run_cache_verify);
   add_command<CacheOptions>(
       cache, invocation,
       {"prune", "Remove entries of the cache's folder; without a criterion all of them",

@@ -9,7 +9,7 @@ namespace tilewright::c_abi {
 namespace {
 
 template <class... Args>
-Status refuse(fmt::format_string<Args...> format, Args&&... args) {
+Status refuse_call(fmt::format_string<Args...> format, Args&&... args) {
   return Status(StatusCode::kInvalidArgument, "gemm: " + fmt::format(format, std::forward<Args>(args)...));
 }
 
@@ -31,13 +31,13 @@ Status read_tensor(const char* name, const TwDLTensor* from, bool addresses, Ten
 Status read_step(size_t index, const tilewright_gemm_step& from, bool addresses, GemmStep& to) {
   const std::string name = fmt::format("steps[{}]", index);
   if (from.kind < TILEWRIGHT_STEP_ACTIVATION || from.kind > TILEWRIGHT_STEP_MULTIPLY) {
-    return refuse("argument '{}' has kind {}, allowed: 1 (activation), 2 (add), 3 (multiply)", name, from.kind);
+    return refuse_call("argument '{}' has kind {}, allowed: 1 (activation), 2 (add), 3 (multiply)", name, from.kind);
   }
   if (from.activation < 0 || from.activation > TILEWRIGHT_ACTIVATION_CLAMP) {
-    return refuse("argument '{}' has activation {}, allowed: 0 to {}", name, from.activation,
-                  int{TILEWRIGHT_ACTIVATION_CLAMP});
+    return refuse_call("argument '{}' has activation {}, allowed: 0 to {}", name, from.activation,
+                       int{TILEWRIGHT_ACTIVATION_CLAMP});
   }
-  if (from.reserved[0] != 0 || from.reserved[1] != 0) return refuse("argument '{}' has reserved bytes set", name);
+  if (from.reserved[0] != 0 || from.reserved[1] != 0) return refuse_call("argument '{}' has reserved bytes set", name);
   to.kind = static_cast<StepKind>(from.kind);
   to.activation = static_cast<Activation>(from.activation);
   to.low = from.low;
@@ -48,7 +48,7 @@ Status read_step(size_t index, const tilewright_gemm_step& from, bool addresses,
 
 Status read_either_b(const tilewright_gemm_call& given, bool addresses, TensorView& b) {
   if (given.b_packed == nullptr) return read_tensor("b", given.b, addresses, b);
-  if (given.b != nullptr) return refuse("arguments 'b' and 'b_packed' are both given, allowed: one of them");
+  if (given.b != nullptr) return refuse_call("arguments 'b' and 'b_packed' are both given, allowed: one of them");
   // The view only reads; TensorView has no const form.
   Result<TensorView> view = gemm_packed_view(const_cast<void*>(given.b_packed), given.b_packed_bytes);
   if (!view) return view.status();
@@ -65,23 +65,24 @@ Status read_call(const char* function, const tilewright_gemm_call* from, bool ad
   constexpr uint32_t kFlags = TILEWRIGHT_GEMM_DETERMINISTIC | TILEWRIGHT_GEMM_BATCH_INVARIANT |
                               TILEWRIGHT_GEMM_ALLOW_TF32 | TILEWRIGHT_GEMM_ALLOW_FAST_ACCUM;
   if ((given.flags & ~kFlags) != 0) {
-    return refuse(
+    return refuse_call(
         "flags is {}, allowed: TILEWRIGHT_GEMM_DETERMINISTIC (1) | TILEWRIGHT_GEMM_BATCH_INVARIANT (2) | "
         "TILEWRIGHT_GEMM_ALLOW_TF32 (4) | TILEWRIGHT_GEMM_ALLOW_FAST_ACCUM (8)",
         given.flags);
   }
   if (given.activation < 0 || given.activation > TILEWRIGHT_ACTIVATION_CLAMP) {
-    return refuse("argument 'activation' is {}, allowed: 0 to {}", given.activation, int{TILEWRIGHT_ACTIVATION_CLAMP});
+    return refuse_call("argument 'activation' is {}, allowed: 0 to {}", given.activation,
+                       int{TILEWRIGHT_ACTIVATION_CLAMP});
   }
   if (given.gate < 0 || given.gate > TILEWRIGHT_GATE_INTERLEAVED) {
-    return refuse("argument 'gate' is {}, allowed: 0 to {}", given.gate, int{TILEWRIGHT_GATE_INTERLEAVED});
+    return refuse_call("argument 'gate' is {}, allowed: 0 to {}", given.gate, int{TILEWRIGHT_GATE_INTERLEAVED});
   }
   if (given.step_count > TILEWRIGHT_GEMM_MAX_STEPS) {
-    return refuse("argument 'steps' has {} entries, allowed: at most {}", given.step_count,
-                  int{TILEWRIGHT_GEMM_MAX_STEPS});
+    return refuse_call("argument 'steps' has {} entries, allowed: at most {}", given.step_count,
+                       int{TILEWRIGHT_GEMM_MAX_STEPS});
   }
   if (given.step_count > 0 && given.steps == nullptr) {
-    return refuse("argument 'steps' is NULL while step_count is {}", given.step_count);
+    return refuse_call("argument 'steps' is NULL while step_count is {}", given.step_count);
   }
 
   if (Status s = read_tensor("a", given.a, addresses, call.a); !s) return s;
@@ -121,7 +122,7 @@ Status read_exec(const tilewright_exec* from, ReadExec& to) {
   if (from == nullptr) return {};
   tilewright_exec given = tilewright_exec_defaults();
   if (Status s = read_struct<48>("tilewright_exec", from, given); !s) return s;
-  if (given.units < 0) return refuse("exec.units is {}, allowed: 0 (all) or more", given.units);
+  if (given.units < 0) return refuse_call("exec.units is {}, allowed: 0 (all) or more", given.units);
   to.exec.units = given.units;
   to.exec.stream = given.stream;
   to.exec.workspace = given.workspace;

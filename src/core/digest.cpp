@@ -39,6 +39,8 @@ std::string Digest::hex() const {
   return text;
 }
 
+std::string Digest::short_hex() const { return hex().substr(0, bytes.size()); }
+
 Result<Digest> Digest::parse(std::string_view hex) {
   Digest digest;
   bool valid = hex.size() == 2 * digest.bytes.size();

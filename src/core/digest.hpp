@@ -17,7 +17,8 @@ struct Digest {
   std::array<uint8_t, 16> bytes{};
   bool operator==(const Digest&) const = default;
   auto operator<=>(const Digest&) const = default;
-  std::string hex() const;  // 32 lower-case digits
+  std::string hex() const;        // 32 lower-case digits
+  std::string short_hex() const;  // 16: to tell apart what nobody forges
   static Result<Digest> parse(std::string_view hex);
 };
 

@@ -34,7 +34,7 @@ std::string loader_error() {
 }
 
 // From a library that stays loaded; null handle: from what the process has loaded already.
-std::unique_ptr<ProfileSink> find_functions(void* library, const char* push, const char* pop) {
+std::unique_ptr<ProfileSink> find_markers(void* library, const char* push, const char* pop) {
   void* const handle = library == nullptr ? RTLD_DEFAULT : library;
   const auto found_push = reinterpret_cast<Push>(dlsym(handle, push));
   const auto found_pop = reinterpret_cast<Pop>(dlsym(handle, pop));
@@ -43,8 +43,8 @@ std::unique_ptr<ProfileSink> find_functions(void* library, const char* push, con
 }
 
 // The first of the libraries that opens and has both functions.
-Result<std::unique_ptr<ProfileSink>> open_functions(const std::vector<std::string>& libraries, const char* push,
-                                                    const char* pop) {
+Result<std::unique_ptr<ProfileSink>> open_markers(const std::vector<std::string>& libraries, const char* push,
+                                                  const char* pop) {
   std::vector<std::string> reasons;
   for (const std::string& name : libraries) {
     void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -52,7 +52,7 @@ Result<std::unique_ptr<ProfileSink>> open_functions(const std::vector<std::strin
       reasons.push_back(loader_error());
       continue;
     }
-    if (std::unique_ptr<ProfileSink> sink = find_functions(library, push, pop)) return sink;
+    if (std::unique_ptr<ProfileSink> sink = find_markers(library, push, pop)) return sink;
     reasons.push_back(fmt::format("{} has no {} and {}", name, push, pop));
     dlclose(library);
   }
@@ -119,17 +119,17 @@ Result<std::unique_ptr<ProfileSink>> open_injection(const std::string& path) {
 
 Result<std::unique_ptr<ProfileSink>> make_nvtx_sink(const std::string& library) {
   constexpr const char *kPush = "nvtxRangePushA", *kPop = "nvtxRangePop";
-  if (!library.empty()) return open_functions({library}, kPush, kPop);
+  if (!library.empty()) return open_markers({library}, kPush, kPop);
   if (const auto path = environment("NVTX_INJECTION64_PATH")) return open_injection(*path);
-  if (std::unique_ptr<ProfileSink> loaded = find_functions(nullptr, kPush, kPop)) return loaded;
-  return open_functions({"libnvToolsExt.so.1"}, kPush, kPop);
+  if (std::unique_ptr<ProfileSink> loaded = find_markers(nullptr, kPush, kPop)) return loaded;
+  return open_markers({"libnvToolsExt.so.1"}, kPush, kPop);
 }
 
 Result<std::unique_ptr<ProfileSink>> make_roctx_sink(const std::string& library) {
   constexpr const char *kPush = "roctxRangePushA", *kPop = "roctxRangePop";
-  if (!library.empty()) return open_functions({library}, kPush, kPop);
-  if (std::unique_ptr<ProfileSink> loaded = find_functions(nullptr, kPush, kPop)) return loaded;
-  return open_functions({"librocprofiler-sdk-roctx.so.1", "libroctx64.so.4", "libroctx64.so"}, kPush, kPop);
+  if (!library.empty()) return open_markers({library}, kPush, kPop);
+  if (std::unique_ptr<ProfileSink> loaded = find_markers(nullptr, kPush, kPop)) return loaded;
+  return open_markers({"librocprofiler-sdk-roctx.so.1", "libroctx64.so.4", "libroctx64.so"}, kPush, kPop);
 }
 
 }  // namespace tilewright

@@ -11,7 +11,7 @@ namespace tilewright {
 namespace {
 
 template <class... Args>
-Status refuse(fmt::format_string<Args...> format, Args&&... args) {
+Status refuse_view(fmt::format_string<Args...> format, Args&&... args) {
   return Status(StatusCode::kInvalidArgument, "dlpack: " + fmt::format(format, std::forward<Args>(args)...));
 }
 
@@ -36,7 +36,7 @@ constexpr DlpackType kDlpackTypes[] = {
 };
 
 Result<DType> dtype_of(const TwDLDataType& type) {
-  if (type.lanes != 1) return refuse("dtype.lanes is {}; only 1 is allowed", type.lanes);
+  if (type.lanes != 1) return refuse_view("dtype.lanes is {}; only 1 is allowed", type.lanes);
   for (const DlpackType& known : kDlpackTypes) {
     if (known.code == type.code && known.bits == type.bits) return known.dtype;
   }
@@ -45,7 +45,7 @@ Result<DType> dtype_of(const TwDLDataType& type) {
     allowed +=
         fmt::format("{}({}, {}) {}", allowed.empty() ? "" : ", ", known.code, known.bits, dtype_name(known.dtype));
   }
-  return refuse("dtype (code, bits) is ({}, {}); allowed: {}", type.code, type.bits, allowed);
+  return refuse_view("dtype (code, bits) is ({}, {}); allowed: {}", type.code, type.bits, allowed);
 }
 
 Result<DeviceId> device_of(const TwDLDevice& device) {
@@ -57,13 +57,13 @@ Result<DeviceId> device_of(const TwDLDevice& device) {
     case TW_DL_CUDA: return DeviceId{DeviceKind::kCuda, device.device_id};
     case TW_DL_ROCM: return DeviceId{DeviceKind::kHip, device.device_id};
     default:
-      return refuse("device_type is {}; allowed: 1 (CPU), 2 (CUDA), 3 (CUDA host), 10 (ROCm), 11 (ROCm host)",
-                    device.device_type);
+      return refuse_view("device_type is {}; allowed: 1 (CPU), 2 (CUDA), 3 (CUDA host), 10 (ROCm), 11 (ROCm host)",
+                         device.device_type);
   }
 }
 
 void set_row_major(TensorView& view) {
-  // Unsigned, so that sizes beyond 2^63 wrap instead of being undefined; operators refuse them by their extent.
+  // Unsigned, so that sizes beyond 2^63 wrap instead of being undefined; operators refuse_view them by their extent.
   uint64_t stride = 1;
   for (int i = view.rank - 1; i >= 0; --i) {
     view.stride[i] = static_cast<int64_t>(stride);
@@ -130,8 +130,9 @@ Result<TensorView> from_dlpack(const TwDLTensor& tensor) {
   if (!dtype) return dtype.status();
   const Result<DeviceId> device = device_of(tensor.device);
   if (!device) return device.status();
-  if (tensor.ndim < 0 || tensor.ndim > kMaxRank) return refuse("ndim is {}; allowed: 0 to {}", tensor.ndim, kMaxRank);
-  if (tensor.ndim > 0 && tensor.shape == nullptr) return refuse("shape is NULL while ndim is {}", tensor.ndim);
+  if (tensor.ndim < 0 || tensor.ndim > kMaxRank)
+    return refuse_view("ndim is {}; allowed: 0 to {}", tensor.ndim, kMaxRank);
+  if (tensor.ndim > 0 && tensor.shape == nullptr) return refuse_view("shape is NULL while ndim is {}", tensor.ndim);
 
   TensorView view;
   view.dtype = *dtype;
@@ -139,7 +140,7 @@ Result<TensorView> from_dlpack(const TwDLTensor& tensor) {
   view.rank = tensor.ndim;
   bool empty = false;
   for (int i = 0; i < view.rank; ++i) {
-    if (tensor.shape[i] < 0) return refuse("shape[{}] is {}; sizes are not negative", i, tensor.shape[i]);
+    if (tensor.shape[i] < 0) return refuse_view("shape[{}] is {}; sizes are not negative", i, tensor.shape[i]);
     view.shape[i] = tensor.shape[i];
     empty = empty || tensor.shape[i] == 0;
   }
@@ -148,10 +149,10 @@ Result<TensorView> from_dlpack(const TwDLTensor& tensor) {
   __int128 count = 1;
   for (int i = 0; tensor.strides == nullptr && !empty && i < view.rank; ++i) {
     count *= view.shape[i];
-    if (count > INT64_MAX) return refuse("shape holds more than 2^63 elements");
+    if (count > INT64_MAX) return refuse_view("shape holds more than 2^63 elements");
   }
-  if (!extent_fits(view)) return refuse("shape and strides span more than 2^63 bytes");
-  if (tensor.data == nullptr && !empty) return refuse("data is NULL while the shape has elements");
+  if (!extent_fits(view)) return refuse_view("shape and strides span more than 2^63 bytes");
+  if (tensor.data == nullptr && !empty) return refuse_view("data is NULL while the shape has elements");
   view.data = tensor.data == nullptr ? nullptr : static_cast<char*>(tensor.data) + tensor.byte_offset;
   return view;
 }

@@ -22,7 +22,7 @@ namespace {
 
 bool write_all(int file, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t put = write(file, bytes.data(), bytes.size());
+    const ssize_t put = ::write(file, bytes.data(), bytes.size());
     if (put >= 0) {
       bytes = bytes.subspan(static_cast<size_t>(put));
     } else if (errno != EINTR) {

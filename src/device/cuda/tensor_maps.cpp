@@ -10,7 +10,7 @@ namespace {
 constexpr uint32_t kMaxMapRank = 5, kMaxBox = 256;
 constexpr uint64_t kMaxDim = uint64_t{1} << 32, kMaxStride = uint64_t{1} << 40;
 
-Status refuse(std::string message) { return Status(StatusCode::kUnsupported, "tensor map: " + std::move(message)); }
+Status refuse_map(std::string message) { return Status(StatusCode::kUnsupported, "tensor map: " + std::move(message)); }
 
 Result<MapDataType> map_type(DType dtype) {
   switch (dtype) {
@@ -23,7 +23,8 @@ Result<MapDataType> map_type(DType dtype) {
     case DType::kI8:
     case DType::kE8M0: return MapDataType::kUint8;
     default:
-      return refuse(fmt::format("dtype is {}, allowed: f32, f16, bf16, i32, e4m3, e5m2, i8, e8m0", dtype_name(dtype)));
+      return refuse_map(
+          fmt::format("dtype is {}, allowed: f32, f16, bf16, i32, e4m3, e5m2, i8, e8m0", dtype_name(dtype)));
   }
 }
 
@@ -43,25 +44,26 @@ Result<TensorMapArguments> tensor_map_arguments(const TensorMapSpec& spec) {
   Result<MapDataType> type = map_type(spec.dtype);
   if (!type) return type.status();
   if (spec.rank < 1 || spec.rank > kMaxMapRank) {
-    return refuse(fmt::format("rank is {}, allowed: 1 .. {}", spec.rank, kMaxMapRank));
+    return refuse_map(fmt::format("rank is {}, allowed: 1 .. {}", spec.rank, kMaxMapRank));
   }
   if (spec.arg_offset % 64 != 0) {
-    return refuse(fmt::format("arg_offset is {}, allowed: multiples of 64", spec.arg_offset));
+    return refuse_map(fmt::format("arg_offset is {}, allowed: multiples of 64", spec.arg_offset));
   }
   const auto element = static_cast<uint64_t>(dtype_bits(spec.dtype) / 8);
   TensorMapArguments out{*type, spec.rank, {}, {}, {}, {}, static_cast<MapSwizzle>(spec.swizzle)};
   if (spec.strides[0] != element) {
-    return refuse(fmt::format("strides[0] is {}, allowed: {}, the size of an element", spec.strides[0], element));
+    return refuse_map(fmt::format("strides[0] is {}, allowed: {}, the size of an element", spec.strides[0], element));
   }
   for (uint32_t i = 0; i < spec.rank; ++i) {
     if (spec.dims[i] == 0 || spec.dims[i] > kMaxDim) {
-      return refuse(fmt::format("dims[{}] is {}, allowed: 1 .. 2^32", i, spec.dims[i]));
+      return refuse_map(fmt::format("dims[{}] is {}, allowed: 1 .. 2^32", i, spec.dims[i]));
     }
     if (spec.box[i] == 0 || spec.box[i] > kMaxBox) {
-      return refuse(fmt::format("box[{}] is {}, allowed: 1 .. {}", i, spec.box[i], kMaxBox));
+      return refuse_map(fmt::format("box[{}] is {}, allowed: 1 .. {}", i, spec.box[i], kMaxBox));
     }
     if (i > 0 && (spec.strides[i] % 16 != 0 || spec.strides[i] >= kMaxStride)) {
-      return refuse(fmt::format("strides[{}] is {} bytes, allowed: multiples of 16 below 2^40", i, spec.strides[i]));
+      return refuse_map(
+          fmt::format("strides[{}] is {} bytes, allowed: multiples of 16 below 2^40", i, spec.strides[i]));
     }
     out.dims[i] = spec.dims[i];
     out.box[i] = spec.box[i];
@@ -69,9 +71,9 @@ Result<TensorMapArguments> tensor_map_arguments(const TensorMapSpec& spec) {
     if (i > 0) out.strides[i - 1] = spec.strides[i];
   }
   const uint64_t row = spec.box[0] * element;
-  if (row % 16 != 0) return refuse(fmt::format("box[0] is {} bytes, allowed: multiples of 16", row));
+  if (row % 16 != 0) return refuse_map(fmt::format("box[0] is {} bytes, allowed: multiples of 16", row));
   if (const auto span = static_cast<uint64_t>(swizzle_span(spec.swizzle)); span != 0 && row > span) {
-    return refuse(fmt::format("box[0] is {} bytes, allowed with this swizzle: at most {}", row, span));
+    return refuse_map(fmt::format("box[0] is {} bytes, allowed with this swizzle: at most {}", row, span));
   }
   return out;
 }

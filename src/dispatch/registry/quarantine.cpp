@@ -15,8 +15,6 @@
 namespace tilewright {
 namespace {
 
-constexpr size_t kDigestDigits = 16;
-
 // An entry as a line of the file.
 constexpr std::pair<const char*, std::string QuarantineEntry::*> kFields[] = {
     {"op", &QuarantineEntry::op},           {"recipe", &QuarantineEntry::recipe},
@@ -29,7 +27,7 @@ constexpr std::pair<const char*, std::string QuarantineEntry::*> kFields[] = {
 std::string environment_id(const DeviceSpec& spec, std::string_view compiler) {
   Digester digester;
   digester.update(compiler).update(spec.arch != nullptr ? spec.arch->target : "").update(spec.part);
-  return digester.finish().hex().substr(0, kDigestDigits);
+  return digester.finish().short_hex();
 }
 
 }  // namespace
@@ -59,7 +57,7 @@ std::string kernel_digest(const KernelFamily& family, const KernelKey& key) {
   Digester digester;
   digester.update(request->source);
   for (const auto& [path, text] : *headers) digester.update(path).update(text);
-  return digester.finish().hex().substr(0, kDigestDigits);
+  return digester.finish().short_hex();
 }
 
 const std::vector<std::string>& QuarantineList::environments() const {

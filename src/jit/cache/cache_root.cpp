@@ -31,7 +31,7 @@ constexpr const char* kWhat = "code cache";
 // More compilers than this nobody looks for.
 constexpr size_t kMaxCompilers = 16;
 
-Status refuse(const std::string& path, std::string_view reason) {
+Status refuse_root(const std::string& path, std::string_view reason) {
   return Status(StatusCode::kUnsupported, fmt::format("{} '{}' is not used: {}", kWhat, path, reason));
 }
 
@@ -54,13 +54,13 @@ CacheRoot::CacheRoot(std::string path, bool writable, uid_t other_owner)
 Result<CacheRoot> CacheRoot::open(const std::string& given, Use use) {
   std::error_code error;
   const std::string path = fs::absolute(given, error).lexically_normal().string();
-  if (given.empty() || error) return refuse(given, "it names no folder");
+  if (given.empty() || error) return refuse_root(given, "it names no folder");
   if (use == Use::kReadWrite) {
-    if (Status made = make_folders(path); !made) return refuse(path, made.message());
+    if (Status made = make_folders(path); !made) return refuse_root(path, made.message());
   }
   struct stat info;
-  if (stat(path.c_str(), &info) != 0) return refuse(path, std::strerror(errno));
-  if (!S_ISDIR(info.st_mode)) return refuse(path, "it is not a folder");
+  if (stat(path.c_str(), &info) != 0) return refuse_root(path, std::strerror(errno));
+  if (!S_ISDIR(info.st_mode)) return refuse_root(path, "it is not a folder");
   CacheRoot root(path, /*writable=*/false, use == Use::kReadOnly ? 0 : geteuid());
   if (Status s = check_trusted(kWhat, path, info, {root.other_owner_}); !s) return s;
   // Entries lie deeper: whoever made or opened a folder on the way could put code there.

@@ -12,8 +12,6 @@
 namespace tilewright {
 namespace {
 
-constexpr size_t kDigestDigits = 16;
-
 // Whose kernels stand in kernels/tile/<folder> and kernels/<op>/<folder>.
 struct Folder {
   std::string_view name;
@@ -65,14 +63,14 @@ std::string kernel_sources_digest(std::string_view op, const DeviceSpec& spec) {
   for (const EmbeddedHeader& header : embedded_headers()) {
     if (is_kernel_source(header.path, op, spec)) digester.update(header.path).update(header.text);
   }
-  return digester.finish().hex().substr(0, kDigestDigits);
+  return digester.finish().short_hex();
 }
 
 std::string TuningEnvironment::id() const {
   Digester digester;
   digester.update(library).update(kernels).update(compiler).update(target).update(part).update(std::to_string(units));
   if (!libraries.empty()) digester.update(libraries);
-  return digester.finish().hex().substr(0, kDigestDigits);
+  return digester.finish().short_hex();
 }
 
 TuningEnvironment tuning_environment(ContextImpl& context, int units) {

@@ -24,12 +24,12 @@ using testing::HasSubstr;
 constexpr int64_t kPage = 4096;
 constexpr int64_t kHugePage = 2 << 20;
 
-struct Args {
+struct SeenArgs {
   int* seen;
   int value;
 };
 void record(const void* args, uint32_t unit, uint32_t units) {
-  const Args& a = *static_cast<const Args*>(args);
+  const SeenArgs& a = *static_cast<const SeenArgs*>(args);
   __atomic_fetch_add(&a.seen[unit], a.value * static_cast<int>(units), __ATOMIC_RELAXED);
 }
 
@@ -52,7 +52,7 @@ class CpuDeviceTest : public testing::Test {
   // Every unit must have run once with these arguments.
   Status launch(const LoadedKernel& kernel, uint32_t units, const LaunchContext& context = {}) {
     std::vector<int> seen(units);
-    const Args args{seen.data(), 7};
+    const SeenArgs args{seen.data(), 7};
     Status status = device->launch(kernel, std::as_bytes(std::span(&args, 1)), {units}, context);
     if (status.ok()) {
       EXPECT_THAT(seen, testing::Each(static_cast<int>(7 * units)));

@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import check_docs  # noqa: E402
 import check_layers  # noqa: E402
+import check_neighbours  # noqa: E402
 import check_tree  # noqa: E402
 import test_summary  # noqa: E402
 
@@ -51,6 +52,29 @@ class Tree(unittest.TestCase):
 
     def tree_errors(self):
         return [f"{file}:{line}: {message}" for file, line, message in check_tree.check(self.root)[0]]
+
+
+class Neighbours(unittest.TestCase):
+    """Files that are compiled together keep their own names apart."""
+
+    def names(self, *bodies):
+        texts = {f"{i}.cpp": f"namespace {{\n\n{body}\n\n}}  // namespace\n" for i, body in enumerate(bodies)}
+        return [name for name, _ in check_neighbours.check(texts)]
+
+    def test_different_names_pass(self):
+        self.assertEqual(self.names("Status refuse_a(int x) {", "Status refuse_b(int x) {"), [])
+
+    def test_two_functions_of_one_name_are_found_even_as_overloads(self):
+        template = "template <class... Args>\nStatus refuse(Args&&... args) {"
+        self.assertEqual(self.names("Status refuse(std::string message) {", template), ["refuse"])
+
+    def test_two_constants_and_two_types_of_one_name_are_found(self):
+        body = "constexpr const char* kNames[] = {"
+        self.assertEqual(self.names(body, "const int kNames = 1;"), ["kNames"])
+        self.assertEqual(self.names("struct Row {", "enum class Row {"), ["Row"])
+
+    def test_what_is_shared_on_purpose_passes(self):
+        self.assertEqual(self.names("using Clock = std::chrono::steady_clock;", "using Clock = std::chrono::steady_clock;"), [])
 
 
 class Layers(Tree):

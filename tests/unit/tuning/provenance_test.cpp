@@ -18,7 +18,7 @@ class Libraries final : public VendorLibraries {
   const std::vector<VendorLibrary> list_;
 };
 
-DeviceSpec gpu(const VendorLibraries* vendor) {
+DeviceSpec gpu_with(const VendorLibraries* vendor) {
   DeviceSpec spec;
   spec.arch = find_arch("sm_90a");
   spec.driver = "cuda-13.0";
@@ -29,7 +29,7 @@ DeviceSpec gpu(const VendorLibraries* vendor) {
 TunedRow row_from(const VendorLibraries* vendor) {
   TunedRow row;
   row.op = "gemm";
-  set_provenance(row, gpu(vendor));
+  set_provenance(row, gpu_with(vendor));
   return row;
 }
 
@@ -43,9 +43,9 @@ TEST(Provenance, ALibrarysVersionStandsBesideTheDriver) {
 
 TEST(Provenance, ARowMeasuredBesideAnotherVersionIsStale) {
   const Libraries then({{"cublaslt", "12.8.4", "", {}}}), now({{"cublaslt", "13.1.2", "", {}}});
-  EXPECT_THAT(stale_reasons(row_from(&then), gpu(&now)),
+  EXPECT_THAT(stale_reasons(row_from(&then), gpu_with(&now)),
               ElementsAre("driver cuda-13.0 cublaslt-12.8.4 -> cuda-13.0 cublaslt-13.1.2"));
-  EXPECT_TRUE(stale_reasons(row_from(&now), gpu(&now)).empty());
+  EXPECT_TRUE(stale_reasons(row_from(&now), gpu_with(&now)).empty());
   TuningEnvironment a, b;
   a.libraries = "cublaslt-12.8.4";
   EXPECT_NE(a.id(), b.id());

@@ -9,7 +9,7 @@
 namespace tilewright::cuda {
 namespace {
 
-constexpr int kOldestVersion = 12000;  // cuLibrary*, cuLaunchKernelEx, cuTensorMap*, cuStreamGetId
+constexpr int kOldestDriver = 12000;  // cuLibrary*, cuLaunchKernelEx, cuTensorMap*, cuStreamGetId
 
 // Finds functions by name and remembers the first that is missing.
 class Symbols {
@@ -32,7 +32,7 @@ class Symbols {
   const char* missing_ = nullptr;
 };
 
-const char* find_functions(void* library, Driver& d) {
+const char* find_driver_functions(void* library, Driver& d) {
   Symbols symbols(library);
   symbols.find(d.cuInit, "cuInit");
   symbols.find(d.cuDriverGetVersion, "cuDriverGetVersion");
@@ -107,14 +107,14 @@ Result<const Driver*> open_driver(const std::string& library) {
     return Status(StatusCode::kNotFound, fmt::format("cuda: no driver: {}", reason != nullptr ? reason : library));
   }
   auto opened = std::make_unique<Driver>();
-  const char* const missing = find_functions(handle, *opened);
+  const char* const missing = find_driver_functions(handle, *opened);
   if (opened->cuDriverGetVersion != nullptr) opened->cuDriverGetVersion(&opened->version);
-  if (missing != nullptr || opened->version < kOldestVersion) {
+  if (missing != nullptr || opened->version < kOldestDriver) {
     return Status(
         StatusCode::kUnsupported,
         fmt::format("cuda: '{}' is a driver for CUDA {}.{}{}; allowed: at least {}.{}", library, opened->version / 1000,
                     opened->version % 1000 / 10, missing != nullptr ? fmt::format(" without {}", missing) : "",
-                    kOldestVersion / 1000, kOldestVersion % 1000 / 10));
+                    kOldestDriver / 1000, kOldestDriver % 1000 / 10));
   }
   if (Status s = check(*opened, opened->cuInit(0), "cuda: cuInit"); !s) return s;
   return opened.release();

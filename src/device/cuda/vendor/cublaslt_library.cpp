@@ -12,11 +12,11 @@
 namespace tilewright::cuda {
 namespace {
 
-constexpr int64_t kOldestVersion = 120000;  // clusters
+constexpr int64_t kOldestCublasLt = 120000;  // clusters
 constexpr const char* kSonames[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
 
 // The first symbol that is missing, or null.
-const char* find_functions(void* library, LtLibrary& l) {
+const char* find_cublaslt_functions(void* library, LtLibrary& l) {
   const char* missing = nullptr;
   const auto find = [&]<class Function>(Function*& function, const char* name) {
     function = reinterpret_cast<Function*>(dlsym(library, name));
@@ -51,13 +51,13 @@ Result<const LtLibrary*> open_one(const std::string& name, int more_flags) {
     return Status(StatusCode::kNotFound, reason != nullptr ? reason : name);
   }
   auto opened = std::make_unique<LtLibrary>();
-  const char* const missing = find_functions(handle, *opened);
+  const char* const missing = find_cublaslt_functions(handle, *opened);
   if (opened->cublasLtGetVersion != nullptr) opened->version = static_cast<int64_t>(opened->cublasLtGetVersion());
-  if (missing != nullptr || opened->version < kOldestVersion) {
+  if (missing != nullptr || opened->version < kOldestCublasLt) {
     return Status(
         StatusCode::kUnsupported,
         fmt::format("{}: cuBLASLt {}{}; allowed: at least {}", name, lt_version_text(opened->version),
-                    missing != nullptr ? fmt::format(" without {}", missing) : "", lt_version_text(kOldestVersion)));
+                    missing != nullptr ? fmt::format(" without {}", missing) : "", lt_version_text(kOldestCublasLt)));
   }
   opened->name = name;
   return opened.release();

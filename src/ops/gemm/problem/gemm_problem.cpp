@@ -14,7 +14,7 @@ namespace tilewright {
 namespace {
 
 template <class... Args>
-Status refuse(fmt::format_string<Args...> format, Args&&... args) {
+Status refuse_gemm(fmt::format_string<Args...> format, Args&&... args) {
   return Status(StatusCode::kInvalidArgument, "gemm: " + fmt::format(format, std::forward<Args>(args)...));
 }
 
@@ -31,13 +31,13 @@ bool is_float_output(DType dtype) { return dtype == DType::kF32 || dtype == DTyp
 
 // A, B and D: rank 2, or rank 3 with a batch.
 Status check_matrix(const char* name, const TensorView& t) {
-  if (!t.defined()) return refuse("argument '{}' is missing", name);
+  if (!t.defined()) return refuse_gemm("argument '{}' is missing", name);
   if (t.rank < 2 || t.rank > 3) {
-    return refuse("argument '{}' has rank {} {}, allowed: 2 or 3 (at most one batch dimension)", name, t.rank,
+    return refuse_gemm("argument '{}' has rank {} {}, allowed: 2 or 3 (at most one batch dimension)", name, t.rank,
                   shape_text(t));
   }
   for (int i = 0; i < t.rank; ++i) {
-    if (t.shape[i] < 0) return refuse("argument '{}' has a negative size in shape {}", name, shape_text(t));
+    if (t.shape[i] < 0) return refuse_gemm("argument '{}' has a negative size in shape {}", name, shape_text(t));
   }
   return {};
 }
@@ -51,26 +51,26 @@ int64_t batch_stride_of(const TensorView& t, int64_t batch) {
 Status make_operand(const char* name, const TensorView& t, int64_t batch, int64_t rows, int64_t columns,
                     bool check_addresses, const TensorView& d, OperandProblem& out) {
   if (!t.defined()) return {};
-  if (t.layout != Layout::kStrided) return refuse("argument '{}' is packed, allowed: strided", name);
+  if (t.layout != Layout::kStrided) return refuse_gemm("argument '{}' is packed, allowed: strided", name);
   if (!is_float_output(t.dtype)) {
-    return refuse("argument '{}' is {}, allowed: f32, f16, bf16", name, dtype_name(t.dtype));
+    return refuse_gemm("argument '{}' is {}, allowed: f32, f16, bf16", name, dtype_name(t.dtype));
   }
-  if (t.rank > 3) return refuse("argument '{}' has rank {} {}, allowed: 0 to 3", name, t.rank, shape_text(t));
+  if (t.rank > 3) return refuse_gemm("argument '{}' has rank {} {}, allowed: 0 to 3", name, t.rank, shape_text(t));
   if (!(t.device == d.device)) {
-    return refuse("argument '{}' is on {}, D is on {}", name, to_string(t.device), to_string(d.device));
+    return refuse_gemm("argument '{}' is on {}, D is on {}", name, to_string(t.device), to_string(d.device));
   }
   const int64_t want[3] = {batch, rows, columns};
   int64_t* strides[3] = {&out.stride_batch, &out.stride_m, &out.stride_n};
   for (int i = 0; i < t.rank; ++i) {
     const int axis = 3 - t.rank + i;
     if (t.shape[i] != want[axis] && t.shape[i] != 1) {
-      return refuse("argument '{}' has shape {}, which does not broadcast to [{}, {}, {}]", name, shape_text(t), batch,
+      return refuse_gemm("argument '{}' has shape {}, which does not broadcast to [{}, {}, {}]", name, shape_text(t), batch,
                     rows, columns);
     }
     *strides[axis] = t.shape[i] == 1 ? 0 : t.stride[i];
   }
   if (check_addresses && t.data == nullptr && batch * rows * columns != 0) {
-    return refuse("argument '{}' has a null data pointer", name);
+    return refuse_gemm("argument '{}' has a null data pointer", name);
   }
   out.dtype = t.dtype;
   return {};
@@ -79,7 +79,7 @@ Status make_operand(const char* name, const TensorView& t, int64_t batch, int64_
 // Scales are f32: one value, one a token ([.., M, 1]) or one a channel ([N], [.., 1, N]).
 Status check_scale(const char* name, const TensorView& t) {
   if (t.defined() && t.dtype != DType::kF32) {
-    return refuse("argument '{}' is {}, allowed: f32", name, dtype_name(t.dtype));
+    return refuse_gemm("argument '{}' is {}, allowed: f32", name, dtype_name(t.dtype));
   }
   return {};
 }
@@ -87,22 +87,22 @@ Status check_scale(const char* name, const TensorView& t) {
 bool is_input(DType dtype) { return is_packable(dtype) || is_ocp_f8(dtype); }
 
 Status check_dtypes(DType a, DType b, DType d) {
-  if (!is_input(a)) return refuse("argument 'a' is {}, allowed: f32, f16, bf16, i8, e4m3, e5m2", dtype_name(a));
+  if (!is_input(a)) return refuse_gemm("argument 'a' is {}, allowed: f32, f16, bf16, i8, e4m3, e5m2", dtype_name(a));
   if (b != a) {
-    return refuse("argument 'b' is {} and 'a' is {}: both must have one dtype; convert one of them first",
+    return refuse_gemm("argument 'b' is {} and 'a' is {}: both must have one dtype; convert one of them first",
                   dtype_name(b), dtype_name(a));
   }
-  if (!is_float_output(d)) return refuse("argument 'd' is {}, allowed: f32, f16, bf16", dtype_name(d));
+  if (!is_float_output(d)) return refuse_gemm("argument 'd' is {}, allowed: f32, f16, bf16", dtype_name(d));
   return {};
 }
 
 Status check_activation(const char* name, Activation activation, float low, float high) {
   if (static_cast<int>(activation) >= enum_count(activation)) {
-    return refuse("argument '{}' is {}, allowed: {}", name, static_cast<int>(activation),
+    return refuse_gemm("argument '{}' is {}, allowed: {}", name, static_cast<int>(activation),
                   fmt::join(kActivationNames, kActivationNames + enum_count(activation), ", "));
   }
   if (activation == Activation::kClamp && !(low <= high)) {
-    return refuse("argument '{}' clamps to [{}, {}]: low must not exceed high", name, low, high);
+    return refuse_gemm("argument '{}' clamps to [{}, {}]: low must not exceed high", name, low, high);
   }
   return {};
 }
@@ -114,37 +114,37 @@ Status read_gemm_call(const GemmCall& call, bool check_addresses, GemmProblem& p
   if (Status s = check_matrix("a", call.a); !s) return s;
   if (Status s = check_matrix("b", call.b); !s) return s;
   if (Status s = check_matrix("d", call.d); !s) return s;
-  if (call.a.layout != Layout::kStrided) return refuse("argument 'a' is packed, allowed: strided");
-  if (call.d.layout != Layout::kStrided) return refuse("argument 'd' is packed, allowed: strided");
+  if (call.a.layout != Layout::kStrided) return refuse_gemm("argument 'a' is packed, allowed: strided");
+  if (call.d.layout != Layout::kStrided) return refuse_gemm("argument 'd' is packed, allowed: strided");
   if (Status s = check_dtypes(call.a.dtype, call.b.dtype, call.d.dtype); !s) return s;
   const TensorView &a = call.a, &b = call.b, &d = call.d;
   p.m = a.shape[a.rank - 2];
   p.k = a.shape[a.rank - 1];
   p.n = b.shape[b.rank - 1];
   if (b.shape[b.rank - 2] != p.k) {
-    return refuse("argument 'b' has shape {}: its second-to-last size must be K = {} (the last size of 'a' {})",
+    return refuse_gemm("argument 'b' has shape {}: its second-to-last size must be K = {} (the last size of 'a' {})",
                   shape_text(b), p.k, shape_text(a));
   }
   if (static_cast<int>(call.gate) >= enum_count(call.gate)) {
-    return refuse("argument 'gate' is {}, allowed: none, separated, interleaved", static_cast<int>(call.gate));
+    return refuse_gemm("argument 'gate' is {}, allowed: none, separated, interleaved", static_cast<int>(call.gate));
   }
   p.gate = call.gate;
-  if (p.gate != GateMode::kNone && p.n % 2 != 0) return refuse("argument 'gate' needs an even N, got N = {}", p.n);
+  if (p.gate != GateMode::kNone && p.n % 2 != 0) return refuse_gemm("argument 'gate' needs an even N, got N = {}", p.n);
   p.batch = std::max({batch_of(a), batch_of(b), batch_of(d)});
   if (std::min({batch_of(a), batch_of(b), batch_of(d)}) == 0) p.batch = 0;
   for (const auto& [name, t] : {std::pair<const char*, const TensorView&>{"a", a}, {"b", b}}) {
     if (batch_of(t) != p.batch && batch_of(t) != 1) {
-      return refuse("argument '{}' has batch {}, which does not broadcast to {}", name, batch_of(t), p.batch);
+      return refuse_gemm("argument '{}' has batch {}, which does not broadcast to {}", name, batch_of(t), p.batch);
     }
   }
   if (batch_of(d) != p.batch || d.shape[d.rank - 2] != p.m || d.shape[d.rank - 1] != p.out_n()) {
-    return refuse("argument 'd' has shape {}, expected [{}{}, {}]", shape_text(d),
+    return refuse_gemm("argument 'd' has shape {}, expected [{}{}, {}]", shape_text(d),
                   p.batch == 1 && d.rank == 2 ? std::string() : fmt::format("{}, ", p.batch), p.m, p.out_n());
   }
 
   // Devices and strides.
   if (!(a.device == d.device) || !(b.device == d.device)) {
-    return refuse("arguments are on different devices: a on {}, b on {}, d on {}", to_string(a.device),
+    return refuse_gemm("arguments are on different devices: a on {}, b on {}, d on {}", to_string(a.device),
                   to_string(b.device), to_string(d.device));
   }
   p.a_dtype = a.dtype;
@@ -166,7 +166,7 @@ Status read_gemm_call(const GemmCall& call, bool check_addresses, GemmProblem& p
   if (Status s = check_scale("scale_b", call.scale_b); !s) return s;
   if (Status s = make_operand("scale_a", call.scale_a, p.batch, p.m, p.n, check_addresses, d, p.scale_a); !s) return s;
   if (Status s = make_operand("scale_b", call.scale_b, p.batch, p.m, p.n, check_addresses, d, p.scale_b); !s) return s;
-  if (call.beta != 0 && !call.c.defined()) return refuse("argument 'beta' is {} and 'c' is missing", call.beta);
+  if (call.beta != 0 && !call.c.defined()) return refuse_gemm("argument 'beta' is {} and 'c' is missing", call.beta);
   if (call.beta != 0) {
     if (Status s = make_operand("c", call.c, p.batch, p.m, p.n, check_addresses, d, p.c); !s) return s;
   }
@@ -174,7 +174,7 @@ Status read_gemm_call(const GemmCall& call, bool check_addresses, GemmProblem& p
   if (Status s = check_activation("activation", call.activation, call.low, call.high); !s) return s;
   p.activation = call.activation;
   if (call.steps.size() > kMaxSteps) {
-    return refuse("argument 'steps' has {} entries, allowed: at most {}", call.steps.size(), kMaxSteps);
+    return refuse_gemm("argument 'steps' has {} entries, allowed: at most {}", call.steps.size(), kMaxSteps);
   }
   p.step_count = static_cast<uint8_t>(call.steps.size());
   for (size_t i = 0; i < call.steps.size(); ++i) {
@@ -185,13 +185,13 @@ Status read_gemm_call(const GemmCall& call, bool check_addresses, GemmProblem& p
       if (Status s = check_activation(name.c_str(), step.activation, step.low, step.high); !s) return s;
       p.steps[i].activation = step.activation;
     } else if (step.kind == StepKind::kAdd || step.kind == StepKind::kMultiply) {
-      if (!step.tensor.defined()) return refuse("argument '{}' has no tensor", name);
+      if (!step.tensor.defined()) return refuse_gemm("argument '{}' has no tensor", name);
       if (Status s =
               make_operand(name.c_str(), step.tensor, p.batch, p.m, p.out_n(), check_addresses, d, p.steps[i].operand);
           !s)
         return s;
     } else {
-      return refuse("argument '{}' has kind {}, allowed: act, add, mul", name, static_cast<int>(step.kind));
+      return refuse_gemm("argument '{}' has kind {}, allowed: act, add, mul", name, static_cast<int>(step.kind));
     }
   }
   p.has_alpha = call.alpha != 1.0f;
@@ -231,25 +231,25 @@ Status check_gemm_extents(const GemmProblem& p) {
   for (auto [rows, columns] : {std::pair{p.m, p.k}, {p.k, p.n}, {p.m, p.n}}) {
     const __int128 count = static_cast<__int128>(rows) * columns * std::max<int64_t>(p.batch, 1);
     if (count > kMaxReach)
-      return refuse("sizes M = {}, N = {}, K = {}, batch = {} are too large", p.m, p.n, p.k, p.batch);
+      return refuse_gemm("sizes M = {}, N = {}, K = {}, batch = {} are too large", p.m, p.n, p.k, p.batch);
   }
   return {};
 }
 
 Status validate_gemm_problem(const GemmProblem& p) {
   if (Status s = check_dtypes(p.a_dtype, p.b_dtype, p.d_dtype); !s) return s;
-  if (p.gate != GateMode::kNone && p.n % 2 != 0) return refuse("argument 'gate' needs an even N, got N = {}", p.n);
+  if (p.gate != GateMode::kNone && p.n % 2 != 0) return refuse_gemm("argument 'gate' needs an even N, got N = {}", p.n);
   if (p.allow_tf32 && p.a_dtype != DType::kF32) {
-    return refuse("argument 'allow_tf32' is for f32, 'a' is {}", dtype_name(p.a_dtype));
+    return refuse_gemm("argument 'allow_tf32' is for f32, 'a' is {}", dtype_name(p.a_dtype));
   }
   if (p.allow_fast_accum && !is_ocp_f8(p.a_dtype)) {
-    return refuse("argument 'allow_fast_accum' is for e4m3 and e5m2, 'a' is {}", dtype_name(p.a_dtype));
+    return refuse_gemm("argument 'allow_fast_accum' is for e4m3 and e5m2, 'a' is {}", dtype_name(p.a_dtype));
   }
   if (Status s = check_gemm_extents(p); !s) return s;
   const bool fits = reach_fits({{p.batch, p.stride_a_batch}, {p.m, p.stride_a_m}, {p.k, p.stride_a_k}}) &&
                     reach_fits({{p.batch, p.stride_b_batch}, {p.k, p.stride_b_k}, {p.n, p.stride_b_n}}) &&
                     reach_fits({{p.batch, p.stride_d_batch}, {p.m, p.stride_d_m}, {p.out_n(), p.stride_d_n}});
-  if (!fits) return refuse("strides of 'a', 'b' or 'd' reach beyond 2^56 elements");
+  if (!fits) return refuse_gemm("strides of 'a', 'b' or 'd' reach beyond 2^56 elements");
   auto operand_fits = [&p](const OperandProblem& o) {
     return reach_fits({{p.batch, o.stride_batch}, {p.m, o.stride_m}, {p.n, o.stride_n}});
   };
@@ -257,15 +257,15 @@ Status validate_gemm_problem(const GemmProblem& p) {
   for (const OperandProblem* o : {&p.scale_a, &p.scale_b, &p.c, &p.bias})
     operands_fit = operands_fit && operand_fits(*o);
   for (const StepProblem& step : p.steps) operands_fit = operands_fit && operand_fits(step.operand);
-  if (!operands_fit) return refuse("strides of an epilogue operand reach beyond 2^56 elements");
-  if (p.scale_a.stride_n != 0) return refuse("argument 'scale_a' varies along N, allowed: a scalar or [M, 1]");
-  if (p.scale_b.stride_m != 0) return refuse("argument 'scale_b' varies along M, allowed: a scalar or [N]");
+  if (!operands_fit) return refuse_gemm("strides of an epilogue operand reach beyond 2^56 elements");
+  if (p.scale_a.stride_n != 0) return refuse_gemm("argument 'scale_a' varies along N, allowed: a scalar or [M, 1]");
+  if (p.scale_b.stride_m != 0) return refuse_gemm("argument 'scale_b' varies along M, allowed: a scalar or [N]");
   if (p.b_packed && !is_packable(p.b_dtype)) {
-    return refuse("argument 'b' is packed {}, allowed: f32, f16, bf16, i8", dtype_name(p.b_dtype));
+    return refuse_gemm("argument 'b' is packed {}, allowed: f32, f16, bf16, i8", dtype_name(p.b_dtype));
   }
   if (p.b_packed && p.batch > 1 && p.stride_b_batch != 0 &&
       p.stride_b_batch < packed_batch_bytes(p.b_dtype, p.n, p.k)) {
-    return refuse("argument 'b' is packed with a batch stride of {} bytes, needs {}", p.stride_b_batch,
+    return refuse_gemm("argument 'b' is packed with a batch stride of {} bytes, needs {}", p.stride_b_batch,
                   packed_batch_bytes(p.b_dtype, p.n, p.k));
   }
   if (p.m == 0 || p.n == 0 || p.batch == 0) return {};

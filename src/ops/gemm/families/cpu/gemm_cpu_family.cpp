@@ -10,7 +10,7 @@
 namespace tilewright {
 namespace {
 
-struct Tile {
+struct CpuTile {
   int m, n;
 };
 
@@ -19,7 +19,7 @@ struct Tile {
 constexpr double kUnusualBlocks = 1.15;
 
 // Register tiles worth trying for an instruction; gemm_cpu_refusal() has the last word. The first one is always built.
-std::vector<Tile> tiles(CpuMma mma) {
+std::vector<CpuTile> tiles(CpuMma mma) {
   switch (mma) {
     case CpuMma::kFmaAvx2: return {{6, 16}, {3, 32}, {4, 16}, {1, 32}};
     case CpuMma::kDotI8Avx2: return {{4, 16}, {2, 16}, {1, 32}};
@@ -75,7 +75,7 @@ class GemmCpuFamily final : public CpuFamily<GemmCpuConfig> {
     for (const CpuMmaChoice& choice : choices) {
       // One order of summation per dtype and device: the best instruction's.
       if (p.batch_invariant && choice.mma != choices.front().mma) break;
-      for (const Tile& tile : tiles(choice.mma)) {
+      for (const CpuTile& tile : tiles(choice.mma)) {
         const GemmCpuConfig config{p.a_dtype, choice.mma, tile.m, tile.n, 0};
         if (gemm_cpu_refusal(config) != nullptr) continue;
         const KernelKey key = key_of(config, choice.arch->target);
@@ -102,8 +102,8 @@ class GemmCpuFamily final : public CpuFamily<GemmCpuConfig> {
     for (const DType dtype : {DType::kF32, DType::kBf16, DType::kF16, DType::kI8}) {
       for (const CpuMma mma : cpu_mma_introduced(target, dtype)) {
         // The best tile, and the widest flat one for few rows.
-        std::vector<Tile> legal;
-        for (const Tile& tile : tiles(mma)) {
+        std::vector<CpuTile> legal;
+        for (const CpuTile& tile : tiles(mma)) {
           if (gemm_cpu_refusal({dtype, mma, tile.m, tile.n, 0}) == nullptr) legal.push_back(tile);
         }
         if (legal.empty()) continue;

@@ -16,7 +16,7 @@ using cuda::LtScale;
 using cuda::LtType;
 
 template <class... Args>
-Status refuse(fmt::format_string<Args...> format, Args&&... args) {
+Status refuse_for_cublaslt(fmt::format_string<Args...> format, Args&&... args) {
   return Status(StatusCode::kUnsupported, fmt::format(format, std::forward<Args>(args)...));
 }
 
@@ -76,15 +76,16 @@ Result<Placed> place(const char* name, const Strided& s, bool transposable) {
       const int64_t length = transposed ? s.columns : s.rows, lines = transposed ? s.rows : s.columns;
       constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
       if (length > kMost || lines > kMost)
-        return refuse("{} has {} x {} elements, allowed: below 2^31 each", name, s.rows, s.columns);
+        return refuse_for_cublaslt("{} has {} x {} elements, allowed: below 2^31 each", name, s.rows, s.columns);
       return Placed{
           {lt_type(s.dtype), length, lines, leading(transposed ? s.stride_row : s.stride_column, lines, length),
            s.stride_batch, 16u >> s.shortfall},
           transposed};
     }
   }
-  return refuse("{} of {} x {} has strides {} and {}, allowed: one of 1, the other no less than what it steps over",
-                name, s.rows, s.columns, s.stride_row, s.stride_column);
+  return refuse_for_cublaslt(
+      "{} of {} x {} has strides {} and {}, allowed: one of 1, the other no less than what it steps over", name, s.rows,
+      s.columns, s.stride_row, s.stride_column);
 }
 
 // Row by row of the library's D: along `across` it must not vary.
@@ -97,12 +98,12 @@ Status read_bias(const GemmProblem& p, const Product& product, bool swapped, LtP
   const Along along =
       swapped ? Along{p.n, p.bias.stride_n, p.bias.stride_m} : Along{p.m, p.bias.stride_m, p.bias.stride_n};
   if (along.across != 0 || (along.length > 1 && along.step != 1)) {
-    return refuse("bias has strides {}.{}.{}, allowed: one element for each {} of D, next to each other",
-                  p.bias.stride_batch, p.bias.stride_m, p.bias.stride_n, swapped ? "column" : "row");
+    return refuse_for_cublaslt("bias has strides {}.{}.{}, allowed: one element for each {} of D, next to each other",
+                               p.bias.stride_batch, p.bias.stride_m, p.bias.stride_n, swapped ? "column" : "row");
   }
   if (p.bias.dtype != product.bias) {
-    return refuse("bias is {}, allowed with D of {}: {}", dtype_name(p.bias.dtype), dtype_name(p.d_dtype),
-                  dtype_name(product.bias));
+    return refuse_for_cublaslt("bias is {}, allowed with D of {}: {}", dtype_name(p.bias.dtype), dtype_name(p.d_dtype),
+                               dtype_name(product.bias));
   }
   lt.has_bias = true;
   lt.bias_type = lt_type(p.bias.dtype);
@@ -115,8 +116,8 @@ Status read_bias(const GemmProblem& p, const Product& product, bool swapped, LtP
 Status read_scale(const char* name, const OperandProblem& o, int64_t length, int64_t step, LtScale& scale) {
   if (!o.present()) return {};
   if (o.stride_batch != 0 || (length > 1 && step > 1)) {
-    return refuse("{} has strides {}.{}.{}, allowed: one value, or values next to each other, of no batch", name,
-                  o.stride_batch, o.stride_m, o.stride_n);
+    return refuse_for_cublaslt("{} has strides {}.{}.{}, allowed: one value, or values next to each other, of no batch",
+                               name, o.stride_batch, o.stride_m, o.stride_n);
   }
   scale = length > 1 && step == 1 ? LtScale::kVector : LtScale::kScalar;
   return {};
@@ -124,7 +125,7 @@ Status read_scale(const char* name, const OperandProblem& o, int64_t length, int
 
 Status read_scales(const GemmProblem& p, const Product& product, bool swapped, LtProblem& lt) {
   if (!p.scale_a.present() && !p.scale_b.present()) return {};
-  if (!product.scales) return refuse("scales of {} are not expressible", dtype_name(p.a_dtype));
+  if (!product.scales) return refuse_for_cublaslt("scales of {} are not expressible", dtype_name(p.a_dtype));
   LtScale a = LtScale::kNone, b = LtScale::kNone;
   if (Status s = read_scale("scale_a", p.scale_a, p.m, p.scale_a.stride_m, a); !s) return s;
   if (Status s = read_scale("scale_b", p.scale_b, p.n, p.scale_b.stride_n, b); !s) return s;
@@ -132,25 +133,25 @@ Status read_scales(const GemmProblem& p, const Product& product, bool swapped, L
   if (b == LtScale::kVector && a == LtScale::kScalar && p.m == 1) a = LtScale::kVector;
   if (a == LtScale::kVector && b == LtScale::kScalar && p.n == 1) b = LtScale::kVector;
   if (a != b && (a == LtScale::kVector || b == LtScale::kVector)) {
-    return refuse("only one of scale_a and scale_b is a vector, allowed: both or none");
+    return refuse_for_cublaslt("only one of scale_a and scale_b is a vector, allowed: both or none");
   }
   lt.scale_a = swapped ? b : a, lt.scale_b = swapped ? a : b;
   return {};
 }
 
 Status read_epilogue(const GemmProblem& p, LtProblem& lt) {
-  if (p.gate != GateMode::kNone) return refuse("no epilogue has a gate");
-  if (p.step_count > 0) return refuse("no epilogue has steps");
+  if (p.gate != GateMode::kNone) return refuse_for_cublaslt("no epilogue has a gate");
+  if (p.step_count > 0) return refuse_for_cublaslt("no epilogue has steps");
   switch (p.activation) {
     case Activation::kNone: break;
     case Activation::kRelu: lt.activation = cuda::kLtEpilogueRelu; break;
     case Activation::kGeluTanh: lt.activation = cuda::kLtEpilogueGelu; break;
     default:
-      return refuse("no epilogue has the activation {}, allowed: relu, gelu_tanh",
-                    kActivationNames[static_cast<int>(p.activation)]);
+      return refuse_for_cublaslt("no epilogue has the activation {}, allowed: relu, gelu_tanh",
+                                 kActivationNames[static_cast<int>(p.activation)]);
   }
   if (lt.compute == LtCompute::kI32 && (p.has_alpha || p.c.present() || p.bias.present() || lt.activation != 0)) {
-    return refuse("i32 sums are stored as they are: no alpha, C, bias or activation");
+    return refuse_for_cublaslt("i32 sums are stored as they are: no alpha, C, bias or activation");
   }
   return {};
 }
@@ -165,12 +166,13 @@ Result<CublasLtProblem> cublaslt_problem(const GemmProblem& p, int units) {
     if (known.input == p.a_dtype && p.b_dtype == p.a_dtype && known.d == p.d_dtype) product = &known;
   }
   if (product == nullptr) {
-    return refuse("no product of {} and {} into {}", dtype_name(p.a_dtype), dtype_name(p.b_dtype),
-                  dtype_name(p.d_dtype));
+    return refuse_for_cublaslt("no product of {} and {} into {}", dtype_name(p.a_dtype), dtype_name(p.b_dtype),
+                               dtype_name(p.d_dtype));
   }
   lt.compute = p.allow_tf32 ? LtCompute::kTf32 : product->compute;
   lt.fast_accumulation = p.allow_fast_accum != 0;
-  if (p.batch > std::numeric_limits<int32_t>::max()) return refuse("batch = {}, allowed: below 2^31", p.batch);
+  if (p.batch > std::numeric_limits<int32_t>::max())
+    return refuse_for_cublaslt("batch = {}, allowed: below 2^31", p.batch);
   lt.batch = p.batch;
   lt.units = units;
   if (Status s = read_epilogue(p, lt); !s) return s;
@@ -196,10 +198,11 @@ Result<CublasLtProblem> cublaslt_problem(const GemmProblem& p, int units) {
 
   if (p.c.present()) {
     if (p.c.dtype != p.d_dtype)
-      return refuse("C is {} and D is {}, allowed: one dtype", dtype_name(p.c.dtype), dtype_name(p.d_dtype));
+      return refuse_for_cublaslt("C is {} and D is {}, allowed: one dtype", dtype_name(p.c.dtype),
+                                 dtype_name(p.d_dtype));
     const bool varies =
         (p.m == 1 || p.c.stride_m != 0) && (p.n == 1 || p.c.stride_n != 0) && (p.batch == 1 || p.c.stride_batch != 0);
-    if (!varies) return refuse("C is broadcast, allowed: [batch, M, N]");
+    if (!varies) return refuse_for_cublaslt("C is broadcast, allowed: [batch, M, N]");
     const Strided rows{p.n, p.m, p.c.stride_n, p.c.stride_m, p.c.stride_batch, p.c.dtype, p.c.shortfall};
     const Strided columns{p.m, p.n, p.c.stride_m, p.c.stride_n, p.c.stride_batch, p.c.dtype, p.c.shortfall};
     const Result<Placed> c = place("C", made.swapped ? rows : columns, false);
