@@ -32,7 +32,7 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${_arch_specs})
 
 # The strict check first: a malformed file fails here with its line, not with a message of string(JSON).
 execute_process(
-  COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/generate_arch_table.py ${_arch_specs}
+  COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/generate/generate_arch_table.py ${_arch_specs}
           ${CMAKE_BINARY_DIR}/CMakeFiles/arch_table_check.inc
   RESULT_VARIABLE _arch_specs_failed
   ERROR_VARIABLE _arch_specs_error)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Look-ups in the table that scripts/generate_arch_table.py makes from arch_specs.json.
+// Look-ups in the table that scripts/generate/generate_arch_table.py makes from arch_specs.json.
 #include "arch/arch_spec.hpp"
 
 #include "arch/cpuid.hpp"

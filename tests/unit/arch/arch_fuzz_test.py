@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(os.environ.get("TILEWRIGHT_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[3]))
-sys.path[:0] = [str(ROOT / "scripts"), str(pathlib.Path(__file__).resolve().parent)]
+sys.path[:0] = [str(ROOT / "scripts" / "generate"), str(pathlib.Path(__file__).resolve().parent)]
 
 import generate_arch_table  # noqa: E402
 from arch_malformed_test import SMALL  # noqa: E402

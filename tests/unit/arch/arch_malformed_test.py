@@ -12,7 +12,7 @@ import unittest
 ROOT = os.environ.get("TILEWRIGHT_SOURCE_DIR") or os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 )
-GENERATOR = os.path.join(ROOT, "scripts", "generate_arch_table.py")
+GENERATOR = os.path.join(ROOT, "scripts", "generate", "generate_arch_table.py")
 SPECS = os.path.join(ROOT, "src", "arch", "arch_specs.json")
 
 # A small file with one CPU target, one built on it, and one GPU. Line numbers below are counted in it.

@@ -60,7 +60,7 @@ class EmbedScriptTest : public testing::Test {
   }
   void embed(const std::string& output) {
     Result<ProcessResult> script =
-        run({"python3", kSource + "/scripts/embed_files.py", "headers", scratch / "kernels", output});
+        run({"python3", kSource + "/scripts/generate/embed_files.py", "headers", scratch / "kernels", output});
     ASSERT_TRUE(script.ok() && script->ok()) << script->output;
   }
   ScratchFolder scratch;
@@ -121,8 +121,8 @@ TEST_F(EmbedScriptTest, AFolderWithoutHeadersGivesAnEmptyList) {
 }
 
 TEST_F(EmbedScriptTest, AMissingFolderIsAnError) {
-  Result<ProcessResult> script =
-      run({"python3", kSource + "/scripts/embed_files.py", "headers", scratch / "missing", scratch / "one.cpp"});
+  Result<ProcessResult> script = run(
+      {"python3", kSource + "/scripts/generate/embed_files.py", "headers", scratch / "missing", scratch / "one.cpp"});
   ASSERT_TRUE(script.ok());
   EXPECT_NE(script->exit_code, 0);
   EXPECT_NE(script->output.find("missing"), std::string::npos);

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(os.environ.get("TILEWRIGHT_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[3]))
-SCRIPT = ROOT / "scripts" / "embed_files.py"
+SCRIPT = ROOT / "scripts" / "generate" / "embed_files.py"
 
 MAIN = """
 #include <cstdio>

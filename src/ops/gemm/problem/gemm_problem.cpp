@@ -34,7 +34,7 @@ Status check_matrix(const char* name, const TensorView& t) {
   if (!t.defined()) return refuse_gemm("argument '{}' is missing", name);
   if (t.rank < 2 || t.rank > 3) {
     return refuse_gemm("argument '{}' has rank {} {}, allowed: 2 or 3 (at most one batch dimension)", name, t.rank,
-                  shape_text(t));
+                       shape_text(t));
   }
   for (int i = 0; i < t.rank; ++i) {
     if (t.shape[i] < 0) return refuse_gemm("argument '{}' has a negative size in shape {}", name, shape_text(t));
@@ -64,8 +64,8 @@ Status make_operand(const char* name, const TensorView& t, int64_t batch, int64_
   for (int i = 0; i < t.rank; ++i) {
     const int axis = 3 - t.rank + i;
     if (t.shape[i] != want[axis] && t.shape[i] != 1) {
-      return refuse_gemm("argument '{}' has shape {}, which does not broadcast to [{}, {}, {}]", name, shape_text(t), batch,
-                    rows, columns);
+      return refuse_gemm("argument '{}' has shape {}, which does not broadcast to [{}, {}, {}]", name, shape_text(t),
+                         batch, rows, columns);
     }
     *strides[axis] = t.shape[i] == 1 ? 0 : t.stride[i];
   }
@@ -90,7 +90,7 @@ Status check_dtypes(DType a, DType b, DType d) {
   if (!is_input(a)) return refuse_gemm("argument 'a' is {}, allowed: f32, f16, bf16, i8, e4m3, e5m2", dtype_name(a));
   if (b != a) {
     return refuse_gemm("argument 'b' is {} and 'a' is {}: both must have one dtype; convert one of them first",
-                  dtype_name(b), dtype_name(a));
+                       dtype_name(b), dtype_name(a));
   }
   if (!is_float_output(d)) return refuse_gemm("argument 'd' is {}, allowed: f32, f16, bf16", dtype_name(d));
   return {};
@@ -99,7 +99,7 @@ Status check_dtypes(DType a, DType b, DType d) {
 Status check_activation(const char* name, Activation activation, float low, float high) {
   if (static_cast<int>(activation) >= enum_count(activation)) {
     return refuse_gemm("argument '{}' is {}, allowed: {}", name, static_cast<int>(activation),
-                  fmt::join(kActivationNames, kActivationNames + enum_count(activation), ", "));
+                       fmt::join(kActivationNames, kActivationNames + enum_count(activation), ", "));
   }
   if (activation == Activation::kClamp && !(low <= high)) {
     return refuse_gemm("argument '{}' clamps to [{}, {}]: low must not exceed high", name, low, high);
@@ -123,7 +123,7 @@ Status read_gemm_call(const GemmCall& call, bool check_addresses, GemmProblem& p
   p.n = b.shape[b.rank - 1];
   if (b.shape[b.rank - 2] != p.k) {
     return refuse_gemm("argument 'b' has shape {}: its second-to-last size must be K = {} (the last size of 'a' {})",
-                  shape_text(b), p.k, shape_text(a));
+                       shape_text(b), p.k, shape_text(a));
   }
   if (static_cast<int>(call.gate) >= enum_count(call.gate)) {
     return refuse_gemm("argument 'gate' is {}, allowed: none, separated, interleaved", static_cast<int>(call.gate));
@@ -139,13 +139,13 @@ Status read_gemm_call(const GemmCall& call, bool check_addresses, GemmProblem& p
   }
   if (batch_of(d) != p.batch || d.shape[d.rank - 2] != p.m || d.shape[d.rank - 1] != p.out_n()) {
     return refuse_gemm("argument 'd' has shape {}, expected [{}{}, {}]", shape_text(d),
-                  p.batch == 1 && d.rank == 2 ? std::string() : fmt::format("{}, ", p.batch), p.m, p.out_n());
+                       p.batch == 1 && d.rank == 2 ? std::string() : fmt::format("{}, ", p.batch), p.m, p.out_n());
   }
 
   // Devices and strides.
   if (!(a.device == d.device) || !(b.device == d.device)) {
     return refuse_gemm("arguments are on different devices: a on {}, b on {}, d on {}", to_string(a.device),
-                  to_string(b.device), to_string(d.device));
+                       to_string(b.device), to_string(d.device));
   }
   p.a_dtype = a.dtype;
   p.b_dtype = b.dtype;
@@ -266,7 +266,7 @@ Status validate_gemm_problem(const GemmProblem& p) {
   if (p.b_packed && p.batch > 1 && p.stride_b_batch != 0 &&
       p.stride_b_batch < packed_batch_bytes(p.b_dtype, p.n, p.k)) {
     return refuse_gemm("argument 'b' is packed with a batch stride of {} bytes, needs {}", p.stride_b_batch,
-                  packed_batch_bytes(p.b_dtype, p.n, p.k));
+                       packed_batch_bytes(p.b_dtype, p.n, p.k));
   }
   if (p.m == 0 || p.n == 0 || p.batch == 0) return {};
   return check_gemm_self_overlap(p);

@@ -363,7 +363,7 @@ def table(out, kind, label, rows):
 
 
 def emit(cpuid, targets):
-    out = ["// Made from arch_specs.json by scripts/generate_arch_table.py.", ""]
+    out = ["// Made from arch_specs.json by scripts/generate/generate_arch_table.py.", ""]
     table(
         out,
         "CpuidBit",
