@@ -15,7 +15,8 @@ constexpr double kClockGhz = 3.0;
 constexpr double kReadGbpsUnit = 12.0;
 constexpr double kReadGbpsAll = 200.0;
 constexpr double kCopyGbpsUnit = 6.0;  // packing: read, transpose, write
-// Of the bandwidth when AMX reads: its loads share the buffers of the first level with what is fetched from memory.
+// Of the bandwidth that gemv_cpu reads with. AMX loads share the buffers of the first level with what is fetched from memory.
+constexpr double kVectorStreams = 0.95;
 constexpr double kAmxStreams = 0.96, kAmxManyStreams = 0.85;  // up to two panels of B at a time; more
 constexpr double kL2GbpsUnit = 90.0;
 constexpr double kL3GbpsUnit = 15.0;
@@ -25,17 +26,18 @@ constexpr double kScalarGflops = 1.0;    // the generic kernel
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
 // Share of the peak that a register tile reaches: loads per multiply against two load ports and two FMA ports, and the
-// latency of the accumulator chain.
-double tile_efficiency(const GemmCpuConfig& c) {
+// latency of the accumulator chain. A vector kernel's tile holds `rows` rows.
+double tile_efficiency(const GemmCpuConfig& c, double rows) {
   if (c.mma == CpuMma::kAmxBf16 || c.mma == CpuMma::kAmxI8) {
     // A tile load takes 8 cycles of the load ports, a tile product 16.
     const double products = c.tile_m / 16.0 * (c.tile_n / 16.0), loads = c.tile_m / 16.0 + c.tile_n / 16.0;
     return std::min(1.0, 16 * products / std::max(16 * products, 8 * loads + 4)) * (products >= 4 ? 0.9 : 0.7);
   }
   const double lanes = c.mma == CpuMma::kFmaAvx2 || c.mma == CpuMma::kDotI8Avx2 ? 8 : 16;
-  const double vectors = c.tile_n / lanes, products = c.tile_m * vectors, loads = c.tile_m + vectors;
+  const double vectors = c.tile_n / lanes, products = rows * vectors, loads = rows + vectors;
   const double chain = std::min(1.0, products / 8.0);  // latency 4, two ports
-  return 0.93 * chain * std::min(1.0, products / std::max(products, loads));
+  const double streams = vectors == 3 ? 0.95 : 1.0;    // three panels side by side: measured (docs/kernels/gemm_cpu.md)
+  return 0.93 * streams * chain * std::min(1.0, products / std::max(products, loads));
 }
 
 double read_gbps(int units) { return std::min(kReadGbpsUnit * units, kReadGbpsAll); }
@@ -92,37 +94,40 @@ double gemm_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemmC
   const double unit_n = ceil_div(static_cast<double>(blocks.n_tiles), static_cast<double>(blocks.units_n)) *
                         static_cast<double>(blocks.out_tile) * ratio;
 
-  // Compute: the busiest unit's tiles, padded to their size; AMX multiplies 16 rows of a tile of 32 by themselves.
+  // Compute: the busiest unit's tiles, padded to their width. Rows are not: AMX multiplies 16 at a time, the vector kernels
+  // share them out among their tiles.
   const bool amx = is_amx(c.mma);
-  const double rows = amx ? std::min(unit_m, 16 * ceil_div(static_cast<double>(p.m), 16)) : unit_m;
-  const double compute = 2 * batch * rows * unit_n * k / (peak_gflops(device, c.mma) * 1e9 * tile_efficiency(c));
+  const double rows = std::min(unit_m, amx ? 16 * ceil_div(static_cast<double>(p.m), 16) : static_cast<double>(p.m));
+  const double tile_rows = std::ceil(rows / ceil_div(rows, c.tile_m));
+  const double compute =
+      2 * batch * rows * unit_n * k / (peak_gflops(device, c.mma) * 1e9 * tile_efficiency(c, tile_rows));
 
   // Cache traffic of the loops over tiles: a strip of B (tile_n wide) serves every row of the block; A's block is read
   // again for every strip. Each comes from the first level that holds it.
   const double block_k = static_cast<double>(blocks.block_k), block_m = static_cast<double>(blocks.block_m);
   const double l1 = device.l1_bytes > 0 ? static_cast<double>(device.l1_bytes) : 32e3;
   const double l2 = device.l2_bytes > 0 ? static_cast<double>(device.l2_bytes) : 1e6;
-  const double strip_bytes = c.tile_n * block_k * element, a_bytes = std::min(block_m, unit_m) * block_k * element;
+  const double strip_bytes = c.tile_n * block_k * element, a_bytes = std::min(block_m, rows) * block_k * element;
   const double accumulators = block_m * static_cast<double>(blocks.acc_stride) * 4;
   auto rate = [&](double bytes, double beside) {
     return bytes <= 0.75 * l1 ? 200e9 : bytes + beside <= 0.8 * l2 ? kL2GbpsUnit * 1e9 : kL3GbpsUnit * 1e9;
   };
-  const double a_time = batch * unit_m * k * element * (unit_n / c.tile_n) / rate(a_bytes, accumulators / 2);
+  const double a_time = batch * rows * k * element * (unit_n / c.tile_n) / rate(a_bytes, accumulators / 2);
   const double b_time = batch * unit_n * k * element * (unit_m / c.tile_m) / rate(strip_bytes, 0);
   // The block's accumulators are read and written once for each block of k, and once more by the epilogue.
   const double spill_rate = accumulators <= 0.5 * l2 ? kL2GbpsUnit * 1e9 : kL3GbpsUnit * 1e9;
-  const double spill = batch * unit_m * unit_n * 4 * (2 * static_cast<double>(blocks.blocks_k) - 1) / spill_rate;
+  const double spill = batch * rows * unit_n * 4 * (2 * static_cast<double>(blocks.blocks_k) - 1) / spill_rate;
 
   // Memory: B once a block of rows that finds it gone, A and D once; packing on top.
   const double b_bytes = unit_n * k * element * batch;
   const bool a_once = blocks.packed_a != PackedA::kBlock, b_once = blocks.packed_b != PackedB::kTile;
   const double b_passes = b_bytes <= 0.5 * l2 || (!p.b_packed && b_once) ? 1 : static_cast<double>(blocks.blocks_m);
-  const double streams = !amx ? 1 : c.tile_n > 32 ? kAmxManyStreams : kAmxStreams;
+  const double streams = !amx ? kVectorStreams : c.tile_n > 32 ? kAmxManyStreams : kAmxStreams;
   const double unit_gbps = read_gbps(static_cast<int>(units)) / units * streams;
   const double memory =
-      (b_bytes * b_passes + unit_m * k * element * batch + unit_m * unit_n * dtype_bits(p.d_dtype) / 8.0 * batch) /
+      (b_bytes * b_passes + rows * k * element * batch + rows * unit_n * dtype_bits(p.d_dtype) / 8.0 * batch) /
       (unit_gbps * 1e9);
-  const double pack = (unit_m * k * element * batch * (a_once ? 1 : static_cast<double>(blocks.blocks_n)) +
+  const double pack = (rows * k * element * batch * (a_once ? 1 : static_cast<double>(blocks.blocks_n)) +
                        (p.b_packed ? 0 : b_bytes * (b_once ? 1 : static_cast<double>(blocks.blocks_m)))) /
                       (kCopyGbpsUnit * 1e9);
   const double loops = batch * static_cast<double>(blocks.blocks_m * blocks.blocks_n * blocks.blocks_k) * 1e-6;
