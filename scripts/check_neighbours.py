@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks files that are compiled together (cmake/unity.cmake): no two of a library or program give one name to something
-of their own. The compiler refuses most such pairs, but only of those that are neighbours today, and takes functions for
-overloads that were meant: a call may then choose the neighbour's.
+"""Checks files that are compiled together (cmake/unity.cmake): no two of a library or program give one name to
+something of their own. The compiler refuses most such pairs, but only of those that are neighbours today, and takes
+functions for overloads that were meant: a call may then choose the neighbour's.
 
 check_neighbours.py [build folder]     exit code 1 if there is such a name
 """

@@ -74,7 +74,9 @@ class Neighbours(unittest.TestCase):
         self.assertEqual(self.names("struct Row {", "enum class Row {"), ["Row"])
 
     def test_what_is_shared_on_purpose_passes(self):
-        self.assertEqual(self.names("using Clock = std::chrono::steady_clock;", "using Clock = std::chrono::steady_clock;"), [])
+        self.assertEqual(
+            self.names("using Clock = std::chrono::steady_clock;", "using Clock = std::chrono::steady_clock;"), []
+        )
 
 
 class Layers(Tree):
