@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/fields.hpp"
+#include "dispatch/registry/family.hpp"
 
 namespace tilewright {
 namespace {

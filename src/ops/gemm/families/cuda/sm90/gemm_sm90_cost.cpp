@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dispatch/registry/family.hpp"
 #include "ops/gemm/families/cuda/cuda_problem.hpp"
 
 namespace tilewright {

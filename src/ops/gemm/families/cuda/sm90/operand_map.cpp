@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "dispatch/registry/family.hpp"
 #include "gemm/sm90/gemm_sm90_args.hpp"
 
 namespace tilewright {
