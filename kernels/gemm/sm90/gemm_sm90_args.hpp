@@ -82,7 +82,7 @@ inline constexpr int kSm90StagingBytes = 4 * kSm90BoxBytes;  // of a warpgroup
 // What the warpgroups must know about a tile lies in shared memory, for two tiles in turn: where it is, and scales and bias,
 // two floats a column, one a row.
 inline constexpr int kSm90Slots = 2;
-inline constexpr int kSm90BringingWarps = 3;
+inline constexpr int kSm90BringingThreads = 96;
 struct alignas(16) GemmSm90Tile {
   int m, n, batch;  // of D's first element
   int steps;        // along K; negative: there are no more tiles

@@ -178,7 +178,7 @@ template <GemmSm90Config kConfig>
 __device__ __forceinline__ void gemm_sm90_bring_factors(const GemmSm90Args& args, const GemmSm90Layout<kConfig>& shared,
                                                         int slot, int m, int n, int batch, int thread) {
   using Epilogue = GemmEpilogue<gemm_sm90_epilogue(kConfig)>;
-  constexpr int kThreads = 32 * kSm90BringingWarps;
+  constexpr int kThreads = kSm90BringingThreads;
   const Epilogue epilogue(args.gemm.epilogue, args.gemm.m, args.gemm.n, batch);
 #pragma unroll 1
   for (int pair = thread; pair < kConfig.tile_n / 2; pair += kThreads) {
