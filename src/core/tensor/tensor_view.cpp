@@ -63,7 +63,7 @@ Result<DeviceId> device_of(const TwDLDevice& device) {
 }
 
 void set_row_major(TensorView& view) {
-  // Unsigned, so that sizes beyond 2^63 wrap instead of being undefined; operators refuse_view them by their extent.
+  // Unsigned, so that sizes beyond 2^63 wrap instead of being undefined; operators refuse them by their extent.
   uint64_t stride = 1;
   for (int i = view.rank - 1; i >= 0; --i) {
     view.stride[i] = static_cast<int64_t>(stride);
