@@ -14,8 +14,8 @@ program: install ## build the program build/bin/tilewright alone
 demo: program ## tune the linear layers of Llama-3.1-8B on this machine, with a report
 	@scripts/demo
 
-test: build ## run every test; LABEL=unit|op|compile|emulated|python|gpu|slow picks some
-	@scripts/test $(if $(LABEL),--label-regex '^$(LABEL)$$')
+test: build ## run every test; LABEL=unit|op|compile|emulated|python|gpu|slow picks some, WITHOUT=slow leaves some out
+	@scripts/test $(if $(LABEL),--label-regex '^$(LABEL)$$') $(if $(WITHOUT),--label-exclude '^$(WITHOUT)$$')
 
 bench-cpu: build install-bench ## measure on the CPU; SUITE=gemm picks a suite; writes build/bench/<suite>.csv
 	@scripts/bench cpu $(SUITE)
