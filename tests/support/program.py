@@ -4,13 +4,20 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
 
 ROOT = pathlib.Path(os.environ.get("TILEWRIGHT_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-PROGRAM = pathlib.Path(os.environ.get("TILEWRIGHT_BINARY_DIR", ROOT / "build")) / "bin" / "tilewright"
+BUILD = pathlib.Path(os.environ.get("TILEWRIGHT_BINARY_DIR", ROOT / "build"))
+PROGRAM = BUILD / "bin" / "tilewright"
+CONFIGURED = BUILD / "CMakeCache.txt"
+# Of the build under test, e.g. "address,undefined"; mostly none.
+SANITIZERS = "".join(
+    re.findall(r"^TILEWRIGHT_SANITIZE:\w+=(.*)", CONFIGURED.read_text() if CONFIGURED.exists() else "", re.MULTILINE)
+)
 OK, CHECK_FAILED, USAGE, NOT_FOUND, ENVIRONMENT = 0, 1, 2, 3, 4
 # As much of PyTorch as scripts/peer_torch.py asks for.
 FAKE_TORCH = """

@@ -10,20 +10,19 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
-from program import CHECK_FAILED, OK, PROGRAM, Program, main  # noqa: E402
+from program import BUILD, CHECK_FAILED, OK, SANITIZERS, Program, main  # noqa: E402
 
-DRIVER = PROGRAM.parents[1] / "tests" / "libfake_cuda.so"
-CONFIGURED = PROGRAM.parents[1] / "CMakeCache.txt"
-SANITIZERS = re.search(r"^TILEWRIGHT_SANITIZE:\w+=(.*)", CONFIGURED.read_text() if CONFIGURED.exists() else "", re.M)
-SANITIZED = SANITIZERS[1] if SANITIZERS else ""
+DRIVER = BUILD / "tests" / "libfake_cuda.so"
 ENVIRONMENT = {"TILEWRIGHT_CUDA_DRIVER": str(DRIVER)}
 # NVRTC's own threads are not instrumented: ThreadSanitizer sees races in it, LeakSanitizer stumbles over it.
-if "TILEWRIGHT_NVRTC" in os.environ and not SANITIZED:
+if "TILEWRIGHT_NVRTC" in os.environ and not SANITIZERS:
     ENVIRONMENT["TILEWRIGHT_NVRTC"] = os.environ["TILEWRIGHT_NVRTC"]
 
 
 @unittest.skipUnless(DRIVER.exists(), "the fake driver is not built")
-@unittest.skipIf("thread" in SANITIZED, "what ThreadSanitizer keeps of the fake GPU's memory exceeds that of a machine")
+@unittest.skipIf(
+    "thread" in SANITIZERS, "what ThreadSanitizer keeps of the fake GPU's memory exceeds that of a machine"
+)
 class GpuSuite(Program):
     def test_rows_that_cannot_run_are_listed_with_the_reason(self):
         out = self.folder / "rows.csv"
