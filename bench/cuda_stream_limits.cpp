@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(64, 1) tw_stream(const __grid_const
   sm90::allow_next_kernel();
   sm90::Ring<kStages> ring;
   if (threadIdx.x == 0) {
-    const unsigned long long policy = sm90::cache_policy<sm90::CachePolicy::kEvictFirst>();
+    const unsigned long long policy = sm90::evict_first();
     for (int i = first; i < last; ++i) {
       sm90::wait(empty[ring.stage], ring.phase ^ 1);
       sm90::arrive_expect_bytes(full[ring.stage], kBytes);

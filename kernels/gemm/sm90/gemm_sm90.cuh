@@ -75,7 +75,6 @@ __device__ __forceinline__ void gemm_sm90_load(const GemmSm90Args& args, const G
   constexpr unsigned kColumn = ((1u << kConfig.cluster_m * kConfig.cluster_n) - 1) / kRow;
   const auto blocks_a = static_cast<unsigned short>(kRow << block_m * kConfig.cluster_n);
   const auto blocks_b = static_cast<unsigned short>(kColumn << block_n);
-  const unsigned long long policy = sm90::cache_policy<sm90::CachePolicy::kNormal>();
 
   sm90::Ring<kConfig.stages> ring;
   GemmSm90Tiles<kConfig> tiles(args);
@@ -95,11 +94,11 @@ __device__ __forceinline__ void gemm_sm90_load(const GemmSm90Args& args, const G
       sm90::Barrier& full = shared.full(ring.stage);
       sm90::arrive_expect_bytes(full, Layout::kStageBytes);
       Layout::A::template load<kSliceA, (kConfig.cluster_n > 1)>(args.a, shared.a(ring.stage), block_n * kSliceA, full,
-                                                                 policy, blocks_a, m, step * Layout::kTileK, batch_a);
-      Layout::B::template load<kLoadB, (kConfig.cluster_m > 1)>(args.b, shared.b(ring.stage), first, full, policy,
-                                                                blocks_b, n, step * Layout::kTileK, batch_b);
+                                                                 blocks_a, m, step * Layout::kTileK, batch_a);
+      Layout::B::template load<kLoadB, (kConfig.cluster_m > 1)>(args.b, shared.b(ring.stage), first, full, blocks_b, n,
+                                                                step * Layout::kTileK, batch_b);
       if constexpr (kLoadB < kSliceB) {
-        Layout::B::template load<kLoadB, false>(args.b, shared.b(ring.stage), first + kLoadB, full, policy, blocks_b,
+        Layout::B::template load<kLoadB, false>(args.b, shared.b(ring.stage), first + kLoadB, full, blocks_b,
                                                 n + static_cast<int>(args.gemm.n / 2), step * Layout::kTileK, batch_b);
       }
     }
@@ -282,6 +281,7 @@ __device__ __forceinline__ void gemm_sm90(const GemmSm90Args& args) {
       sm90::init(shared.read(slot), kConfig.warpgroups * 4);
     }
     sm90::fence_barrier_init();
+  } else if (threadIdx.x == 32) {
     sm90::prefetch_map(args.a);
     sm90::prefetch_map(args.b);
   }

@@ -54,17 +54,16 @@ class GemmSm90SkinnyProducer {
       : args_(args), shared_(shared), block_(block), chunks_(chunks) {}
 
   __device__ __forceinline__ void bring_weights() {
-    const unsigned long long policy = sm90::cache_policy<sm90::CachePolicy::kEvictFirst>();
+    const unsigned long long policy = sm90::evict_first();
     each_step([&](const SkinnySegment& s, int k, sm90::Ring<kConfig.stages> ring) {
       sm90::wait(shared_.empty(ring.stage), ring.phase ^ 1);
       load_weights(s, k, ring.stage, policy);
     });
   }
   __device__ __forceinline__ void bring_tokens() {
-    const unsigned long long policy = sm90::cache_policy<sm90::CachePolicy::kEvictLast>();
     each_step([&](const SkinnySegment& s, int k, sm90::Ring<kConfig.stages> ring) {
       sm90::wait(shared_.empty_a(ring.stage), ring.phase ^ 1);
-      load_tokens(s, k, ring.stage, policy);
+      load_tokens(s, k, ring.stage);
     });
   }
 
@@ -90,14 +89,14 @@ class GemmSm90SkinnyProducer {
     for (int i = 0; i < kConfig.depth; ++i) {
       const int at = k * Layout::kStepK + i * Layout::kTileK, n = tile * kBoxRows;
       unsigned char* const to = shared_.b(stage, i);
-      sm90::load_box(args_.b, to, full, policy, at, n, batch);
+      sm90::load_box_once(args_.b, to, full, policy, at, n, batch);
       if constexpr (kConfig.gate == GateMode::kSeparated) {
-        sm90::load_box(args_.b, to + kBoxRows * kSkinnyRowBytes, full, policy, at,
-                       n + static_cast<int>(args_.gemm.n / 2), batch);
+        sm90::load_box_once(args_.b, to + kBoxRows * kSkinnyRowBytes, full, policy, at,
+                            n + static_cast<int>(args_.gemm.n / 2), batch);
       }
     }
   }
-  __device__ __forceinline__ void load_tokens(const SkinnySegment& s, int k, int stage, unsigned long long policy) {
+  __device__ __forceinline__ void load_tokens(const SkinnySegment& s, int k, int stage) {
     sm90::Barrier& full = shared_.full(stage);
     sm90::arrive_expect_bytes(full, kConfig.depth * Layout::A::kBytes);
     const int batch = args_.batch_a ? s.batch : 0;
@@ -105,10 +104,10 @@ class GemmSm90SkinnyProducer {
     for (int i = 0; i < kConfig.depth; ++i) {
       const int at = k * Layout::kStepK + i * Layout::kTileK;
       if constexpr (kConfig.cluster == 1) {
-        sm90::load_box(args_.a, shared_.a(stage, i), full, policy, at, 0, batch);
+        sm90::load_box(args_.a, shared_.a(stage, i), full, at, 0, batch);
       } else {
         constexpr int kSlice = kConfig.tokens / kConfig.cluster;
-        sm90::load_box_multicast(args_.a, shared_.a(stage, i) + block_ * kSlice * kSkinnyRowBytes, full, policy,
+        sm90::load_box_multicast(args_.a, shared_.a(stage, i) + block_ * kSlice * kSkinnyRowBytes, full,
                                  (1u << kConfig.cluster) - 1, at, block_ * kSlice, batch);
       }
     }

@@ -20,15 +20,14 @@ struct Operand {
   // Rows [first, first + kCount) of the tile, which are rows mn... of the tensor, at k. With kShared, into all `blocks`.
   template <int kCount, bool kShared>
   __device__ __forceinline__ static void load(const TensorMap& map, unsigned char* tile, int first, Barrier& barrier,
-                                              unsigned long long policy, unsigned short blocks, int mn, int k,
-                                              int batch) {
+                                              unsigned short blocks, int mn, int k, int batch) {
     static_assert(kMajor == Major::kK || kCount % kBoxMn == 0);
     if constexpr (kMajor == Major::kK) {
-      copy<kShared>(map, tile + first * kRowBytes, barrier, policy, blocks, k, mn, batch);
+      copy<kShared>(map, tile + first * kRowBytes, barrier, blocks, k, mn, batch);
     } else {
 #pragma unroll
       for (int i = 0; i < kCount; i += kBoxMn) {
-        copy<kShared>(map, tile + (first + i) / kBoxMn * kBoxBytes, barrier, policy, blocks, mn + i, k, batch);
+        copy<kShared>(map, tile + (first + i) / kBoxMn * kBoxBytes, barrier, blocks, mn + i, k, batch);
       }
     }
   }
@@ -42,12 +41,11 @@ struct Operand {
  private:
   template <bool kShared>
   __device__ __forceinline__ static void copy(const TensorMap& map, unsigned char* to, Barrier& barrier,
-                                              unsigned long long policy, unsigned short blocks, int c0, int c1,
-                                              int c2) {
+                                              unsigned short blocks, int c0, int c1, int c2) {
     if constexpr (kShared) {
-      load_box_multicast(map, to, barrier, policy, blocks, c0, c1, c2);
+      load_box_multicast(map, to, barrier, blocks, c0, c1, c2);
     } else {
-      load_box(map, to, barrier, policy, c0, c1, c2);
+      load_box(map, to, barrier, c0, c1, c2);
     }
   }
 };

@@ -9,19 +9,11 @@
 
 namespace tilewright::sm90 {
 
-// What L2 should think of the lines.
-enum class CachePolicy : unsigned char { kNormal, kEvictFirst, kEvictLast };
-
-template <CachePolicy kPolicy>
-__device__ __forceinline__ unsigned long long cache_policy() {
-  unsigned long long policy = 0;
-  if constexpr (kPolicy == CachePolicy::kEvictFirst) {
-    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  } else if constexpr (kPolicy == CachePolicy::kEvictLast) {
-    asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
-  } else {
-    asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
-  }
+// For lines that one block reads, once: they leave L2 first. L2 merges requests of several SMs for one line only where they
+// carry no such policy, so what many blocks read is asked for without one.
+__device__ __forceinline__ unsigned long long evict_first() {
+  unsigned long long policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   return policy;
 }
 
@@ -29,8 +21,15 @@ __device__ __forceinline__ void prefetch_map(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-__device__ __forceinline__ void load_box(const TensorMap& map, void* to, Barrier& barrier, unsigned long long policy,
-                                         int c0, int c1, int c2) {
+__device__ __forceinline__ void load_box(const TensorMap& map, void* to, Barrier& barrier, int c0, int c1, int c2) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(&barrier)), "r"(c0), "r"(c1), "r"(c2)
+      : "memory");
+}
+__device__ __forceinline__ void load_box_once(const TensorMap& map, void* to, Barrier& barrier,
+                                              unsigned long long policy, int c0, int c1, int c2) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
       " [%0], [%1, {%4, %5, %6}], [%2], %3;" ::"r"(shared_address(to)),
@@ -39,12 +38,11 @@ __device__ __forceinline__ void load_box(const TensorMap& map, void* to, Barrier
 }
 // Into every block of the cluster that `blocks` names by a bit, at the same place, completing at each one's own barrier.
 __device__ __forceinline__ void load_box_multicast(const TensorMap& map, void* to, Barrier& barrier,
-                                                   unsigned long long policy, unsigned short blocks, int c0, int c1,
-                                                   int c2) {
+                                                   unsigned short blocks, int c0, int c1, int c2) {
   asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint"
-      " [%0], [%1, {%5, %6, %7}], [%2], %3, %4;" ::"r"(shared_address(to)),
-      "l"(&map), "r"(shared_address(&barrier)), "h"(blocks), "l"(policy), "r"(c0), "r"(c1), "r"(c2)
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+      " [%0], [%1, {%4, %5, %6}], [%2], %3;" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(&barrier)), "h"(blocks), "r"(c0), "r"(c1), "r"(c2)
       : "memory");
 }
 

@@ -196,7 +196,7 @@ extern "C" __global__ void tw_test(const __grid_constant__ Args a) {
   init(barrier, 1);
   fence_barrier_init();
   arrive_expect_bytes(barrier, sizeof(box));
-  load_box(a.map, box, barrier, cache_policy<CachePolicy::kNormal>(), 4, 2, 0);
+  load_box(a.map, box, barrier, 4, 2, 0);
   wait(barrier, 0);
   for (int i = 0; i < 4 * 8; ++i) a.out[i] = box[i];
 }
