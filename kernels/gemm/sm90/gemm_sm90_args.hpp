@@ -18,7 +18,7 @@ struct GemmSm90Config {
   bool d_words;              // D is 16-bit, its rows contiguous and at multiples of 16 bytes
   bool promote;              // 8-bit floats: each tile of K is summed apart, then added in f32
   int tile_m;                // rows of D a block; warpgroups share them
-  int tile_n;                // columns of B a block: a multiple of 32 from 64 to 256
+  int tile_n;                // columns of B a block: a multiple of 16 from 64 to 256
   int warpgroups;            // that multiply
   int stages;                // tiles of A and B in flight
   int cluster_m, cluster_n;  // blocks that share tiles of B and of A
@@ -74,8 +74,9 @@ struct GemmSm90Args {
 inline constexpr int kSm90RowBytes = 128;
 constexpr int sm90_tile_k(DType dtype) { return kSm90RowBytes * 8 / dtype_bits(dtype); }
 
-// D of 16 bits passes through boxes of 16 rows of 128 bytes, one for each warp.
+// D of 16 bits passes through boxes of 16 rows of 128 bytes, one for each warp. A tile's last box may be narrower.
 inline constexpr int kSm90BoxRows = 16;
+inline constexpr int kSm90BoxColumns = 64;
 inline constexpr int kSm90BoxBytes = kSm90BoxRows * kSm90RowBytes;
 inline constexpr int kSm90StagingBytes = 4 * kSm90BoxBytes;  // of a warpgroup
 
@@ -110,7 +111,8 @@ constexpr int gemm_sm90_copy_columns(const GemmSm90Config& c) {
 constexpr const char* gemm_sm90_refusal(const GemmSm90Config& c) {
   if (c.warpgroups != 1 && c.warpgroups != 2) return "warpgroups are none of 1, 2";
   if (c.tile_m != 64 * c.warpgroups && c.tile_m != 128 * c.warpgroups) return "tile_m is not 64 or 128 a warpgroup";
-  if (c.tile_n < 64 || c.tile_n > 256 || c.tile_n % 32 != 0) return "tile_n is no multiple of 32 from 64 to 256";
+  if (c.tile_n < 64 || c.tile_n > 256 || c.tile_n % 16 != 0) return "tile_n is no multiple of 16 from 64 to 256";
+  if (!c.d_words && c.tile_n % 32 != 0) return "tile_n is no multiple of 32, by which single elements of D are written";
   if (c.tile_m / c.warpgroups * c.tile_n > 64 * 256) return "more sums than a warpgroup's registers hold";
   if (c.stages < 2 || c.stages > 16) return "stages outside [2, 16]";
   if (c.cluster_m < 1 || c.cluster_n < 1 || c.cluster_m * c.cluster_n > 2) return "clusters are none of 1x1, 2x1, 1x2";
@@ -144,7 +146,8 @@ constexpr GemmSm90Share gemm_sm90_share(const GemmSm90Config& c, int64 m, int64 
   return share;
 }
 constexpr int64 gemm_sm90_partial_bytes(const GemmSm90Config& c, int rest, int split) {
-  return static_cast<int64>(rest) * split * c.cluster_m * c.cluster_n * c.tile_m * c.tile_n * 4;
+  const int columns = (c.tile_n + kSm90BoxColumns - 1) / kSm90BoxColumns * kSm90BoxColumns;
+  return static_cast<int64>(rest) * split * c.cluster_m * c.cluster_n * c.tile_m * columns * 4;
 }
 
 constexpr int gemm_sm90_threads(const GemmSm90Config& c) { return 128 * (c.warpgroups + 1); }

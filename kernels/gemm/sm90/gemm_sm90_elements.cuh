@@ -28,6 +28,8 @@ class GemmSm90Elements {
     return box * kHalf + j % kHalf + (j < kHalf ? 0 : kConfig.tile_n / 4);
   }
 
+  __device__ static constexpr int sums_of(int) { return kBoxSums; }
+
   static constexpr int kRows64 = GemmSm90Layout<kConfig>::kRows64;
   static constexpr int kWrites = 1;
   static constexpr bool kLate = false;

@@ -14,7 +14,7 @@ struct GemmSm90Part {
   int part, parts, place;
 };
 
-// kBoxes boxes of kCount sums a thread.
+// kBoxes boxes of up to kCount sums a thread.
 template <class Sum, int kBoxes, int kCount>
 class GemmSm90Exchange {
  public:
@@ -26,13 +26,13 @@ class GemmSm90Exchange {
 
   __device__ __forceinline__ bool owns(int box) const { return box % part_.parts == part_.part; }
 
-  // The sums of a box that another part owns: four a thread side by side, so that a warp writes 512 bytes at once. `x(j)` is
-  // this thread's j-th sum of the box.
+  // The `count` sums of a box that another part owns: four a thread side by side, so that a warp writes 512 bytes at once.
+  // `x(j)` is this thread's j-th sum of the box.
   template <class Sums>
-  __device__ __forceinline__ void give(int box, Sums&& x) const {
+  __device__ __forceinline__ void give(int box, int count, Sums&& x) const {
     Sum* to = slot(part_.part, box);
 #pragma unroll
-    for (int i = 0; i < kCount; i += 4) store_four(to + i * 128, x(i), x(i + 1), x(i + 2), x(i + 3));
+    for (int i = 0; i < kCount && i < count; i += 4) store_four(to + i * 128, x(i), x(i + 1), x(i + 2), x(i + 3));
   }
   // All boxes are given; waits until every part has done so. Parts count themselves in, then out: the last one's count is
   // zero again, and nobody waits for it.
@@ -50,13 +50,13 @@ class GemmSm90Exchange {
   }
   // Makes the sums of a box of this part's own whole.
   template <class Sums>
-  __device__ __forceinline__ void take(int box, Sums&& x) const {
+  __device__ __forceinline__ void take(int box, int count, Sums&& x) const {
 #pragma unroll 1
     for (int part = 0; part < part_.parts; ++part) {
       if (part == part_.part) continue;
       const Sum* from = slot(part, box);
 #pragma unroll
-      for (int i = 0; i < kCount; i += 4) add_four(from + i * 128, x(i), x(i + 1), x(i + 2), x(i + 3));
+      for (int i = 0; i < kCount && i < count; i += 4) add_four(from + i * 128, x(i), x(i + 1), x(i + 2), x(i + 3));
     }
   }
 
@@ -94,12 +94,12 @@ __device__ __forceinline__ void gemm_sm90_exchange(const GemmSm90Args& args, Gem
   const GemmSm90Exchange<Sum, Output::kBoxes, Output::kBoxSums> exchange(args, part, barrier);
 #pragma unroll
   for (int i = 0; i < Output::kBoxes; ++i) {
-    if (!exchange.owns(i)) exchange.give(i, [&](int j) { return sum[Output::place(i, j)]; });
+    if (!exchange.owns(i)) exchange.give(i, Output::sums_of(i), [&](int j) { return sum[Output::place(i, j)]; });
   }
   exchange.meet();
 #pragma unroll
   for (int i = 0; i < Output::kBoxes; ++i) {
-    if (exchange.owns(i)) exchange.take(i, [&](int j) -> Sum& { return sum[Output::place(i, j)]; });
+    if (exchange.owns(i)) exchange.take(i, Output::sums_of(i), [&](int j) -> Sum& { return sum[Output::place(i, j)]; });
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // D of gemm_sm90 where it is of 16 bits, its rows contiguous and at multiples of 16 bytes: late, beside the products of the
-// next tile. 64 columns of a warp's 16 rows at a time (32 where a tile is no multiple of 64) pass through the warp's box of
-// shared memory and leave in lines of 128 bytes. Ordinary stores: nobody waits for them.
+// next tile. 64 columns of a warp's 16 rows at a time, or what is left of a tile, pass through the warp's box of shared memory
+// and leave in lines of 128 bytes. Ordinary stores: nobody waits for them.
 //
 // hold() ends a tile: sums become words of D, for which there are registers. write(0) ... write(kWrites - 1) follow.
 #pragma once
@@ -22,10 +22,10 @@ class GemmSm90Words {
   static constexpr bool kFactors = gemm_sm90_has_factors(kConfig);
   static constexpr bool kLate = true;
   static constexpr int kRows64 = Layout::kRows64;
-  static constexpr int kBoxColumns = gemm_sm90_d_columns(kConfig) % 64 == 0 ? 64 : 32;
-  static constexpr int kBoxes = gemm_sm90_d_columns(kConfig) / kBoxColumns;  // of 64 rows
+  static constexpr int kBoxColumns = kSm90BoxColumns;
+  static constexpr int kBoxes = (gemm_sm90_d_columns(kConfig) + kBoxColumns - 1) / kBoxColumns;  // of 64 rows
   static constexpr int kWrites = kRows64 * kBoxes;
-  static constexpr int kBoxSums = kConfig.tile_n / 2 / kBoxes;  // of a thread
+  static constexpr int kBoxSums = kSeparated ? kBoxColumns : kBoxColumns / 2;  // of a thread
   static constexpr int kBoxWords = kBoxColumns / 4;
   // A long body stands once, in a loop at run time, so that a kernel compiles in a second.
   static constexpr bool kShort = kConfig.activation == Activation::kNone || kConfig.activation == Activation::kRelu ||
@@ -37,6 +37,12 @@ class GemmSm90Words {
     if (!kSeparated) return box * kBoxSums + j;
     return box * kHalf + j % kHalf + (j < kHalf ? 0 : kConfig.tile_n / 4);
   }
+
+  // A box's columns of D and a thread's sums: fewer in a tile's last.
+  __device__ static constexpr int columns_of(int box) {
+    return min(kBoxColumns, gemm_sm90_d_columns(kConfig) - box * kBoxColumns);
+  }
+  __device__ static constexpr int sums_of(int box) { return columns_of(box) * kBoxSums / kBoxColumns; }
 
   __device__ GemmSm90Words(const GemmSm90Args& args, const Layout& shared, int warpgroup)
       : args_(args), shared_(shared), warpgroup_(warpgroup) {}
@@ -102,12 +108,14 @@ class GemmSm90Words {
   // 0-7 and 8-15, of columns 0-7, then 8-15.
   __device__ __forceinline__ void convert(const Sum (&sums)[kRows64][kConfig.tile_n / 2], int slot, int w,
                                           unsigned (&words)[kBoxWords]) const {
-    Sum x[kBoxSums];
+    Sum x[kBoxSums] = {};
 #pragma unroll
     for (int i = 0; i < kWrites; ++i) {
       if (i != w) continue;
 #pragma unroll
-      for (int j = 0; j < kBoxSums; ++j) x[j] = sums[i / kBoxes][place(i % kBoxes, j)];
+      for (int j = 0; j < kBoxSums; ++j) {
+        if (j < sums_of(i % kBoxes)) x[j] = sums[i / kBoxes][place(i % kBoxes, j)];
+      }
     }
     const Epilogue epilogue(args_.gemm.epilogue, args_.gemm.m, args_.gemm.n, 0);
     typename Epilogue::Row upper{0, 1.0f}, lower{0, 1.0f};
@@ -118,6 +126,7 @@ class GemmSm90Words {
     }
 #pragma unroll
     for (int i = 0; i < kBoxWords; i += 2) {
+      if (4 * i >= columns_of(w % kBoxes)) continue;
       const int at = 2 * i;  // at, at + 1: the upper row; then the lower
       const int pair = (w % kBoxes * kBoxColumns + 4 * i) / 2 + lane() % 4;
       const Columns first = columns(slot, pair);
@@ -142,6 +151,7 @@ class GemmSm90Words {
     const unsigned(&words)[kBoxWords] = held_[w];
 #pragma unroll
     for (int i = 0; i < kBoxWords; i += 4) {
+      if (4 * i >= columns_of(w % kBoxes)) continue;
       sm90::store_matrix_x4(matrix ^ i * 8, words[i], words[i + 1], words[i + 2], words[i + 3]);
     }
   }
@@ -150,7 +160,6 @@ class GemmSm90Words {
     const Epilogue epilogue(args_.gemm.epilogue, args_.gemm.m, args_.gemm.n, tile.batch);
     const int column = tile.n + w % kBoxes * kBoxColumns + lane() % kLanes * 8;
     const int row = tile.m + (warpgroup_ * kRows64 + w / kBoxes) * 64 + 16 * warp() + lane() / kLanes;
-    if (column >= epilogue.out_n()) return;
     const unsigned line = box + sm90::swizzle_128(lane() / kLanes * kSm90RowBytes + lane() % kLanes * 16);
     uint4 lines[kSm90BoxRows / kRowsAtOnce];
 #pragma unroll
@@ -158,7 +167,9 @@ class GemmSm90Words {
       lines[i / kRowsAtOnce] = sm90::load_words((line ^ (i & 4) * 16) + i * kSm90RowBytes);
     char* to = epilogue.address(row, column);
     const int64 step = kRowsAtOnce * epilogue.row_bytes();
-    const int rows = static_cast<int>(epilogue.rows()) - row;
+    // No branch: beside products it would make the compiler wait for them.
+    const bool inside = lane() % kLanes * 8 < columns_of(w % kBoxes) && column < epilogue.out_n();
+    const int rows = inside ? static_cast<int>(epilogue.rows()) - row : 0;
 #pragma unroll
     for (int i = 0; i < kSm90BoxRows; i += kRowsAtOnce, to += step) {
       if (i < rows) *reinterpret_cast<uint4*>(to) = lines[i / kRowsAtOnce];

@@ -35,6 +35,8 @@ class Sm90Kernels : public testing::Test {
     ASSERT_TRUE(make_folders(folder).ok());
     const Result<std::string> file = nvrtc_compiler().compile(*request, folder, nullptr);
     ASSERT_TRUE(file.ok()) << file.status().message();
+    // ptxas then waits for each product before it issues the next.
+    EXPECT_THAT(*read_file(folder + "/" + kCompileLogFile), testing::Not(testing::HasSubstr("serialized")));
     const std::string image = *read_file(folder + "/" + *file);
     const Result<CubinInfo> info = read_cubin(std::as_bytes(std::span(image)));
     ASSERT_TRUE(info.ok()) << info.status().message();
@@ -134,22 +136,22 @@ TEST_F(Sm90Kernels, EachLayoutGateAndEpilogueKeepsToItsBudget) {
   }
 }
 
-// Tiles that are no multiple of 64 columns have boxes of 32.
-TEST_F(Sm90Kernels, TilesOfHalfBoxesKeepToTheirBudget) {
+// In tiles that are no multiple of 64 columns the last box of D is narrower.
+TEST_F(Sm90Kernels, TilesWithANarrowBoxKeepToTheirBudget) {
   DeviceSpec device;
   device.arch = find_arch("sm_90a");
   device.units = 132;
-  std::set<std::string> seen;
   for (const char* text : {"m=1024:n=7168:k=2048:a=bf16", "m=1024:n=7168:k=2048:a=i8:scale_a=f32:scale_b=f32",
                            "m=1024:n=7168:k=2048:a=e4m3:scale_a=f32:scale_b=f32:bias=bf16:act=gelu",
                            "m=1024:n=7168:k=2048:a=e4m3:scale_a=f32:scale_b=f32:allow_fast_accum=1"}) {
+    std::set<int> widths;
     for (const Candidate& candidate : gemm_sm90_family().candidates(erase(*parse_gemm_problem(text)), device)) {
       GemmSm90Config c;
       ASSERT_TRUE(parse_fields(candidate.step.key.config(), c).ok());
-      if (c.tile_n % 64 != 0 && seen.insert(candidate.step.key.text).second) compile(candidate.step.key);
+      if (c.tile_n % 64 != 0 && widths.insert(c.tile_n).second) compile(candidate.step.key);
     }
+    EXPECT_GE(widths.size(), 5u);
   }
-  EXPECT_GE(seen.size(), 8u);
 }
 
 }  // namespace

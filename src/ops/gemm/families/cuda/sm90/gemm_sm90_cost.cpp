@@ -14,15 +14,16 @@
 namespace tilewright {
 namespace {
 
-constexpr double kClockShare = 0.84;        // of the highest clock, while tensor cores work
-constexpr double kPowerShare = 0.79;        // of the rate at the highest clock, over all SMs
-constexpr double kMemoryShare = 0.68;       // of the nominal bandwidth, where few rows leave only copies to wait for
-constexpr double kL2BytesPerSecond = 62e9;  // into one SM, and out of it
-constexpr double kSharedBytes = 128;        // a cycle
-constexpr double kAddingCycles = 120;       // of a step that is summed apart, that no products hide
-constexpr double kFixedSeconds = 4.3e-6;    // launch, first copies, end
-constexpr double kTileSeconds = 0.4e-6;     // from one tile of 128 x 256 to the next
-constexpr double kExchangeSeconds = 4e-6;   // parts of a tile, sums of 128 x 256
+constexpr double kClockShare = 0.84;   // of the highest clock, while tensor cores work
+constexpr double kPowerShare = 0.79;   // of the rate at the highest clock, over all SMs
+constexpr double kMemoryShare = 0.68;  // of the nominal bandwidth, where few rows leave only copies to wait for
+constexpr double kSharedL2BytesPerSecond = 80e9;  // into one SM, where a cluster shares B
+constexpr double kL2BytesPerSecond = 62e9;        // otherwise, and out of it
+constexpr double kSharedBytes = 128;              // a cycle
+constexpr double kAddingCycles = 120;             // of a step that is summed apart, that no products hide
+constexpr double kFixedSeconds = 4.3e-6;          // launch, first copies, end
+constexpr double kTileSeconds = 0.4e-6;           // from one tile of 128 x 256 to the next
+constexpr double kExchangeSeconds = 4e-6;         // parts of a tile, sums of 128 x 256
 
 // Bytes that a step moves to and from shared memory: wgmma reads its 64 rows of A and its columns of B, 32 bytes of K each.
 double shared_bytes_of_step(const GemmSm90Config& c) {
@@ -75,7 +76,8 @@ double gemm_sm90_cost(const GemmProblem& p, const DeviceSpec& device, const Gemm
   const double bytes =
       (static_cast<double>(c.tile_m) / c.cluster_n + static_cast<double>(c.tile_n) / c.cluster_m) * kSm90RowBytes;
   const double shared = (shared_bytes_of_step(c) / kSharedBytes + (c.promote ? kAddingCycles : 0)) / clock;
-  const double step = std::max({products, shared, bytes / kL2BytesPerSecond});
+  const double step =
+      std::max({products, shared, bytes / (c.cluster_m > 1 ? kSharedL2BytesPerSecond : kL2BytesPerSecond)});
   const double part = static_cast<double>(c.tile_m) * c.tile_n / (128 * 256);
   const double d_bytes = static_cast<double>(c.tile_m) * gemm_sm90_d_columns(c) * dtype_bits(p.d_dtype) / 8;
   const double end = d_bytes / kL2BytesPerSecond + kTileSeconds * part;

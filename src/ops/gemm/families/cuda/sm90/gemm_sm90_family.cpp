@@ -11,13 +11,15 @@ namespace {
 struct Tile {
   int m, n, warpgroups, stages, cluster_m, cluster_n;
 };
-constexpr Tile kTiles[] = {{128, 256, 2, 4, 2, 1}, {128, 256, 2, 4, 1, 2}, {128, 256, 2, 4, 1, 1},
-                           {256, 128, 2, 4, 1, 2}, {128, 224, 2, 4, 2, 1}, {128, 224, 2, 4, 1, 2},
-                           {128, 192, 2, 4, 2, 1}, {128, 192, 2, 4, 1, 2}, {128, 160, 2, 5, 2, 1},
-                           {128, 160, 2, 5, 1, 2}, {128, 128, 2, 6, 1, 2}, {128, 128, 2, 6, 2, 1},
-                           {128, 128, 2, 6, 1, 1}, {64, 256, 1, 5, 2, 1},  {64, 128, 1, 8, 1, 2},
-                           {64, 128, 1, 8, 1, 1},  {64, 64, 1, 8, 1, 1}};
-constexpr Tile kPrebuiltTiles[] = {{128, 256, 2, 4, 2, 1}, {128, 128, 2, 6, 1, 2}, {64, 128, 1, 8, 1, 1}};
+constexpr Tile kTiles[] = {
+    {128, 256, 2, 4, 2, 1}, {128, 256, 2, 4, 1, 2}, {128, 256, 2, 4, 1, 1}, {256, 128, 2, 4, 1, 2},
+    {256, 128, 2, 4, 2, 1}, {256, 128, 2, 4, 1, 1}, {128, 240, 2, 4, 2, 1}, {128, 224, 2, 4, 2, 1},
+    {128, 224, 2, 4, 1, 1}, {128, 208, 2, 4, 2, 1}, {128, 192, 2, 4, 2, 1}, {128, 192, 2, 4, 1, 2},
+    {128, 192, 2, 4, 1, 1}, {128, 176, 2, 5, 2, 1}, {128, 176, 2, 5, 1, 2}, {128, 160, 2, 5, 2, 1},
+    {128, 144, 2, 6, 2, 1}, {128, 128, 2, 6, 1, 2}, {128, 128, 2, 6, 2, 1}, {128, 128, 1, 6, 2, 1},
+    {128, 128, 2, 6, 1, 1}, {128, 112, 2, 6, 2, 1}, {64, 256, 1, 5, 2, 1},  {64, 128, 1, 8, 1, 2},
+    {64, 128, 1, 8, 1, 1},  {64, 64, 1, 8, 1, 1}};
+constexpr Tile kPrebuiltTiles[] = {{128, 256, 2, 4, 2, 1}, {128, 128, 2, 6, 2, 1}, {64, 128, 1, 8, 1, 1}};
 constexpr int kRaster = 8;  // rows of tiles walked together, in clusters
 constexpr int kOtherRaster = 16;
 constexpr double kUnusualRaster = 1.01;
@@ -109,7 +111,11 @@ class GemmSm90Family final : public CudaFamily<GemmSm90Config> {
 
   const char* refusal_of(const GemmSm90Config& c, const ArchSpec& arch) const override {
     if (const char* reason = gemm_sm90_refusal(c)) return reason;
-    if (sm90_wgmma(arch, c.dtype, c.tile_n) == nullptr) return "the target has no such wgmma";
+    // The odd halves of 208 and 240 columns make the compiler spill.
+    if (c.promote && gemm_sm90_columns_at_once(c) % 16 != 0) return "promote: half of tile_n is no multiple of 16";
+    for (const int n : {c.tile_n, gemm_sm90_columns_at_once(c)}) {
+      if (sm90_wgmma(arch, c.dtype, n) == nullptr) return "the target has no such wgmma";
+    }
     if (gemm_sm90_shared_bytes(c) > arch.shared_bytes) return "more shared memory than a block can use";
     return nullptr;
   }
