@@ -178,7 +178,7 @@ Status measure() {
   fmt::print("tiles of bf16 on {}: M = {}, K = {}, {} blocks\n", device.spec().name, kRows, kDepth, kBlocks);
   fmt::print("{:>9} {:>8} {:>6}  {:>18}  {:>18}\n", "tile", "cluster", "stages", "no policy", "evict_first");
   for (const Tiles& t : kTiles) {
-    const double bytes = static_cast<double>(kBlocks) * (t.m / t.cluster_n + t.n / t.cluster_m) * kDepth * 2;
+    const int64_t bytes = kBlocks * (t.m / t.cluster_n + t.n / t.cluster_m) * kDepth * 2;
     fmt::print("{:>9} {:>8} {:>6}", fmt::format("{}x{}", t.m, t.n), fmt::format("{}x{}", t.cluster_m, t.cluster_n),
                t.stages);
     for (const bool policy : {false, true}) {
@@ -187,7 +187,7 @@ Status measure() {
       const Result<double> us =
           microseconds(device, **kernel, t, static_cast<char*>(*data), static_cast<unsigned*>(*out));
       if (!us) return us.status();
-      fmt::print("  {:>6.2f} us {:>4.1f} TB/s", *us, bytes / *us * 1e-6);
+      fmt::print("  {:>6.2f} us {:>4.1f} TB/s", *us, static_cast<double>(bytes) / *us * 1e-6);
     }
     fmt::print("\n");
   }
