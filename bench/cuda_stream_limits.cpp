@@ -12,8 +12,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <vector>
 
+#include "cuda_median.hpp"
 #include "dispatch/context_impl.hpp"
 #include "jit/compiler.hpp"
 
@@ -89,7 +89,6 @@ struct Weight {
 constexpr Weight kWeights[] = {{4096, 4096},  {28672, 4096}, {4096, 14336}, {57344, 8192}, {8192, 28672},
                                {24576, 1536}, {7168, 2048},  {2112, 7168},  {7168, 16384}};
 constexpr int64_t kRotatedBytes = 512 << 20;  // beyond the second level of cache, several times
-constexpr int kRounds = 9;
 
 Result<double> microseconds(Device& device, const LoadedKernel& kernel, char* weights, unsigned* out, int64_t bytes,
                             bool edges, bool waits_first) {
@@ -105,16 +104,7 @@ Result<double> microseconds(Device& device, const LoadedKernel& kernel, char* we
     own.programmatic_edge = edges;
     return device.launch(kernel, std::as_bytes(std::span(&args, 1)), shape, own);
   };
-  Result<std::unique_ptr<Burst>> burst = device.make_burst(call, 0, 4 * copies);
-  if (!burst) return burst.status();
-  std::vector<double> times;
-  for (int round = 0; round < kRounds; ++round) {
-    const Result<double> us = (*burst)->run();
-    if (!us) return us.status();
-    times.push_back(*us);
-  }
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
+  return median_burst(device, call, 4 * copies);
 }
 
 Status measure(double gbps) {

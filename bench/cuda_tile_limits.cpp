@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <vector>
 
+#include "cuda_median.hpp"
 #include "dispatch/context_impl.hpp"
 #include "jit/compiler.hpp"
 #include "tile/common/tensor_map.hpp"
@@ -26,7 +26,6 @@ constexpr Tiles kTiles[] = {{128, 256, 4, 2, 1}, {128, 256, 4, 1, 2}, {128, 256,
                             {128, 128, 6, 2, 1}, {128, 128, 6, 1, 2}, {128, 128, 6, 1, 1}, {128, 64, 8, 2, 1}};
 constexpr int64_t kRows = 512, kBlocks = 128, kDepth = 4096;
 constexpr int64_t kRotatedBytes = 512 << 20;  // beyond the second level of cache, several times
-constexpr int kRounds = 9;
 
 // {0}: constants of a config.
 constexpr const char* kSource = R"(
@@ -147,16 +146,7 @@ Result<double> microseconds(Device& device, const LoadedKernel& kernel, const Ti
     if (Status s = device.set_tensor_map_address(b, at + bytes_a); !s) return s;
     return device.launch(kernel, std::as_bytes(std::span(&args, 1)), shape, context);
   };
-  Result<std::unique_ptr<Burst>> burst = device.make_burst(call, 0, 4 * copies);
-  if (!burst) return burst.status();
-  std::vector<double> times;
-  for (int round = 0; round < kRounds; ++round) {
-    const Result<double> us = (*burst)->run();
-    if (!us) return us.status();
-    times.push_back(*us);
-  }
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
+  return median_burst(device, call, 4 * copies);
 }
 
 Status measure() {
