@@ -86,25 +86,60 @@ constexpr uint32_t kSharedBytes = 12 * 16384 + 24 * 8;
 struct Weight {
   int64_t n, k;
 };
+// Those of the GPU suite.
 constexpr Weight kWeights[] = {{4096, 4096},  {28672, 4096}, {4096, 14336}, {57344, 8192}, {8192, 28672},
                                {24576, 1536}, {7168, 2048},  {2112, 7168},  {7168, 16384}};
+constexpr Weight kQuantisedWeights[] = {{24576, 1536}, {2112, 7168}, {32768, 512}, {4096, 7168}, {7168, 2048}};
 constexpr int64_t kRotatedBytes = 512 << 20;  // beyond the second level of cache, several times
 
-Result<double> microseconds(Device& device, const LoadedKernel& kernel, char* weights, unsigned* out, int64_t bytes,
-                            bool edges, bool waits_first) {
+struct Bench {
+  Device& device;
+  const LoadedKernel& kernel;
+  unsigned* out;
+  double gbps;
+};
+
+Result<double> microseconds(const Bench& bench, char* weights, int64_t bytes, bool edges, bool waits_first) {
   const int copies = static_cast<int>(std::max<int64_t>(2, kRotatedBytes / bytes));
   LaunchShape shape;
-  shape.grid = {static_cast<uint32_t>(device.spec().units), 1, 1};
+  shape.grid = {static_cast<uint32_t>(bench.device.spec().units), 1, 1};
   shape.threads = 64;
   shape.shared_bytes = kSharedBytes;
   shape.programmatic_edge = true;
   const TurnedCall call = [&](int turn, const LaunchContext& context) {
-    const StreamArgs args{weights + turn % copies * bytes, bytes, out, waits_first ? 1 : 0};
+    const StreamArgs args{weights + turn % copies * bytes, bytes, bench.out, waits_first ? 1 : 0};
     LaunchContext own = context;
     own.programmatic_edge = edges;
-    return device.launch(kernel, std::as_bytes(std::span(&args, 1)), shape, own);
+    return bench.device.launch(bench.kernel, std::as_bytes(std::span(&args, 1)), shape, own);
   };
-  return median_burst(device, call, 4 * copies);
+  return median_burst(bench.device, call, 4 * copies);
+}
+
+Status print_table(const Bench& bench, const char* title, std::span<const Weight> weights, int element_bytes) {
+  fmt::print("\n{}\n{:>6} {:>6} {:>9}  {:>16}  {:>16}  {:>16}\n", title, "N", "K", "floor us", "plain", "written",
+             "dependent");
+  std::array<double, 3> logs{};
+  for (const Weight& weight : weights) {
+    const int64_t bytes = weight.n * weight.k * element_bytes;
+    const int64_t all = bytes * std::max<int64_t>(2, kRotatedBytes / bytes);
+    Result<void*> data = bench.device.allocate(all);
+    if (!data) return data.status();
+    if (Status s = bench.device.fill(*data, 0x3C, all); !s) return s;
+    const double floor = static_cast<double>(bytes) / bench.gbps * 1e-3;
+    fmt::print("{:>6} {:>6} {:>9.2f}", weight.n, weight.k, floor);
+    for (size_t i = 0; i < logs.size(); ++i) {
+      const Result<double> us = microseconds(bench, static_cast<char*>(*data), bytes, i > 0, i == 2);
+      if (!us) return us.status();
+      logs[i] += std::log(floor / *us);
+      fmt::print("  {:>8.2f} us {:>4.3f}", *us, floor / *us);
+    }
+    fmt::print("\n");
+    bench.device.deallocate(*data, all);
+  }
+  fmt::print("geometric mean         ");
+  for (const double sum : logs) fmt::print("  {:>16.3f}", std::exp(sum / static_cast<double>(weights.size())));
+  fmt::print("\n");
+  return {};
 }
 
 Status measure(double gbps) {
@@ -123,31 +158,10 @@ Status measure(double gbps) {
   Result<void*> out = device.allocate(4096);
   if (!out) return out.status();
 
-  fmt::print("bf16 weights on {}, share of bytes over {:.0f} GB/s\n", device.spec().name, gbps);
-  fmt::print("{:>6} {:>6} {:>9}  {:>16}  {:>16}  {:>16}\n", "N", "K", "floor us", "plain", "written", "dependent");
-  std::array<double, 3> logs{};
-  for (const Weight& weight : kWeights) {
-    const int64_t bytes = weight.n * weight.k * 2;
-    const int64_t all = bytes * std::max<int64_t>(2, kRotatedBytes / bytes);
-    Result<void*> data = device.allocate(all);
-    if (!data) return data.status();
-    if (Status s = device.fill(*data, 0x3C, all); !s) return s;
-    const double floor = static_cast<double>(bytes) / gbps * 1e-3;
-    fmt::print("{:>6} {:>6} {:>9.2f}", weight.n, weight.k, floor);
-    for (size_t i = 0; i < logs.size(); ++i) {
-      const Result<double> us =
-          microseconds(device, **kernel, static_cast<char*>(*data), static_cast<unsigned*>(*out), bytes, i > 0, i == 2);
-      if (!us) return us.status();
-      logs[i] += std::log(floor / *us);
-      fmt::print("  {:>8.2f} us {:>4.3f}", *us, floor / *us);
-    }
-    fmt::print("\n");
-    device.deallocate(*data, all);
-  }
-  fmt::print("geometric mean         ");
-  for (const double sum : logs) fmt::print("  {:>16.3f}", std::exp(sum / std::size(kWeights)));
-  fmt::print("\n");
-  return {};
+  fmt::print("{}, share of bytes over {:.0f} GB/s\n", device.spec().name, gbps);
+  const Bench bench{device, **kernel, static_cast<unsigned*>(*out), gbps};
+  if (Status status = print_table(bench, "weights of 16 bits", kWeights, 2); !status) return status;
+  return print_table(bench, "weights of 8 bits", kQuantisedWeights, 1);
 }
 
 }  // namespace

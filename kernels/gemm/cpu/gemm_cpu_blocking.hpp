@@ -10,6 +10,7 @@ namespace tilewright {
 // ---- What a config means ----------------------------------------------------------------------------------------------
 
 constexpr bool is_amx(CpuMma mma) { return mma == CpuMma::kAmxBf16 || mma == CpuMma::kAmxI8; }
+constexpr bool is_avx2(CpuMma mma) { return mma == CpuMma::kFmaAvx2 || mma == CpuMma::kDotI8Avx2; }
 constexpr bool is_integer(CpuMma mma) {
   return mma == CpuMma::kDotI8Avx2 || mma == CpuMma::kDotI8 || mma == CpuMma::kAmxI8;
 }
@@ -59,7 +60,7 @@ constexpr const char* gemm_cpu_refusal(const GemmCpuConfig& c) {
                                          : "amx has 8 tiles: (tile_m/16)(tile_n/16 + 1) + 1 must not exceed 8";
   }
   // Accumulators, one line of B, one broadcast of A (and one product where multiplying and adding are two steps).
-  const bool avx2 = c.mma == CpuMma::kFmaAvx2 || c.mma == CpuMma::kDotI8Avx2;
+  const bool avx2 = is_avx2(c.mma);
   const int registers = avx2 ? 16 : 32, columns = avx2 ? 2 * panels : panels;
   const int rest = columns + 1 + (c.mma == CpuMma::kDotI8Avx2 ? 1 : 0);
   return c.tile_m * columns + rest <= registers ? nullptr : "the register tile does not fit the vector registers";
@@ -142,6 +143,16 @@ constexpr double column_weight(const GemmCpuConfig& c, bool packed) {
   return is_amx(c.mma) ? (packed ? 150 : 400) : (packed ? 20 : 50);
 }
 
+// Units of k of a block. Both operands stream from the second level of cache and sums pass through memory once a block, so blocks
+// are long; shorter where widened columns of B take room in that level too. AMX asks for the longest, because storing a tile
+// stalls the multiplier.
+// Panels are K apart: where that is a power of two, the same stretch of every panel falls into the same sets of the second
+// level, and two segments fill twice as many ways.
+constexpr int64 block_units_k(const GemmCpuConfig& c, int64 segments) {
+  if (is_amx(c.mma)) return 1280 / segments;
+  return is_avx2(c.mma) || widens_b(c.dtype, c.mma) ? 512 : 1024 / segments;
+}
+
 // The grid of units with the least work for the busiest one.
 constexpr void share_units(const GemmCpuConfig& c, const GemmCpuSizes& s, int64 units, GemmCpuBlocking& b) {
   double best = -1;
@@ -182,12 +193,8 @@ constexpr GemmCpuBlocking gemm_cpu_blocking(const GemmCpuConfig& c, const GemmCp
   b.n_tiles = larger(1, ceil_div(b.out_n, b.out_tile));
   share_units(c, s, units, b);
 
-  // k: the vector kernels keep tile_n columns of B in the first level of cache. AMX streams both operands from the
-  // second and asks for long stretches, because storing a tile stalls the multiplier.
-  // Panels are K apart: where that is a power of two, the same stretch of every panel falls into the same sets of the second
-  // level, and two segments fill twice as many ways.
   const int64 unit = unit_k(c.mma), kp = packed_kp(c.dtype), line = packed_line_bytes(c.dtype);
-  const int64 want_k = s.block_k > 0 ? s.block_k : (is_amx(c.mma) ? 1280 / b.segments : 512) * unit;
+  const int64 want_k = s.block_k > 0 ? s.block_k : block_units_k(c, b.segments) * unit;
   cut(s.k, want_k, 64, b.block_k, b.blocks_k);
   // m: a block of A fits the second level.
   const int64 unit_m = ceil_div(b.m_tiles, b.units_m) * c.tile_m,

@@ -15,7 +15,7 @@ constexpr const char* gemv_cpu_refusal(const GemvCpuConfig& c) {
   if (c.prefetch < 0 || c.prefetch > 64) return "prefetch must be in 0..64";
   if (!c.packed && 16 % c.panels != 0) return "panels must divide 16 for plain weights";
   // Accumulators, one vector of B (two where widening doubles it), one of A, a product where adding is a step of its own.
-  const bool avx2 = c.mma == CpuMma::kFmaAvx2 || c.mma == CpuMma::kDotI8Avx2;
+  const bool avx2 = is_avx2(c.mma);
   const int b_vectors = c.packed ? packed_kp(c.dtype) / unit_k(c.mma) : c.mma == CpuMma::kDotI8 ? 1 + c.panels : 1;
   const int vectors = (c.rows * c.panels + b_vectors + (c.mma == CpuMma::kDotI8Avx2 ? 1 : 0)) * (avx2 ? 2 : 1) + 1;
   return vectors <= (avx2 ? 16 : 32) ? nullptr : "rows x panels does not fit the vector registers";
