@@ -170,6 +170,12 @@ class GemmEpilogue {
     return static_cast<char*>(e_.d) + index * d_size();
   }
   __device__ __forceinline__ int64 row_bytes() const { return e_.stride_d_m * d_size(); }
+  // Whether D's rows are contiguous, whole pieces of 16 bytes, and begin at multiples of them.
+  __device__ __forceinline__ bool has_pieces() const {
+    const auto begin = reinterpret_cast<unsigned long long>(e_.d);
+    const auto steps = static_cast<unsigned long long>((e_.stride_d_m | e_.stride_d_batch | out_n()) * d_size());
+    return e_.stride_d_n == 1 && ((begin | steps) & 15) == 0;
+  }
 
   __device__ __forceinline__ int64 out_n() const { return kConfig.gate == GateMode::kNone ? all_n_ : all_n_ / 2; }
 

@@ -236,6 +236,7 @@ __device__ __forceinline__ void gemm_sm90_skinny(const GemmSm90SkinnyArgs& args)
     __syncwarp();
     sm90::named_arrive(kMeeting, gemm_sm90_skinny_threads(kConfig));
   } else {
+    if (warp == kConsumers + 1 && sm90::elect_one()) sm90::prefetch_map(args.a);
     sm90::named_barrier(kMeeting, gemm_sm90_skinny_threads(kConfig));
   }
   if constexpr (kConfig.cluster > 1) sm90::arrive_cluster();

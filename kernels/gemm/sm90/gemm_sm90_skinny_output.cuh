@@ -41,7 +41,7 @@ class GemmSm90SkinnyOutput {
       for (int i = 0; i < 8; ++i)
         columns.pair[i] = epilogue.columns(2 * static_cast<int64>(first_column(part, d0) + i));
     } else {
-      int64 n = first_column(kSeparated ? 0 : part, d0) + lane() / 4;
+      int64 n = first_column(kSeparated ? 0 : part, d0) + fresh_lane() / 4;
       if (kSeparated && part == 1) n += epilogue.out_n();
       const Columns upper = epilogue.columns(n), lower = epilogue.columns(n + 8);
       columns.pair[0] = {n, {upper.scale.first, lower.scale.first}, {upper.bias.first, lower.bias.first}};
@@ -66,7 +66,7 @@ class GemmSm90SkinnyOutput {
 
  private:
   // Made anew each time: what is made of it would else be kept over all tiles, in registers that sums want.
-  __device__ __forceinline__ static int lane() { return static_cast<int>(sm90::fresh_thread()) % 32; }
+  __device__ __forceinline__ static int fresh_lane() { return static_cast<int>(sm90::fresh_thread()) % 32; }
   // Of D, of this warp.
   __device__ __forceinline__ static int first_column(int part, int d0) {
     const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -108,25 +108,32 @@ class GemmSm90SkinnyOutput {
                                                int d0) {
     const Epilogue epilogue(args_.gemm.epilogue, args_.gemm.m, args_.gemm.n, batch);
     constexpr int kAtOnce = kCount < (kPacks ? 4 : 2) ? kCount : (kPacks ? 4 : 2);  // groups a box
+    const int lane = fresh_lane();
 #pragma unroll
     for (int p = 0; p < (kSeparated ? 1 : kParts); ++p) {
       const int n = first_column(p, d0);
+      unsigned words[kCount < 2 ? 4 : kCount * 2] = {};
+      if constexpr (kPacks) {
+        convert<kCount>(epilogue, sum[p], sum[kParts - 1], columns, p, first_group * 8, lane, words);
+      }
 #pragma unroll
       for (int g = 0; g < kCount; g += kAtOnce) {
         const int token = (first_group + g) * 8, tokens = min(kAtOnce * 8, static_cast<int>(args_.gemm.m) - token);
         if (tokens <= 0) break;
         __syncwarp();
         if constexpr (kPacks) {
-          fill_packed<kAtOnce>(epilogue, &sum[p][4 * g], &sum[kParts - 1][4 * g], columns, p, token);
+          fill_packed<kAtOnce>(&words[2 * g], lane);
           __syncwarp();
-#pragma unroll
-          for (int i = lane(); i < kAtOnce * 16; i += 32) {
-            if (i / 2 < tokens) store_packed(epilogue, token, i / 2, n, i % 2 * 8);
+          if (epilogue.has_pieces()) {
+            send_pieces<kAtOnce>(epilogue, token, tokens, n, lane);
+          } else {
+#pragma unroll 1
+            for (int i = lane; i < tokens * 2; i += 32) store_packed(epilogue, token, i / 2, n, i % 2 * 8);
           }
         } else {
-          fill_floats<kAtOnce>(epilogue, &sum[p][4 * g], &sum[kParts - 1][4 * g], columns, p, token);
+          fill_floats<kAtOnce>(epilogue, &sum[p][4 * g], &sum[kParts - 1][4 * g], columns, p, token, lane);
           __syncwarp();
-          const int box_token = kInterleaved ? lane() : lane() / 2, column = kInterleaved ? 0 : lane() % 2 * 8;
+          const int box_token = kInterleaved ? lane : lane / 2, column = kInterleaved ? 0 : lane % 2 * 8;
           if (box_token < tokens) store_floats(epilogue, columns[p], token, box_token, n, column);
         }
       }
@@ -148,27 +155,45 @@ class GemmSm90SkinnyOutput {
     }
   }
 
-  // [token][16 columns]: matrices of eight columns by eight tokens, transposed as they are stored.
-  template <int kCount, class Sum>
-  __device__ __forceinline__ void fill_packed(const Epilogue& epilogue, const Sum* x, const Sum* up,
-                                              const PartColumns (&columns)[kParts], int part, int token) const {
-    const unsigned matrix =
-        sm90::shared_address(box_) + (lane() % 8 + lane() / 16 * 8) * kSkinnyPackedPitch + lane() / 8 % 2 * 16;
+  // Sums of the tokens from `token` on as words of D, two a group: all of them first, so that no value waits for a box.
+  template <int kCount, class Sum, int kWords>
+  __device__ __forceinline__ void convert(const Epilogue& epilogue, const Sum (&x)[4 * kCount],
+                                          const Sum (&up)[4 * kCount], const PartColumns (&columns)[kParts], int part,
+                                          int token, int lane, unsigned (&words)[kWords]) const {
 #pragma unroll
-    for (int g = 0; g < kCount; g += 2) {
-      unsigned words[4] = {};
-#pragma unroll
-      for (int i = g; i < g + 2 && i < kCount; ++i) {
-        const int at = token + i * 8 + lane() % 4 * 2;
-        const GemmPair a = value(epilogue, columns, part, at, x[4 * i], x[4 * i + 2], up[4 * i], up[4 * i + 2]);
-        const GemmPair b =
-            value(epilogue, columns, part, at + 1, x[4 * i + 1], x[4 * i + 3], up[4 * i + 1], up[4 * i + 3]);
-        words[(i - g) * 2] = Epilogue::pack(a.first, b.first);
-        words[(i - g) * 2 + 1] = Epilogue::pack(a.second, b.second);
-      }
-      sm90::store_matrix_x4_transposed(matrix + g * 8 * kSkinnyPackedPitch, words[0], words[1], words[2], words[3]);
+    for (int i = 0; i < kCount; ++i) {
+      const int at = token + i * 8 + lane % 4 * 2;
+      const GemmPair a = value(epilogue, columns, part, at, x[4 * i], x[4 * i + 2], up[4 * i], up[4 * i + 2]);
+      const GemmPair b =
+          value(epilogue, columns, part, at + 1, x[4 * i + 1], x[4 * i + 3], up[4 * i + 1], up[4 * i + 3]);
+      words[i * 2] = Epilogue::pack(a.first, b.first);
+      words[i * 2 + 1] = Epilogue::pack(a.second, b.second);
     }
   }
+  // [token][16 columns]: matrices of eight columns by eight tokens, transposed as they are stored.
+  template <int kCount>
+  __device__ __forceinline__ void fill_packed(const unsigned* words, int lane) const {
+    const unsigned matrix =
+        sm90::shared_address(box_) + (lane % 8 + lane / 16 * 8) * kSkinnyPackedPitch + lane / 8 % 2 * 16;
+#pragma unroll
+    for (int g = 0; g < kCount; g += 2) {
+      sm90::store_matrix_x4_transposed(matrix + g * 8 * kSkinnyPackedPitch, words[2 * g], words[2 * g + 1],
+                                       words[2 * g + 2], words[2 * g + 3]);
+    }
+  }
+  // From the box to D, eight columns a thread as they lie there.
+  template <int kCount>
+  __device__ __forceinline__ void send_pieces(const Epilogue& epilogue, int token, int tokens, int n, int lane) const {
+    const unsigned box = sm90::shared_address(box_) + lane / 2 * kSkinnyPackedPitch + lane % 2 * 16;
+    const int column = n + lane % 2 * 8;
+    char* to = epilogue.address(token + lane / 2, column);
+    const int left = column < epilogue.out_n() ? tokens - lane / 2 : 0;
+#pragma unroll
+    for (int i = 0; i < kCount * 8; i += 16, to += 16 * epilogue.row_bytes()) {
+      if (i < left) *reinterpret_cast<uint4*>(to) = sm90::load_words(box + i * kSkinnyPackedPitch);
+    }
+  }
+  // The same where D has other strides or sizes.
   __device__ __forceinline__ void store_packed(const Epilogue& epilogue, int token, int box_token, int n,
                                                int column) const {
     const uint4 words = sm90::load_words(sm90::shared_address(box_) + box_token * kSkinnyPackedPitch + column * 2);
@@ -183,16 +208,17 @@ class GemmSm90SkinnyOutput {
   // [token][16 rows of the part] of floats: D's values, or sums that an interleaved gate combines.
   template <int kCount, class Sum>
   __device__ __forceinline__ void fill_floats(const Epilogue& epilogue, const Sum* x, const Sum* up,
-                                              const PartColumns (&columns)[kParts], int part, int token) const {
+                                              const PartColumns (&columns)[kParts], int part, int token,
+                                              int lane) const {
     float* const box = reinterpret_cast<float*>(box_);
 #pragma unroll
     for (int i = 0; i < 4 * kCount; i += 4) {
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
-        const int at = i * 2 + lane() % 4 * 2 + j;
+        const int at = i * 2 + lane % 4 * 2 + j;
         const GemmPair y = value(epilogue, columns, part, token + at, x[i + j], x[i + j + 2], up[i + j], up[i + j + 2]);
-        box[at * kSkinnyFloatPitch + lane() / 4] = y.first;
-        box[at * kSkinnyFloatPitch + lane() / 4 + 8] = y.second;
+        box[at * kSkinnyFloatPitch + lane / 4] = y.first;
+        box[at * kSkinnyFloatPitch + lane / 4 + 8] = y.second;
       }
     }
   }
