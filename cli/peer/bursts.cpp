@@ -23,7 +23,7 @@ namespace {
 BurstSide graph_side(Device& device, const Plan& plan, ProblemInstance& instance) {
   constexpr double kGraphUs = 500;
   const auto call = [&](int turn, const LaunchContext& stream) {
-    return run_plan(device, plan, instance.bindings(turn % std::max(1, instance.rotations())), stream);
+    return run_plan_in_row(device, plan, instance.bindings(turn % std::max(1, instance.rotations())), stream);
   };
   return [&device, &instance, call, burst = std::shared_ptr<Burst>()](int repetitions) mutable -> Result<double> {
     if (burst == nullptr) {

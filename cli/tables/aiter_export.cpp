@@ -47,6 +47,7 @@ Result<Gemm> gemm_of(const TunedRow& row) {
   }
   gemm.a = core["a"], gemm.d = epilogue["d"];
   if (core["b"] != gemm.a) return refuse("A and B differ in dtype");
+  if (core.contains("programmatic_edge")) return refuse("AITER's calls have no programmatic edges");
   if (core["layout"] != "rcr" && core["layout"] != "rpr") return refuse("AITER's layout is rcr, plain or shuffled");
   gemm.packed = core["layout"] == "rpr";
   for (const auto& [name, value] : epilogue) {

@@ -23,7 +23,8 @@ struct ContextOptions {
   int cpu_units = 0;                     // CPU threads; 0 = TILEWRIGHT_NUM_THREADS or every core the process may use
 };
 
-// How one call runs. Nothing here changes its result (but see GemmOptions for bitwise promises).
+// How one call runs. Nothing here changes what it computes; `units` and `programmatic_edge` may lead to another kernel, which sums
+// in another order (but see GemmOptions for bitwise promises).
 struct Exec {
   void* stream = nullptr;  // GPU stream; unused on the CPU
   // GPU: the call may begin before the kernels in front of it in the stream have ended (CUDA's programmatic dependent

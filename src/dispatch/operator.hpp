@@ -40,6 +40,8 @@ struct ProblemSignature {
   std::string epilogue;  // "none" or the epilogue's own text
   std::string sizes;     // "m=16:n=4096:k=4096:batch=1"
   std::string bucket;    // "m<=16:n=4096:k=4096:batch=1"
+  // Of the same problem called otherwise: its rows serve where there are none of `core`. "" = there is no such problem.
+  std::string other_core = {};
 };
 
 class Operator {
@@ -55,6 +57,8 @@ class Operator {
   virtual Result<std::vector<std::byte>> parse_problem(std::string_view text) const = 0;
   virtual double operations(ProblemRef problem) const = 0;   // multiply and add count as two
   virtual double bytes_moved(ProblemRef problem) const = 0;  // compulsory traffic: each operand once
+  // GPU: whether its calls have programmatic edges, and are measured so.
+  virtual bool programmatic_edge(ProblemRef) const { return false; }
   // What its multiplications take: names the arithmetic roof. kNone = none worth a roof, memory is the limit.
   virtual DType multiplied_dtype(ProblemRef) const { return DType::kNone; }
 

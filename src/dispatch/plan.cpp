@@ -47,4 +47,10 @@ Status run_plan(Device& device, const Plan& plan, const CallBindings& bindings, 
   return {};
 }
 
+Status run_plan_in_row(Device& device, const Plan& plan, const CallBindings& bindings, const LaunchContext& context) {
+  LaunchContext launch = context;
+  launch.programmatic_edge = plan.programmatic_edge;
+  return run_plan(device, plan, bindings, launch);
+}
+
 }  // namespace tilewright

@@ -43,7 +43,8 @@ struct Plan {
   std::vector<Stage> stages;
   int64_t workspace_bytes = 0;
   ChoiceSource source = ChoiceSource::kGeneric;
-  bool fallback = false;  // a better recipe existed but was not built
+  bool programmatic_edge = false;  // chosen for calls with programmatic edges
+  bool fallback = false;           // a better recipe existed but was not built
   // Of a fallback: the code cache's background_generation() before the choice. When that moves on, the better recipe may
   // be there.
   uint64_t generation = 0;
@@ -59,5 +60,8 @@ struct CallBindings {
 inline constexpr size_t kMaxArgBytes = 2048;
 
 Status run_plan(Device& device, const Plan& plan, const CallBindings& bindings, const LaunchContext& context);
+// One of a row of calls as it is measured: with programmatic edges where the plan was chosen for them. Nothing in front of it
+// in the stream may still write what such a kernel reads early.
+Status run_plan_in_row(Device& device, const Plan& plan, const CallBindings& bindings, const LaunchContext& context);
 
 }  // namespace tilewright

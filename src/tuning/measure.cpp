@@ -149,7 +149,7 @@ Result<std::vector<Timing>> measure_plans(Device& device, std::span<const std::s
     std::vector<TurnedCall> turned;
     for (const std::shared_ptr<const Plan>& plan : plans) {
       turned.push_back([&, plan](int turn, const LaunchContext& stream) {
-        return run_plan(device, *plan, instance.bindings(turn % copies), stream);
+        return run_plan_in_row(device, *plan, instance.bindings(turn % copies), stream);
       });
     }
     return measure_graphs(device, turned, copies, options);

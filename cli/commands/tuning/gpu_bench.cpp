@@ -140,17 +140,12 @@ Status GpuBench::measure(const SuiteProblem& item) {
 
   const double operations = problem.op->operations(problem.ref()), bytes = problem.op->bytes_moved(problem.ref());
   const Roof roof = roof_of(spec_, probe_.limits(), *problem.op, problem.ref());
-  const auto calls = [&](bool edged) {
-    std::vector<TurnedCall> calls;
-    for (const Side& side : *sides) {
-      calls.push_back([this, &side, rotations, edged](int turn, const LaunchContext& stream) {
-        LaunchContext context = stream;
-        context.programmatic_edge = edged;
-        return run_plan(context_.device(), *side.plan, side.instance->bindings(turn % rotations), context);
-      });
-    }
-    return calls;
-  };
+  std::vector<TurnedCall> calls;
+  for (const Side& side : *sides) {
+    calls.push_back([this, &side, rotations](int turn, const LaunchContext& stream) {
+      return run_plan_in_row(context_.device(), *side.plan, side.instance->bindings(turn % rotations), stream);
+    });
+  }
   const double seconds = options_.seconds / static_cast<double>(sides->size());
   const bool hot = heats(operations, roof.limit_us(operations, bytes));
   MeasureOptions bursts{.seconds = seconds, .min_samples = 7, .max_samples = 101, .graph_us = kBurstUs};
@@ -159,28 +154,22 @@ Status GpuBench::measure(const SuiteProblem& item) {
   // Bars for shares were set on bursts.
   struct Way {
     const char* name;
-    bool edged;
     MeasureOptions options;
     Roof roof;
     SuiteBar bar;
   };
-  SuiteBar edged_bar = item.bar;
-  edged_bar.fraction = item.edged_fraction;
-  std::vector<Way> ways = {{"", false, bursts, roof, item.bar}};
-  if (item.edged_fraction > 0) ways.push_back({", pdl edges", true, bursts, roof, edged_bar});
+  std::vector<Way> ways = {{"", bursts, roof, item.bar}};
   if (item.sustained) {
-    ways.push_back(
-        {", sustained", false, sustained_calls(kSustainedSeconds), roof.sustained(), {.ratio = item.bar.ratio}});
+    ways.push_back({", sustained", sustained_calls(kSustainedSeconds), roof.sustained(), {.ratio = item.bar.ratio}});
   }
   for (const Way& way : ways) {
-    const Result<std::vector<Timing>> timings =
-        measure_graphs(context_.device(), calls(way.edged), rotations, way.options);
+    const Result<std::vector<Timing>> timings = measure_graphs(context_.device(), calls, rotations, way.options);
     if (!timings) return timings.status();
     BenchRow row;
     row.item = item;
     row.item.regime += way.name;
     row.item.bar = way.bar;
-    row.edges = way.edged ? "pdl" : "plain";
+    row.edges = sides->front().plan->programmatic_edge ? "pdl" : "plain";
     row.rel_error = report.rel_error;
     add_row(std::move(row), way.roof, *sides, *timings);
   }

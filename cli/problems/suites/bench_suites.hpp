@@ -27,8 +27,6 @@ struct SuiteProblem {
   std::optional<NamedProblem> baseline = {};
   SuiteBar bar = {};
   bool sustained = false;  // on a GPU: measured also without rests
-  // On a GPU: measured also with programmatic edges between the calls, and then held to this share. 0 = not.
-  double edged_fraction = 0;
 };
 
 // A row of a suite that is not measured, and why.

@@ -24,12 +24,18 @@ struct Regime {
   const char* name;
   std::vector<int64_t> rows;
   SuiteBar bar;
-  double edged_fraction = 0;
+  double edged_fraction = 0;  // what calls with programmatic edges are held to; 0 = there are none
   bool sustained = false;
-  SuiteProblem item() const {
-    return {.regime = name, .bar = bar, .sustained = sustained, .edged_fraction = edged_fraction};
-  }
 };
+
+// The regime's rows of this problem: with ordinary edges, and with programmatic ones.
+void add_rows(Suite& suite, const Regime& regime, const std::string& text) {
+  suite.add(text, {.regime = regime.name, .bar = regime.bar, .sustained = regime.sustained});
+  if (regime.edged_fraction == 0) return;
+  SuiteBar bar = regime.bar;
+  bar.fraction = regime.edged_fraction;
+  suite.add(text + ":programmatic_edge=1", {.regime = fmt::format("{}, pdl edges", regime.name), .bar = bar});
+}
 
 std::string problem_text(int64_t m, const Weight& w, const char* dtype, std::string_view rest = "") {
   return fmt::format("m={}:n={}:k={}:a={}{}", m, w.n, w.k, dtype, rest);
@@ -44,8 +50,8 @@ void add_bf16(Suite& suite) {
                             {"bf16 m>=2048", {2048, 4096, 8192}, bf16_bar(0.96, 1), 0, /*sustained=*/true}};
   for (const Regime& regime : regimes) {
     for (const int64_t m : regime.rows) {
-      for (const Weight& w : kWeights) suite.add(problem_text(m, w, "bf16"), regime.item());
-      if (m == 8192) suite.add(problem_text(m, {8192, 8192}, "bf16"), regime.item());
+      for (const Weight& w : kWeights) add_rows(suite, regime, problem_text(m, w, "bf16"));
+      if (m == 8192) add_rows(suite, regime, problem_text(m, {8192, 8192}, "bf16"));
     }
   }
 }
@@ -66,8 +72,8 @@ void add_quantised(Suite& suite) {
     const std::string scales = fmt::format(":d=bf16:scale_a=f32:scale_b=f32{}", options);
     for (const Regime& regime : regimes) {
       for (const int64_t m : regime.rows) {
-        for (const Weight& w : kQuantisedWeights) suite.add(problem_text(m, w, dtype, scales), regime.item());
-        if (m == 4096) suite.add(problem_text(8192, {8192, 8192}, dtype, scales), regime.item());
+        for (const Weight& w : kQuantisedWeights) add_rows(suite, regime, problem_text(m, w, dtype, scales));
+        if (m == 4096) add_rows(suite, regime, problem_text(8192, {8192, 8192}, dtype, scales));
       }
     }
   };

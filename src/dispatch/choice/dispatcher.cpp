@@ -71,8 +71,13 @@ Result<std::vector<Choice>> Dispatcher::choices(const Operator& op, ProblemRef p
     return found;
   }
 
-  // Tuned rows: exact, then the bucket's. A row that no longer fits is a miss.
-  const ProblemSignature signature = op.signature(problem);
+  // Tuned rows: exact, then the bucket's; of each the problem's own before those of the same problem called otherwise. A
+  // row that no longer fits is a miss.
+  std::vector<ProblemSignature> signatures = {op.signature(problem)};
+  if (!signatures.front().other_core.empty()) {
+    signatures.push_back(signatures.front());
+    signatures.back().core = signatures.front().other_core;
+  }
   auto add_recipe = [&](const TunedRow& row, const std::string& text, double us, ChoiceSource source) {
     Result<Recipe> recipe = parse_recipe(op.families(), text);
     const Status status = recipe ? check(*recipe) : recipe.status();
@@ -91,8 +96,12 @@ Result<std::vector<Choice>> Dispatcher::choices(const Operator& op, ProblemRef p
     add_recipe(*row, row->recipe, row->us, source);
     if (!row->own_recipe.empty()) add_recipe(*row, row->own_recipe, row->own_us, source);
   };
-  add_row(table.find_exact(op.name(), spec.arch->target, spec.part, spec.units, signature), ChoiceSource::kTuned);
-  add_row(table.find_bucket(op.name(), spec.arch->target, spec.part, spec.units, signature), ChoiceSource::kBucket);
+  for (const ProblemSignature& s : signatures) {
+    add_row(table.find_exact(op.name(), spec.arch->target, spec.part, spec.units, s), ChoiceSource::kTuned);
+  }
+  for (const ProblemSignature& s : signatures) {
+    add_row(table.find_bucket(op.name(), spec.arch->target, spec.part, spec.units, s), ChoiceSource::kBucket);
+  }
 
   // The cost model's order, priorities first.
   struct Ranked {
@@ -182,6 +191,7 @@ Result<std::shared_ptr<const Plan>> Dispatcher::bind(const Operator& op, Problem
   auto plan = std::make_shared<Plan>();
   plan->recipe = recipe;
   plan->source = source;
+  plan->programmatic_edge = op.programmatic_edge(problem);
   for (const RecipeStep& step : recipe.steps) {
     const KernelFamily* family = find_family(op.families(), step.key.family);
     if (family == nullptr) {

@@ -8,11 +8,20 @@
 #include "ops/op_list.hpp"
 
 namespace tilewright {
+namespace {
+
+// What of the way a call runs the choice depends on: part of the problem.
+void add_exec(const GemmCall& call, const Exec& exec, GemmProblem& problem) {
+  problem.programmatic_edge = exec.programmatic_edge && call.d.device.kind == DeviceKind::kCuda;
+}
+
+}  // namespace
 
 Status gemm(Context& context, const GemmCall& call, const Exec& exec) {
   GemmProblem problem;
   GemmBindings bindings;
   if (Status s = read_gemm_call(call, /*check_addresses=*/true, problem, bindings); !s) return s;
+  add_exec(call, exec, problem);
   ContextImpl& impl = context.impl();
   const Result<OpenDevice*> on = impl.open_device("gemm", call.d.device);
   if (!on) return on.status();
@@ -33,6 +42,7 @@ Status gemm_prepare(Context& context, const GemmCall& call, const Exec& exec) {
   GemmProblem problem;
   GemmBindings bindings;
   if (Status s = make_gemm_problem(call, /*check_addresses=*/false, problem, bindings); !s) return s;
+  add_exec(call, exec, problem);
   const Result<OpenDevice*> on = context.impl().open_device("gemm", call.d.device);
   if (!on) return on.status();
   if (problem.m == 0 || problem.n == 0 || problem.batch == 0) return {};
@@ -46,6 +56,7 @@ Result<QueryResult> gemm_query(Context& context, const GemmCall& call, const Exe
   GemmProblem problem;
   GemmBindings bindings;
   if (Status s = make_gemm_problem(call, /*check_addresses=*/false, problem, bindings); !s) return s;
+  add_exec(call, exec, problem);
   const Result<OpenDevice*> on = context.impl().open_device("gemm", call.d.device);
   if (!on) return on.status();
   return context.impl().query(gemm_operator(), erase(problem), exec.units, call.options.recipe, *on);
@@ -55,6 +66,7 @@ Result<std::string> gemm_explain(Context& context, const GemmCall& call, const E
   GemmProblem problem;
   GemmBindings bindings;
   if (Status s = make_gemm_problem(call, /*check_addresses=*/false, problem, bindings); !s) return s;
+  add_exec(call, exec, problem);
   const Result<OpenDevice*> on = context.impl().open_device("gemm", call.d.device);
   if (!on) return on.status();
   return context.impl().explain(gemm_operator(), erase(problem), exec.units, call.options.recipe, *on);

@@ -38,6 +38,9 @@ class GemmOperator final : public Operator {
   }
   double operations(ProblemRef problem) const override { return gemm_operations(problem_cast<GemmProblem>(problem)); }
   double bytes_moved(ProblemRef problem) const override { return gemm_bytes_moved(problem_cast<GemmProblem>(problem)); }
+  bool programmatic_edge(ProblemRef problem) const override {
+    return problem_cast<GemmProblem>(problem).programmatic_edge != 0;
+  }
   DType multiplied_dtype(ProblemRef problem) const override { return problem_cast<GemmProblem>(problem).a_dtype; }
   Result<std::unique_ptr<ProblemInstance>> instantiate(ProblemRef problem, Device& device,
                                                        const InstanceOptions& options) const override {

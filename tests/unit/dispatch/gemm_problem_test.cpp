@@ -176,6 +176,16 @@ TEST(GemmProblem, FastAccumulationIsAQuestionOfEightBitFloatsAndPartOfTheProblem
               testing::HasSubstr("'allow_fast_accum' is for e4m3 and e5m2, 'a' is bf16"));
 }
 
+TEST(GemmProblem, ProgrammaticEdgesAreAProblemOfTheirOwnWhoseRowsOfOrdinaryEdgesServeToo) {
+  const GemmProblem edged = *parse_gemm_problem("m=1:n=16:k=16:a=bf16:programmatic_edge=1");
+  EXPECT_EQ(print_gemm_problem(edged), "m=1:n=16:k=16:a=bf16:layout=rcr:programmatic_edge=1");
+  const ProblemSignature s = gemm_signature(edged);
+  const ProblemSignature plain = gemm_signature(*parse_gemm_problem("m=1:n=16:k=16:a=bf16"));
+  EXPECT_EQ(s.core, plain.core + ":programmatic_edge=1");
+  EXPECT_EQ(s.other_core, plain.core);
+  EXPECT_EQ(plain.other_core, "");
+}
+
 TEST(GemmProblem, CIsNotReadWhenBetaIsZero) {
   Matrices m;
   m.call.c = TensorView::contiguous(nullptr, DType::kF32, {3, 3});  // would not even broadcast

@@ -47,7 +47,7 @@ struct GemmProblem {
   uint8_t allow_fast_accum = 0;  // 8-bit floats only
   // By how many powers of two a pointer misses alignment to 16 bytes; 0 on CPUs, where no kernel asks.
   uint8_t shortfall_a = 0, shortfall_b = 0, shortfall_d = 0;
-  uint8_t reserved[1] = {};
+  uint8_t programmatic_edge = 0;  // GPU: the calls are launched so (Exec): other kernels are the fastest then
 
   int64_t out_n() const { return gate == GateMode::kNone ? n : n / 2; }  // columns of D
 };

@@ -224,7 +224,8 @@ Status parse_epilogue(const Items& items, GemmProblem& p) {
                              {"deterministic", &p.deterministic},
                              {"batch_invariant", &p.batch_invariant},
                              {"allow_tf32", &p.allow_tf32},
-                             {"allow_fast_accum", &p.allow_fast_accum}}) {
+                             {"allow_fast_accum", &p.allow_fast_accum},
+                             {"programmatic_edge", &p.programmatic_edge}}) {
     if (!items.count(name)) continue;
     bool value = false;
     if (Status s = fields_detail::parse_value(items.at(name), value); !s) return s;
@@ -257,7 +258,8 @@ constexpr std::string_view kKnownNames[] = {"m",
                                             "batch_invariant",
                                             "align",
                                             "allow_tf32",
-                                            "allow_fast_accum"};
+                                            "allow_fast_accum",
+                                            "programmatic_edge"};
 
 }  // namespace
 
@@ -314,6 +316,7 @@ std::string print_gemm_problem(const GemmProblem& p) {
   if (p.batch_invariant) add("batch_invariant", "1");
   if (p.allow_tf32) add("allow_tf32", "1");
   if (p.allow_fast_accum) add("allow_fast_accum", "1");
+  if (p.programmatic_edge) add("programmatic_edge", "1");
   return text;
 }
 
