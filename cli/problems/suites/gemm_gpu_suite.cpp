@@ -29,7 +29,7 @@ struct Regime {
 };
 
 // The regime's rows of this problem: with ordinary edges, and with programmatic ones.
-void add_rows(Suite& suite, const Regime& regime, const std::string& text) {
+void add_to_regime(Suite& suite, const Regime& regime, const std::string& text) {
   suite.add(text, {.regime = regime.name, .bar = regime.bar, .sustained = regime.sustained});
   if (regime.edged_fraction == 0) return;
   SuiteBar bar = regime.bar;
@@ -50,8 +50,8 @@ void add_bf16(Suite& suite) {
                             {"bf16 m>=2048", {2048, 4096, 8192}, bf16_bar(0.96, 1), 0, /*sustained=*/true}};
   for (const Regime& regime : regimes) {
     for (const int64_t m : regime.rows) {
-      for (const Weight& w : kWeights) add_rows(suite, regime, problem_text(m, w, "bf16"));
-      if (m == 8192) add_rows(suite, regime, problem_text(m, {8192, 8192}, "bf16"));
+      for (const Weight& w : kWeights) add_to_regime(suite, regime, problem_text(m, w, "bf16"));
+      if (m == 8192) add_to_regime(suite, regime, problem_text(m, {8192, 8192}, "bf16"));
     }
   }
 }
@@ -72,8 +72,8 @@ void add_quantised(Suite& suite) {
     const std::string scales = fmt::format(":d=bf16:scale_a=f32:scale_b=f32{}", options);
     for (const Regime& regime : regimes) {
       for (const int64_t m : regime.rows) {
-        for (const Weight& w : kQuantisedWeights) add_rows(suite, regime, problem_text(m, w, dtype, scales));
-        if (m == 4096) add_rows(suite, regime, problem_text(8192, {8192, 8192}, dtype, scales));
+        for (const Weight& w : kQuantisedWeights) add_to_regime(suite, regime, problem_text(m, w, dtype, scales));
+        if (m == 4096) add_to_regime(suite, regime, problem_text(8192, {8192, 8192}, dtype, scales));
       }
     }
   };

@@ -40,11 +40,11 @@ class GpuSuite(Program):
         arguments = ("tune", "--suite", "gemm", "--device", "cuda:0", "--dry-run", "--csv")
         result = self.run_program(*arguments, **ENVIRONMENT)
         self.assertEqual(result.returncode, OK, result.stderr)
-        for dtype, rows in (("bf16", 45 + 28 + 3 + 2), ("i8", 21)):
+        for dtype, rows in (("bf16", 45 + 36 + 28 + 3 + 2), ("i8", 21)):
             self.assertEqual(len(re.findall(rf"^m=\S*:a={dtype}", result.stdout, re.MULTILINE)), rows, dtype)
         left_out = re.search(r"(\d+) rows of the suite are left out", result.stderr)
         e4m3 = len(re.findall(r"^m=\S*:a=e4m3", result.stdout, re.MULTILINE))
-        self.assertEqual(e4m3 + (int(left_out.group(1)) if left_out else 0), 2 * (25 + 6))
+        self.assertEqual(e4m3 + (int(left_out.group(1)) if left_out else 0), 2 * (25 + 20 + 6))
 
     def test_kernels_are_compiled_before_any_is_measured_and_a_gpu_that_runs_none_gets_no_row(self):
         arguments = ("tune", "--gemm", "16x256x256:bf16", "--device", "cuda", "--budget", "10")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""bench/cuda_call_overhead.py runs and writes what docs/python.md says it does. No time is checked."""
+"""bench/cuda/cuda_call_overhead.py runs and writes what docs/python.md says it does. No time is checked."""
 
 import json
 import os
@@ -18,7 +18,7 @@ ROOT = pathlib.Path(os.environ.get("TILEWRIGHT_SOURCE_DIR", pathlib.Path(__file_
 
 def test_calls_are_printed_and_written_beside_the_bare_launch(tmp_path):
     path = tmp_path / "calls.json"
-    command = [sys.executable, ROOT / "bench" / "cuda_call_overhead.py", "16", "64", "128", "--rounds", "2"]
+    command = [sys.executable, ROOT / "bench" / "cuda" / "cuda_call_overhead.py", "16", "64", "128", "--rounds", "2"]
     done = subprocess.run([*command, "--json", path], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     document = json.loads(path.read_text())

@@ -213,6 +213,7 @@ TEST(GemmProblem, TextRoundTripsForRandomProblems) {
     if (pick(0, 3) == 0) text += ":steps=add.bf16+act.relu+mul.f16.0.0.1";
     if (pick(0, 3) == 0) text += ":sa=5000.100.2";
     if (pick(0, 3) == 0) text += ":deterministic=1:batch_invariant=1:alpha=1";
+    if (pick(0, 3) == 0) text += ":programmatic_edge=1";
     Result<GemmProblem> p = parse_gemm_problem(text);
     ASSERT_TRUE(p.ok()) << text << ": " << p.status().to_string();
     Result<GemmProblem> again = parse_gemm_problem(print_gemm_problem(*p));

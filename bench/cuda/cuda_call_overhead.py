@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What a repeated bf16 gemm of CUDA tensors costs from Python above a bare launch, with new pointers each time.
 
-    python bench/cuda_call_overhead.py [M N K] [--rounds N] [--json FILE]
+    python bench/cuda/cuda_call_overhead.py [M N K] [--rounds N] [--json FILE]
 
 The bare launch is PyTorch's own of a kernel that takes no tensor (torch.cuda._sleep(0)). Cases are called in short
 rounds after each other, fewer calls than the driver queues, and the device is waited for between rounds; printed are
