@@ -23,7 +23,7 @@ bench-cpu: build install-bench ## measure on the CPU; SUITE=gemm picks a suite; 
 bench-gpu: build ## measure on a GPU; SUITE=gemm picks a suite; writes build/bench/<suite>-gpu.csv
 	@scripts/bench gpu $(SUITE)
 
-tune-gpu: build ## tune what is shipped in tuned/ on the GPUs of this machine, about ten minutes
+tune-gpu: build ## tune what is shipped in tuned/ on the GPUs of this machine, about twelve minutes
 	@scripts/tune_gpu
 
 lint: install-lint build ## formatting, clang-tidy, layers, scripts
