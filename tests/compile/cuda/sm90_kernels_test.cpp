@@ -150,7 +150,7 @@ TEST_F(Sm90Kernels, TilesWithANarrowBoxKeepToTheirBudget) {
       ASSERT_TRUE(parse_fields(candidate.step.key.config(), c).ok());
       if (c.tile_n % 64 != 0 && widths.insert(c.tile_n).second) compile(candidate.step.key);
     }
-    EXPECT_GE(widths.size(), 5u);
+    EXPECT_GE(widths.size(), 3u);
   }
 }
 
