@@ -6,27 +6,18 @@
 #include "gemm/gpu/gemm_generic_shape.hpp"
 #include "gemm/portable/gemm_portable_shape.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
-#include "ops/gemm/problem/gemm_problem.hpp"
+#include "unit/dispatch/families/asked_device.hpp"
 
 namespace tilewright {
 namespace {
 
+using test::problem;
 using testing::HasSubstr;
 
 DeviceSpec gpu(const char* target = "sm_80", int units = 108) {
-  DeviceSpec device;
-  device.id = {DeviceKind::kCuda, 0};
-  device.arch = find_arch(target);
-  device.targets = {device.arch};
-  device.units = units;
+  DeviceSpec device = test::cuda_device(target, units);
   device.clock_ghz = 1.41;
   return device;
-}
-
-GemmProblem problem(const std::string& text) {
-  Result<GemmProblem> parsed = parse_gemm_problem(text);
-  EXPECT_TRUE(parsed.ok()) << parsed.status().message();
-  return *parsed;
 }
 
 GemmPortableConfig best(const std::string& text, const DeviceSpec& device = gpu()) {

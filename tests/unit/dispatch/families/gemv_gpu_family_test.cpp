@@ -5,26 +5,15 @@
 #include "core/fields.hpp"
 #include "gemm/portable/gemv_gpu_args.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
-#include "ops/gemm/problem/gemm_problem.hpp"
+#include "unit/dispatch/families/asked_device.hpp"
 
 namespace tilewright {
 namespace {
 
+using test::problem;
 using testing::HasSubstr;
 
-DeviceSpec gpu() {
-  DeviceSpec device;
-  device.id = {DeviceKind::kCuda, 0};
-  device.arch = find_arch("sm_90a");
-  device.targets = {device.arch};
-  device.units = 132;
-  return device;
-}
-GemmProblem problem(const std::string& text) {
-  Result<GemmProblem> parsed = parse_gemm_problem(text);
-  EXPECT_TRUE(parsed.ok()) << parsed.status().message();
-  return *parsed;
-}
+DeviceSpec gpu() { return test::cuda_device("sm_90a", 132); }
 std::string refusal(const std::string& text) {
   return gemv_gpu_family().supports(erase(problem(text)), gpu()).message();
 }
