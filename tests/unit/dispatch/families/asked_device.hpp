@@ -21,8 +21,8 @@ inline DeviceSpec cuda_device(const char* target, int units) {
 
 inline GemmProblem problem(const std::string& text) {
   Result<GemmProblem> parsed = parse_gemm_problem(text);
-  EXPECT_TRUE(parsed.ok()) << parsed.status().message();
-  return *parsed;
+  EXPECT_TRUE(parsed.ok()) << text << ": " << parsed.status().message();
+  return parsed ? *parsed : GemmProblem();
 }
 
 }  // namespace tilewright::test

@@ -11,19 +11,15 @@
 #include "tuning/measure.hpp"
 #include "tuning/tuner.hpp"
 #include "unit/device/cuda/vendor/fake_cublaslt_test.hpp"
+#include "unit/dispatch/families/asked_device.hpp"
 #include "unit/jit/cache_test_support.hpp"
 
 namespace tilewright {
 namespace {
 
 using cuda::LtProblem;
+using test::problem;
 using testing::HasSubstr;
-
-GemmProblem problem(const std::string& text) {
-  Result<GemmProblem> parsed = parse_gemm_problem(text);
-  EXPECT_TRUE(parsed.ok()) << text << ": " << parsed.status().message();
-  return parsed ? *parsed : GemmProblem();
-}
 
 // "T 328x200/328 N 328x264/328 -> 200x264/200": op and matrices as the library sees them.
 std::string described(const std::string& text) {
