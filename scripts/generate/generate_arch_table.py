@@ -156,6 +156,7 @@ PART = record(
         "memory_gbps": (number, 0),
         "l2_kib": (integer(0), 0),
         "last_level_kib": (integer(0), 0),
+        "hardware_streams": (integer(0), 0),
     },
 )
 
@@ -407,7 +408,8 @@ def emit(cpuid, targets):
             ids = table(out, "std::string_view", f"kIds{index}_{number_}", [quoted(i) for i in part["ids"]])
             parts.append(
                 f"{{{quoted(part['name'])}, {ids}, {part['units']}, {part['memory_gib']}, "
-                f"{part['memory_gbps']}, {part['l2_kib'] * 1024}, {part['last_level_kib'] * 1024}}}"
+                f"{part['memory_gbps']}, {part['l2_kib'] * 1024}, {part['last_level_kib'] * 1024}, "
+                f"{part['hardware_streams']}}}"
             )
         parts = table(out, "PartSpec", f"kParts{index}", parts)
         rows.append(

@@ -45,6 +45,7 @@ struct PartSpec {
   double memory_gbps;  // 0 = not stated
   int64_t l2_bytes;    // whole device for GPUs, a core for CPUs
   int64_t last_level_bytes;
+  int hardware_streams;  // CPU: streams from memory that a core's prefetcher keeps up with alone; 0 = not measured
 };
 
 struct ArchSpec {

@@ -121,6 +121,7 @@ class GemvCpuUnit {
   static constexpr DType kType = kConfig.dtype;
   static constexpr CpuMma kMma = kConfig.mma;
   static constexpr int kRows = kConfig.rows;
+  static constexpr int64 kFirstLines = 16;  // of each stream
 
   // Groups of kRows rows as units: [step][row] against panels, [row][step] against plain columns. Zero past K and M.
   void pack_a(int64 batch) {
@@ -168,20 +169,35 @@ class GemvCpuUnit {
     constexpr int kPanels = kConfig.panels;
     const int64 panel_bytes = packed_panel_bytes(kType, args_.k);
     const int64 lines = blocking::ceil_div(args_.k, packed_kp(kType));
+    const int64 body = blocking::larger(0, lines - kFirstLines);
     const int* sums = reinterpret_cast<const int*>(b_ + packed_panels(args_.n) * panel_bytes);
     for (int64 tile = 0; tile < segment.panels; tile += kPanels) {
-      PanelLines<kPanels> panels;
-      panels.stride = packed_line_bytes(kType);
+      PanelLines<kPanels> panels, last;
+      FetchStreams<kPanels> next;
+      panels.stride = last.stride = packed_line_bytes(kType);
       for (int p = 0; p < kPanels; ++p) {
         // Past the last panel the last one is read again; its results fall into padding.
         const int64 panel = segment.panel + blocking::smaller(tile + p, segment.panels - 1);
+        const int64 behind = blocking::smaller(panel + kPanels, packed_panels(args_.n) - 1);
         panels.base[p] = b_ + panel * panel_bytes;
         panels.sums[p] = needs_column_sums(kMma) ? sums + panel * kPanelColumns : nullptr;
+        last.base[p] = panels.base[p] + body * panels.stride;
+        last.sums[p] = nullptr;
+        next.stream[p] = {b_ + behind * panel_bytes, panels.stride};
       }
       for (int64 g = 0; g < blocking_.row_groups; ++g) {
+        const char* a = packed_a_ + g * blocking_.a_group_bytes;
         float* c = acc + g * kRows * blocking_.acc_stride + tile * kPanelColumns;
-        micro_vector<kType, kMma, kRows, kPanels, true, kConfig.prefetch, 0>(
-            packed_a_ + g * blocking_.a_group_bytes, lines, panels, {nullptr, 0, c, blocking_.acc_stride}, {});
+        const MicroC fresh = {nullptr, 0, c, blocking_.acc_stride};
+        if constexpr (kConfig.prefetch > 0) {
+          micro_vector<kType, kMma, kRows, kPanels, true, kConfig.prefetch, 0>(a, lines, panels, fresh, {});
+          continue;
+        }
+        // The hardware sees new streams only after their first lines: those are asked for during the last lines of these.
+        micro_vector<kType, kMma, kRows, kPanels, true, 0, 0>(a, body, panels, fresh, {});
+        micro_vector<kType, kMma, kRows, kPanels, true, 0, kPanels>(
+            a + body * kRows * kLinesOfUnits<kType, kMma> * 4, lines - body, last,
+            {c, blocking_.acc_stride, c, blocking_.acc_stride}, next);
       }
     }
   }

@@ -14,6 +14,7 @@ const KernelTarget& kernels_dot() {
       gemm_row<GemmCpuConfig{kI8, kDotI8, 6, 64, 0}>(),
       gemv_row<GemvCpuConfig{kBf16, kDotBf16, true, 4, 4, 0}>(),
       gemv_row<GemvCpuConfig{kI8, kDotI8, true, 1, 8, 16}>(),
+      gemv_row<GemvCpuConfig{kI8, kDotI8, true, 4, 4, 0}>(),
       gemv_row<GemvCpuConfig{kBf16, kDotBf16, false, 4, 4, 8}>(),
       gemv_row<GemvCpuConfig{kI8, kDotI8, false, 8, 2, 0}>(),
   };

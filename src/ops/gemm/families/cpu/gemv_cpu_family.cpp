@@ -14,11 +14,26 @@ constexpr int64_t kMaxRows = 16;
 // Lines of each stream of B that are fetched ahead: what a core reads while memory answers.
 constexpr int kAhead = 48;
 
-// Streams of B side by side, as measured (docs/kernels/gemv_cpu.md). Each of them starts anew with every panel or row, so
-// the fewer the better: as many as keep the multipliers from waiting for one chain of sums.
-int best_panels(DType dtype, bool packed, int rows) {
-  if (packed) return rows == 1 ? 1 : 2;
-  return dtype == DType::kF32 ? 2 : 1;
+// Streams of B side by side, and lines of each that the kernel fetches ahead.
+struct Streams {
+  int panels, prefetch;
+  bool operator==(const Streams&) const = default;
+};
+
+// As measured (docs/kernels/gemv_cpu.md). Each stream starts anew with every panel or row, so the fewer the better: as many as
+// keep the multipliers from waiting for one chain of sums. Where the hardware keeps up with `hardware_streams` of them it
+// is left alone.
+Streams best_streams(DType dtype, bool packed, int rows, int hardware_streams) {
+  if (!packed) return {dtype == DType::kF32 ? 2 : 1, kAhead};
+  if (rows <= 4 && hardware_streams > 0) return {rows == 1 ? 1 : hardware_streams, 0};
+  return {rows == 1 ? 1 : 2, kAhead};
+}
+
+int hardware_streams(const DeviceSpec& device) {
+  for (const PartSpec& part : device.arch->parts) {
+    if (part.name == device.part) return part.hardware_streams;
+  }
+  return 0;
 }
 
 class GemvCpuFamily final : public CpuFamily<GemvCpuConfig> {
@@ -34,13 +49,18 @@ class GemvCpuFamily final : public CpuFamily<GemvCpuConfig> {
       for (const int rows : {1, 2, 4, 8, 16}) {
         if (rows / 2 >= p.m) break;
         // The best first: the order stays among those of equal cost.
-        const int best = best_panels(p.a_dtype, p.b_packed != 0, rows);
-        for (const int panels : {best, 3 - best, 4, 8}) {
+        const Streams best = best_streams(p.a_dtype, p.b_packed != 0, rows, hardware_streams(device));
+        std::vector<Streams> streams = {best};
+        for (const int panels : {best.panels, 1, 2, 4, 8}) {
           for (const int prefetch : {kAhead, 0}) {
-            const GemvCpuConfig config{p.a_dtype, choice.mma, p.b_packed != 0, rows, panels, prefetch};
-            if (gemv_cpu_refusal(config) != nullptr) continue;
-            found.push_back({{key_of(config, choice.arch->target), {}}, gemv_cpu_cost(p, device, config)});
+            if (std::ranges::find(streams, Streams{panels, prefetch}) == streams.end())
+              streams.push_back({panels, prefetch});
           }
+        }
+        for (const auto& [panels, prefetch] : streams) {
+          const GemvCpuConfig config{p.a_dtype, choice.mma, p.b_packed != 0, rows, panels, prefetch};
+          if (gemv_cpu_refusal(config) != nullptr) continue;
+          found.push_back({{key_of(config, choice.arch->target), {}}, gemv_cpu_cost(p, device, config)});
         }
       }
     }
@@ -58,12 +78,18 @@ class GemvCpuFamily final : public CpuFamily<GemvCpuConfig> {
         if (is_amx(mma)) continue;
         for (const bool packed : {true, false}) {
           for (const int rows : {1, 4}) {
-            for (const int panels : {best_panels(dtype, packed, rows), 1}) {
+            const Streams fetching = best_streams(dtype, packed, rows, 0);
+            for (const int panels : {fetching.panels, 1}) {
               const GemvCpuConfig config{dtype, mma, packed, rows, panels, kAhead};
               if (gemv_cpu_refusal(config) != nullptr) continue;
               keys.push_back(key_of(config, target));
               break;
             }
+            // For the parts whose hardware keeps up; all of them have AVX-512.
+            const Streams alone = best_streams(dtype, packed, rows, 4);
+            const GemvCpuConfig config{dtype, mma, packed, rows, alone.panels, alone.prefetch};
+            if (alone == fetching || is_avx2(mma) || gemv_cpu_refusal(config) != nullptr) continue;
+            keys.push_back(key_of(config, target));
           }
         }
       }
