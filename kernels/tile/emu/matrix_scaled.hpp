@@ -2,8 +2,8 @@
 // The block-scaled matrix instructions of gfx950: A and B each in one of five formats, and a scale 2^(e - 127) for each 32
 // consecutive k of a row of A and of a column of B.
 //
-// Numerics: as in matrix_multiply.hpp, with one rounding to f32 for each block of 32: its products, exact in f64 or nearly
-// so, are summed in f64, scaled exactly and added to the f32 sum. A scale of 255 is NaN.
+// Numerics: products are exact. Those of 32 consecutive k are summed in f32 in ascending k (exact where both formats have 4
+// or 6 bits), scaled exactly, and added to the f32 sum, which starts at C. A scale of 255 is NaN.
 #pragma once
 
 #include "tile/emu/matrix_multiply.hpp"
@@ -35,21 +35,14 @@ template <F8f6f4 kFormat>
   if constexpr (kFormat == F8f6f4::kF4) return kValues<e2m1x2::Format>.values[code];
 }
 
-// One operand: values[outer][k], and scales[outer][block of 32]. `opsel` chooses the byte of the lanes' scale registers.
-template <int kRow, F8f6f4 kFormat, int kOuter, int kK, class Lane>
-void unpack_scaled(const Lane (&lanes)[64], const std::uint32_t (&scale_words)[64], int opsel,
-                   float (&values)[kOuter][kK], double (&scales)[kOuter][kK / 32]) {
-  constexpr const MatrixInstruction& row = matrix_rows::kRows[kRow];
-  for (int lane = 0; lane < 64; ++lane) {
-    for (int e = 0; e < 32; ++e) {
-      const MatrixInput at = f8f6f4_input_of(row, bits_of(kFormat), lane, e);
-      values[at.outer][at.k] = f8f6f4_value<kFormat>(reinterpret_cast<const unsigned char*>(&lanes[lane]), e);
-    }
-  }
+// The scales of one operand, [outer][block of 32]. `opsel` chooses the byte of the lanes' scale registers.
+template <int kOuter, int kBlocks>
+void unpack_scales(const MatrixInstruction& row, const std::uint32_t (&words)[64], int opsel,
+                   double (&scales)[kOuter][kBlocks]) {
   for (int outer = 0; outer < kOuter; ++outer) {
-    for (int k = 0; k < kK; k += 32) {
-      const std::uint32_t word = scale_words[scale_lane(row, outer, k)];
-      scales[outer][k / 32] = widen(e8m0{static_cast<unsigned char>(word >> 8 * opsel)});
+    for (int block = 0; block < kBlocks; ++block) {
+      const std::uint32_t word = words[scale_lane(row, outer, 32 * block)];
+      scales[outer][block] = widen(e8m0{static_cast<unsigned char>(word >> 8 * opsel)});
     }
   }
 }
@@ -64,43 +57,43 @@ void multiply_scaled(const A (&a)[64], const B (&b)[64], const C (&c)[64], C (&d
   static_assert(row.a == MatrixElement::kF8f6f4, "multiply of matrix_multiply.hpp");
   static_assert(sizeof(A) >= 4 * registers_of(kFormatA) && sizeof(B) >= 4 * registers_of(kFormatB));
   static_assert(sizeof(C) == 4 * row.d_registers());
-  constexpr int kM = row.m, kN = row.n, kK = row.k;
-  float values_a[kM][kK], values_b[kN][kK];
-  double scales_a[kM][kK / 32], scales_b[kN][kK / 32];
-  unpack_scaled<kRow, kFormatA>(a, scale_a, opsel_a, values_a, scales_a);
-  unpack_scaled<kRow, kFormatB>(b, scale_b, opsel_b, values_b, scales_b);
-
-  // B with k outside, as rows of D want it.
-  static_assert(kN % 4 == 0);
-  float transposed[kK][kN];
-  for (int j = 0; j < kN; ++j) {
-    for (int k = 0; k < kK; ++k) transposed[k][j] = values_b[j][k];
+  constexpr int kM = row.m, kN = row.n, kBlocks = row.k / 32;
+  MatrixBlock<kM, kN, 32, float> blocks[kBlocks];
+  for (int lane = 0; lane < 64; ++lane) {
+    for (int e = 0; e < 32; ++e) {
+      const MatrixInput at_a = f8f6f4_input_of(row, bits_of(kFormatA), lane, e);
+      const MatrixInput at_b = f8f6f4_input_of(row, bits_of(kFormatB), lane, e);
+      blocks[at_a.k / 32].a[at_a.outer][at_a.k % 32] =
+          f8f6f4_value<kFormatA>(reinterpret_cast<const unsigned char*>(&a[lane]), e);
+      blocks[at_b.k / 32].b[at_b.k % 32][at_b.outer] =
+          f8f6f4_value<kFormatB>(reinterpret_cast<const unsigned char*>(&b[lane]), e);
+    }
   }
+  double scales_a[kM][kBlocks], scales_b[kN][kBlocks];
+  unpack_scales(row, scale_a, opsel_a, scales_a);
+  unpack_scales(row, scale_b, opsel_b, scales_b);
+
+  float sums[kM][kN];
   for (int i = 0; i < kM; ++i) {
-    float sums[kN];
     for (int j = 0; j < kN; ++j) {
       const MatrixOutput at = output_of(row, 0, i, j);
-      sums[j] = read_result<kRow, float>(c[at.lane], at.element, false);
+      sums[i][j] = read_result<kRow, float>(c[at.lane], at.element, false);
     }
-    for (int block = 0; block < kK / 32; ++block) {
-      typedef double Vector [[gnu::vector_size(32)]];
-      typedef float Narrow4 [[gnu::vector_size(16)]];
-      for (int j = 0; j < kN; j += 4) {
-        Vector sum = {};
-        for (int k = 32 * block; k < 32 * block + 32; ++k) {
-          Narrow4 b4;
-          __builtin_memcpy(&b4, &transposed[k][j], sizeof b4);
-          sum += static_cast<double>(values_a[i][k]) * __builtin_convertvector(b4, Vector);
-        }
-        for (int t = 0; t < 4; ++t) {
-          const double scaled = sum[t] * (scales_a[i][block] * scales_b[j + t][block]);
-          sums[j + t] = static_cast<float>(sums[j + t] + scaled);
-        }
+  }
+  for (int block = 0; block < kBlocks; ++block) {
+    float products[kM][kN] = {};
+    accumulate(blocks[block], products);
+    for (int i = 0; i < kM; ++i) {
+      for (int j = 0; j < kN; ++j) {
+        const double scale = scales_a[i][block] * scales_b[j][block];
+        sums[i][j] = static_cast<float>(sums[i][j] + products[i][j] * scale);
       }
     }
+  }
+  for (int i = 0; i < kM; ++i) {
     for (int j = 0; j < kN; ++j) {
       const MatrixOutput at = output_of(row, 0, i, j);
-      write_result<kRow>(sums[j], d[at.lane], at.element, false);
+      write_result<kRow>(sums[i][j], d[at.lane], at.element, false);
     }
   }
 }

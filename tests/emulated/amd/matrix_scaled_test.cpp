@@ -149,7 +149,7 @@ struct ScaledProblem {
     } else if (std::fabs(sum) > std::numeric_limits<float>::max()) {
       EXPECT_EQ(got, std::copysign(std::numeric_limits<double>::infinity(), sum)) << where;
     } else {
-      EXPECT_NEAR(got, sum, (static_cast<double>(depth) / 32 + 1) * 0x1p-24 * magnitude) << where;
+      EXPECT_NEAR(got, sum, (depth + 1) * 0x1p-24 * magnitude) << where;
     }
   }
 };
