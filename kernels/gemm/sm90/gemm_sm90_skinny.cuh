@@ -30,14 +30,18 @@ struct GemmSm90SkinnyLayout {
     return base + kConfig.stages * kStageBytes + warp * gemm_sm90_skinny_box_bytes(kConfig);
   }
   __device__ float* factors() const { return reinterpret_cast<float*>(box(4 * kConfig.warpgroups)); }
+  // A stage's weights are there; its part of A.
   __device__ sm90::Barrier& full(int stage) const {
     return reinterpret_cast<sm90::Barrier*>(factors() + kConfig.tokens)[stage];
   }
+  __device__ sm90::Barrier& full_a(int stage) const { return full(kConfig.stages + stage); }
   // Free for weights: the block's own warps have read them; for A: those of all blocks that share it.
-  __device__ sm90::Barrier& empty(int stage) const { return full(kConfig.stages + stage); }
+  __device__ sm90::Barrier& empty(int stage) const { return full(2 * kConfig.stages + stage); }
   __device__ sm90::Barrier& empty_a(int stage) const {
-    return full((kConfig.cluster > 1 ? 2 : 1) * kConfig.stages + stage);
+    return full((kConfig.cluster > 1 ? 3 : 2) * kConfig.stages + stage);
   }
+  // A has been asked for, as far as the ring goes.
+  __device__ sm90::Barrier& a_asked() const { return full(4 * kConfig.stages); }
   // Part p of a warpgroup's rows is rows [64 (p warpgroups + warpgroup), + 64).
   __device__ unsigned long long weights(int stage, int tile, int part, int warpgroup) const {
     return B::descriptor_at(b(stage, tile), (part * kConfig.warpgroups + warpgroup) * 64);
@@ -55,19 +59,36 @@ class GemmSm90SkinnyProducer {
 
   __device__ __forceinline__ void bring_weights() {
     const unsigned long long policy = sm90::evict_first();
+    int asked = 0;
     each_step([&](const SkinnySegment& s, int k, sm90::Ring<kConfig.stages> ring) {
       sm90::wait(shared_.empty(ring.stage), ring.phase ^ 1);
+      if (asked < kConfig.stages) {
+        // The copy engine serves in order: A would come behind all weights that wait in it.
+        if (asked >= kWindow) wait_for_weights_or_a(ring.stage - kWindow);
+        ++asked;
+      }
       load_weights(s, k, ring.stage, policy);
     });
   }
   __device__ __forceinline__ void bring_tokens() {
+    int asked = 0;
     each_step([&](const SkinnySegment& s, int k, sm90::Ring<kConfig.stages> ring) {
       sm90::wait(shared_.empty_a(ring.stage), ring.phase ^ 1);
       load_tokens(s, k, ring.stage);
+      if (++asked == kConfig.stages) sm90::arrive(shared_.a_asked());
     });
+    if (asked < kConfig.stages) sm90::arrive(shared_.a_asked());
   }
 
  private:
+  // Stages of weights on their way while A waits for the kernel in front: what keeps memory busy.
+  static constexpr int kStageWeights = kConfig.depth * Layout::B::kBytes;
+  static constexpr int kWindow = (48 * 1024 + kStageWeights - 1) / kStageWeights;
+
+  __device__ __forceinline__ void wait_for_weights_or_a(int stage) const {
+    while (!sm90::is_complete(shared_.full(stage), 0) && !sm90::is_complete(shared_.a_asked(), 0)) {
+    }
+  }
   template <class Visit>
   __device__ __forceinline__ void each_step(const Visit& visit) {
     SkinnyWork<kConfig.splits> work(args_, kConfig.rows * kConfig.cluster, chunks_);
@@ -97,7 +118,7 @@ class GemmSm90SkinnyProducer {
     }
   }
   __device__ __forceinline__ void load_tokens(const SkinnySegment& s, int k, int stage) {
-    sm90::Barrier& full = shared_.full(stage);
+    sm90::Barrier& full = shared_.full_a(stage);
     sm90::arrive_expect_bytes(full, kConfig.depth * Layout::A::kBytes);
     const int batch = args_.batch_a ? s.batch : 0;
 #pragma unroll
@@ -148,6 +169,7 @@ __device__ __forceinline__ void gemm_sm90_skinny_multiply_apart(const GemmSm90Sk
     }
   };
   for (int step = 0; step < steps; ++step) {
+    sm90::wait(shared.full_a(ring.stage), ring.phase);
     sm90::wait(shared.full(ring.stage), ring.phase);
 #pragma unroll
     for (int unit = 0; unit < kUnits; ++unit) {
@@ -180,6 +202,7 @@ __device__ __forceinline__ void gemm_sm90_skinny_multiply(const GemmSm90SkinnyLa
   using Layout = GemmSm90SkinnyLayout<kConfig>;
   int before = 0;
   for (int step = 0; step < steps; ++step) {
+    sm90::wait(shared.full_a(ring.stage), ring.phase);
     sm90::wait(shared.full(ring.stage), ring.phase);
 #pragma unroll
     for (int p = 0; p < kParts; ++p) sm90::pin(sum[p]);
@@ -227,10 +250,12 @@ __device__ __forceinline__ void gemm_sm90_skinny(const GemmSm90SkinnyArgs& args)
     if (sm90::elect_one()) {
       sm90::prefetch_map(args.b);
       for (int stage = 0; stage < kConfig.stages; ++stage) {
-        sm90::init(shared.full(stage), 2);
+        sm90::init(shared.full(stage), 1);
+        sm90::init(shared.full_a(stage), 1);
         sm90::init(shared.empty(stage), kConsumers);
         if (kConfig.cluster > 1) sm90::init(shared.empty_a(stage), kConfig.cluster * kConsumers);
       }
+      sm90::init(shared.a_asked(), 1);
       sm90::fence_barrier_init();
     }
     __syncwarp();

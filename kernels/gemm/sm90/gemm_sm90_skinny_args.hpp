@@ -86,7 +86,7 @@ constexpr int gemm_sm90_skinny_threads(const GemmSm90SkinnyConfig& c) {
 }
 constexpr int gemm_sm90_skinny_shared_bytes(const GemmSm90SkinnyConfig& c) {
   const int tiles = c.stages * c.depth * (c.rows + c.tokens) * kSkinnyRowBytes;
-  return tiles + c.warpgroups * 4 * gemm_sm90_skinny_box_bytes(c) + c.tokens * 4 + 3 * c.stages * 8;
+  return tiles + c.warpgroups * 4 * gemm_sm90_skinny_box_bytes(c) + c.tokens * 4 + (4 * c.stages + 1) * 8;
 }
 // A block's sums in the workspace, which holds zeros between calls.
 constexpr int64 gemm_sm90_skinny_slot_bytes(const GemmSm90SkinnyConfig& c) {

@@ -54,6 +54,20 @@ __device__ __forceinline__ void wait(Barrier& barrier, unsigned parity) {
       "r"(parity)
       : "memory");
 }
+// Whether the phase is complete, without waiting.
+__device__ __forceinline__ bool is_complete(Barrier& barrier, unsigned parity) {
+  unsigned complete;
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, done;\n"
+      "}\n"
+      : "=r"(complete)
+      : "r"(shared_address(&barrier)), "r"(parity)
+      : "memory");
+  return complete != 0;
+}
 // `threads` of the block meet at barrier `id` (1..15; 0 is the whole block's).
 __device__ __forceinline__ void named_barrier(int id, int threads) {
   asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");

@@ -17,10 +17,10 @@ struct Folder {
   std::string_view name;
   bool x86, nvidia, amd;
 };
-constexpr Folder kFolders[] = {{"cpu", true, false, false},       {"gpu", false, true, true},
-                               {"portable", false, true, false},  {"sm90", false, true, false},
-                               {"generated", false, true, false}, {"cdna", false, false, true},
-                               {"rdna", false, false, true}};
+constexpr Folder kFolders[] = {
+    {"cpu", true, false, false},  {"gpu", false, true, true},        {"portable", false, true, false},
+    {"sm90", false, true, false}, {"generated", false, true, false}, {"cdna", false, false, true},
+    {"rdna", false, false, true}, {"amd", false, false, true},       {"emu", false, false, true}};
 
 bool code_runs_on(const Folder& folder, ArchVendor vendor) {
   switch (vendor) {

@@ -152,14 +152,18 @@ TEST(Provenance, SourcesThatADeviceDoesNotRunMakeItsRowsNotStale) {
   EXPECT_EQ(vendors("gemm/gpu/gemm_epilogue_gpu.cuh"), "-sg");
   EXPECT_EQ(vendors("gemm/sm90/gemm_sm90.cuh"), "-s-");
   EXPECT_EQ(vendors("tile/portable/mma.cuh"), "-s-");
+  EXPECT_EQ(vendors("tile/amd/prelude.hpp"), "--g");
+  EXPECT_EQ(vendors("tile/emu/matrix_table.hpp"), "--g");
   EXPECT_EQ(vendors("tile/a_new_target/mma.hpp"), "xsg") << "what nobody placed counts for all";
   EXPECT_EQ(vendors("another/another_args.hpp"), "---");
   // Every header that is carried is somebody's.
-  DeviceSpec cpu, gpu;
-  cpu.arch = find_arch("x86-64-v3"), gpu.arch = find_arch("sm_90a");
+  DeviceSpec cpu, gpu, amd;
+  cpu.arch = find_arch("x86-64-v3"), gpu.arch = find_arch("sm_90a"), amd.arch = find_arch("gfx942");
   for (const EmbeddedHeader& header : embedded_headers()) {
     const std::string_view op = header.path.substr(0, header.path.find('/'));
-    EXPECT_TRUE(is_kernel_source(header.path, op, cpu) || is_kernel_source(header.path, op, gpu)) << header.path;
+    const bool placed = is_kernel_source(header.path, op, cpu) || is_kernel_source(header.path, op, gpu) ||
+                        is_kernel_source(header.path, op, amd);
+    EXPECT_TRUE(placed) << header.path;
   }
   EXPECT_NE(kernel_sources_digest("gemm", cpu), kernel_sources_digest("gemm", gpu));
 }
