@@ -9,6 +9,8 @@
 #include "arch/cpuid.hpp"
 #include "command.hpp"
 #include "core/environment.hpp"
+#include "jit/amdgcn/amdgcn_compiler.hpp"
+#include "jit/amdgcn/code_object.hpp"
 #include "jit/system/files.hpp"
 #include "output/numbers.hpp"
 #include "peer/find_peers.hpp"
@@ -60,6 +62,28 @@ Finding check_compiler() {
   }
   const std::string& identity = compiler.identity();
   return {Verdict::kOk, "compiler", identity.substr(0, identity.find_first_of(";\n")), ""};
+}
+
+Finding check_amd_compiler() {
+  constexpr const char* kWhat = "AMD compiler";
+  constexpr const char* kRemedy =
+      "install clang 20 or later with lld (Debian: clang-22 lld-22), or name one in TILEWRIGHT_AMDCLANG; no kernel of "
+      "an AMD GPU is compiled until then";
+  AmdgcnCompiler& compiler = amdgcn_compiler();
+  if (Status s = compiler.available(); !s) return {Verdict::kWarn, kWhat, s.message(), kRemedy};
+  std::vector<std::string> targets;
+  for (const ArchSpec& arch : arch_specs()) {
+    if (arch.vendor != ArchVendor::kAmd) continue;
+    const Result<Artifact> made =
+        compile_probe("extern \"C\" __global__ void tilewright_doctor() {}\n", "tilewright_doctor", arch.target);
+    const Status status = made ? amd_object_matches(made->image, arch.target) : made.status();
+    if (!status) {
+      const std::string words = status.message();
+      return {Verdict::kWarn, kWhat, words.substr(0, words.find('\n', words.find("error:"))), kRemedy};
+    }
+    targets.emplace_back(arch.target);
+  }
+  return {Verdict::kOk, kWhat, fmt::format("{}; compiles for {}", compiler.identity(), join(targets)), ""};
 }
 
 Finding check_cache(CodeCache& cache) {
@@ -214,10 +238,18 @@ Finding check_environment() {
 Result<ExitCode> run_doctor(const DoctorOptions& options) {
   Result<std::unique_ptr<ContextImpl>> context = open_context(0);
   if (!context) return context.status();
-  const Finding findings[] = {check_cpu(),         check_cores(),           check_amx(),
-                              check_huge_pages(),  check_compiler(),        check_cache((*context)->cache()),
-                              check_data_folder(), check_tables(**context), check_vendor_libraries(),
-                              check_torch(),       check_environment()};
+  const Finding findings[] = {check_cpu(),
+                              check_cores(),
+                              check_amx(),
+                              check_huge_pages(),
+                              check_compiler(),
+                              check_amd_compiler(),
+                              check_cache((*context)->cache()),
+                              check_data_folder(),
+                              check_tables(**context),
+                              check_vendor_libraries(),
+                              check_torch(),
+                              check_environment()};
   Table table("findings", {{"verdict", "state"}, {"what", "what"}, {"detail", "found"}, {"remedy", "remedy"}});
   bool failed = false;
   for (const Finding& f : findings) {
@@ -248,7 +280,7 @@ Result<ExitCode> run_doctor(const DoctorOptions& options) {
 void add_doctor_command(CLI::App& program, Invocation& invocation) {
   add_command<DoctorOptions>(
       program, invocation,
-      {"doctor", "Check compiler, cache, CPU, tables and PyTorch; name remedies",
+      {"doctor", "Check compilers, cache, CPU, tables and PyTorch; name remedies",
        "  tilewright doctor\n"
        "  tilewright doctor --json                  exit code 1 when something fails"},
       [](Arguments& arguments, DoctorOptions& options) { add_output_arguments(arguments, options.output); },

@@ -36,6 +36,8 @@ constexpr EnvironmentVariable kVariables[] = {
     {"TILEWRIGHT_CUDA_DRIVER", "shared library", "libcuda.so.1", "The CUDA driver."},
     {"TILEWRIGHT_NVRTC", "shared library", "the one in the process, else libnvrtc.so.13, libnvrtc.so.12",
      "NVRTC, the compiler of CUDA kernels."},
+    {"TILEWRIGHT_AMDCLANG", "program", "clang of ROCm, else clang-23 to clang-20, clang on $PATH",
+     "Clang with the target amdgcn and lld, the compiler of AMD kernels."},
     {"TILEWRIGHT_CUBLASLT", "shared library", "libcublasLt.so.13, libcublasLt.so.12",
      "cuBLASLt, where the process has none loaded yet."},
     {"TILEWRIGHT_VENDOR", "on | off", "on",
@@ -57,7 +59,8 @@ constexpr EnvironmentVariable kBorrowed[] = {
     {"NVTX_INJECTION64_PATH", "shared library", "none", "The profiler that TILEWRIGHT_PROFILE=nvtx tells of ranges."},
     {"NO_COLOR", "anything", "none", "The program prints no colours."},
     {"TERM", "terminal type", "none", "The program prints no colours on a terminal of type dumb, or of none."},
-    {"PATH", "folders, separated by colons", "none", "Where the host compiler is looked for."},
+    {"ROCM_PATH", "folder", "/opt/rocm", "Where ROCm's clang is looked for."},
+    {"PATH", "folders, separated by colons", "none", "Where compilers are looked for."},
 };
 
 [[maybe_unused]] bool known(std::string_view name) {

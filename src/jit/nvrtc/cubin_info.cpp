@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "jit/nvrtc/cubin_info.hpp"
 
-#include <elf.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <string_view>
+
+#include "jit/elf/elf_file.hpp"
 
 namespace tilewright {
 namespace {
@@ -28,61 +28,35 @@ enum class Attribute : uint8_t {
 
 Status corrupt_cubin(std::string_view why) { return Status(StatusCode::kCorrupt, fmt::format("cubin: {}", why)); }
 
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> image) : image_(image) {}
-
-  template <class T>
-  std::optional<T> at(uint64_t offset) const {
-    if (offset > image_.size() || image_.size() - offset < sizeof(T)) return std::nullopt;
-    T value;
-    std::memcpy(&value, image_.data() + offset, sizeof(T));
-    return value;
-  }
-  std::optional<std::span<const std::byte>> bytes(uint64_t offset, uint64_t size) const {
-    if (offset > image_.size() || image_.size() - offset < size) return std::nullopt;
-    return image_.subspan(offset, size);
-  }
-  // A text that ends with a zero inside [offset, end).
-  std::string_view text(uint64_t offset, uint64_t end) const {
-    if (offset >= end || end > image_.size()) return {};
-    const char* const begin = reinterpret_cast<const char*>(image_.data()) + offset;
-    return {begin, strnlen(begin, end - offset)};
-  }
-
- private:
-  std::span<const std::byte> image_;
-};
-
-struct Section {
-  Elf64_Shdr header;
-  std::string_view name;
-};
-
 class Cubin {
+  using Section = ElfFile::Section;
+
  public:
-  explicit Cubin(std::span<const std::byte> image) : reader_(image) {}
+  explicit Cubin(ElfFile file) : file_(std::move(file)), reader_(file_.reader()) {
+    const uint32_t flags = file_.header().e_flags;
+    capability_ = static_cast<int>(file_.header().e_ident[EI_ABIVERSION] >= kAbiCapabilityHigh ? flags >> 8 & 0xFF
+                                                                                               : flags & 0xFF);
+  }
 
   Result<CubinInfo> read() {
-    if (Status s = read_sections(); !s) return s;
     CubinInfo info;
     info.capability = capability_;
-    for (const Section& section : sections_) {
+    for (const Section& section : file_.sections()) {
       constexpr std::string_view kText = ".text.";
       if (!section.name.starts_with(kText)) continue;
       CubinKernel kernel;
       kernel.name = section.name.substr(kText.size());
       kernel.code_bytes = static_cast<int64_t>(section.header.sh_size);
       count_instructions(section.header, kernel);
-      if (const Section* shared = find(".nv.shared." + kernel.name)) {
+      if (const Section* shared = file_.find(".nv.shared." + kernel.name)) {
         const auto bytes = static_cast<int64_t>(shared->header.sh_size);
         kernel.shared_bytes = capability_ >= 90 ? std::max<int64_t>(0, bytes - kReservedShared) : bytes;
       }
-      if (const Section* own = find(".nv.info." + kernel.name)) {
+      if (const Section* own = file_.find(".nv.info." + kernel.name)) {
         if (Status s = read_attributes(*own, "", kernel); !s) return s;
       }
       // Registers and stack stand in the section of the whole file, by the kernel's symbol.
-      if (const Section* all = find(".nv.info")) {
+      if (const Section* all = file_.find(".nv.info")) {
         if (Status s = read_attributes(*all, kernel.name, kernel); !s) return s;
       }
       if (kernel.registers == 0) return corrupt_cubin(fmt::format("no register count of '{}'", kernel.name));
@@ -93,29 +67,6 @@ class Cubin {
   }
 
  private:
-  Status read_sections() {
-    const auto header = reader_.at<Elf64_Ehdr>(0);
-    if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
-        header->e_machine != kMachineCuda || header->e_shentsize != sizeof(Elf64_Shdr)) {
-      return corrupt_cubin("not a 64-bit ELF file for CUDA");
-    }
-    const uint32_t flags = header->e_flags;
-    capability_ =
-        static_cast<int>(header->e_ident[EI_ABIVERSION] >= kAbiCapabilityHigh ? flags >> 8 & 0xFF : flags & 0xFF);
-    for (uint64_t i = 0; i < header->e_shnum; ++i) {
-      const auto section = reader_.at<Elf64_Shdr>(header->e_shoff + i * sizeof(Elf64_Shdr));
-      if (!section) return corrupt_cubin("cut short: a section header lies outside");
-      if (section->sh_type != SHT_NOBITS && !reader_.bytes(section->sh_offset, section->sh_size)) {
-        return corrupt_cubin("cut short: a section lies outside");
-      }
-      sections_.push_back({*section, {}});
-    }
-    if (header->e_shstrndx >= sections_.size()) return corrupt_cubin("no section names");
-    const Elf64_Shdr names = sections_[header->e_shstrndx].header;
-    for (Section& section : sections_) section.name = string_in(names, section.header.sh_name);
-    return {};
-  }
-
   void count_instructions(const Elf64_Shdr& code, CubinKernel& kernel) const {
     constexpr uint64_t kInstructionBytes = 16, kOpcodeBits = 0x1FF;
     if (code.sh_type == SHT_NOBITS) return;  // its size is not in the file
@@ -124,24 +75,10 @@ class Cubin {
     }
   }
 
-  std::string_view string_in(const Elf64_Shdr& table, uint64_t offset) const {
-    return reader_.text(table.sh_offset + offset, table.sh_offset + table.sh_size);
-  }
-
-  const Section* find(std::string_view name) const {
-    for (const Section& section : sections_) {
-      if (section.name == name) return &section;
-    }
-    return nullptr;
-  }
-
   std::string_view symbol_name(uint32_t index) const {
-    const Section* symbols = find(".symtab");
-    if (symbols == nullptr || symbols->header.sh_link >= sections_.size()) return {};
-    const uint64_t offset = uint64_t{index} * sizeof(Elf64_Sym);
-    if (offset >= symbols->header.sh_size) return {};
-    const auto symbol = reader_.at<Elf64_Sym>(symbols->header.sh_offset + offset);
-    return symbol ? string_in(sections_[symbols->header.sh_link].header, symbol->st_name) : std::string_view();
+    const Section* symbols = file_.find(".symtab");
+    const auto symbol = symbols != nullptr ? file_.symbol(*symbols, index) : std::nullopt;
+    return symbol ? symbol->name : std::string_view();
   }
 
   // `symbol`: whose values are wanted where records carry a symbol; "" = records are of one kernel.
@@ -177,13 +114,17 @@ class Cubin {
     return {};
   }
 
-  const Reader reader_;
-  std::vector<Section> sections_;
+  const ElfFile file_;
+  const ByteReader reader_;
   int capability_ = 0;
 };
 
 }  // namespace
 
-Result<CubinInfo> read_cubin(std::span<const std::byte> image) { return Cubin(image).read(); }
+Result<CubinInfo> read_cubin(std::span<const std::byte> image) {
+  Result<ElfFile> file = ElfFile::read(image, kMachineCuda);
+  if (!file) return corrupt_cubin(file.status().message());
+  return Cubin(std::move(*file)).read();
+}
 
 }  // namespace tilewright

@@ -8,27 +8,15 @@
 #include <set>
 #include <sstream>
 
+#include "unit/jit/cache_test_support.hpp"
+
 namespace tilewright {
 namespace {
 
-// Sets a variable for one test and puts the old value back.
-class ScopedVariable {
- public:
-  ScopedVariable(const char* name, const char* value) : name_(name) {
-    if (const char* old = std::getenv(name)) old_ = old;
-    value == nullptr ? unsetenv(name) : setenv(name, value, 1);
-  }
-  ~ScopedVariable() { old_ ? setenv(name_, old_->c_str(), 1) : unsetenv(name_); }
-  ScopedVariable(const ScopedVariable&) = delete;
-  ScopedVariable& operator=(const ScopedVariable&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> old_;
-};
+using test::ScopedVariable;
 
 TEST(Environment, UnsetAndEmptyVariablesAreAbsent) {
-  const ScopedVariable unset("TILEWRIGHT_CXX", nullptr);
+  const ScopedVariable unset("TILEWRIGHT_CXX", std::nullopt);
   EXPECT_EQ(environment("TILEWRIGHT_CXX"), std::nullopt);
   const ScopedVariable empty("TILEWRIGHT_CXX", "");
   EXPECT_EQ(environment("TILEWRIGHT_CXX"), std::nullopt);
@@ -76,8 +64,8 @@ TEST(Environment, AskingForAVariableOutsideTheTablesAbortsDebugBuilds) {
 
 TEST(EnvironmentFolders, OwnVariableWinsOverXdgWinsOverHome) {
   const ScopedVariable home("HOME", "/somewhere");
-  const ScopedVariable xdg_cache("XDG_CACHE_HOME", nullptr), xdg_data("XDG_DATA_HOME", nullptr);
-  const ScopedVariable cache("TILEWRIGHT_CACHE_DIR", nullptr), data("TILEWRIGHT_DATA_DIR", nullptr);
+  const ScopedVariable xdg_cache("XDG_CACHE_HOME", std::nullopt), xdg_data("XDG_DATA_HOME", std::nullopt);
+  const ScopedVariable cache("TILEWRIGHT_CACHE_DIR", std::nullopt), data("TILEWRIGHT_DATA_DIR", std::nullopt);
   EXPECT_EQ(user_cache_dir(), "/somewhere/.cache/tilewright");
   EXPECT_EQ(user_data_dir(), "/somewhere/.local/share/tilewright");
   {
@@ -93,7 +81,8 @@ TEST(EnvironmentFolders, OwnVariableWinsOverXdgWinsOverHome) {
 }
 
 TEST(EnvironmentFolders, WithoutAHomeThereIsNoFolder) {
-  const ScopedVariable home("HOME", nullptr), xdg("XDG_CACHE_HOME", nullptr), own("TILEWRIGHT_CACHE_DIR", nullptr);
+  const ScopedVariable home("HOME", std::nullopt), xdg("XDG_CACHE_HOME", std::nullopt),
+      own("TILEWRIGHT_CACHE_DIR", std::nullopt);
   EXPECT_EQ(user_cache_dir(), "");
 }
 

@@ -172,6 +172,17 @@ class Refusals(Face):
         arguments = ["tune", "--gemm", "1x64x64", "--peer", "torch"]
         self.refused(ENVIRONMENT, ["PyTorch", "/nonexistent"], *arguments, TILEWRIGHT_PYTHON="/nonexistent/python")
 
+    def test_the_doctor_names_what_amd_kernels_lack(self):
+        clang = self.folder / "clang"
+        clang.write_text("#!/bin/sh\necho clang version 19.1.7\n", encoding="utf-8")
+        clang.chmod(0o755)
+        for path, words in [("/nonexistent/clang", "not found"), (str(clang), "clang version 19.1.7; allowed: clang 20")]:
+            findings = json.loads(self.check(OK, "doctor", "--json", TILEWRIGHT_AMDCLANG=path))["findings"]
+            finding = next(each for each in findings if each["what"] == "AMD compiler")
+            self.assertEqual(finding["verdict"], "warn")
+            self.assertIn(words, finding["detail"])
+            self.assertIn("TILEWRIGHT_AMDCLANG", finding["remedy"])
+
     def test_a_cache_that_others_can_write_to_is_an_environment_error(self):
         shared = self.folder / "shared"
         shared.mkdir()
