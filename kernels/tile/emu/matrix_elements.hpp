@@ -31,7 +31,7 @@ inline constexpr ValueTable<Format> kValues{};
 
 // Code `e` of a lane's registers, which lie as the hardware counts bits: little-endian, without gaps between codes.
 template <int kBits>
-[[gnu::always_inline]] inline std::uint32_t code_at(const unsigned char* registers, int e) {
+TILEWRIGHT_MATRIX_INLINE inline std::uint32_t code_at(const unsigned char* registers, int e) {
   static_assert(kBits == 4 || kBits == 6 || kBits == 8 || kBits == 16 || kBits == 32);
   if constexpr (kBits == 32) {
     std::uint32_t code;
@@ -55,7 +55,7 @@ template <int kBits>
 
 // The element's value. Integers are exact too; `is_signed` is read for iu8 and iu4 alone.
 template <MatrixElement kElement, MatrixTarget kTarget>
-[[gnu::always_inline]] inline float value_at(const unsigned char* registers, int e, bool is_signed) {
+TILEWRIGHT_MATRIX_INLINE inline float value_at(const unsigned char* registers, int e, bool is_signed) {
   constexpr bool fnuz = kTarget == MatrixTarget::kGfx942;
   const std::uint32_t code = code_at<bits_of(kElement)>(registers, e);
   if constexpr (kElement == MatrixElement::kF32) {

@@ -19,7 +19,7 @@ struct MatrixInput {
 
 // What element `e` of a lane is, counted from bit 0 of its first register. `outer` is M for A and N for B. Lanes 16 to 31
 // of gfx11 give the same as lanes 0 to 15.
-[[gnu::always_inline]] constexpr MatrixInput input_of(const MatrixInstruction& row, int outer, int lane, int e) {
+TILEWRIGHT_MATRIX_INLINE constexpr MatrixInput input_of(const MatrixInstruction& row, int outer, int lane, int e) {
   switch (row.layout) {
     case MatrixLayout::kMfma: {
       // Calculator, InstCalcGfx9.__get_input_reg_lanes: rows of a block, then blocks, then groups of consecutive k.
@@ -43,7 +43,8 @@ struct MatrixInput {
 // The same for an operand of f8f6f4, whose format has `bits`. CK: formats of 8 bits lie in two runs of 16 with half of K
 // between them, fp4 in one run of 32. For 6 bits: two runs, by chooseScaledMfmaScaleLayout of triton-lang/triton
 // (LinearLayoutConversions.cpp) and CK's type f6x16x2_pk_t.
-[[gnu::always_inline]] constexpr MatrixInput f8f6f4_input_of(const MatrixInstruction& row, int bits, int lane, int e) {
+TILEWRIGHT_MATRIX_INLINE constexpr MatrixInput f8f6f4_input_of(const MatrixInstruction& row, int bits, int lane,
+                                                               int e) {
   const int group = lane / row.m;
   if (bits == 4) return {0, lane % row.m, 32 * group + e};
   return {0, lane % row.m, e / 16 * (row.k / 2) + 16 * group + e % 16};
@@ -51,7 +52,7 @@ struct MatrixInput {
 
 // Which lane has the scale of element (outer, k). CK, load_mx_A_row_major: a scale belongs to 32 consecutive k whatever
 // lanes hold them; lane / M counts the blocks of 32.
-[[gnu::always_inline]] constexpr int scale_lane(const MatrixInstruction& row, int outer, int k) {
+TILEWRIGHT_MATRIX_INLINE constexpr int scale_lane(const MatrixInstruction& row, int outer, int k) {
   return outer + row.m * (k / 32);
 }
 
@@ -59,7 +60,7 @@ struct MatrixInput {
 struct MatrixOutput {
   int lane, element;
 };
-[[gnu::always_inline]] constexpr MatrixOutput output_of(const MatrixInstruction& row, int block, int i, int j) {
+TILEWRIGHT_MATRIX_INLINE constexpr MatrixOutput output_of(const MatrixInstruction& row, int block, int i, int j) {
   switch (row.layout) {
     case MatrixLayout::kMfma: {
       // Calculator, InstCalcGfx9.__get_output_reg_lanes: pieces of 4 rows (1 for f64) and N columns fill a register's
@@ -84,10 +85,12 @@ struct MatrixOutput {
 
 // The block of A that `block` multiplies. Calculator, _get_cbsz_abid_transformed_block: within groups of 2^cbsz blocks,
 // block abid of the group serves all.
-constexpr int broadcast_block(int block, const MatrixModifiers& m) { return (block >> m.cbsz << m.cbsz) + m.abid; }
+TILEWRIGHT_MATRIX_INLINE constexpr int broadcast_block(int block, const MatrixModifiers& m) {
+  return (block >> m.cbsz << m.cbsz) + m.abid;
+}
 
 // The lane that stands for a lane of B. Calculator, _get_blgp_transformed_lane.
-constexpr int permuted_lane(int lane, int blgp) {
+TILEWRIGHT_MATRIX_INLINE constexpr int permuted_lane(int lane, int blgp) {
   switch (blgp) {
     case 1: return lane % 32;
     case 2: return lane % 32 + 32;

@@ -22,7 +22,7 @@ struct MatrixBlock {
 // d[i][j] = c[i][j] + sum over k, in place: two rows and a few columns of D at a time stay in registers. The vectors are
 // of a size that compilers split well without AVX.
 template <int kM, int kN, int kK>
-void accumulate(const MatrixBlock<kM, kN, kK, float>& block, float (&d)[kM][kN]) {
+TILEWRIGHT_MATRIX void accumulate(const MatrixBlock<kM, kN, kK, float>& block, float (&d)[kM][kN]) {
   constexpr int kWidth = kN < 8 ? kN : 8;
   typedef float Vector [[gnu::vector_size(4 * kWidth)]];
   for (int i = 0; i < kM; i += 2) {
@@ -43,7 +43,7 @@ void accumulate(const MatrixBlock<kM, kN, kK, float>& block, float (&d)[kM][kN])
 
 // The same with inputs of f32: f64 holds a product exactly.
 template <int kM, int kN, int kK>
-void accumulate_wide(const MatrixBlock<kM, kN, kK, float>& block, float (&d)[kM][kN]) {
+TILEWRIGHT_MATRIX void accumulate_wide(const MatrixBlock<kM, kN, kK, float>& block, float (&d)[kM][kN]) {
   for (int i = 0; i < kM; ++i) {
     for (int k = 0; k < kK; ++k) {
       const double a = block.a[i][k];
@@ -53,7 +53,7 @@ void accumulate_wide(const MatrixBlock<kM, kN, kK, float>& block, float (&d)[kM]
 }
 
 template <int kM, int kN, int kK>
-void accumulate(const MatrixBlock<kM, kN, kK, double>& block, double (&d)[kM][kN]) {
+TILEWRIGHT_MATRIX void accumulate(const MatrixBlock<kM, kN, kK, double>& block, double (&d)[kM][kN]) {
   for (int i = 0; i < kM; ++i) {
     for (int j = 0; j < kN; ++j) {
       for (int k = 0; k < kK; ++k) d[i][j] = __builtin_fma(block.a[i][k], block.b[k][j], d[i][j]);
@@ -63,7 +63,7 @@ void accumulate(const MatrixBlock<kM, kN, kK, double>& block, double (&d)[kM][kN
 
 // Sums of up to 64 products of bytes are below 2^24: exact in f32, in any order.
 template <int kM, int kN, int kK>
-void accumulate(const MatrixBlock<kM, kN, kK, float>& block, std::int32_t (&d)[kM][kN], bool clamp) {
+TILEWRIGHT_MATRIX void accumulate(const MatrixBlock<kM, kN, kK, float>& block, std::int32_t (&d)[kM][kN], bool clamp) {
   float sums[kM][kN] = {};
   accumulate(block, sums);
   for (int i = 0; i < kM; ++i) {
@@ -75,9 +75,20 @@ void accumulate(const MatrixBlock<kM, kN, kK, float>& block, std::int32_t (&d)[k
   }
 }
 
+template <MatrixElement kElement, MatrixTarget kTarget>
+TILEWRIGHT_MATRIX_INLINE inline auto input_value(const void* registers, int e, bool is_signed) {
+  if constexpr (kElement == MatrixElement::kF64) {
+    double value;
+    __builtin_memcpy(&value, registers, 8);
+    return value;
+  } else {
+    return value_at<kElement, kTarget>(static_cast<const unsigned char*>(registers), e, is_signed);
+  }
+}
+
 // C and D by element of a lane. 16-bit results of gfx11 take half of each register, `upper` or lower.
 template <int kRow, class T, class Lane>
-[[gnu::always_inline]] inline T read_result(const Lane& lane, int element, bool upper) {
+TILEWRIGHT_MATRIX_INLINE inline T read_result(const Lane& lane, int element, bool upper) {
   constexpr const MatrixInstruction& row = matrix_rows::kRows[kRow];
   constexpr int kStride = row.layout == MatrixLayout::kWmma11 ? 4 : bits_of(row.d) / 8;
   const unsigned char* p = reinterpret_cast<const unsigned char*>(&lane) + element * kStride + (upper ? 2 : 0);
@@ -91,7 +102,7 @@ template <int kRow, class T, class Lane>
   }
 }
 template <int kRow, class T, class Lane>
-[[gnu::always_inline]] inline void write_result(T value, Lane& lane, int element, bool upper) {
+TILEWRIGHT_MATRIX_INLINE inline void write_result(T value, Lane& lane, int element, bool upper) {
   constexpr const MatrixInstruction& row = matrix_rows::kRows[kRow];
   constexpr int kStride = row.layout == MatrixLayout::kWmma11 ? 4 : bits_of(row.d) / 8;
   unsigned char* p = reinterpret_cast<unsigned char*>(&lane) + element * kStride + (upper ? 2 : 0);
@@ -124,7 +135,7 @@ struct MatrixArithmetic<MatrixElement::kI32> {
 // gfx11 writes halves of the registers of a 16-bit result. The tied forms keep C in the others; without a tie there may
 // be anything, here a NaN that nobody takes for a result.
 template <int kRow, class C>
-void fill_other_halves(const C& c, C& d, bool upper) {
+TILEWRIGHT_MATRIX void fill_other_halves(const C& c, C& d, bool upper) {
   constexpr bool tied =
       kRow == matrix_row("wmma_f16_16x16x16_f16_tied_w32") || kRow == matrix_row("wmma_bf16_16x16x16_bf16_tied_w32");
   constexpr std::uint16_t kPoison = 0x7FFD;
@@ -138,8 +149,8 @@ void fill_other_halves(const C& c, C& d, bool upper) {
 // One instruction of a whole wave. A, B, C: what a lane holds, of exactly the registers that the table says (vectors of
 // the builtin, integers, arrays in structs). The modifiers must be ones that takes() allows. `d` may be `c`.
 template <int kRow, MatrixTarget kTarget, class A, class B, class C, int kLanes>
-void multiply(const A (&a)[kLanes], const B (&b)[kLanes], const C (&c)[kLanes], C (&d)[kLanes],
-              const MatrixModifiers& modifiers = {}) {
+TILEWRIGHT_MATRIX void multiply(const A (&a)[kLanes], const B (&b)[kLanes], const C (&c)[kLanes], C (&d)[kLanes],
+                                const MatrixModifiers& modifiers = {}) {
   static_assert(kRow >= 0, "no such matrix instruction");
   constexpr const MatrixInstruction& row = matrix_rows::kRows[kRow];
   static_assert(row.on(kTarget), "the target does not have this matrix instruction");
@@ -154,25 +165,15 @@ void multiply(const A (&a)[kLanes], const B (&b)[kLanes], const C (&c)[kLanes], 
   constexpr int kElementsA = 32 * row.a_registers() / bits_of(row.a);
   constexpr int kElementsB = 32 * row.b_registers() / bits_of(row.b);
   constexpr int kInputLanes = row.layout == MatrixLayout::kWmma11 ? 16 : kLanes;
-  const auto value = []<MatrixElement kElement>(const void* registers, int e,
-                                                bool is_signed) __attribute__((always_inline)) {
-    if constexpr (kElement == MatrixElement::kF64) {
-      double number;
-      __builtin_memcpy(&number, registers, 8);
-      return number;
-    } else {
-      return value_at<kElement, kTarget>(static_cast<const unsigned char*>(registers), e, is_signed);
-    }
-  };
   for (int lane = 0; lane < kInputLanes; ++lane) {
     for (int e = 0; e < kElementsA; ++e) {
       const MatrixInput at = input_of(row, kM, lane, e);
-      blocks[at.block].a[at.outer][at.k] = value.template operator()<row.a>(&a[lane], e, modifiers.a_signed);
+      blocks[at.block].a[at.outer][at.k] = input_value<row.a, kTarget>(&a[lane], e, modifiers.a_signed);
     }
     const B& source = b[permuted_lane(lane, modifiers.blgp)];
     for (int e = 0; e < kElementsB; ++e) {
       const MatrixInput at = input_of(row, kN, lane, e);
-      blocks[at.block].b[at.k][at.outer] = value.template operator()<row.b>(&source, e, modifiers.b_signed);
+      blocks[at.block].b[at.k][at.outer] = input_value<row.b, kTarget>(&source, e, modifiers.b_signed);
     }
   }
   if (modifiers.cbsz != 0) {

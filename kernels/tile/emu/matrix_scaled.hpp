@@ -26,7 +26,7 @@ constexpr int f8f6f4_cycles(const MatrixInstruction& row, F8f6f4 a, F8f6f4 b) {
 }
 
 template <F8f6f4 kFormat>
-[[gnu::always_inline]] inline float f8f6f4_value(const unsigned char* registers, int e) {
+TILEWRIGHT_MATRIX_INLINE inline float f8f6f4_value(const unsigned char* registers, int e) {
   const std::uint32_t code = code_at<bits_of(kFormat)>(registers, e);
   if constexpr (kFormat == F8f6f4::kF8) return kValues<e4m3::Format>.values[code];
   if constexpr (kFormat == F8f6f4::kB8) return kValues<e5m2::Format>.values[code];
@@ -37,8 +37,8 @@ template <F8f6f4 kFormat>
 
 // The scales of one operand, [outer][block of 32]. `opsel` chooses the byte of the lanes' scale registers.
 template <int kOuter, int kBlocks>
-void unpack_scales(const MatrixInstruction& row, const std::uint32_t (&words)[64], int opsel,
-                   double (&scales)[kOuter][kBlocks]) {
+TILEWRIGHT_MATRIX void unpack_scales(const MatrixInstruction& row, const std::uint32_t (&words)[64], int opsel,
+                                     double (&scales)[kOuter][kBlocks]) {
   for (int outer = 0; outer < kOuter; ++outer) {
     for (int block = 0; block < kBlocks; ++block) {
       const std::uint32_t word = words[scale_lane(row, outer, 32 * block)];
@@ -50,8 +50,9 @@ void unpack_scales(const MatrixInstruction& row, const std::uint32_t (&words)[64
 // One instruction of a whole wave. A, B: at least the registers of their formats; the scales of all lanes, each a word of
 // which opsel (0 to 3) chooses a byte.
 template <int kRow, F8f6f4 kFormatA, F8f6f4 kFormatB, class A, class B, class C>
-void multiply_scaled(const A (&a)[64], const B (&b)[64], const C (&c)[64], C (&d)[64],
-                     const std::uint32_t (&scale_a)[64], int opsel_a, const std::uint32_t (&scale_b)[64], int opsel_b) {
+TILEWRIGHT_MATRIX void multiply_scaled(const A (&a)[64], const B (&b)[64], const C (&c)[64], C (&d)[64],
+                                       const std::uint32_t (&scale_a)[64], int opsel_a,
+                                       const std::uint32_t (&scale_b)[64], int opsel_b) {
   static_assert(kRow >= 0, "no such matrix instruction");
   constexpr const MatrixInstruction& row = matrix_rows::kRows[kRow];
   static_assert(row.a == MatrixElement::kF8f6f4, "multiply of matrix_multiply.hpp");

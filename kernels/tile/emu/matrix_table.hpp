@@ -9,6 +9,10 @@
 
 #include "tile/common/numeric.hpp"
 
+// What computes inside an instruction is not the kernel's own loads and stores: instrumentation passes it by.
+#define TILEWRIGHT_MATRIX __attribute__((no_sanitize("thread", "alignment")))
+#define TILEWRIGHT_MATRIX_INLINE __attribute__((no_sanitize("thread", "alignment"), always_inline))
+
 namespace tilewright::emu {
 
 enum class MatrixTarget : unsigned char { kGfx90a, kGfx942, kGfx950, kGfx1100, kGfx1201 };
