@@ -6,7 +6,7 @@
 #include <set>
 
 #include "arch/arch_spec.hpp"
-#include "tile/emu/matrix_table.hpp"
+#include "tile/emu/matrix/table.hpp"
 
 namespace tilewright::emulated {
 namespace {

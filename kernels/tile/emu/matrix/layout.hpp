@@ -6,7 +6,7 @@
 // registers and scales its tests check on hardware.
 #pragma once
 
-#include "tile/emu/matrix_table.hpp"
+#include "tile/emu/matrix/table.hpp"
 
 namespace tilewright::emu {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// D = A * B + C over the registers of a wave, for every row of the table but f8f6f4 (matrix_scaled.hpp).
+// D = A * B + C over the registers of a wave, for every row of the table but f8f6f4 (scaled.hpp).
 //
 // Numerics: products are exact. f32 results start at C and take the products in ascending k, one rounding to f32 each
 // (f32 and xf32 inputs: product and sum in f64 first); 16-bit results are rounded once, at the end, to nearest even;
@@ -7,8 +7,8 @@
 // the hardware takes, and where it rounds, is not documented: results agree with it within the bound of a f32 sum.
 #pragma once
 
-#include "tile/emu/matrix_elements.hpp"
-#include "tile/emu/matrix_layout.hpp"
+#include "tile/emu/matrix/elements.hpp"
+#include "tile/emu/matrix/layout.hpp"
 
 namespace tilewright::emu {
 
@@ -154,7 +154,7 @@ TILEWRIGHT_MATRIX void multiply(const A (&a)[kLanes], const B (&b)[kLanes], cons
   static_assert(kRow >= 0, "no such matrix instruction");
   constexpr const MatrixInstruction& row = matrix_rows::kRows[kRow];
   static_assert(row.on(kTarget), "the target does not have this matrix instruction");
-  static_assert(row.a != MatrixElement::kF8f6f4, "multiply_scaled of matrix_scaled.hpp");
+  static_assert(row.a != MatrixElement::kF8f6f4, "multiply_scaled of scaled.hpp");
   static_assert(kLanes == row.lanes());
   static_assert(sizeof(A) == 4 * row.a_registers() && sizeof(B) == 4 * row.b_registers());
   static_assert(sizeof(C) == 4 * row.d_registers());

@@ -14,7 +14,7 @@
 
 #include <fmt/format.h>
 
-#include "tile/emu/matrix_multiply.hpp"
+#include "tile/emu/matrix/multiply.hpp"
 
 namespace tilewright::emulated {
 

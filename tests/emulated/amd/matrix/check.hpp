@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "emulated/amd/matrix_wave.hpp"
+#include "emulated/amd/matrix/wave.hpp"
 
 namespace tilewright::emulated {
 

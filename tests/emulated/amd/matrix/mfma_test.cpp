@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "emulated/amd/matrix_check.hpp"
+#include "emulated/amd/matrix/check.hpp"
 
 namespace tilewright::emulated {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <array>
 
-#include "emulated/amd/matrix_wave.hpp"
-#include "tile/emu/matrix_scaled.hpp"
+#include "emulated/amd/matrix/wave.hpp"
+#include "tile/emu/matrix/scaled.hpp"
 
 namespace tilewright::emulated {
 namespace {

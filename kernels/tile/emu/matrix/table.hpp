@@ -125,7 +125,7 @@ inline constexpr MatrixInstruction kRows[] = {
     {"mfma_f32_16x16x32_bf16",           kMfma, 16, 16,  32,  1, kBf16, kBf16, kF32, { 0,  0, 16,  0,  0}},
     {"mfma_i32_32x32x32_i8",             kMfma, 32, 32,  32,  1, kI8,   kI8,   kI32, { 0,  0, 32,  0,  0}},
     {"mfma_i32_16x16x64_i8",             kMfma, 16, 16,  64,  1, kI8,   kI8,   kI32, { 0,  0, 16,  0,  0}},
-    // With operands of 4 and 6 bits; an operand of 8 bits doubles the cycles (f8f6f4_cycles of matrix_scaled.hpp).
+    // With operands of 4 and 6 bits; an operand of 8 bits doubles the cycles (f8f6f4_cycles of scaled.hpp).
     {"mfma_scale_f32_32x32x64_f8f6f4",   kMfma, 32, 32,  64,  1, kF8f6f4, kF8f6f4, kF32, {0, 0, 32,  0,  0}},
     {"mfma_scale_f32_16x16x128_f8f6f4",  kMfma, 16, 16, 128,  1, kF8f6f4, kF8f6f4, kF32, {0, 0, 16,  0,  0}},
 

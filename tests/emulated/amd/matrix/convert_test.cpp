@@ -2,8 +2,8 @@
 // Conversions of small floats against a search for the nearest code, and all codes against the definition of a float.
 #include <gmock/gmock.h>
 
-#include "emulated/amd/matrix_wave.hpp"
-#include "tile/emu/matrix_convert.hpp"
+#include "emulated/amd/matrix/wave.hpp"
+#include "tile/emu/matrix/convert.hpp"
 
 namespace tilewright::emulated {
 namespace {

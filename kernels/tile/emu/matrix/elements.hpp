@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "tile/emu/matrix_table.hpp"
+#include "tile/emu/matrix/table.hpp"
 
 namespace tilewright::emu {
 

@@ -3,7 +3,7 @@
 // written out for each size of element; the emulation's own are not used.
 #include <gmock/gmock.h>
 
-#include "emulated/amd/matrix_check.hpp"
+#include "emulated/amd/matrix/check.hpp"
 
 namespace tilewright::emulated {
 namespace {

@@ -7,7 +7,7 @@
 // FP4 and FP6 have neither infinity nor NaN and always saturate.
 #pragma once
 
-#include "tile/emu/matrix_elements.hpp"
+#include "tile/emu/matrix/elements.hpp"
 
 namespace tilewright::emu {
 

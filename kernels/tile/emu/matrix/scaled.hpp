@@ -6,7 +6,7 @@
 // or 6 bits), scaled exactly, and added to the f32 sum, which starts at C. A scale of 255 is NaN.
 #pragma once
 
-#include "tile/emu/matrix_multiply.hpp"
+#include "tile/emu/matrix/multiply.hpp"
 
 namespace tilewright::emu {
 
@@ -55,7 +55,7 @@ TILEWRIGHT_MATRIX void multiply_scaled(const A (&a)[64], const B (&b)[64], const
                                        const std::uint32_t (&scale_b)[64], int opsel_b) {
   static_assert(kRow >= 0, "no such matrix instruction");
   constexpr const MatrixInstruction& row = matrix_rows::kRows[kRow];
-  static_assert(row.a == MatrixElement::kF8f6f4, "multiply of matrix_multiply.hpp");
+  static_assert(row.a == MatrixElement::kF8f6f4, "multiply of multiply.hpp");
   static_assert(sizeof(A) >= 4 * registers_of(kFormatA) && sizeof(B) >= 4 * registers_of(kFormatB));
   static_assert(sizeof(C) == 4 * row.d_registers());
   constexpr int kM = row.m, kN = row.n, kBlocks = row.k / 32;
