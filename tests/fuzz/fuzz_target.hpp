@@ -38,5 +38,7 @@ void run_cache_entry(std::string_view input);
 std::vector<std::string> cache_entry_seeds();
 void run_code_pack(std::string_view input);
 std::vector<std::string> code_pack_seeds();
+void run_code_object(std::string_view input);
+std::vector<std::string> code_object_seeds();
 
 }  // namespace tilewright::fuzz

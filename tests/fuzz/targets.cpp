@@ -16,6 +16,7 @@ std::span<const Target> targets() {
       {"journal", run_journal, journal_seeds},
       {"cache_entry", run_cache_entry, cache_entry_seeds},
       {"code_pack", run_code_pack, code_pack_seeds},
+      {"code_object", run_code_object, code_object_seeds},
   };
   return kTargets;
 }

@@ -88,7 +88,7 @@ inline std::string make_amd_object(const AmdObjectSpec& spec = {}) {
     file += content;
     return section;
   };
-  const std::string names("\0.note\0.rodata\0.text\0.dynstr\0.dynsym\0.shstrtab\0", 49);
+  const std::string names("\0.note\0.rodata\0.text\0.dynstr\0.dynsym\0.shstrtab\0", 47);
   const Elf64_Nhdr note{7, static_cast<uint32_t>(metadata.size()), 32};
   const Elf64_Shdr notes = add(1, SHT_NOTE, bytes_of(note) + std::string("AMDGPU\0\0", 8) + metadata);
   std::string descriptor(64, '\0');

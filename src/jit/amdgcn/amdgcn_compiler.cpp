@@ -20,8 +20,10 @@ constexpr const char* kHipBinary = "instance.hsaco";
 constexpr int kOldestClang = 20;  // the first that knows gfx950
 
 // A bare code object of the version that every ROCm from 6.0 on loads, from freestanding headers alone: nothing of the
-// host's or of ROCm's is reachable. Without a name of the unit the same source makes the same bytes.
-constexpr const char* kHipFlags[] = {"-x",
+// host's or of ROCm's is reachable, nor are a user's own flags. Without a name of the unit the same source makes the same
+// bytes.
+constexpr const char* kHipFlags[] = {"--no-default-config",
+                                     "-x",
                                      "hip",
                                      "--offload-device-only",
                                      "--no-gpu-bundle-output",

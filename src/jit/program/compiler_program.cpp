@@ -16,7 +16,8 @@ namespace {
 
 // What would change what is compiled without being part of the digest, and what is meant for the host program alone.
 constexpr const char* kHiddenVariables[] = {
-    "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "LD_PRELOAD"};
+    "CCC_OVERRIDE_OPTIONS", "CPATH",     "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "DEPENDENCIES_OUTPUT",
+    "SUNPRO_DEPENDENCIES",  "LD_PRELOAD"};
 
 ProcessOptions process_options(std::vector<std::string> argv, std::string folder, double seconds) {
   ProcessOptions options;

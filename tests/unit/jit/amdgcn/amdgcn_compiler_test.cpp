@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include "jit/cache/code_pack.hpp"
 #include "unit/jit/cache_test_support.hpp"
 
 namespace tilewright {
@@ -94,6 +95,23 @@ TEST_F(AmdgcnCompilerTest, SourceFlagsAndHeadersReachItAndTheObjectTheCache) {
   const Result<Artifact> found = later.get(asked, clang);
   ASSERT_TRUE(found.ok()) << found.status().message();
   EXPECT_EQ(found->image, made->image);
+}
+
+TEST_F(AmdgcnCompilerTest, APackServesItsObjectWithoutTheCompiler) {
+  AmdgcnCompiler none({"/no/clang"});
+  PackedCode packed;
+  packed.entry.content = *CodeCache::content_digest(kernel(), none);
+  packed.entry.name = "kernel", packed.entry.target = "gfx942", packed.entry.entry = "tw_entry";
+  packed.entry.kind = ArtifactKind::kAmdObject, packed.entry.compiler = "clang version 22.1.0";
+  packed.code = "an object";
+  ASSERT_TRUE(write_pack(scratch / "a.twpack", {packed}).ok());
+  CodeCacheOptions with_pack = options(JitMode::kOff);
+  with_pack.packs = {scratch / "a.twpack"};
+  CodeCache cache(with_pack, counters);
+  const Result<Artifact> found = cache.get(kernel(), none);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(found->kind, ArtifactKind::kAmdObject);
+  EXPECT_EQ(made_text(*found), "an object");
 }
 
 TEST_F(AmdgcnCompilerTest, TheDigestCoversCompilerTargetAndPrelude) {
