@@ -156,8 +156,8 @@ TILEWRIGHT_MATRIX void multiply(const A (&a)[kLanes], const B (&b)[kLanes], cons
   static_assert(row.on(kTarget), "the target does not have this matrix instruction");
   static_assert(row.a != MatrixElement::kF8f6f4, "multiply_scaled of scaled.hpp");
   static_assert(kLanes == row.lanes());
-  static_assert(sizeof(A) == 4 * row.a_registers() && sizeof(B) == 4 * row.b_registers());
-  static_assert(sizeof(C) == 4 * row.d_registers());
+  static_assert(sizeof(A) == 4 * row.a_registers() && sizeof(B) == 4 * row.b_registers(), "registers of A or B");
+  static_assert(sizeof(C) == 4 * row.d_registers(), "registers of C");
   constexpr int kM = row.m, kN = row.n, kK = row.k, kBlocks = row.blocks;
   using Sum = typename MatrixArithmetic<row.d>::Sum;
 

@@ -57,7 +57,7 @@ TILEWRIGHT_MATRIX void multiply_scaled(const A (&a)[64], const B (&b)[64], const
   constexpr const MatrixInstruction& row = matrix_rows::kRows[kRow];
   static_assert(row.a == MatrixElement::kF8f6f4, "multiply of multiply.hpp");
   static_assert(sizeof(A) >= 4 * registers_of(kFormatA) && sizeof(B) >= 4 * registers_of(kFormatB));
-  static_assert(sizeof(C) == 4 * row.d_registers());
+  static_assert(sizeof(C) == 4 * row.d_registers(), "registers of C");
   constexpr int kM = row.m, kN = row.n, kBlocks = row.k / 32;
   MatrixBlock<kM, kN, 32, float> blocks[kBlocks];
   for (int lane = 0; lane < 64; ++lane) {
