@@ -132,10 +132,26 @@ class MatrixProblem {
   std::vector<std::uint64_t> a, b, c, d;  // [block][row][column]
 };
 
+// The emulation's rule against the test's. The same change of k in A and in B would not show in any product.
+inline void expect_places(const MatrixInstruction& row, const MatrixPlaces& places) {
+  const auto expect = [&](const Spot& s, int outer, int block, int i, int k) {
+    const emu::MatrixInput at = emu::input_of(row, outer, s.lane, s.bit / bits_of(row.a));
+    EXPECT_TRUE(at.block == block && at.outer == i && at.k == k)
+        << fmt::format("{}: lane {} bit {} is ({}, {}, {})", row.name, s.lane, s.bit, at.block, at.outer, at.k);
+  };
+  for (int block = 0; block < row.blocks; ++block) {
+    for (int k = 0; k < row.k; ++k) {
+      for (int i = 0; i < row.m; ++i) expect(places.a(block, i, k)[0], row.m, block, i, k);
+      for (int j = 0; j < row.n; ++j) expect(places.b(block, j, k)[0], row.n, block, j, k);
+    }
+  }
+}
+
 // Random operands; then a one at every place of A and of B in turn, which must bring the other's row or column to its
 // row or column of D and nothing anywhere else; then NaN and infinities.
 inline void check_matrix(const Instance& instance, const MatrixPlaces& places, std::mt19937_64& random) {
   const MatrixInstruction& row = *instance.row;
+  expect_places(row, places);
   MatrixProblem p(instance, places);
   for (int round = 0; round < 3; ++round) {
     p.fill_random(random);

@@ -154,6 +154,22 @@ struct ScaledProblem {
   }
 };
 
+TEST(EmulatedScaledMfma, ElementsAndScalesStandWhereCkPutsThem) {
+  for (const char* name : {"mfma_scale_f32_16x16x128_f8f6f4", "mfma_scale_f32_32x32x64_f8f6f4"}) {
+    const MatrixInstruction& row = emu::matrix_rows::kRows[emu::matrix_row(name)];
+    for (const int bits : {4, 6, 8}) {
+      for (int i = 0; i < row.m; ++i) {
+        for (int k = 0; k < row.k; ++k) {
+          const ScaledSpot s = scaled_spot(row.m, bits, i, k);
+          const emu::MatrixInput at = emu::f8f6f4_input_of(row, bits, s.lane, s.bit / bits);
+          EXPECT_TRUE(at.block == 0 && at.outer == i && at.k == k) << name << " " << bits << ": " << i << ", " << k;
+          EXPECT_EQ(emu::scale_lane(row, i, k), i + row.m * (k / 32));
+        }
+      }
+    }
+  }
+}
+
 template <class Check>
 void for_all_forms(Check check) {
   static const auto small = scaled_runs<emu::matrix_row("mfma_scale_f32_16x16x128_f8f6f4")>();
