@@ -11,9 +11,9 @@
 
 #include "arch/arch_spec.hpp"
 #include "device/cpu/shared_object.hpp"
-#include "device/emu/bank_conflicts.hpp"
 #include "device/emu/fault.hpp"
-#include "device/emu/global_memory.hpp"
+#include "device/emu/memory/bank_conflicts.hpp"
+#include "device/emu/memory/global_memory.hpp"
 #include "tile/emu/abi.hpp"
 
 namespace tilewright::emu {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "device/emu/emulator.hpp"
-#include "device/emu/lds.hpp"
+#include "device/emu/memory/lds.hpp"
 
 namespace tilewright::emu {
 

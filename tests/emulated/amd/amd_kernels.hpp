@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "device/emu/emulator.hpp"
-#include "jit/emulated_compiler.hpp"
+#include "jit/amdgcn/emulated_compiler.hpp"
 #include "jit/system/files.hpp"
 #include "support/sanitizer.hpp"
 

@@ -2,7 +2,7 @@
 // Sources: AMD CDNA3 ISA reference, "Local Data Share" (32 banks of 4 bytes; several lanes at one dword are one access);
 // CDNA4 ISA reference (160 KiB, 64 banks); Composable Kernel documentation, "Understanding AMD GPU LDS and Bank Conflicts"
 // (which lanes of ds_read_b128 and ds_write_b128 share a pass on gfx9).
-#include "device/emu/bank_conflicts.hpp"
+#include "device/emu/memory/bank_conflicts.hpp"
 
 #include <algorithm>
 

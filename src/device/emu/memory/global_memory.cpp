@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "device/emu/global_memory.hpp"
+#include "device/emu/memory/global_memory.hpp"
 
 #include <atomic>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "device/emu/lds.hpp"
+#include "device/emu/memory/lds.hpp"
 
 #include <sys/mman.h>
 

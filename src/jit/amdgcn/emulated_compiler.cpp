@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "jit/emulated_compiler.hpp"
+#include "jit/amdgcn/emulated_compiler.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
