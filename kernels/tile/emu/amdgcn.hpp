@@ -10,6 +10,7 @@
 #define __launch_bounds__(...)
 
 #include "tile/emu/async_copy.hpp"
+#include "tile/emu/atomics.hpp"
 #include "tile/emu/buffer.hpp"
 #include "tile/emu/dpp.hpp"
 #include "tile/emu/ids.hpp"

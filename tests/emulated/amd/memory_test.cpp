@@ -85,6 +85,18 @@ void wide_to_lds(const u32* in, u32* out) {
 TILEWRIGHT_EMULATED_ENTRY(run_wide_to_lds, wide_to_lds)
 #endif
 
+void add(float* sum, double* wide, tilewright::emu::TwoHalves* pair) {
+  const u32 i = __builtin_amdgcn_workitem_id_x();
+  __builtin_amdgcn_global_atomic_fadd_f32(sum, static_cast<float>(i));
+#if defined(__GFX9__)
+  __builtin_amdgcn_global_atomic_fadd_f64(wide, static_cast<double>(i) / 4);
+#endif
+#if defined(__GFX9__) || defined(__GFX12__)
+  __builtin_amdgcn_global_atomic_fadd_v2f16(pair, tilewright::emu::TwoHalves{1, -1});
+#endif
+}
+TILEWRIGHT_EMULATED_ENTRY(run_add, add)
+
 void maths(const float* in, float* out) {
   const float a = in[0], b = in[1];
   int n = 0;
@@ -204,6 +216,24 @@ TEST_P(AmdEmulationMemory, WideCopiesToLdsAreOfGfx950) {
   const EmulatedReport report = launch.buffer("in", &in).buffer("out", &out).shape({1, 1, 1}, {64, 1, 1}, 1024).run();
   EXPECT_EQ(report.find(FaultKind::kInstruction) == nullptr, GetParam() == "gfx950");
   EXPECT_EQ(in, out);
+}
+
+TEST_P(AmdEmulationMemory, FloatsAreAddedAtomically) {
+  constexpr uint32_t kGroups = 6;
+  std::vector<float> sum(1);
+  std::vector<double> wide(1);
+  std::vector<uint32_t> pair(1);
+  AmdLaunch launch(object(), "run_add");
+  launch.launch.threads = 3;
+  launch.buffer("sum", &sum).buffer("wide", &wide).buffer("pair", &pair).shape({kGroups, 1, 1}, {64, 1, 1}).run_clean();
+  EXPECT_EQ(sum[0], kGroups * 2016.0f);
+  EXPECT_EQ(wide[0], gfx9() ? kGroups * 504.0 : 0.0);
+  EXPECT_EQ(pair[0], gfx9() || GetParam() == "gfx1201" ? 0xde005e00u : 0u);  // -384 and 384
+
+  std::vector<float> nothing;
+  AmdLaunch far(object(), "run_add");
+  far.buffer("sum", &nothing).buffer("wide", &wide).buffer("pair", &pair).shape({1, 1, 1}, {64, 1, 1});
+  EXPECT_NE(far.run().find(FaultKind::kGlobalOutOfBounds), nullptr);
 }
 
 TEST_P(AmdEmulationMemory, ArithmeticIsThatOfTheManual) {
