@@ -16,6 +16,7 @@
 #include "tile/emu/ids.hpp"
 #include "tile/emu/lanes.hpp"
 #include "tile/emu/math.hpp"
+#include "tile/emu/matrix/convert_builtins.hpp"
 #include "tile/emu/memory_callbacks.hpp"
 #include "tile/emu/runtime.hpp"
 #include "tile/emu/sync.hpp"
