@@ -30,9 +30,10 @@ struct LaneState {
 };
 
 // Where it lies, from any address of the stack.
-inline uintptr_t lane_state_address(uintptr_t in_stack) {
-  const uintptr_t end = (in_stack | (kStackBytes - 1)) + 1;
-  return end - sizeof(LaneState) - (end / kStackBytes % kStackShifts) * kStackShift;
+__attribute__((no_sanitize("thread", "alignment"))) inline LaneState* lane_state_of(void* in_stack) {
+  const uintptr_t here = reinterpret_cast<uintptr_t>(in_stack), end = (here | (kStackBytes - 1)) + 1;
+  const uintptr_t at = end - sizeof(LaneState) - (end / kStackBytes % kStackShifts) * kStackShift;
+  return reinterpret_cast<LaneState*>(static_cast<unsigned char*>(in_stack) + static_cast<ptrdiff_t>(at - here));
 }
 
 // What a function that runs once for a whole wave sees.

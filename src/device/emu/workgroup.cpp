@@ -86,7 +86,7 @@ void Workgroup::start(std::array<uint32_t, 3> id) {
   }
   for (uint32_t i = 0; i < work_items_; ++i) {
     unsigned char* stack = stacks_ + i * kStackBytes;
-    auto* state = reinterpret_cast<LaneState*>(lane_state_address(reinterpret_cast<uintptr_t>(stack)));
+    LaneState* state = lane_state_of(stack);
     Lane& lane = lanes_[i];
     lane = {this, &waves_[i / wave_size_], state, nullptr, nullptr, i};
     *state = {};
@@ -106,7 +106,8 @@ void Workgroup::start(std::array<uint32_t, 3> id) {
     state->lds_bytes = launch_.lds_bytes;
     lane.wave->view.state[state->lane] = state;
     // Six registers and where to go; the stack is aligned as after a call.
-    void** top = reinterpret_cast<void**>(reinterpret_cast<uintptr_t>(state) & ~uintptr_t{63}) - 2;
+    auto* low = reinterpret_cast<unsigned char*>(state) - reinterpret_cast<uintptr_t>(state) % 64;
+    void** top = reinterpret_cast<void**>(low) - 2;
     top[0] = reinterpret_cast<void*>(&Workgroup::lane_main);
     top[1] = nullptr;
     std::fill(top - 6, top, nullptr);
@@ -115,8 +116,7 @@ void Workgroup::start(std::array<uint32_t, 3> id) {
 }
 
 void Workgroup::lane_main() {
-  LaneState* state =
-      reinterpret_cast<LaneState*>(lane_state_address(reinterpret_cast<uintptr_t>(__builtin_frame_address(0))));
+  LaneState* state = lane_state_of(__builtin_frame_address(0));
   Workgroup& workgroup = of(state);
   workgroup.entry_(workgroup.launch_.arguments.data(), 0, 0);
   workgroup.end(*lane_of(state), false);
