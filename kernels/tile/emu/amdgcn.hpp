@@ -9,14 +9,14 @@
 #define __host__
 #define __launch_bounds__(...)
 
-#include "tile/emu/async_copy.hpp"
-#include "tile/emu/atomics.hpp"
-#include "tile/emu/buffer.hpp"
-#include "tile/emu/dpp.hpp"
-#include "tile/emu/ids.hpp"
-#include "tile/emu/lanes.hpp"
-#include "tile/emu/math.hpp"
+#include "tile/emu/instructions/async_copy.hpp"
+#include "tile/emu/instructions/atomics.hpp"
+#include "tile/emu/instructions/buffer.hpp"
+#include "tile/emu/instructions/dpp.hpp"
+#include "tile/emu/instructions/ids.hpp"
+#include "tile/emu/instructions/lanes.hpp"
+#include "tile/emu/instructions/math.hpp"
+#include "tile/emu/instructions/sync.hpp"
 #include "tile/emu/matrix/convert_builtins.hpp"
 #include "tile/emu/memory_callbacks.hpp"
 #include "tile/emu/runtime.hpp"
-#include "tile/emu/sync.hpp"

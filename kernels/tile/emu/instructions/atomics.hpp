@@ -4,7 +4,7 @@
 // pk_f16). What was there before is returned.
 #pragma once
 
-#include "tile/emu/math.hpp"
+#include "tile/emu/instructions/math.hpp"
 
 namespace tilewright::emu {
 

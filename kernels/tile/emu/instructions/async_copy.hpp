@@ -4,7 +4,7 @@
 // GLOBAL_LOAD_LDS_DWORD (LDS address = M0 base + instruction offset + lane * size); CDNA4 ISA reference (12 and 16 bytes).
 #pragma once
 
-#include "tile/emu/buffer.hpp"
+#include "tile/emu/instructions/buffer.hpp"
 
 namespace tilewright::emu {
 

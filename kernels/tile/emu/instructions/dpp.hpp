@@ -3,7 +3,7 @@
 // gfx9); RDNA3 ISA reference, "DPP16" and "DPP8" (row_share and row_xmask; no shifts or broadcasts over rows).
 #pragma once
 
-#include "tile/emu/lanes.hpp"
+#include "tile/emu/instructions/lanes.hpp"
 
 namespace tilewright::emu {
 
