@@ -78,7 +78,7 @@ Finding check_amd_compiler() {
         compile_probe("extern \"C\" __global__ void tilewright_doctor() {}\n", "tilewright_doctor", arch.target);
     const Status status = made ? amd_object_matches(made->image, arch.target) : made.status();
     if (!status) {
-      const std::string words = status.message();
+      const std::string& words = status.message();
       return {Verdict::kWarn, kWhat, words.substr(0, words.find('\n', words.find("error:"))), kRemedy};
     }
     targets.emplace_back(arch.target);

@@ -176,7 +176,10 @@ class Refusals(Face):
         clang = self.folder / "clang"
         clang.write_text("#!/bin/sh\necho clang version 19.1.7\n", encoding="utf-8")
         clang.chmod(0o755)
-        for path, words in [("/nonexistent/clang", "not found"), (str(clang), "clang version 19.1.7; allowed: clang 20")]:
+        for path, words in [
+            ("/nonexistent/clang", "not found"),
+            (str(clang), "clang version 19.1.7; allowed: clang 20"),
+        ]:
             findings = json.loads(self.check(OK, "doctor", "--json", TILEWRIGHT_AMDCLANG=path))["findings"]
             finding = next(each for each in findings if each["what"] == "AMD compiler")
             self.assertEqual(finding["verdict"], "warn")
