@@ -23,9 +23,7 @@ namespace tilewright::emu {
 
 inline constexpr uint32_t kWaveSize = __AMDGCN_WAVEFRONT_SIZE;
 
-TILEWRIGHT_EMU_PLAIN static inline LaneState* this_lane() {
-  return lane_state_of(__builtin_frame_address(0));
-}
+TILEWRIGHT_EMU_PLAIN static inline LaneState* this_lane() { return lane_state_of(__builtin_frame_address(0)); }
 
 // Every active lane hands in its operands (results go there, too); `run` is called once, with all of them.
 template <class Operands>
