@@ -81,6 +81,12 @@ std::string ProcessResult::describe() const {
 }
 
 Result<ProcessResult> run_process(const ProcessOptions& options) {
+  ProcessResult result;
+  // A fast program could be done before anyone looks.
+  if (options.stop != nullptr && options.stop->load(std::memory_order_relaxed)) {
+    result.stopped = true;
+    return result;
+  }
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
     return Status(StatusCode::kIoError, fmt::format("cannot make a pipe: {}", std::strerror(errno)));
@@ -94,7 +100,6 @@ Result<ProcessResult> run_process(const ProcessOptions& options) {
   if (!child) return child.status();
   writer.reset();
 
-  ProcessResult result;
   const Limit limit{Clock::now() + std::chrono::microseconds(static_cast<int64_t>(options.seconds * 1e6)),
                     options.stop};
   int status = 0;
