@@ -10,22 +10,14 @@
 
 namespace tilewright::cli {
 
-Result<DeviceId> parse_device(std::string_view text) {
-  constexpr std::string_view kCuda = "cuda";
-  DeviceId id;
-  if (text == to_string(id)) return id;
-  int64_t index = 0;
-  const bool cuda = text.starts_with(kCuda);
-  const std::string_view rest = cuda ? text.substr(kCuda.size()) : "";
-  if (cuda && (rest.empty() || (rest[0] == ':' && fields_detail::parse_integer(rest.substr(1), 0, 63, index).ok()))) {
-    return DeviceId{DeviceKind::kCuda, static_cast<int32_t>(index)};
-  }
-  return Status(StatusCode::kInvalidArgument,
-                fmt::format("argument '--device' is '{}', allowed: cpu, cuda, cuda:<number>", text));
+Result<DeviceId> parse_device_argument(std::string_view text) {
+  Result<DeviceId> id = parse_device(text);
+  if (id) return id;
+  return Status(id.status().code(), fmt::format("argument '--device': {}", id.status().message()));
 }
 
 Result<std::unique_ptr<ContextImpl>> open_context(int threads, const std::string& device) {
-  Result<DeviceId> id = parse_device(device);
+  Result<DeviceId> id = parse_device_argument(device);
   if (!id) return id.status();
   ContextOptions options;
   options.cpu_units = threads;

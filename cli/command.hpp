@@ -61,7 +61,7 @@ void add_command(CLI::App& parent, Invocation& invocation, const CommandText& te
 
 // A context over every operator, which works on `device`: "cpu", "cuda:1", or "cuda" for the first.
 Result<std::unique_ptr<ContextImpl>> open_context(int threads, const std::string& device = "cpu");
-Result<DeviceId> parse_device(std::string_view text);
+Result<DeviceId> parse_device_argument(std::string_view text);
 
 // A line on stderr that is no error: "tilewright: ...".
 void note(std::string_view line);

@@ -79,13 +79,13 @@ Result<std::vector<std::unique_ptr<Device>>> find_devices(const DevicesOptions& 
   std::vector<std::unique_ptr<Device>> devices;
   DeviceId wanted;
   if (!options.device.empty()) {
-    Result<DeviceId> parsed = parse_device(options.device);
+    Result<DeviceId> parsed = parse_device_argument(options.device);
     if (!parsed) return parsed.status();
     wanted = *parsed;
   }
   if (wanted.kind == DeviceKind::kCpu) devices.push_back(make_cpu_device(options.threads));
-  if (wanted.kind == DeviceKind::kCuda) {
-    Result<std::unique_ptr<Device>> device = make_cuda_device(wanted.index);
+  if (wanted.kind != DeviceKind::kCpu) {
+    Result<std::unique_ptr<Device>> device = make_device(wanted);
     if (!device) return device.status();
     devices.push_back(std::move(*device));
   }

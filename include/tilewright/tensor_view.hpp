@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "tilewright/dlpack_abi.h"
 #include "tilewright/dtype.hpp"
@@ -21,8 +22,13 @@ struct DeviceId {
   bool operator==(const DeviceId&) const = default;
 };
 
-// "cpu", "cuda:0", "hip:1", "emu:0" (which target an emulated device stands for, its DeviceSpec says)
+// Targets that an emulated device can stand for: its index counts them.
+inline constexpr const char* kEmulatedTargets[] = {"gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"};
+
+// "cpu", "cuda:0", "hip:1", "emu:gfx942"
 TILEWRIGHT_API std::string to_string(DeviceId device);
+// Back again; "cuda" and "hip" are the first ones. The error says what is allowed.
+TILEWRIGHT_API Result<DeviceId> parse_device(std::string_view text);
 
 // How elements lie in memory. A packed layout is opaque: strides do not apply, and only the operator that packed the
 // tensor reads it.

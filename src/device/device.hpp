@@ -48,6 +48,7 @@ struct DeviceSpec {
   int64_t memory_bytes = 0;                 // a GPU's own
   std::string driver = {};                  // a GPU's: "cuda-13.0"
   const VendorLibraries* vendor = nullptr;  // null = none; lives as long as the device
+  bool emulated = false;                    // its code is made by the host's compiler (docs/devices/emulation.md)
 };
 
 // Measured limits; what a time is reported against.
@@ -170,6 +171,9 @@ class Device {
   virtual Status copy_from_host(void* to, const void* from, int64_t bytes) = 0;
   virtual Status copy_to_host(void* to, const void* from, int64_t bytes) = 0;
   virtual Status fill(void* to, uint8_t value, int64_t bytes) = 0;
+  // Of what allocate() gave, kernels touch nothing but these `bytes` from `first` on. Devices that look at each access hold
+  // them to it; the host goes on reading and writing all of it.
+  virtual void expose(void* /*data*/, void* /*first*/, int64_t /*bytes*/) {}
   virtual Status synchronize() = 0;
   // What allocate() could still give; 0 = not known.
   virtual int64_t available_memory() = 0;
@@ -196,5 +200,12 @@ std::unique_ptr<Device> make_cpu_device(int units);
 // CUDA devices of this machine, opened through the driver; the error says why there are none.
 Result<int> cuda_device_count();
 Result<std::unique_ptr<Device>> make_cuda_device(int index);
+
+
+// An AMD GPU of one of kEmulatedTargets, on the host's cores.
+Result<std::unique_ptr<Device>> make_emulated_device(int index);
+
+// Any of them. The error says why there is none.
+Result<std::unique_ptr<Device>> make_device(DeviceId id);
 
 }  // namespace tilewright

@@ -111,18 +111,19 @@ Result<OpenDevice*> ContextImpl::open_other_device(std::string_view op, DeviceId
     return Status(StatusCode::kUnsupported,
                   fmt::format("{}: tensors are on {}, which this context does not have: {}", op, to_string(id), why));
   };
-  if (id.kind != DeviceKind::kCuda || id.index < 0 || static_cast<size_t>(id.index) >= kMaxCudaDevices) {
-    return refuse("allowed: cpu, cuda:0 and further");
+  if (id.index < 0 || static_cast<size_t>(id.index) >= kMaxDevices) {
+    return refuse(fmt::format("allowed: the first {} of a kind", kMaxDevices));
   }
-  const auto index = static_cast<size_t>(id.index);
-  if (OpenDevice* known = opened_[index].load(std::memory_order_acquire)) return known;
+  std::atomic<OpenDevice*>& slot = opened_[static_cast<size_t>(id.kind)][static_cast<size_t>(id.index)];
+  if (OpenDevice* known = slot.load(std::memory_order_acquire)) return known;
   const std::lock_guard lock(opening_);
-  if (OpenDevice* known = opened_[index].load(std::memory_order_acquire)) return known;
-  Result<std::unique_ptr<Device>> device = make_cuda_device(id.index);
+  if (OpenDevice* known = slot.load(std::memory_order_acquire)) return known;
+  Result<std::unique_ptr<Device>> device = make_device(id);
   if (!device) return refuse(device.status().message());
-  fill_side(cuda_[index], std::move(*device));
-  opened_[index].store(&cuda_[index], std::memory_order_release);
-  return &cuda_[index];
+  others_.push_back(std::make_unique<OpenDevice>());
+  fill_side(*others_.back(), std::move(*device));
+  slot.store(others_.back().get(), std::memory_order_release);
+  return others_.back().get();
 }
 
 Status ContextImpl::select_device(DeviceId id) {
@@ -133,7 +134,8 @@ Status ContextImpl::select_device(DeviceId id) {
 
 DeviceData* ContextImpl::device_data() {
   OpenDevice& on = *selected_;
-  if (on.device->host_memory() || on.data != nullptr) return on.data.get();
+  const bool nvidia = on.device->spec().arch != nullptr && on.device->spec().arch->vendor == ArchVendor::kNvidia;
+  if (!nvidia || on.data != nullptr) return on.data.get();
   const auto compile = [this](const std::string& source, const std::string& entry, std::string_view target) {
     CompileRequest request;
     request.name = request.entry = entry;
@@ -179,8 +181,10 @@ void ContextImpl::set_tables(TunedTable tables) {
 Digest ContextImpl::choice_digest() const {
   const Digest tables = this->tables()->digest();
   std::string quarantined = cpu_.quarantined;
-  for (const auto& device : opened_) {
-    if (const OpenDevice* open = device.load(std::memory_order_acquire)) quarantined += open->quarantined;
+  for (const auto& kind : opened_) {
+    for (const auto& device : kind) {
+      if (const OpenDevice* open = device.load(std::memory_order_acquire)) quarantined += open->quarantined;
+    }
   }
   return quarantined.empty() ? tables : Digester().update_bytes(tables.bytes).update(quarantined).finish();
 }
@@ -281,7 +285,7 @@ Result<QueryResult> ContextImpl::query(const Operator& op, ProblemRef problem, i
   // With compiling off, or in the background, the best built choice serves.
   const JitMode mode = cache_->mode();
   const bool compiles =
-      (mode == JitMode::kOn || mode == JitMode::kForce) && compiler_for(device.arch->target).available().ok();
+      (mode == JitMode::kOn || mode == JitMode::kForce) && compiler_of(device).available().ok();
   Result<std::vector<Choice>> choices =
       dispatcher.choices(op, problem, device, *tables(), forced, nullptr, compiles ? Asked::kOwn : Asked::kAll);
   if (!choices) return choices.status();

@@ -31,7 +31,7 @@ struct OpenDevice {
   DeviceSpec spec(int units) const;  // with the unit budget applied
 };
 
-// The CPU is open from the start; a CUDA device is opened by the first call whose tensors are on it, so that programs
+// The CPU is open from the start; another device is opened by the first call whose tensors are on it, so that programs
 // without one pay nothing. Functions that take `on` work on that device, or, without it, on the selected one.
 class ContextImpl {
  public:
@@ -71,7 +71,7 @@ class ContextImpl {
   Device& device() { return *selected_->device; }
   DeviceSpec spec(int units) const { return selected_->spec(units); }
   Dispatcher& dispatcher() { return *selected_->dispatcher; }
-  // InstanceOptions::device_data of the selected device; null where data is made on the host: on the CPU, without a compiler.
+  // InstanceOptions::device_data of the selected device; null where data is made on the host: on other than NVIDIA GPUs, without a compiler.
   DeviceData* device_data();
   Registry& registry() { return registry_; }
   CodeCache& cache() { return *cache_; }
@@ -96,10 +96,11 @@ class ContextImpl {
   Registry registry_;
   std::unique_ptr<CodeCache> cache_;
   OpenDevice cpu_;
-  static constexpr size_t kMaxCudaDevices = 64;
+  static constexpr size_t kMaxDevices = 64;  // of a kind
   std::mutex opening_;
-  std::array<OpenDevice, kMaxCudaDevices> cuda_;
-  std::array<std::atomic<OpenDevice*>, kMaxCudaDevices> opened_{};  // those of cuda_ that are open
+  std::vector<std::unique_ptr<OpenDevice>> others_;
+  // By kind and index, where they are open.
+  std::array<std::array<std::atomic<OpenDevice*>, kMaxDevices>, 4> opened_{};
   OpenDevice* selected_ = &cpu_;
   mutable std::mutex tables_mutex_;
   std::shared_ptr<const TunedTable> tables_;

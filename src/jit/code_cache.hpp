@@ -36,6 +36,7 @@ struct CacheEntryInfo {
   std::string name, digest, target, compiler, created;
   std::string library;  // version that made it
   std::string path;     // its folder, or the pack it is in
+  ArtifactKind kind = ArtifactKind::kHostObject;
   int64_t bytes = 0;
   double age_seconds = 0;  // 0 in packs, and for times in the future
   bool valid = false;

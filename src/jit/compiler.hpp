@@ -64,7 +64,10 @@ Compiler& host_compiler();
 Compiler& nvrtc_compiler();
 // A ProbeCompiler (device.hpp): with the target's compiler, past the code cache.
 Result<Artifact> compile_probe(const std::string& source, const std::string& entry, std::string_view target);
-// The one that makes a target's code. What `available()` says tells why there is none.
-Compiler& compiler_for(std::string_view target);
+// The one that makes a target's code, for its emulation or its hardware. What `available()` says tells why there is none.
+Compiler& compiler_for(std::string_view target, bool emulated = false);
+inline Compiler& compiler_of(const DeviceSpec& device) {
+  return compiler_for(device.arch != nullptr ? device.arch->target : "", device.emulated);
+}
 
 }  // namespace tilewright

@@ -4,17 +4,20 @@
 
 #include "arch/arch_spec.hpp"
 #include "jit/amdgcn/amdgcn_compiler.hpp"
+#include "jit/amdgcn/emulated_compiler.hpp"
 #include "jit/compiler.hpp"
 #include "jit/system/files.hpp"
 
 namespace tilewright {
-Compiler& compiler_for(std::string_view target) {
+Compiler& compiler_for(std::string_view target, bool emulated) {
   const ArchSpec* arch = find_arch(target);
   if (arch == nullptr) return host_compiler();  // which refuses it, with the list of targets
   switch (arch->vendor) {
     case ArchVendor::kX86: return host_compiler();
     case ArchVendor::kNvidia: return nvrtc_compiler();
-    case ArchVendor::kAmd: return amdgcn_compiler();
+    case ArchVendor::kAmd:
+      if (emulated) return emulated_compiler();
+      return amdgcn_compiler();
   }
   return host_compiler();
 }

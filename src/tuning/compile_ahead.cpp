@@ -56,7 +56,7 @@ void compile_ahead(SearchState& state, std::span<const TuneTask* const> tasks, c
   const auto elapsed = [&start] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   // Without a shared folder what a child compiles is lost.
   if (state.context.cache().root().empty() || state.context.cache().mode() == JitMode::kOff) return;
-  if (!compiler_for(state.context.device().spec().arch->target).available().ok()) return;
+  if (!compiler_of(state.context.device().spec()).available().ok()) return;
   std::vector<WorkerProcess*> workers;
   for (size_t i = 1; i < state.workers.size(); ++i) workers.push_back(state.workers[i].get());
   if (workers.empty()) return;

@@ -89,7 +89,7 @@ TuneResult TaskSearch::run(double seconds) {
 
 bool TaskSearch::may_compile() const {
   return state_.context.cache().mode() != JitMode::kOff &&
-         compiler_for(state_.context.device().spec().arch->target).available().ok();
+         compiler_of(state_.context.device().spec()).available().ok();
 }
 
 Status TaskSearch::collect() {

@@ -289,7 +289,7 @@ Result<ExitCode> run_on_gpu(const BenchOptions& options, ContextImpl& context, c
 }
 
 Result<ExitCode> run_bench(const BenchOptions& options) {
-  const Result<DeviceId> id = parse_device(options.device);
+  const Result<DeviceId> id = parse_device_argument(options.device);
   if (!id) return id.status();
   Result<Suite> suite = wanted_problems(options, id->kind);
   if (!suite) return suite.status();

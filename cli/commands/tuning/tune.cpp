@@ -357,7 +357,7 @@ class Session {
 };
 
 Result<ExitCode> run_tune(const TuneArguments& arguments) {
-  const Result<DeviceId> id = parse_device(arguments.device);
+  const Result<DeviceId> id = parse_device_argument(arguments.device);
   if (!id) return id.status();
   Result<CapturedShapes> captured = captured_problems(arguments.capture);
   if (!captured) return captured.status();

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "gemm/gemm_args.hpp"
-#include "tile/portable/math.cuh"
+#include "tile/gpu/math.hpp"
 
 namespace tilewright {
 

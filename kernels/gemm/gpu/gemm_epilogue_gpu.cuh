@@ -13,7 +13,7 @@
 #pragma once
 
 #include "gemm/gpu/gemm_activation_gpu.cuh"
-#include "tile/portable/convert.cuh"
+#include "tile/gpu/convert.hpp"
 
 namespace tilewright {
 

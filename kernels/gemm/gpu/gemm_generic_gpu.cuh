@@ -9,7 +9,7 @@
 
 #include "gemm/gpu/gemm_generic_shape.hpp"
 #include "gemm/gpu/gemm_tile_store_gpu.cuh"
-#include "tile/portable/async_copy.cuh"
+#include "tile/gpu/block.hpp"
 
 namespace tilewright {
 
@@ -125,7 +125,7 @@ __device__ __forceinline__ void gemm_generic_gpu(const GemmArgs& args) {
   auto& tile = *reinterpret_cast<GenericTile*>(dynamic_shared());
   const GenericTiles tiles = gemm_generic_tiles(args.m, args.n, args.epilogue.gate);
 #pragma unroll 1
-  for (int64 unit = blockIdx.x; unit < args.batch * tiles.m * tiles.n; unit += gridDim.x) {
+  for (int64 unit = blockIdx.x; unit < args.batch * tiles.m * tiles.n; unit += args.block_m) {
     const GenericPlace p{unit / tiles.n / tiles.m, unit / tiles.n % tiles.m * kGenericTile, unit % tiles.n * tiles.out};
     generic_tile(args, p, tile, static_cast<int>(threadIdx.x));
     __syncthreads();

@@ -90,9 +90,31 @@ std::string to_string(DeviceId device) {
     case DeviceKind::kCpu: return "cpu";
     case DeviceKind::kCuda: return fmt::format("cuda:{}", device.index);
     case DeviceKind::kHip: return fmt::format("hip:{}", device.index);
-    case DeviceKind::kEmulated: return fmt::format("emu:{}", device.index);
+    case DeviceKind::kEmulated:
+      if (device.index < 0 || static_cast<size_t>(device.index) >= std::size(kEmulatedTargets)) break;
+      return fmt::format("emu:{}", kEmulatedTargets[device.index]);
   }
   return "unknown";
+}
+
+Result<DeviceId> parse_device(std::string_view text) {
+  constexpr int32_t kMaxIndex = 63;
+  for (const auto& [name, kind] : {std::pair{"cuda", DeviceKind::kCuda}, {"hip", DeviceKind::kHip}}) {
+    if (text == name) return DeviceId{kind, 0};
+    for (int32_t i = 0; text.starts_with(name) && i <= kMaxIndex; ++i) {
+      if (text == to_string({kind, i})) return DeviceId{kind, i};
+    }
+  }
+  std::string emulated;
+  for (int32_t i = 0; i < static_cast<int32_t>(std::size(kEmulatedTargets)); ++i) {
+    const DeviceId id{DeviceKind::kEmulated, i};
+    if (text == to_string(id)) return id;
+    emulated += ", " + to_string(id);
+  }
+  if (text == to_string(DeviceId{})) return DeviceId{};
+  return Status(StatusCode::kInvalidArgument,
+                fmt::format("device is '{}', allowed: cpu, cuda, hip, cuda:<number>, hip:<number> (up to {}){}", text,
+                            kMaxIndex, emulated));
 }
 
 TensorView TensorView::contiguous(void* data, DType dtype, std::span<const int64_t> shape, DeviceId device) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cstring>
 #include <exception>
 #include <string>
@@ -18,6 +17,7 @@
 #include "device/cpu/shared_object.hpp"
 #include "device/cpu/thread_pool.hpp"
 #include "device/device.hpp"
+#include "device/host_burst.hpp"
 #include "device/host_memory.hpp"
 
 namespace tilewright {
@@ -64,25 +64,6 @@ DeviceSpec make_spec(int units) {
   spec.clock_ghz = nominal_clock_ghz();
   return spec;
 }
-
-// Each run goes on with the turns where the last one ended.
-class CpuBurst final : public Burst {
- public:
-  CpuBurst(TurnedCall call, int first_turn, int count) : call_(std::move(call)), turn_(first_turn), count_(count) {}
-
-  Result<double> run() override {
-    const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < count_; ++i) {
-      if (Status s = call_(turn_++, {}); !s) return s;
-    }
-    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / count_;
-  }
-
- private:
-  const TurnedCall call_;
-  int turn_;
-  const int count_;
-};
 
 class CpuDevice final : public Device {
  public:
@@ -160,7 +141,7 @@ class CpuDevice final : public Device {
   Status synchronize() override { return {}; }
   int64_t available_memory() override { return available_host_memory(); }
   Result<std::unique_ptr<Burst>> make_burst(const TurnedCall& call, int first_turn, int count) override {
-    return std::unique_ptr<Burst>(std::make_unique<CpuBurst>(call, first_turn, count));
+    return std::unique_ptr<Burst>(std::make_unique<HostBurst>(call, first_turn, count));
   }
 
   Result<DeviceLimits> measure_limits(double budget_seconds, const ProbeCompiler&) override {

@@ -35,18 +35,6 @@ int find_image(dl_phdr_info* info, size_t, void* data) {
   return 1;
 }
 
-void add(Counters* sum, const Counters& one) {
-  sum->global_read_bytes += one.global_read_bytes;
-  sum->global_written_bytes += one.global_written_bytes;
-  sum->lds_read_bytes += one.lds_read_bytes;
-  sum->lds_written_bytes += one.lds_written_bytes;
-  sum->lds.instructions += one.lds.instructions;
-  sum->lds.passes += one.lds.passes;
-  sum->lds.conflicts += one.lds.conflicts;
-  sum->meetings += one.meetings;
-  sum->barriers += one.barriers;
-}
-
 // One fault for a kind at a place, in the order of the workgroups.
 void merge(std::map<uint64_t, std::vector<Fault>>* by_workgroup, uint32_t most, EmulatedReport* report) {
   for (auto& [index, faults] : *by_workgroup) {
@@ -74,6 +62,19 @@ Status check_launch(const ArchSpec& arch, const EmulatedLaunch& launch) {
 }
 
 }  // namespace
+
+Counters& Counters::operator+=(const Counters& other) {
+  global_read_bytes += other.global_read_bytes;
+  global_written_bytes += other.global_written_bytes;
+  lds_read_bytes += other.lds_read_bytes;
+  lds_written_bytes += other.lds_written_bytes;
+  lds.instructions += other.lds.instructions;
+  lds.passes += other.lds.passes;
+  lds.conflicts += other.lds.conflicts;
+  meetings += other.meetings;
+  barriers += other.barriers;
+  return *this;
+}
 
 Result<KernelEntry> EmulatedObject::entry(const std::string& name) const {
   const void* symbol = object->symbol(name);
@@ -153,7 +154,7 @@ Result<EmulatedReport> run_emulated(const EmulatedObject& object, KernelEntry en
       faults[i] = std::move(workgroup.faults);
     }
     const std::lock_guard lock(mutex);
-    add(&report.counters, workgroup.counters);
+    report.counters += workgroup.counters;
   };
   std::vector<std::thread> others;
   for (uint64_t t = 1; t < threads; ++t) others.emplace_back(work);

@@ -24,6 +24,8 @@ struct Counters {
   LdsTraffic lds;
   uint64_t meetings = 0;  // of waves, at cross-lane operations
   uint64_t barriers = 0;  // of workgroups
+
+  Counters& operator+=(const Counters& other);
 };
 
 // An emulated shared object of one target. Keeps it loaded.

@@ -28,7 +28,7 @@ bool Dispatcher::built(const Operator& op, const Recipe& recipe) const {
     if (family == nullptr) return false;
     if (family->backend() == Backend::kVendor) continue;
     Result<CompileRequest> request = family->source(step.key);
-    if (!request || !cache_.has(*request, compiler_for(request->target))) return false;
+    if (!request || !cache_.has(*request, compiler_for(request->target, device_.spec().emulated))) return false;
   }
   return true;
 }
@@ -171,10 +171,10 @@ Result<std::shared_ptr<const LoadedKernel>> Dispatcher::load(const KernelFamily&
     Result<CompileRequest> request = family.source(key);
     if (!request) return request.status();
     request->op = family.op();
-    if (!allow_compile && !cache_.has(*request, compiler_for(request->target))) {
+    if (!allow_compile && !cache_.has(*request, compiler_for(request->target, device_.spec().emulated))) {
       return Status(StatusCode::kCompileDisabled, fmt::format("{} is not built and may not be compiled now", key.text));
     }
-    Result<Artifact> compiled = cache_.get(*request, compiler_for(request->target));
+    Result<Artifact> compiled = cache_.get(*request, compiler_for(request->target, device_.spec().emulated));
     if (!compiled) return compiled.status();
     artifact = std::move(*compiled);
     registry_.add({.key = key, .note = "compiled"});

@@ -24,6 +24,7 @@ Status GuardedBuffer::allocate(Device& device, int64_t bytes, int64_t offset) {
   Result<void*> memory = device.allocate(total_);
   if (!memory) return memory.status();
   base_ = static_cast<uint8_t*>(*memory);
+  device.expose(base_, base_ + kGuard, bytes_);
   if (!device.host_memory()) return device.fill(base_, kGuardByte, total_);
   std::memset(base_, kGuardByte, kGuard);
   std::memset(base_ + kGuard + bytes_, kGuardByte, kGuard);

@@ -62,7 +62,7 @@ std::string kernel_digest(const KernelFamily& family, const KernelKey& key) {
 
 const std::vector<std::string>& QuarantineList::environments() const {
   if (!environments_.empty()) return environments_;
-  const Compiler& compiler = compiler_for(device_.arch != nullptr ? device_.arch->target : "");
+  const Compiler& compiler = compiler_of(device_);
   const bool compiles = compiler.available().ok();
   environments_.push_back(environment_id(device_, compiles ? compiler.identity() : "-"));
   if (!compiles) {

@@ -33,6 +33,7 @@ constexpr const char* kHipFlags[] = {"--no-default-config",
                                      "-nostdinc++",
                                      "-std=c++20",
                                      "-O3",
+                                     "-ffp-contract=off",
                                      "-mcode-object-version=5",
                                      "-fuse-cuid=none"};
 // HIP's words come from a kernel header. Line numbers stay those of the source.

@@ -46,6 +46,7 @@ CacheEntryInfo describe(const std::string& folder) {
     info.target = data->target;
     info.compiler = data->compiler;
     info.library = data->library;
+    info.kind = data->kind;
     info.created = data->created;
     return info;
   }
@@ -79,7 +80,7 @@ std::vector<CacheEntryInfo> list_entries(const CacheRoot& root) {
 }
 
 Result<PruneReport> prune_entries(const CacheRoot& root, const PruneOptions& options,
-                                  const CompilerOfTarget& compiler) {
+                                  const CompilerOfEntry& compiler) {
   if (options.keep_bytes && *options.keep_bytes < 0) {
     return Status(StatusCode::kInvalidArgument,
                   fmt::format("prune: keep_bytes = {}, allowed: 0 or more", *options.keep_bytes));
@@ -101,7 +102,7 @@ Result<PruneReport> prune_entries(const CacheRoot& root, const PruneOptions& opt
   int64_t kept = 0;
   for (const CacheEntryInfo& entry : entries) {
     std::string reason;
-    if (options.stale) reason = staleness(entry, entry.valid ? compiler(entry.target) : "");
+    if (options.stale) reason = staleness(entry, entry.valid ? compiler(entry) : "");
     if (reason.empty() && options.max_age_seconds && entry.age_seconds > *options.max_age_seconds) reason = "too old";
     if (reason.empty() && options.keep_bytes && kept + entry.bytes > *options.keep_bytes)
       reason = "over the size limit";

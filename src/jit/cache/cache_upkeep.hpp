@@ -15,8 +15,8 @@ namespace tilewright {
 // Every entry, by name; each one is read and checked.
 std::vector<CacheEntryInfo> list_entries(const CacheRoot& root);
 
-// Identity of the compiler in use for a target, "" = none; entries of another one are stale.
-using CompilerOfTarget = std::function<std::string(std::string_view target)>;
-Result<PruneReport> prune_entries(const CacheRoot& root, const PruneOptions& options, const CompilerOfTarget& compiler);
+// Identity of the compiler in use for what the entry holds, "" = none; entries of another one are stale.
+using CompilerOfEntry = std::function<std::string(const CacheEntryInfo& entry)>;
+Result<PruneReport> prune_entries(const CacheRoot& root, const PruneOptions& options, const CompilerOfEntry& compiler);
 
 }  // namespace tilewright

@@ -316,8 +316,8 @@ std::vector<CacheLayer> EntryStore::layers() const {
 
 Result<PruneReport> EntryStore::prune(const PruneOptions& options) const {
   if (!root_ || !root_->writable()) return root_problem_;
-  return prune_entries(*root_, options, [](std::string_view target) {
-    const Compiler& compiler = compiler_for(target);
+  return prune_entries(*root_, options, [](const CacheEntryInfo& entry) {
+    const Compiler& compiler = compiler_for(entry.target, entry.kind == ArtifactKind::kEmulated);
     return compiler.available().ok() ? compiler.identity() : std::string();
   });
 }

@@ -31,10 +31,6 @@ bool code_runs_on(const Folder& folder, ArchVendor vendor) {
   return true;
 }
 
-const Compiler& compiler_of(const DeviceSpec& spec) {
-  return compiler_for(spec.arch != nullptr ? spec.arch->target : "");
-}
-
 // "cublaslt-13.1.2"; "" without one.
 std::string libraries_of(const DeviceSpec& spec) {
   std::string text;

@@ -32,8 +32,21 @@ void GlobalMemory::add(std::string name, const void* address, size_t bytes, bool
 void GlobalMemory::remove(const void* address) { buffers_.erase(reinterpret_cast<uintptr_t>(address)); }
 
 void GlobalMemory::set_initialised(const void* address, size_t bytes) {
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(address);
-  if (const Buffer* buffer = find(begin)) buffer->mark_written(begin, std::min<size_t>(bytes, buffer->end - begin));
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(address), end = begin + bytes;
+  auto at = buffers_.upper_bound(begin);
+  if (at != buffers_.begin()) --at;
+  for (; at != buffers_.end() && at->first < end; ++at) {
+    const Buffer& buffer = at->second;
+    const uintptr_t first = std::max(begin, buffer.begin), last = std::min(end, buffer.end);
+    if (first < last) buffer.mark_written(first, last - first);
+  }
+}
+
+void GlobalMemory::forget(const void* address) {
+  const auto found = buffers_.find(reinterpret_cast<uintptr_t>(address));
+  if (found == buffers_.end()) return;
+  Buffer& buffer = found->second;
+  buffer.written = std::make_unique<uint8_t[]>(buffer.end - buffer.begin);
 }
 
 const GlobalMemory::Buffer* GlobalMemory::find(uintptr_t address) const {

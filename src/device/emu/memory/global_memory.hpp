@@ -26,6 +26,8 @@ class GlobalMemory {
   void add(std::string name, const void* address, size_t bytes, bool initialised = true);
   void remove(const void* address);
   void set_initialised(const void* address, size_t bytes);
+  // Nothing of the buffer that begins here holds anything.
+  void forget(const void* address);
 
   // The buffer with this byte, or null.
   const Buffer* find(uintptr_t address) const;

@@ -68,11 +68,12 @@ class GemmGenericGpuFamily final : public KernelFamily {
                                     std::shared_ptr<const LoadedKernel> kernel) const override {
     if (Status s = check(ref, device, step); !s) return s;
     const auto& p = problem_cast<GemmProblem>(ref);
-    Stage stage = gemm_stage(p, {}, 1, std::move(kernel));
-    // The kernel goes on where the grid ends.
     const double blocks = static_cast<double>(gemm_generic_tiles(p.m, p.n, p.gate).m) *
                           static_cast<double>(gemm_generic_tiles(p.m, p.n, p.gate).n) * static_cast<double>(p.batch);
-    stage.shape.grid = {static_cast<uint32_t>(std::clamp(blocks, 1.0, 0x1p30)), 1, 1};
+    // The kernel goes on where the grid ends: it is told how far that is.
+    const double grid = std::clamp(blocks, 1.0, 0x1p30);
+    Stage stage = gemm_stage(p, {static_cast<int64_t>(grid), 0, 0}, 1, std::move(kernel));
+    stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
     stage.shape.threads = kGenericThreads;
     stage.shape.shared_bytes = kGenericSharedBytes;
     return std::vector<Stage>{std::move(stage)};

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// Scalar arithmetic by single instructions of AMD GPUs, with what each of them errs (u = 2^-24). Source: AMD CDNA3 ISA
+// reference, V_EXP_F32 and V_RCP_F32 (1 ulp).
+#pragma once
+
+#include "tile/amd/words.hpp"
+
+namespace tilewright {
+
+// 2^x, relative error below 4 u; zero below 2^-126, infinity from 2^128 on.
+__device__ __forceinline__ float exp2_approx(float x) { return __builtin_amdgcn_exp2f(x); }
+// 1 / x, relative error below 2 u; 0 for infinity.
+__device__ __forceinline__ float reciprocal_approx(float x) { return __builtin_amdgcn_rcpf(x); }
+
+// The larger and the smaller one; NaN if one of them is.
+__device__ __forceinline__ float at_least(float x, float lower) { return x > lower || x != x ? x : lower; }
+__device__ __forceinline__ float at_most(float x, float upper) { return x < upper || x != x ? x : upper; }
+
+}  // namespace tilewright

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// CUDA's words, as far as kernels for GPUs of every vendor use them, in clang's builtins for AMD GPUs; and the few that
+// differ between the hardware and its emulation.
+#pragma once
+
+#if defined(TILEWRIGHT_EMULATED_TARGET)
+#define TILEWRIGHT_LDS  // pointers have no address spaces there
+#else
+#define TILEWRIGHT_LDS __attribute__((address_space(3)))
+#define TILEWRIGHT_DYNAMIC_LDS(name) extern __shared__ __attribute__((aligned(128))) unsigned char name[]
+#define TILEWRIGHT_EMULATED_ENTRY(entry, kernel)
+#endif
+
+namespace tilewright {
+
+struct alignas(8) float2 {
+  float x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+
+// threadIdx.x and blockIdx.x. Grids and blocks have one dimension.
+struct ThreadIndex {
+  __device__ __forceinline__ operator unsigned() const { return __builtin_amdgcn_workitem_id_x(); }
+};
+struct BlockIndex {
+  __device__ __forceinline__ operator unsigned() const { return __builtin_amdgcn_workgroup_id_x(); }
+};
+inline constexpr struct {
+  ThreadIndex x;
+} threadIdx{};
+inline constexpr struct {
+  BlockIndex x;
+} blockIdx{};
+
+__device__ __forceinline__ void __syncthreads() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+
+__device__ __forceinline__ unsigned char* dynamic_shared() {
+  TILEWRIGHT_DYNAMIC_LDS(bytes);
+  return (unsigned char*)bytes;
+}
+
+// Contraction is off (src/jit/amdgcn): these round once for each operation, as their names say.
+__device__ __forceinline__ float __fadd_rn(float x, float y) { return x + y; }
+__device__ __forceinline__ float __fmul_rn(float x, float y) { return x * y; }
+__device__ __forceinline__ float __fmaf_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+__device__ __forceinline__ float __int2float_rn(int x) { return static_cast<float>(x); }
+__device__ __forceinline__ float __ll2float_rn(long long x) { return static_cast<float>(x); }
+__device__ __forceinline__ float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
+__device__ __forceinline__ float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+__device__ __forceinline__ float fabsf(float x) { return __builtin_fabsf(x); }
+__device__ __forceinline__ float copysignf(float x, float sign) { return __builtin_copysignf(x, sign); }
+
+}  // namespace tilewright
