@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
 // CUDA's words, as far as kernels for GPUs of every vendor use them, in clang's builtins for AMD GPUs; and the few that
-// differ between the hardware and its emulation.
+// differ between the hardware and its emulation. An instance is TILEWRIGHT_KERNEL(entry, threads, waves of a SIMD)(arguments)
+// {...} TILEWRIGHT_KERNEL_ENTRY(entry).
 #pragma once
 
 #if defined(TILEWRIGHT_EMULATED_TARGET)
 #define TILEWRIGHT_LDS  // pointers have no address spaces there
+#define TILEWRIGHT_KERNEL(entry, threads, waves) static void entry##_of_lane
+#define TILEWRIGHT_KERNEL_ENTRY(entry) TILEWRIGHT_EMULATED_ENTRY(entry, entry##_of_lane)
 #else
 #define TILEWRIGHT_LDS __attribute__((address_space(3)))
 #define TILEWRIGHT_DYNAMIC_LDS(name) extern __shared__ __attribute__((aligned(128))) unsigned char name[]
-#define TILEWRIGHT_EMULATED_ENTRY(entry, kernel)
+#define TILEWRIGHT_KERNEL(entry, threads, waves) extern "C" __global__ void __launch_bounds__(threads, waves) entry
+#define TILEWRIGHT_KERNEL_ENTRY(entry)
 #endif
 
 namespace tilewright {
@@ -49,6 +53,18 @@ __device__ __forceinline__ void __syncthreads() {
 __device__ __forceinline__ unsigned char* dynamic_shared() {
   TILEWRIGHT_DYNAMIC_LDS(bytes);
   return (unsigned char*)bytes;
+}
+
+// The kernel's only argument, read again from where it lies: what was read before need not stay in scalar registers.
+template <class Args>
+__device__ __forceinline__ const Args& read_again(const Args& args) {
+#if defined(TILEWRIGHT_EMULATED_TARGET)
+  return args;
+#else
+  auto* segment = (const __attribute__((address_space(4))) Args*)__builtin_amdgcn_kernarg_segment_ptr();
+  asm volatile("" : "+s"(segment));
+  return *(const Args*)segment;
+#endif
 }
 
 // Contraction is off (src/jit/amdgcn): these round once for each operation, as their names say.

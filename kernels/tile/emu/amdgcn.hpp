@@ -8,6 +8,8 @@
 #define __device__
 #define __host__
 #define __launch_bounds__(...)
+#define __grid_constant__
+#define __forceinline__ inline __attribute__((always_inline))
 
 #include "tile/emu/instructions/async_copy.hpp"
 #include "tile/emu/instructions/atomics.hpp"

@@ -32,8 +32,10 @@ bool Workgroup::check(Lane& lane, uintptr_t address, size_t bytes, AccessKind ki
   const GlobalMemory::Buffer* buffer = last_buffer_;
   if (buffer == nullptr || address < buffer->begin || address >= buffer->end) buffer = memory_.find(address);
   if (buffer == nullptr || bytes > buffer->end - address) {
+    const auto arguments = reinterpret_cast<uintptr_t>(launch_.arguments.data());
     const bool own_constant = address >= object_.begin && address + bytes <= object_.end && !writes;
-    if (buffer == nullptr && own_constant) return true;
+    const bool own_argument = address >= arguments && address + bytes <= arguments + launch_.arguments.size() && !writes;
+    if (buffer == nullptr && (own_constant || own_argument)) return true;
     if (buffer == nullptr) buffer = memory_.nearest(address);
     if (Fault* fault = report(FaultKind::kGlobalOutOfBounds, lane, writes, site)) {
       fault->address = address;

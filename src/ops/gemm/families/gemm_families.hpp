@@ -16,6 +16,7 @@ const KernelFamily& gemv_gpu_family();          // every NVIDIA GPU: M <= 8, wei
 const KernelFamily& gemv_dot_gpu_family();      // every NVIDIA GPU: M <= 2, a warp a row of the weights
 const KernelFamily& gemm_portable_family();     // every NVIDIA GPU: mma.sync, any strides
 const KernelFamily& gemm_cublaslt_family();     // NVIDIA's library, opened at run time
-const KernelFamily& gemm_generic_gpu_family();  // gemm_generic of NVIDIA GPUs
+const KernelFamily& gemm_amd_family();          // AMD GPUs: MFMA and WMMA
+const KernelFamily& gemm_generic_gpu_family();  // gemm_generic of GPUs
 
 }  // namespace tilewright

@@ -7,7 +7,7 @@
 
 #include "core/fields.hpp"
 #include "device/cuda/vendor/cuda_libraries.hpp"
-#include "ops/gemm/families/cuda/cuda_problem.hpp"
+#include "ops/gemm/families/gpu/gpu_problem.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
 #include "ops/gemm/families/vendor/cublaslt_problem.hpp"
 
@@ -33,8 +33,8 @@ struct Found {
 };
 
 Result<Found> find(const GemmProblem& p, const DeviceSpec& device) {
-  Status s = check_cuda_device(device);
-  if (s) s = check_cuda_problem(p);
+  Status s = check_gpu(device, ArchVendor::kNvidia);
+  if (s) s = check_tiled_problem(p);
   if (!s) return refuse(s.message());
   if (p.batch_invariant) return refuse("batch_invariant: the library chooses the order of summation by the shape");
   const auto* const libraries = dynamic_cast<const cuda::CudaLibraries*>(device.vendor);

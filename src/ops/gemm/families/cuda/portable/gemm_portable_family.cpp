@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // gemm_portable: mma.sync and cp.async on every NVIDIA GPU from capability 8.0 up, any strides and alignments.
-#include "ops/gemm/families/cuda/cuda_family.hpp"
+#include "ops/gemm/families/gpu/gpu_family.hpp"
 #include "ops/gemm/families/cuda/portable/gemm_portable_cost.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
 
@@ -97,9 +97,9 @@ std::span<const Tile> tiles_for(const GemmProblem& p) {
   return mma_of(p) == PortableMma::kFma ? std::span<const Tile>(kFmaTiles) : std::span<const Tile>(kMmaTiles);
 }
 
-class GemmPortableFamily final : public CudaFamily<GemmPortableConfig> {
+class GemmPortableFamily final : public GpuFamily<GemmPortableConfig> {
  public:
-  GemmPortableFamily() : CudaFamily("gemm_portable", {"portable/gemm_portable.cuh", "GemmArgs"}) {}
+  GemmPortableFamily() : GpuFamily("gemm_portable", {ArchVendor::kNvidia, "portable/gemm_portable.cuh", "GemmArgs"}) {}
 
   std::span<const std::string_view> knob_names() const override {
     static constexpr std::string_view kNames[] = {"band", "split_k"};

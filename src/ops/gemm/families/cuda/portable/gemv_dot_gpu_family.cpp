@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // gemv_dot_gpu: one or two rows of A, a warp a row of the weights.
 #include "gemm/portable/gemv_dot_gpu_args.hpp"
-#include "ops/gemm/families/cuda/cuda_family.hpp"
+#include "ops/gemm/families/gpu/gpu_family.hpp"
 #include "ops/gemm/families/cuda/portable/gemm_portable_cost.hpp"
 #include "ops/gemm/families/cuda/portable/weight_stream_cost.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
@@ -25,9 +25,9 @@ GemvDotGpuConfig make_config(const GemmProblem& p, const Cut& cut) {
           cut.warps, cut.depth, cut.blocks};
 }
 
-class GemvDotGpuFamily final : public CudaFamily<GemvDotGpuConfig> {
+class GemvDotGpuFamily final : public GpuFamily<GemvDotGpuConfig> {
  public:
-  GemvDotGpuFamily() : CudaFamily("gemv_dot_gpu", {"portable/gemv_dot_gpu.cuh", "GemmArgs"}) {}
+  GemvDotGpuFamily() : GpuFamily("gemv_dot_gpu", {ArchVendor::kNvidia, "portable/gemv_dot_gpu.cuh", "GemmArgs"}) {}
 
   std::span<const std::string_view> knob_names() const override { return {}; }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // gemv_gpu: at most eight rows of A, weights streamed once.
 #include "gemm/portable/gemv_gpu_args.hpp"
-#include "ops/gemm/families/cuda/cuda_family.hpp"
+#include "ops/gemm/families/gpu/gpu_family.hpp"
 #include "ops/gemm/families/cuda/portable/gemm_portable_cost.hpp"
 #include "ops/gemm/families/cuda/portable/weight_stream_cost.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
@@ -21,9 +21,9 @@ GemvGpuConfig make_config(const GemmProblem& p, const Cut& cut) {
   return {p.a_dtype, e.kind, e.activation, e.gate, e.d_dtype, cut.rows, cut.warps, cut.depth, cut.blocks};
 }
 
-class GemvGpuFamily final : public CudaFamily<GemvGpuConfig> {
+class GemvGpuFamily final : public GpuFamily<GemvGpuConfig> {
  public:
-  GemvGpuFamily() : CudaFamily("gemv_gpu", {"portable/gemv_gpu.cuh", "GemmArgs"}) {}
+  GemvGpuFamily() : GpuFamily("gemv_gpu", {ArchVendor::kNvidia, "portable/gemv_gpu.cuh", "GemmArgs"}) {}
 
   std::span<const std::string_view> knob_names() const override { return {}; }
 

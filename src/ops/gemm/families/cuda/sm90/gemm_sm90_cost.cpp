@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "dispatch/registry/family.hpp"
-#include "ops/gemm/families/cuda/cuda_problem.hpp"
+#include "ops/gemm/families/gpu/gpu_problem.hpp"
 
 namespace tilewright {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // gemm_sm90: wgmma and the copy engine of Hopper, for operands that the copy engine can read.
-#include "ops/gemm/families/cuda/cuda_family.hpp"
+#include "ops/gemm/families/gpu/gpu_family.hpp"
 #include "ops/gemm/families/cuda/sm90/gemm_sm90_cost.hpp"
 #include "ops/gemm/families/cuda/sm90/operand_map.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
@@ -59,9 +59,9 @@ GemmSm90Config make_config(const GemmProblem& p, const Tile& tile, bool promote)
           .cluster_n = tile.cluster_n};
 }
 
-class GemmSm90Family final : public CudaFamily<GemmSm90Config> {
+class GemmSm90Family final : public GpuFamily<GemmSm90Config> {
  public:
-  GemmSm90Family() : CudaFamily("gemm_sm90", {"sm90/gemm_sm90.cuh", "GemmSm90Args"}) {}
+  GemmSm90Family() : GpuFamily("gemm_sm90", {ArchVendor::kNvidia, "sm90/gemm_sm90.cuh", "GemmSm90Args"}) {}
 
   std::span<const std::string_view> knob_names() const override {
     static constexpr std::string_view kNames[] = {"raster", "split"};

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/gemm/families/cuda/cuda_problem.hpp"
+#include "ops/gemm/families/gpu/gpu_problem.hpp"
 
 namespace tilewright {
 namespace {

@@ -2,7 +2,7 @@
 // gemm_sm90_skinny: at most 128 rows of A on Hopper, weights on the 64-row side of wgmma.
 #include <algorithm>
 
-#include "ops/gemm/families/cuda/cuda_family.hpp"
+#include "ops/gemm/families/gpu/gpu_family.hpp"
 #include "ops/gemm/families/cuda/sm90/gemm_sm90_cost.hpp"
 #include "ops/gemm/families/cuda/sm90/gemm_sm90_skinny_cost.hpp"
 #include "ops/gemm/families/cuda/sm90/operand_map.hpp"
@@ -53,9 +53,9 @@ GemmSm90SkinnyConfig make_config(const GemmProblem& p, const Tile& tile, bool pr
           .splits = splits};
 }
 
-class GemmSm90SkinnyFamily final : public CudaFamily<GemmSm90SkinnyConfig> {
+class GemmSm90SkinnyFamily final : public GpuFamily<GemmSm90SkinnyConfig> {
  public:
-  GemmSm90SkinnyFamily() : CudaFamily("gemm_sm90_skinny", {"sm90/gemm_sm90_skinny.cuh", "GemmSm90SkinnyArgs"}) {}
+  GemmSm90SkinnyFamily() : GpuFamily("gemm_sm90_skinny", {ArchVendor::kNvidia, "sm90/gemm_sm90_skinny.cuh", "GemmSm90SkinnyArgs"}) {}
 
   std::span<const std::string_view> knob_names() const override { return {}; }
 

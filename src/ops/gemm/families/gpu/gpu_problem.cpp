@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "ops/gemm/families/cuda/cuda_problem.hpp"
+#include "ops/gemm/families/gpu/gpu_problem.hpp"
 
 #include <fmt/format.h>
 
@@ -32,9 +32,14 @@ OperandAccess access(const Operand& o) {
 
 }  // namespace
 
-Status check_cuda_device(const DeviceSpec& device) {
-  if (device.arch->vendor == ArchVendor::kNvidia) return {};
-  return unsupported(fmt::format("{} is no NVIDIA GPU", device.arch->target));
+std::string_view vendor_name(ArchVendor vendor) {
+  constexpr std::string_view kNames[] = {"x86", "NVIDIA", "AMD"};
+  return kNames[static_cast<size_t>(vendor)];
+}
+
+Status check_gpu(const DeviceSpec& device, ArchVendor vendor) {
+  if (device.arch->vendor == vendor) return {};
+  return unsupported(fmt::format("{} is no {} GPU", device.arch->target, vendor_name(vendor)));
 }
 
 double memory_bytes_per_second(const DeviceSpec& device) {
@@ -50,7 +55,7 @@ double clock_hz(const DeviceSpec& device) {
   return (device.clock_ghz > 0 ? device.clock_ghz : kUnknownGhz) * 1e9;
 }
 
-Status check_cuda_problem(const GemmProblem& p) {
+Status check_tiled_problem(const GemmProblem& p) {
   if (p.m == 0 || p.out_n() == 0 || p.batch == 0) return unsupported("D is empty: there is nothing to compute");
   if (p.k == 0) return unsupported("K = 0 has nothing to multiply; the generic kernel applies the epilogue");
   if (p.b_packed) return unsupported("B is packed for CPUs; the generic kernel reads it");
@@ -82,7 +87,7 @@ GemmEpilogueConfig choose_epilogue(const GemmProblem& p) {
   return {plain ? EpilogueKind::kPlain : EpilogueKind::kLinear, p.activation, p.gate, p.d_dtype};
 }
 
-Status check_cuda_epilogue(const GemmEpilogueConfig& have, const GemmProblem& p) {
+Status check_gpu_epilogue(const GemmEpilogueConfig& have, const GemmProblem& p) {
   const GemmEpilogueConfig need = choose_epilogue(p);
   const bool full = have.kind == EpilogueKind::kFull && (have.d_dtype == DType::kNone || have.d_dtype == p.d_dtype);
   if (have.gate == need.gate && (full || have == need)) return {};
@@ -90,9 +95,11 @@ Status check_cuda_epilogue(const GemmEpilogueConfig& have, const GemmProblem& p)
       fmt::format("the kernel's epilogue is {}, the problem needs {}", print_fields(have), print_fields(need)));
 }
 
-std::vector<GemmProblem> usual_cuda_problems() {
+std::vector<GemmProblem> usual_gpu_problems(const ArchSpec& arch) {
   std::vector<GemmProblem> problems;
-  for (const DType dtype : {DType::kBf16, DType::kF16, DType::kI8, DType::kF8E4M3, DType::kF8E5M2, DType::kF32}) {
+  const bool fnuz = arch.fp8 == "e4m3fnuz";
+  for (const DType dtype : {DType::kBf16, DType::kF16, DType::kI8, fnuz ? DType::kF8E4M3Fnuz : DType::kF8E4M3,
+                            fnuz ? DType::kF8E5M2Fnuz : DType::kF8E5M2, DType::kF32}) {
     GemmProblem p;
     p.m = p.n = p.k = 4096;
     p.a_dtype = p.b_dtype = dtype;
@@ -101,6 +108,7 @@ std::vector<GemmProblem> usual_cuda_problems() {
     p.stride_a_m = p.stride_b_n = p.stride_d_m = 4096, p.stride_a_k = p.stride_b_k = p.stride_d_n = 1;
     problems.push_back(p);
   }
+  if (arch.vendor != ArchVendor::kNvidia) return problems;
   problems.push_back(problems.back());
   problems.back().allow_tf32 = 1;
   return problems;
@@ -117,13 +125,16 @@ OperandAccess access_b(const GemmProblem& p) {
       {p.n, p.k, p.batch, p.stride_b_n, p.stride_b_k, p.stride_b_batch, up, dtype_bits(p.b_dtype) / 8, p.shortfall_b});
 }
 
-std::string cuda_instance_source(std::string_view header, std::string_view entry, std::string_view kernel,
-                                 std::string_view args, int threads, int blocks) {
-  return fmt::format(
-      "#include \"{}\"\n"
-      "extern \"C\" __global__ void __launch_bounds__({}, {}) {}(const __grid_constant__ tilewright::{} a) {{ "
-      "tilewright::{}(a); }}\n",
-      header, threads, blocks, entry, args, kernel);
+std::string gpu_instance_source(ArchVendor vendor, std::string_view header, std::string_view entry,
+                                std::string_view kernel, std::string_view args, int threads, int blocks) {
+  const std::string body =
+      fmt::format("(const __grid_constant__ tilewright::{} a) {{ tilewright::{}(a); }}\n", args, kernel);
+  if (vendor == ArchVendor::kAmd) {
+    return fmt::format("#include \"{0}\"\nTILEWRIGHT_KERNEL({1}, {2}, {3}){4}TILEWRIGHT_KERNEL_ENTRY({1})\n", header,
+                       entry, threads, blocks, body);
+  }
+  return fmt::format("#include \"{}\"\nextern \"C\" __global__ void __launch_bounds__({}, {}) {}{}", header, threads,
+                     blocks, entry, body);
 }
 
 }  // namespace tilewright

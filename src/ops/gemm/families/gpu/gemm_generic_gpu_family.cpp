@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// gemm_generic_gpu: the kernel that is typed at run time, on every NVIDIA GPU. One instance a target.
+// gemm_generic_gpu: the kernel that is typed at run time, on every GPU. One instance a target.
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "gemm/gpu/gemm_generic_shape.hpp"
-#include "ops/gemm/families/cuda/cuda_problem.hpp"
+#include "ops/gemm/families/gpu/gpu_problem.hpp"
 #include "ops/gemm/families/cuda/portable/gemm_portable_cost.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
 #include "ops/gemm/families/gemm_stage.hpp"
@@ -27,11 +27,13 @@ class GemmGenericGpuFamily final : public KernelFamily {
   bool generic() const override { return true; }
 
   Status supports(ProblemRef ref, const DeviceSpec& device) const override {
-    if (Status s = check_cuda_device(device); !s) return refuse(s.message());
+    if (device.arch->vendor == ArchVendor::kX86) return refuse(fmt::format("{} is no GPU", device.arch->target));
     // Its order of summation is not the one that batch_invariant promises, unless no other family serves the problem.
     const auto& p = problem_cast<GemmProblem>(ref);
-    if (p.batch_invariant && gemm_portable_family().supports(ref, device)) {
-      return refuse("batch_invariant: this device's order of summation is gemm_portable's");
+    const KernelFamily& usual =
+        device.arch->vendor == ArchVendor::kAmd ? gemm_amd_family() : gemm_portable_family();
+    if (p.batch_invariant && usual.supports(ref, device)) {
+      return refuse(fmt::format("batch_invariant: this device's order of summation is {}'s", usual.name()));
     }
     return {};
   }
@@ -55,14 +57,14 @@ class GemmGenericGpuFamily final : public KernelFamily {
     request.target = key.target;
     request.name = "gemm_generic_gpu";
     request.entry = "tw_gemm_generic_gpu";
-    request.source = cuda_instance_source("gemm/gpu/gemm_generic_gpu.cuh", request.entry, "gemm_generic_gpu",
+    request.source = gpu_instance_source(find_arch(key.target)->vendor, "gemm/gpu/gemm_generic_gpu.cuh", request.entry, "gemm_generic_gpu",
                                           "GemmArgs", kGenericThreads, kGenericBlocks);
     return request;
   }
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     const ArchSpec* arch = find_arch(target);
-    const bool nvidia = arch != nullptr && arch->vendor == ArchVendor::kNvidia;
-    return nvidia ? std::vector<KernelKey>{generic_key(target)} : std::vector<KernelKey>{};
+    const bool gpu = arch != nullptr && arch->vendor != ArchVendor::kX86;
+    return gpu ? std::vector<KernelKey>{generic_key(target)} : std::vector<KernelKey>{};
   }
   Result<std::vector<Stage>> stages(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step,
                                     std::shared_ptr<const LoadedKernel> kernel) const override {
@@ -82,7 +84,7 @@ class GemmGenericGpuFamily final : public KernelFamily {
  private:
   static Status check_key(const KernelKey& key) {
     const ArchSpec* arch = find_arch(key.target);
-    if (arch != nullptr && arch->vendor == ArchVendor::kNvidia && key == generic_key(key.target)) return {};
+    if (arch != nullptr && arch->vendor != ArchVendor::kX86 && key == generic_key(key.target)) return {};
     return Status(StatusCode::kNotFound, "gemm_generic_gpu: no such kernel: " + key.text);
   }
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the CUDA families of gemm share: what any of them refuses, which part of the epilogue a problem needs compiled in,
+// What the GPU families of gemm share: what any of them refuses, which part of the epilogue a problem needs compiled in,
 // how its operands lie in memory, and the source of an instance.
 #pragma once
 
@@ -12,14 +12,16 @@
 
 namespace tilewright {
 
-// Ok, or why no CUDA kernel serves this device.
-Status check_cuda_device(const DeviceSpec& device);
+// "NVIDIA"
+std::string_view vendor_name(ArchVendor vendor);
+// Ok, or why no kernel for the vendor's GPUs serves this device.
+Status check_gpu(const DeviceSpec& device, ArchVendor vendor);
 // Nominal, of the device's memory; an order of magnitude where its part states none.
 double memory_bytes_per_second(const DeviceSpec& device);
 // Of an SM; an order of magnitude where the device states none.
 double clock_hz(const DeviceSpec& device);
 // Ok, or why no kernel that multiplies tiles serves the problem.
-Status check_cuda_problem(const GemmProblem& problem);
+Status check_tiled_problem(const GemmProblem& problem);
 
 // Ok, or why A and B cannot be read in pieces of 16 bytes along K, counted in 32 bits.
 Status check_rows_of_words(const GemmProblem& problem);
@@ -27,11 +29,11 @@ Status check_rows_of_words(const GemmProblem& problem);
 // The least that does it.
 GemmEpilogueConfig choose_epilogue(const GemmProblem& problem);
 // Ok, or why a kernel with the epilogue `have` does not serve the problem. A full one serves every problem of its gate.
-Status check_cuda_epilogue(const GemmEpilogueConfig& have, const GemmProblem& problem);
+Status check_gpu_epilogue(const GemmEpilogueConfig& have, const GemmProblem& problem);
 
-// Instances that are built ahead are made for these: one an input type, weights as [N, K]; 8-bit types are scaled,
-// f32 with and without tf32.
-std::vector<GemmProblem> usual_cuda_problems();
+// Instances that are built ahead are made for these: one an input type, weights as [N, K]; 8-bit types are scaled, those
+// of floats as the target has them; f32 with and without tf32.
+std::vector<GemmProblem> usual_gpu_problems(const ArchSpec& arch);
 
 // How A or B can be copied: along which dimension its elements are neighbours, and in pieces of how many bytes (16, 4, or
 // 0 = by elements).
@@ -43,8 +45,8 @@ OperandAccess access_a(const GemmProblem& problem);
 OperandAccess access_b(const GemmProblem& problem);
 
 // `entry` calls `kernel`, "gemm_portable<tilewright::GemmPortableConfig{...}>", with the argument struct `args`, both of
-// namespace tilewright. `blocks`: that an SM must be able to hold, a bound for registers.
-std::string cuda_instance_source(std::string_view header, std::string_view entry, std::string_view kernel,
+// namespace tilewright. `blocks`, a bound for registers: that an SM must be able to hold; of AMD's, waves of a SIMD.
+std::string gpu_instance_source(ArchVendor vendor, std::string_view header, std::string_view entry, std::string_view kernel,
                                  std::string_view args, int threads, int blocks);
 
 }  // namespace tilewright

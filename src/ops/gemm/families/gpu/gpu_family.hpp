@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the CUDA families with a compile-time config share: keys, what any of them refuses, and the way from a recipe step
+// What the GPU families with a compile-time config share: keys, what any of them refuses, and the way from a recipe step
 // through its config to cost, workspace, source and stages. A family adds its candidates and what is its own of each.
 #pragma once
 
@@ -11,18 +11,19 @@
 
 #include "core/fields.hpp"
 #include "dispatch/registry/family.hpp"
-#include "ops/gemm/families/cuda/cuda_problem.hpp"
+#include "ops/gemm/families/gpu/gpu_problem.hpp"
 #include "ops/gemm/families/gemm_stage.hpp"
 
 namespace tilewright {
 
-// A kernel's header in kernels/gemm, "sm90/gemm_sm90.cuh", and its argument struct.
-struct CudaKernelFile {
+// Whose GPUs run a kernel, its header in kernels/gemm, "sm90/gemm_sm90.cuh", and its argument struct.
+struct GpuKernelFile {
+  ArchVendor vendor;
   std::string_view header, args;
 };
 
 template <class Config>
-class CudaFamily : public KernelFamily {
+class GpuFamily : public KernelFamily {
  public:
   std::string_view name() const final { return name_; }
   std::string_view op() const final { return "gemm"; }
@@ -30,8 +31,8 @@ class CudaFamily : public KernelFamily {
 
   Status supports(ProblemRef ref, const DeviceSpec& device) const final {
     const auto& p = problem_cast<GemmProblem>(ref);
-    Status s = check_cuda_device(device);
-    if (s) s = check_cuda_problem(p);
+    Status s = check_gpu(device, file_.vendor);
+    if (s) s = check_tiled_problem(p);
     if (s) s = check_problem(p, device);
     return s ? s : refuse(s.message());
   }
@@ -52,7 +53,7 @@ class CudaFamily : public KernelFamily {
     if (config.dtype != p.a_dtype) {
       return refuse(fmt::format("kernel takes {}, the problem is {}", dtype_name(config.dtype), dtype_name(p.a_dtype)));
     }
-    Status s = check_cuda_epilogue({config.epilogue, config.activation, config.gate, config.d_dtype}, p);
+    Status s = check_gpu_epilogue({config.epilogue, config.activation, config.gate, config.d_dtype}, p);
     if (s) s = check_pair(p, device, config, step.knobs);
     return s ? s : refuse(s.message());
   }
@@ -83,7 +84,7 @@ class CudaFamily : public KernelFamily {
     request.name = fmt::format("{}-{}-{}", name_, dtype_name(config.dtype), label_of(config));
     request.entry = fmt::format("tw_{}_{}", name_, key.digest.hex());
     request.source =
-        cuda_instance_source(fmt::format("gemm/{}", file_.header), request.entry,
+        gpu_instance_source(file_.vendor, fmt::format("gemm/{}", file_.header), request.entry,
                              fmt::format("{}<tilewright::{}{}>", name_, Config::kTypeName, cpp_initializer(config)),
                              file_.args, threads_of(config), blocks_of(config));
     return request;
@@ -92,8 +93,8 @@ class CudaFamily : public KernelFamily {
   std::vector<KernelKey> builtin_keys(std::string_view target) const final {
     std::vector<KernelKey> keys;
     const ArchSpec* arch = find_arch(target);
-    if (arch == nullptr || arch->vendor != ArchVendor::kNvidia) return keys;
-    for (const GemmProblem& p : usual_cuda_problems()) {
+    if (arch == nullptr || arch->vendor != file_.vendor) return keys;
+    for (const GemmProblem& p : usual_gpu_problems(*arch)) {
       for (const Config& config : builtin_configs(p)) {
         if (refusal_of(config, *arch) == nullptr) keys.push_back(key_of(config, target));
       }
@@ -112,7 +113,7 @@ class CudaFamily : public KernelFamily {
  protected:
   using Kernel = std::shared_ptr<const LoadedKernel>;
 
-  CudaFamily(std::string_view name, CudaKernelFile file) : name_(name), file_(file) {}
+  GpuFamily(std::string_view name, GpuKernelFile file) : name_(name), file_(file) {}
 
   KernelKey key_of(const Config& config, std::string_view target) const {
     return make_key("gemm", name_, target, fmt::format("dtype={}", dtype_name(config.dtype)), print_fields(config));
@@ -140,7 +141,9 @@ class CudaFamily : public KernelFamily {
 
   Status parse_config(const KernelKey& key, Config& config) const {
     const ArchSpec* arch = find_arch(key.target);
-    if (arch == nullptr || arch->vendor != ArchVendor::kNvidia) return refuse(key.text + ": no target of NVIDIA");
+    if (arch == nullptr || arch->vendor != file_.vendor) {
+      return refuse(fmt::format("{}: no target of {}", key.text, vendor_name(file_.vendor)));
+    }
     if (Status s = parse_fields(key.config(), config); !s) return refuse(fmt::format("{}: {}", key.text, s.message()));
     if (key.signature() != fmt::format("dtype={}", dtype_name(config.dtype))) {
       return refuse(key.text + ": signature and config name different dtypes");
@@ -150,7 +153,7 @@ class CudaFamily : public KernelFamily {
   }
 
   const std::string_view name_;
-  const CudaKernelFile file_;
+  const GpuKernelFile file_;
 };
 
 // The stage of a kernel whose arguments hold GemmArgs as `gemm`: their places move with them.

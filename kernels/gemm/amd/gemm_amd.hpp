@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+// gemm_amd: GEMM on the matrix instructions of AMD GPUs, CDNA (MFMA) and RDNA (WMMA). Global loads run a tile of K ahead
+// of what is written to LDS, and that a tile ahead of what is multiplied; a workgroup makes one tile of D.
+//
+// K may be cut: into parts of split_k columns, or evenly among `workers` workgroups whatever the tiles (stream-K). Partial sums
+// then go to the workspace, and a second launch adds them in the order of K: the result does not depend on timing.
+#pragma once
+
+#include "gemm/amd/gemm_amd_load.hpp"
+#include "gemm/amd/gemm_amd_output.hpp"
+
+namespace tilewright {
+
+template <GemmAmdConfig kConfig>
+struct GemmAmd {
+  static constexpr GemmAmdShape kShape = gemm_amd_shape(kConfig);
+  static_assert(gemm_amd_refusal(kConfig) == nullptr);
+  static constexpr int kParts = kConfig.gate == GateMode::kSeparated ? 2 : 1;
+  static constexpr int kTileOut = kConfig.gate == GateMode::kNone ? kConfig.tile_n : kConfig.tile_n / 2;
+  using Wave = AmdWave<kConfig>;
+  using Output = AmdOutput<kConfig>;
+  using ATile = typename Wave::ATile;
+  using BTile = typename Wave::BTile;
+  using ALoader = typename AmdLoader<ATile, kConfig.tile_m, 1, kShape.size, kShape.threads, kConfig.a_major,
+                                     kConfig.a_copy>::Type;
+  using BLoader = typename AmdLoader<BTile, kConfig.tile_n, kParts, kShape.size, kShape.threads, kConfig.b_major,
+                                     kConfig.b_copy>::Type;
+
+  const GemmAmdArgs& args;
+  const GemmAmdTiles& tiles;
+  const Lds lds;
+  const int thread;
+
+  __device__ __forceinline__ explicit GemmAmd(const GemmAmdArgs& a)
+      : args(a), tiles(a.tiles), lds(lds_memory()), thread(static_cast<int>(threadIdx.x)) {}
+
+  // Where a tile of D lies.
+  struct Place {
+    int64 batch, m0, n0;  // n0: column of D
+  };
+  __device__ __forceinline__ Place place(unsigned tile) const {
+    const unsigned count = tiles.m * tiles.n, within = tile % count;
+    // Down a band of rows of tiles, then to its next column.
+    const unsigned band = args.band < tiles.m ? args.band : tiles.m;
+    const unsigned first = within / (band * tiles.n) * band, rest = within % (band * tiles.n);
+    const unsigned below = tiles.m - first, height = below < band ? below : band;
+    return {tile / count, int64{first + rest % height} * kConfig.tile_m, int64{rest / height} * kTileOut};
+  }
+  // Workgroups go to the dies in turn; those of one die get tiles that follow each other.
+  __device__ __forceinline__ static unsigned on_dies(unsigned unit, unsigned count, unsigned dies) {
+    const unsigned die = unit % dies, each = count / dies, more = count % dies;
+    return die * each + (die < more ? die : more) + unit / dies;
+  }
+
+  __device__ __forceinline__ static int cut(int64 left, int most) {
+    return left < most ? static_cast<int>(left) : most;
+  }
+  __device__ __forceinline__ AmdSource a_source(const Place& p, int64 k) const {
+    const GemmArgs& g = args.gemm;
+    const char* data = static_cast<const char*>(g.a) +
+                       (p.batch * g.stride_a_batch + p.m0 * g.stride_a_m + k * g.stride_a_k) * kShape.size;
+    return {{data, data}, g.stride_a_m * kShape.size, g.stride_a_k * kShape.size, cut(g.m - p.m0, kConfig.tile_m)};
+  }
+  __device__ __forceinline__ AmdSource b_source(const Place& p, int64 k) const {
+    const GemmArgs& g = args.gemm;
+    const bool interleaved = kConfig.gate == GateMode::kInterleaved;
+    const int64 n0 = interleaved ? 2 * p.n0 : p.n0;
+    const int out = cut(tiles.out_n - p.n0, kTileOut);
+    const char* data = static_cast<const char*>(g.b) +
+                       (p.batch * g.stride_b_batch + n0 * g.stride_b_n + k * g.stride_b_k) * kShape.size;
+    return {{data, data + tiles.out_n * g.stride_b_n * kShape.size},
+            g.stride_b_n * kShape.size,
+            g.stride_b_k * kShape.size,
+            interleaved ? 2 * out : out};
+  }
+
+  // Adds steps [first, first + steps) of K to the wave's sums.
+  __device__ __forceinline__ void multiply(Wave& wave, const Place& p, unsigned first, unsigned steps) const {
+    const int64 k0 = int64{first} * kConfig.tile_k, depth = args.gemm.k - k0;
+    const AmdSource a_from = a_source(p, k0), b_from = b_source(p, k0);
+    ALoader a(a_from, thread);
+    BLoader b(b_from, thread);
+    const auto fetch = [&](unsigned step) {
+      const int64 k = int64{step} * kConfig.tile_k;
+      a.fetch(k, depth - k);
+      b.fetch(k, depth - k);
+    };
+    const auto store = [&](unsigned stage) {
+      a.store(lds, stage);
+      b.store(lds, stage + ATile::kBytes);
+    };
+    fetch(0);
+    store(0);
+    if (steps > 1) fetch(1);
+    __syncthreads();
+    unsigned stage = 0;
+#pragma unroll 1
+    for (unsigned step = 0; step < steps; ++step) {
+      if constexpr (kConfig.stages == 2) {
+        // While this tile is multiplied, the next one is written and the one after it asked for.
+        const unsigned next = stage ^ static_cast<unsigned>(kShape.stage_bytes);
+        wave.multiply(lds, stage, [&] {
+          if (step + 1 < steps) store(next);
+          if (step + 2 < steps) fetch(step + 2);
+        });
+        stage = next;
+      } else {
+        wave.multiply(lds, 0, [] {});
+        if (step + 1 < steps) {
+          __syncthreads();
+          store(0);
+        }
+        if (step + 2 < steps) fetch(step + 2);
+      }
+      __syncthreads();
+    }
+  }
+
+  __device__ __forceinline__ void write(const Wave& wave, int i, int block, const Place& p) const {
+    const GemmArgs& g = read_again(args).gemm;
+    const typename Output::Epilogue epilogue(g.epilogue, g.m, g.n, p.batch);
+    Output::write(wave, i, block, epilogue, lds, p.m0, p.n0, g.n);
+  }
+  __device__ __forceinline__ typename Output::Quad* partial(int64 slot) const {
+    constexpr int64 kQuadsOfTile = int64{kConfig.tile_m} * kConfig.tile_n / 4;
+    return static_cast<typename Output::Quad*>(read_again(args).gemm.workspace) + slot * kQuadsOfTile;
+  }
+
+  // A workgroup's steps: of one tile, or with stream-K of some, the first and the last of which others may share.
+  __device__ __forceinline__ void work(unsigned unit) const {
+    const bool streams = args.workers != 0;
+    unsigned step, end;
+    if (streams) {
+      step = gemm_amd_first_step(tiles, args.workers, unit), end = gemm_amd_first_step(tiles, args.workers, unit + 1);
+    } else {
+      unit = on_dies(unit, tiles.count * tiles.splits, args.xcds);
+      const unsigned part = unit % tiles.splits, length = tiles.splits > 1 ? args.split_k : tiles.steps;
+      step = unit / tiles.splits * tiles.steps + part * length;
+      end = part + 1 < tiles.splits ? step + length : (unit / tiles.splits + 1) * tiles.steps;
+    }
+    unsigned slot = streams ? 2 * unit : unit;
+#pragma unroll 1
+    while (step < end) {
+      // What the next tile needs of the arguments is read there.
+      const GemmAmd here(read_again(args));
+      const unsigned all = here.tiles.steps, tile = step / all, first = step % all;
+      const unsigned rest = all - first, steps = end - step < rest ? end - step : rest;
+      const Place p = here.place(tile);
+      Wave wave(thread);
+      wave.clear();
+      here.multiply(wave, p, first, steps);
+      if (steps < all) {
+        Output::save(wave, partial(slot), thread);
+      } else {
+#pragma unroll
+        for (int i = 0; i < Wave::kM; ++i) write(wave, i, i, p);
+      }
+      step += steps;
+      slot = 2 * unit + 1;
+      if (step < end) __syncthreads();
+    }
+  }
+
+  // One row of each wave's blocks of a tile that was cut.
+  __device__ __forceinline__ void reduce(unsigned unit) const {
+    constexpr unsigned kSlices = gemm_amd_reduce_slices(kConfig);
+    const unsigned tile = unit / kSlices, begin = tile * tiles.steps, end = begin + tiles.steps;
+    const int slice = static_cast<int>(unit % kSlices);
+    Wave wave(thread);
+    wave.clear();
+    if (args.workers == 0) {
+#pragma unroll 1
+      for (unsigned split = 0; split < tiles.splits; ++split) {
+        Output::add(wave, partial(tile * tiles.splits + split), slice, thread);
+      }
+    } else {
+      // The workers whose steps meet the tile's, unless one of them has made all of it.
+      unsigned worker = worker_of(begin);
+      if (gemm_amd_first_step(tiles, args.workers, worker + 1) >= end) return;
+#pragma unroll 1
+      for (;; ++worker) {
+        const unsigned first = gemm_amd_first_step(tiles, args.workers, worker);
+        if (first >= end) break;
+        Output::add(wave, partial(2 * worker + (first < begin ? 1 : 0)), slice, thread);
+      }
+    }
+    write(wave, 0, slice, place(tile));
+  }
+  // The one whose steps include this one.
+  __device__ __forceinline__ unsigned worker_of(unsigned step) const {
+    unsigned low = 0, high = args.workers - 1;
+    while (low < high) {
+      const unsigned middle = (low + high + 1) / 2;
+      const bool before = gemm_amd_first_step(tiles, args.workers, middle) <= step;
+      low = before ? middle : low;
+      high = before ? high : middle - 1;
+    }
+    return low;
+  }
+};
+
+template <GemmAmdConfig kConfig>
+__device__ __forceinline__ void gemm_amd(const GemmAmdArgs& args) {
+  const GemmAmd<kConfig> kernel(args);
+  const unsigned unit = blockIdx.x;
+  if (args.phase == GemmAmdPhase::kReduce) return kernel.reduce(unit);
+  kernel.work(unit);
+}
+
+}  // namespace tilewright

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+// A or B of gemm_amd on its way from global memory through registers to LDS, one tile of K at a time: fetch() asks for it,
+// store() waits and writes. What lies outside of the matrix becomes zero.
+#pragma once
+
+#include "gemm/amd/gemm_amd_args.hpp"
+#include "tile/amd/lds_tile.hpp"
+#include "tile/amd/transpose.hpp"
+
+namespace tilewright {
+
+// Where an operand's tile lies: rows are of M or N. Two parts: gate and up, a half of the tile's rows each.
+struct AmdSource {
+  const char* part[2];           // the first row, the first column of K; the same for all lanes
+  int64 stride_row, stride_k;    // bytes
+  int rows;                      // of a part that are there
+};
+
+// Rows of K are contiguous: chunks of 16 bytes along K.
+template <class Tile, int kRows, int kParts, int kSize, int kThreads>
+struct AmdRowsAlongK {
+  static constexpr int kPass = kThreads / Tile::kChunks, kCount = kRows / kPass;
+  static_assert(kRows % kPass == 0);
+
+  const AmdSource& source;
+  unsigned offsets[kCount], chunk, row;
+  Words4 data[kCount];
+
+  __device__ __forceinline__ AmdRowsAlongK(const AmdSource& from, int thread)
+      : source(from), chunk(thread % Tile::kChunks), row(thread / Tile::kChunks) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int in_part = (i * kPass + static_cast<int>(row)) % (kRows / kParts);
+      offsets[i] = in_part < from.rows ? static_cast<unsigned>(in_part * static_cast<int>(from.stride_row)) + chunk * 16
+                                       : kOutside;
+    }
+  }
+  // `left`: elements of K from k on.
+  __device__ __forceinline__ void fetch(int64 k, int64 left) {
+    const bool there = static_cast<int64>(chunk) * (16 / kSize) < left;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const char* base = source.part[i * kPass / (kRows / kParts)] + k * kSize;
+      data[i] = load_words4(base, there ? offsets[i] : kOutside);
+    }
+  }
+  __device__ __forceinline__ void store(Lds lds, unsigned tile) const {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) write_lds(lds, tile + Tile::offset(i * kPass + row, chunk), data[i]);
+  }
+};
+
+// Rows of M or N are contiguous: four neighbours at a time, as many rows of K as a chunk has, transposed on the way.
+template <class Tile, int kRows, int kParts, int kSize, int kThreads>
+struct AmdRowsAlongMn {
+  using Turn = Transpose<kSize>;
+  static constexpr int kGroups = kRows / 4, kAcross = kGroups < kThreads ? kGroups : kThreads;
+  static constexpr int kDown = kThreads / kAcross, kCount = kGroups * Tile::kChunks / kThreads;
+  static_assert(kGroups * Tile::kChunks % kThreads == 0 && kAcross == kGroups);
+
+  const AmdSource& source;
+  unsigned group, chunk;
+  unsigned offset;  // of the group's row 0 of K
+  bool up;
+  typename Turn::Row data[kCount][Turn::kDepth];
+
+  __device__ __forceinline__ AmdRowsAlongMn(const AmdSource& from, int thread)
+      : source(from), group(thread % kAcross), chunk(thread / kAcross) {
+    const int row = static_cast<int>(group) * 4, in_part = row % (kRows / kParts);
+    up = row >= kRows / kParts;
+    offset = in_part < from.rows ? static_cast<unsigned>(in_part * kSize) : kOutside;
+  }
+  __device__ __forceinline__ void fetch(int64 k, int64 left) {
+    const int stride = static_cast<int>(source.stride_k);
+    // Lanes of one instruction may be of either part: what is the same for all is the gate's address.
+    const auto apart = kParts == 1 ? 0u : static_cast<unsigned>(source.part[1] - source.part[0]);
+    const char* base = source.part[0] + k * source.stride_k;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int first = (static_cast<int>(chunk) + i * kDown) * Turn::kDepth;
+#pragma unroll
+      for (int j = 0; j < Turn::kDepth; ++j) {
+        const unsigned at = offset + static_cast<unsigned>((first + j) * stride) + (up ? apart : 0u);
+        load_row(base, offset != kOutside && first + j < left ? at : kOutside, data[i][j]);
+      }
+    }
+  }
+  __device__ __forceinline__ void store(Lds lds, unsigned tile) const {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      Words4 chunks[4];
+      Turn::run(data[i], chunks);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) write_lds(lds, tile + Tile::offset(group * 4 + j, chunk + i * kDown), chunks[j]);
+    }
+  }
+};
+
+template <int kSize>
+struct UnsignedOf;
+template <>
+struct UnsignedOf<4> {
+  using Type = unsigned;
+};
+template <>
+struct UnsignedOf<2> {
+  using Type = unsigned short;
+};
+template <>
+struct UnsignedOf<1> {
+  using Type = unsigned char;
+};
+
+// Any strides and alignments: a chunk element by element. kAlongMn: neighbouring lanes along M or N.
+template <class Tile, int kRows, int kParts, int kSize, int kThreads, bool kAlongMn>
+struct AmdGather {
+  using Element = typename UnsignedOf<kSize>::Type;
+  static constexpr int kCount = kRows * Tile::kChunks / kThreads, kDepth = 16 / kSize;
+
+  const AmdSource& source;
+  unsigned first;
+  Words4 data[kCount];
+
+  __device__ __forceinline__ AmdGather(const AmdSource& from, int thread) : source(from), first(thread) {}
+  __device__ __forceinline__ static unsigned row_of(unsigned piece) {
+    return kAlongMn ? piece % kRows : piece / Tile::kChunks;
+  }
+  __device__ __forceinline__ static unsigned chunk_of(unsigned piece) {
+    return kAlongMn ? piece / kRows : piece % Tile::kChunks;
+  }
+  __device__ __forceinline__ void fetch(int64 k, int64 left) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const unsigned piece = first + i * kThreads;
+      const int row = static_cast<int>(row_of(piece)), in_part = row % (kRows / kParts);
+      const int from_k = static_cast<int>(chunk_of(piece)) * kDepth;
+      const char* at = source.part[row / (kRows / kParts)] + in_part * source.stride_row + (k + from_k) * source.stride_k;
+      union {
+        Element elements[kDepth];
+        Words4 words;
+      } chunk;
+#pragma unroll
+      for (int j = 0; j < kDepth; ++j) {
+        const bool there = in_part < source.rows && from_k + j < left;
+        chunk.elements[j] = there ? *reinterpret_cast<const Element*>(at + j * source.stride_k) : Element{0};
+      }
+      data[i] = chunk.words;
+    }
+  }
+  __device__ __forceinline__ void store(Lds lds, unsigned tile) const {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const unsigned piece = first + i * kThreads;
+      write_lds(lds, tile + Tile::offset(row_of(piece), chunk_of(piece)), data[i]);
+    }
+  }
+};
+
+template <class Tile, int kRows, int kParts, int kSize, int kThreads, Major kMajor, int kCopy>
+struct AmdLoader {
+  using Type = AmdGather<Tile, kRows, kParts, kSize, kThreads, kMajor == Major::kMn>;
+};
+template <class Tile, int kRows, int kParts, int kSize, int kThreads>
+struct AmdLoader<Tile, kRows, kParts, kSize, kThreads, Major::kK, 16> {
+  using Type = AmdRowsAlongK<Tile, kRows, kParts, kSize, kThreads>;
+};
+template <class Tile, int kRows, int kParts, int kSize, int kThreads>
+struct AmdLoader<Tile, kRows, kParts, kSize, kThreads, Major::kMn, 16> {
+  using Type = AmdRowsAlongMn<Tile, kRows, kParts, kSize, kThreads>;
+};
+
+}  // namespace tilewright

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT
+// gemm_amd: MFMA on CDNA2 to CDNA4 and WMMA on RDNA3 and RDNA4, any strides and alignments.
+#include <cmath>
+
+#include "ops/gemm/families/amd/gemm_amd_cost.hpp"
+#include "ops/gemm/families/gemm_families.hpp"
+#include "ops/gemm/families/gpu/gpu_family.hpp"
+
+namespace tilewright {
+namespace {
+
+struct Tile {
+  int m, n, row_bytes, waves_m, waves_n, mma, stages;
+};
+// What is worth trying; gemm_amd_refusal() and the target's LDS and registers have the last word.
+constexpr Tile kCdnaTiles[] = {
+    {256, 256, 128, 2, 2, 32, 2}, {256, 256, 64, 2, 2, 32, 2},  {256, 256, 64, 2, 2, 16, 2}, {256, 128, 128, 2, 2, 32, 2},
+    {256, 128, 64, 2, 2, 32, 2},  {128, 256, 64, 2, 2, 32, 2},  {128, 128, 128, 2, 2, 32, 2}, {128, 128, 64, 2, 2, 32, 2},
+    {128, 128, 256, 2, 2, 32, 1}, {128, 64, 128, 2, 2, 32, 2},  {64, 128, 128, 2, 2, 32, 2},  {64, 64, 128, 2, 2, 32, 2},
+    {64, 64, 256, 2, 2, 16, 2},   {32, 128, 128, 1, 4, 32, 2},  {32, 64, 256, 1, 4, 16, 2},   {16, 128, 256, 1, 4, 16, 1},
+    {16, 64, 256, 1, 4, 16, 2}};
+constexpr Tile kRdnaTiles[] = {{128, 128, 64, 2, 4, 16, 2}, {128, 128, 128, 2, 4, 16, 2}, {256, 128, 64, 4, 2, 16, 2},
+                               {128, 64, 128, 4, 2, 16, 2}, {64, 128, 128, 2, 4, 16, 2},  {64, 64, 128, 2, 2, 16, 2},
+                               {32, 64, 128, 1, 4, 16, 2},  {16, 64, 128, 1, 4, 16, 2},   {16, 64, 256, 1, 4, 16, 1}};
+constexpr Tile kPrebuiltCdna[] = {{256, 256, 64, 2, 2, 32, 2}, {128, 128, 128, 2, 2, 32, 2}, {16, 64, 256, 1, 4, 16, 2}};
+constexpr Tile kPrebuiltRdna[] = {{128, 128, 64, 2, 4, 16, 2}, {64, 64, 128, 2, 2, 16, 2}, {16, 64, 128, 1, 4, 16, 2}};
+constexpr int64_t kUsualBand = 8;
+constexpr double kUnusualBand = 1.02;
+
+GemmAmdKnobs typed(const Knobs& knobs) { return {knobs.values[0], knobs.values[1], knobs.values[2]}; }
+Knobs erase_knobs(const GemmAmdKnobs& knobs) { return {{knobs.band, knobs.split_k, knobs.workers}}; }
+
+// Bytes of a chunk: 16, or 0 where an operand has to be read by elements. Chunks lie along K, or are made of four
+// neighbours of M or N; they are whole or not there, begin at multiples of 4 bytes, and offsets within a tile count in 31 bits.
+int chunk_bytes(const OperandAccess& access, DType dtype, int64_t size_k, int64_t size_mn, int64_t stride, int rows) {
+  const int size = dtype_bits(dtype) / 8;
+  const bool along_k = access.major == Major::kK;
+  if (access.copy == 0 || (along_k ? size_k * size % 16 != 0 : size_mn % 4 != 0)) return 0;
+  return std::abs(stride) * size <= (int64_t{1} << 30) / rows && stride >= 0 ? 16 : 0;
+}
+
+struct Chunks {
+  OperandAccess a, b;  // copy: 16 or 0
+};
+Chunks chunks_of(const GemmProblem& p, const Tile& tile) {
+  Chunks c{access_a(p), access_b(p)};
+  const int depth = tile.row_bytes * 8 / dtype_bits(p.a_dtype);
+  const bool a_k = c.a.major == Major::kK, b_k = c.b.major == Major::kK;
+  // The far half of a separated gate begins at a group of four of its own.
+  const int64_t half = p.gate == GateMode::kSeparated ? p.out_n() : p.n;
+  c.a.copy = chunk_bytes(c.a, p.a_dtype, p.k, p.m, a_k ? p.stride_a_m : p.stride_a_k, a_k ? tile.m : depth);
+  c.b.copy = chunk_bytes(c.b, p.b_dtype, p.k, half, b_k ? p.stride_b_n : p.stride_b_k, b_k ? tile.n : depth);
+  return c;
+}
+
+GemmAmdConfig make_config(const GemmProblem& p, int wave, const Tile& tile) {
+  const Chunks chunks = chunks_of(p, tile);
+  const GemmEpilogueConfig e = choose_epilogue(p);
+  GemmAmdConfig c{p.a_dtype,      wave,         tile.mma,     chunks.a.major, chunks.b.major, chunks.a.copy,
+                  chunks.b.copy,  tile.m,       tile.n,       tile.row_bytes * 8 / dtype_bits(p.a_dtype),
+                  tile.waves_m,   tile.waves_n, tile.stages,  e.kind,         e.activation,   e.gate,
+                  e.d_dtype};
+  // Too few groups of four for all work-items: by elements, which neighbouring work-items still read side by side.
+  if (gemm_amd_refusal(c) != nullptr && c.a_major == Major::kMn) {
+    GemmAmdConfig other = c;
+    other.a_copy = 0;
+    if (gemm_amd_refusal(other) == nullptr) return other;
+  }
+  if (gemm_amd_refusal(c) != nullptr && c.b_major == Major::kMn) {
+    c.b_copy = 0;
+    if (gemm_amd_refusal(c) != nullptr && c.a_major == Major::kMn) c.a_copy = 0;
+  }
+  return c;
+}
+
+bool is_cdna(const ArchSpec& arch) { return arch.wave_size == 64; }
+std::span<const Tile> tiles_for(const ArchSpec& arch) {
+  return is_cdna(arch) ? std::span<const Tile>(kCdnaTiles) : std::span<const Tile>(kRdnaTiles);
+}
+
+GemmAmdTiles tiles_of(const GemmProblem& p, const GemmAmdConfig& c, const GemmAmdKnobs& knobs) {
+  return gemm_amd_tiles(c, p.m, p.n, p.k, p.batch, static_cast<unsigned>(knobs.split_k));
+}
+bool fits_counts(const GemmProblem& p, const GemmAmdConfig& c) {
+  const auto parts = [](int64_t size, int64_t tile) { return std::ceil(static_cast<double>(size) / static_cast<double>(tile)); };
+  const int out = c.gate == GateMode::kNone ? c.tile_n : c.tile_n / 2;
+  const double steps = parts(p.m, c.tile_m) * parts(p.out_n(), out) * static_cast<double>(p.batch) * parts(p.k, c.tile_k);
+  return steps * gemm_amd_reduce_slices(c) < static_cast<double>(kMaxAmdSteps);
+}
+
+// Parts of K that fill the CUs, in steps of tile_k.
+std::vector<int64_t> splits(const GemmProblem& p, const DeviceSpec& device, const GemmAmdConfig& c) {
+  std::vector<int64_t> found{0};
+  const GemmAmdTiles tiles = tiles_of(p, c, {});
+  if (p.batch_invariant) return found;
+  for (const int64_t count : {2, 3, 4, 6, 8, 12, 16, 24, 32}) {
+    const int64_t part = (tiles.steps + count - 1) / count;
+    if (tiles.count * count > 4 * device.units || part < 4 || part >= tiles.steps) break;
+    if (found.back() != part) found.push_back(part);
+  }
+  return found;
+}
+
+class GemmAmdFamily final : public GpuFamily<GemmAmdConfig> {
+ public:
+  GemmAmdFamily() : GpuFamily("gemm_amd", {ArchVendor::kAmd, "amd/gemm_amd.hpp", "GemmAmdArgs"}) {}
+
+  std::span<const std::string_view> knob_names() const override {
+    static constexpr std::string_view kNames[] = {"band", "split_k", "workers"};
+    return kNames;
+  }
+
+ protected:
+  Status check_problem(const GemmProblem& p, const DeviceSpec& device) const override {
+    if (amd_mma(*device.arch, p.a_dtype, 16) == nullptr) {
+      return unsupported(fmt::format("{} has no matrix instruction for {}", device.arch->target, dtype_name(p.a_dtype)));
+    }
+    if (!fits_counts(p, make_config(p, device.arch->wave_size, kPrebuiltRdna[2]))) {
+      return unsupported("more steps of tiles than a launch can count");
+    }
+    return {};
+  }
+  Status check_pair(const GemmProblem& p, const DeviceSpec& device, const GemmAmdConfig& c,
+                    const Knobs& erased) const override {
+    const Tile tile{c.tile_m, c.tile_n, gemm_amd_shape(c).row_bytes, c.waves_m, c.waves_n, c.mma, c.stages};
+    const Chunks chunks = chunks_of(p, tile);
+    for (const auto& [name, access, major, copy] :
+         {std::tuple{"a", chunks.a, c.a_major, c.a_copy}, {"b", chunks.b, c.b_major, c.b_copy}}) {
+      if (copy == 0 || (major == access.major && copy <= access.copy)) continue;
+      return unsupported(fmt::format("{} lies along {} in chunks of {} bytes, the kernel copies {} along {}", name,
+                                     fields_detail::print_value(access.major), access.copy, copy,
+                                     fields_detail::print_value(major)));
+    }
+    const GemmAmdKnobs knobs = typed(erased);
+    if (knobs.band < 0 || knobs.band > 65536) {
+      return unsupported(fmt::format("band = {}, allowed: 0 to 65536", knobs.band));
+    }
+    if (!fits_counts(p, c)) return unsupported("more steps of tiles than a launch can count");
+    const GemmAmdTiles tiles = tiles_of(p, c, {});
+    if (knobs.split_k < 0 || knobs.split_k > tiles.steps) {
+      return unsupported(fmt::format("split_k = {}, allowed: 0 to the {} steps of K", knobs.split_k, tiles.steps));
+    }
+    const int64_t most = std::min<int64_t>(int64_t{tiles.count} * tiles.steps, 4 * device.units);
+    if (knobs.workers < 0 || knobs.workers > most) {
+      return unsupported(fmt::format("workers = {}, allowed: 0 to {}", knobs.workers, most));
+    }
+    if (knobs.workers > 0 && knobs.split_k > 0) return unsupported("workers and split_k both cut K");
+    if (p.batch_invariant && (knobs.workers > 0 || knobs.split_k > 0)) {
+      return unsupported("batch_invariant: a cut of K has another order");
+    }
+    return {};
+  }
+
+  const char* refusal_of(const GemmAmdConfig& c, const ArchSpec& arch) const override {
+    if (const char* reason = gemm_amd_refusal(c)) return reason;
+    if (c.wave != arch.wave_size) return "the target's waves have another size";
+    if (amd_mma(arch, c.dtype, c.mma) == nullptr) return "the target has no such matrix instruction";
+    const GemmAmdShape s = gemm_amd_shape(c);
+    const int step = amd_step_bytes(arch, c.dtype, c.mma);
+    if (s.row_bytes % step != 0) return "tile_k is no multiple of a step of the matrix instruction";
+    if (s.lds_bytes > arch.shared_bytes) return "more LDS than a workgroup can use";
+    if (gemm_amd_registers(c, step) > (is_cdna(arch) ? 512 : 256)) return "more registers than a lane has";
+    return nullptr;
+  }
+
+  void add_candidates(const GemmProblem& p, const DeviceSpec& device, std::vector<Candidate>& found) const override {
+    for (const Tile& tile : tiles_for(*device.arch)) {
+      const GemmAmdConfig config = make_config(p, device.arch->wave_size, tile);
+      if (refusal_of(config, *device.arch) != nullptr || !fits_counts(p, config)) continue;
+      const KernelKey key = key_of(config, device.arch->target);
+      const auto add = [&](const GemmAmdKnobs& knobs, double factor = 1) {
+        found.push_back({{key, erase_knobs(knobs)}, gemm_amd_cost(p, device, config, knobs) * factor});
+      };
+      for (const int64_t split_k : splits(p, device, config)) add({0, split_k, 0});
+      const GemmAmdTiles tiles = tiles_of(p, config, {});
+      if (tiles.m > kUsualBand) add({4, 0, 0}, kUnusualBand), add({16, 0, 0}, kUnusualBand);
+      // Stream-K, where the last round of tiles would leave CUs idle.
+      const int64_t workers = int64_t{device.units} * gemm_amd_residents(*device.arch, config);
+      const bool uneven = tiles.count % device.units != 0 && int64_t{tiles.count} * tiles.steps > 4 * workers;
+      if (uneven && !p.batch_invariant) add({0, 0, workers});
+    }
+  }
+  // The least epilogue and the full one: what serves while better instances are built.
+  std::vector<GemmAmdConfig> builtin_configs(const GemmProblem& usual) const override {
+    std::vector<GemmAmdConfig> configs;
+    for (const uint8_t steps : {0, 1}) {
+      GemmProblem p = usual;
+      p.step_count = steps;
+      for (const Tile& tile : kPrebuiltCdna) configs.push_back(make_config(p, 64, tile));
+      for (const Tile& tile : kPrebuiltRdna) configs.push_back(make_config(p, 32, tile));
+    }
+    return configs;
+  }
+
+  double cost_of(const GemmProblem& p, const DeviceSpec& device, const GemmAmdConfig& c,
+                 const Knobs& knobs) const override {
+    return gemm_amd_cost(p, device, c, typed(knobs));
+  }
+  int64_t workspace_of(const GemmProblem& p, const DeviceSpec&, const GemmAmdConfig& c,
+                       const Knobs& erased) const override {
+    const GemmAmdKnobs knobs = typed(erased);
+    return gemm_amd_workspace_bytes(c, tiles_of(p, c, knobs), static_cast<unsigned>(knobs.workers));
+  }
+  std::string order_of(const GemmAmdConfig& c, const Knobs& erased) const override {
+    const GemmAmdKnobs knobs = typed(erased);
+    const std::string order = knobs.workers > 0   ? fmt::format("stream{}", knobs.workers)
+                              : knobs.split_k > 0 ? fmt::format("split{}", knobs.split_k * c.tile_k)
+                                                  : "seq";
+    return fmt::format("{}:{}{}", order, c.wave == 64 ? "mfma" : "wmma", c.mma);
+  }
+  std::string label_of(const GemmAmdConfig& c) const override {
+    return fmt::format("{}x{}x{}", c.tile_m, c.tile_n, c.tile_k);
+  }
+  int threads_of(const GemmAmdConfig& c) const override { return gemm_amd_shape(c).threads; }
+  // Waves of a SIMD that registers leave room for.
+  int blocks_of(const GemmAmdConfig& c) const override {
+    if (c.wave == 32) return 1;
+    return std::clamp(512 / gemm_amd_registers(c, 64), 1, 4);
+  }
+
+  std::vector<Stage> stages_of(const GemmProblem& p, const DeviceSpec& device, const GemmAmdConfig& c,
+                               const Knobs& erased, Kernel kernel) const override {
+    const GemmAmdKnobs knobs = typed(erased);
+    const GemmAmdShape shape = gemm_amd_shape(c);
+    const GemmAmdTiles tiles = tiles_of(p, c, knobs);
+    const auto stage = [&](GemmAmdPhase phase, uint32_t groups) {
+      GemmAmdArgs args{};
+      args.tiles = tiles;
+      args.phase = phase;
+      args.xcds = amd_dies(*device.arch);
+      args.band = static_cast<unsigned>(knobs.band > 0 ? knobs.band : kUsualBand);
+      args.split_k = static_cast<unsigned>(knobs.split_k);
+      args.workers = static_cast<unsigned>(knobs.workers);
+      Stage made = enclosing_stage(p, args, kernel);
+      made.shape.grid = {groups, 1, 1};
+      made.shape.threads = static_cast<uint32_t>(shape.threads);
+      made.shape.shared_bytes = static_cast<uint32_t>(shape.lds_bytes);
+      return made;
+    };
+    const bool streams = knobs.workers > 0;
+    std::vector<Stage> made{stage(GemmAmdPhase::kWork,
+                                  streams ? static_cast<uint32_t>(knobs.workers) : tiles.count * tiles.splits)};
+    if (streams || tiles.splits > 1) {
+      made.push_back(stage(GemmAmdPhase::kReduce, tiles.count * static_cast<uint32_t>(gemm_amd_reduce_slices(c))));
+    }
+    return made;
+  }
+};
+
+}  // namespace
+
+const KernelFamily& gemm_amd_family() {
+  static const GemmAmdFamily kFamily;
+  return kFamily;
+}
+
+}  // namespace tilewright
