@@ -38,7 +38,7 @@ struct Limit {
 };
 
 // Reads until every writer has closed the pipe. False when the limit is reached first.
-bool drain(int fd, const Limit& limit, std::string& output) {
+bool drain(int fd, const Limit& limit, size_t most, std::string& output) {
   char buffer[1 << 14];
   for (;;) {
     pollfd entry{fd, POLLIN, 0};
@@ -53,7 +53,7 @@ bool drain(int fd, const Limit& limit, std::string& output) {
       if (errno == EINTR || errno == EAGAIN) continue;
       return true;
     }
-    output.append(buffer, std::min(static_cast<size_t>(got), kMaxProcessOutput - output.size()));
+    output.append(buffer, std::min(static_cast<size_t>(got), most - output.size()));
   }
 }
 
@@ -103,7 +103,7 @@ Result<ProcessResult> run_process(const ProcessOptions& options) {
   const Limit limit{Clock::now() + std::chrono::microseconds(static_cast<int64_t>(options.seconds * 1e6)),
                     options.stop};
   int status = 0;
-  if (!drain(reader.get(), limit, result.output) || !reap(*child, limit, status)) {
+  if (!drain(reader.get(), limit, options.most_output, result.output) || !reap(*child, limit, status)) {
     result.stopped = limit.stopped();
     result.timed_out = !result.stopped;
     kill_process(*child);

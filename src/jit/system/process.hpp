@@ -10,6 +10,8 @@
 
 namespace tilewright {
 
+inline constexpr size_t kMaxProcessOutput = 1 << 20;
+
 struct ProcessOptions {
   std::vector<std::string> argv;  // argv[0] is a path
   std::string folder;             // where it runs; "" = here
@@ -19,6 +21,7 @@ struct ProcessOptions {
   double seconds = 60;  // then the program and its children are killed
   // Ends the program in the same way, at most 0.1 s after it becomes true; null = nobody will.
   const std::atomic<bool>* stop = nullptr;
+  size_t most_output = kMaxProcessOutput;  // bytes that are kept; the rest is read and dropped
 };
 
 struct ProcessResult {
@@ -26,13 +29,11 @@ struct ProcessResult {
   int signal = 0;
   bool timed_out = false;
   bool stopped = false;  // by ProcessOptions::stop
-  std::string output;    // stdout and stderr in the order of writing, at most kMaxProcessOutput bytes
+  std::string output;    // stdout and stderr in the order of writing, at most ProcessOptions::most_output bytes
 
   bool ok() const { return exit_code == 0; }
   std::string describe() const;  // "exit code 1", "signal 9 (Killed)", "no end within 60 s"
 };
-
-inline constexpr size_t kMaxProcessOutput = 1 << 20;
 
 // The error says why the program could not be started; how it ended stands in the result.
 Result<ProcessResult> run_process(const ProcessOptions& options);

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+#include "jit/amdgcn/inspection/compute_unit.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t round_up(int64_t value, int64_t granule) { return (value + granule - 1) / granule * granule; }
+
+// LLVM, GCNSubtarget::getOccupancyWithNumSGPRs of gfx8 and gfx9: 800 registers a SIMD.
+int waves_by_scalars(int sgprs, int most) { return sgprs <= 80 ? most : sgprs <= 88 ? 9 : sgprs <= 100 ? 8 : 7; }
+
+}  // namespace
+
+AmdOccupancy amd_occupancy(const AmdUnit& unit, const AmdKernel& kernel, int64_t launch_lds) {
+  AmdOccupancy result;
+  result.simds = unit.simds;
+  result.waves_per_workgroup = std::max(1, (kernel.max_threads + unit.lanes - 1) / unit.lanes);
+  const int waves = result.waves_per_workgroup;
+  const auto workgroups = [&](int waves_of_simd) { return waves_of_simd * unit.simds / waves; };
+
+  const int64_t registers = round_up(std::max(1, kernel.vgprs), unit.granule);
+  result.by_registers = workgroups(std::min<int>(unit.waves, static_cast<int>(unit.registers / registers)));
+  const int by_scalars = unit.scalar_limit ? waves_by_scalars(kernel.sgprs, unit.waves) : unit.waves;
+  result.by_scalars = workgroups(std::min(unit.waves, by_scalars));
+  result.by_slots = waves == 1 ? workgroups(unit.waves) : std::min(unit.workgroups, workgroups(unit.waves));
+  const int64_t lds = round_up(kernel.lds_bytes + launch_lds, unit.lds_granule);
+  result.by_lds =
+      lds == 0 ? result.by_slots : static_cast<int>(std::min<int64_t>(unit.lds_bytes / lds, result.by_slots));
+  result.workgroups = std::min({result.by_registers, result.by_scalars, result.by_slots, result.by_lds});
+  return result;
+}
+
+int declared_waves(std::string_view source) {
+  constexpr std::string_view kWord = "__launch_bounds__(";
+  const size_t at = source.find(kWord);
+  if (at == std::string_view::npos) return 0;
+  std::string_view arguments = source.substr(at + kWord.size());
+  arguments = arguments.substr(0, arguments.find(')'));
+  const size_t comma = arguments.find(',');
+  if (comma == std::string_view::npos) return 0;
+  return std::atoi(std::string(arguments.substr(comma + 1)).c_str());
+}
+
+}  // namespace tilewright
