@@ -33,6 +33,7 @@ void add_bench_command(CLI::App& program, Invocation& invocation);
 void add_verify_command(CLI::App& program, Invocation& invocation);
 void add_explain_command(CLI::App& program, Invocation& invocation);
 void add_kernels_command(CLI::App& program, Invocation& invocation);
+void add_inspect_command(CLI::App& kernels, Invocation& invocation);  // of `kernels`
 void add_prebuild_command(CLI::App& program, Invocation& invocation);
 void add_cache_command(CLI::App& program, Invocation& invocation);
 void add_report_command(CLI::App& program, Invocation& invocation);
@@ -44,17 +45,17 @@ struct CommandText {
   const char* examples;  // lines for --help
   bool hidden = false;   // not in the list of commands
 };
-void add_command_body(CLI::App& parent, Invocation& invocation, const CommandText& text,
-                      const std::function<void(Arguments&)>& declare, std::function<Result<ExitCode>()> run);
+CLI::App& add_command_body(CLI::App& parent, Invocation& invocation, const CommandText& text,
+                           const std::function<void(Arguments&)>& declare, std::function<Result<ExitCode>()> run);
 // A command that only has commands of its own.
 CLI::App& add_command_group(CLI::App& parent, const CommandText& text);
 
-// A subcommand whose body is run(options); the options live as long as the program.
+// A subcommand whose body is run(options); the options live as long as the program. It may get commands of its own.
 template <class Options>
-void add_command(CLI::App& parent, Invocation& invocation, const CommandText& text,
-                 void (*declare)(Arguments&, Options&), Result<ExitCode> (*run)(const Options&)) {
+CLI::App& add_command(CLI::App& parent, Invocation& invocation, const CommandText& text,
+                      void (*declare)(Arguments&, Options&), Result<ExitCode> (*run)(const Options&)) {
   auto options = std::make_shared<Options>();
-  add_command_body(
+  return add_command_body(
       parent, invocation, text, [&](Arguments& arguments) { declare(arguments, *options); },
       [options, run] { return run(*options); });
 }

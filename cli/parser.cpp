@@ -52,14 +52,18 @@ void print_usage_error(const CLI::App& program, const CLI::ParseError& error) {
 
 }  // namespace
 
-void add_command_body(CLI::App& parent, Invocation& invocation, const CommandText& text,
-                      const std::function<void(Arguments&)>& declare, std::function<Result<ExitCode>()> run) {
+CLI::App& add_command_body(CLI::App& parent, Invocation& invocation, const CommandText& text,
+                           const std::function<void(Arguments&)>& declare, std::function<Result<ExitCode>()> run) {
   CLI::App* command = parent.add_subcommand(text.name, text.summary);
   command->footer(fmt::format("Examples:\n{}\n\n{}", text.examples, kExitCodeHelp));
   if (text.hidden) command->group("");
   Arguments arguments(*command);
   declare(arguments);
-  command->callback([run = std::move(run), &invocation] { invocation.run = run; });
+  // CLI11 calls a command after the commands inside it.
+  command->callback([run = std::move(run), command, &invocation] {
+    if (command->get_subcommands().empty()) invocation.run = run;
+  });
+  return *command;
 }
 
 CLI::App& add_command_group(CLI::App& parent, const CommandText& text) {

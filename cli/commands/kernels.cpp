@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tilewright kernels: the registry, with priority and verification level.
+// tilewright kernels: the registry, with priority and verification level. `inspect` stands in a file of its own.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -124,13 +124,14 @@ Result<ExitCode> run_kernels(const KernelsOptions& options) {
 }  // namespace
 
 void add_kernels_command(CLI::App& program, Invocation& invocation) {
-  add_command<KernelsOptions>(
+  CLI::App& kernels = add_command<KernelsOptions>(
       program, invocation,
       {"kernels", "List the known kernels with priority and verification level",
        "  tilewright kernels\n"
        "  tilewright kernels --family gemm_cpu --target x86-64-v4-amx\n"
        "  tilewright kernels --filter amx_bf16 --json    the registry's JSON form\n"
-       "  tilewright kernels --quarantined"},
+       "  tilewright kernels --quarantined\n"
+       "  tilewright kernels inspect KEY                  registers, memory, and what limits its main loop"},
       [](Arguments& arguments, KernelsOptions& options) {
         arguments.text("--op", options.op, "NAME", "only this operator");
         arguments.text("--family", options.family, "NAME", "only this kernel family");
@@ -142,6 +143,7 @@ void add_kernels_command(CLI::App& program, Invocation& invocation) {
         add_output_arguments(arguments, options.output);
       },
       run_kernels);
+  add_inspect_command(kernels, invocation);
 }
 
 }  // namespace tilewright::cli

@@ -49,6 +49,8 @@ class KernelFamily {
   virtual std::span<const std::string_view> knob_names() const = 0;
   // The one-line source of an instance, its entry and its target. Refuses keys that are not legal.
   virtual Result<CompileRequest> source(const KernelKey& key) const = 0;
+  // Shared memory (LDS) that a launch adds to the kernel's own, where the key tells it.
+  virtual int64_t launch_shared_bytes(const KernelKey&) const { return 0; }
   // Keys compiled into the library for `target`.
   virtual std::vector<KernelKey> builtin_keys(std::string_view target) const = 0;
   // Stages with argument bytes; `kernel` is the loaded instance of step.key.

@@ -35,14 +35,21 @@ AmdOccupancy amd_occupancy(const AmdUnit& unit, const AmdKernel& kernel, int64_t
 }
 
 int declared_waves(std::string_view source) {
-  constexpr std::string_view kWord = "__launch_bounds__(";
-  const size_t at = source.find(kWord);
-  if (at == std::string_view::npos) return 0;
-  std::string_view arguments = source.substr(at + kWord.size());
-  arguments = arguments.substr(0, arguments.find(')'));
-  const size_t comma = arguments.find(',');
-  if (comma == std::string_view::npos) return 0;
-  return std::atoi(std::string(arguments.substr(comma + 1)).c_str());
+  // What stands in front of the number, up to the comma before it.
+  struct Form {
+    std::string_view word;
+    int commas;
+  };
+  for (const Form& form : {Form{"TILEWRIGHT_KERNEL(", 2}, Form{"__launch_bounds__(", 1}}) {
+    const size_t at = source.find(form.word);
+    if (at == std::string_view::npos) continue;
+    std::string_view arguments = source.substr(at + form.word.size());
+    arguments = arguments.substr(0, arguments.find(')'));
+    size_t comma = arguments.find(',');
+    for (int i = 1; i < form.commas && comma != std::string_view::npos; ++i) comma = arguments.find(',', comma + 1);
+    return comma == std::string_view::npos ? 0 : std::atoi(std::string(arguments.substr(comma + 1)).c_str());
+  }
+  return 0;
 }
 
 }  // namespace tilewright

@@ -71,7 +71,8 @@ struct AmdOccupancy {
 // `launch_lds`: what a launch adds to the kernel's own.
 AmdOccupancy amd_occupancy(const AmdUnit& unit, const AmdKernel& kernel, int64_t launch_lds = 0);
 
-// The second number of __launch_bounds__(threads, waves of a SIMD) in a kernel's source; 0 = none is declared.
+// The waves of a SIMD that a kernel's source declares: __launch_bounds__(threads, waves), TILEWRIGHT_KERNEL(entry, threads,
+// waves); 0 = none.
 int declared_waves(std::string_view source);
 
 }  // namespace tilewright
