@@ -38,9 +38,9 @@ Result<const KernelFamily*> require_family(const KernelKey& key) {
   return not_found(fmt::format("key '{}': operator '{}' is unknown; known: {}", key.text, key.op, join(ops)));
 }
 
-// The key, on the target that was asked for.
+// The key, on the target that was asked for. Knobs of a recipe are not part of the code.
 Result<KernelKey> chosen_key(const InspectOptions& options) {
-  Result<KernelKey> key = parse_key(options.key);
+  Result<KernelKey> key = parse_key(options.key.substr(0, options.key.find('@')));
   if (!key || options.target.empty()) return key;
   return make_key(key->op, key->family, options.target, key->signature(), key->config());
 }
@@ -243,11 +243,13 @@ void add_inspect_command(CLI::App& kernels, Invocation& invocation) {
   add_command<InspectOptions>(
       kernels, invocation,
       {"inspect", "Tell what the code of a GPU kernel says: registers, spills, occupancy, limits of the main loop",
-       "  tilewright explain --gemm 4096x4096x4096:bf16 --device emu:gfx942   recipes: a key, @, and its knobs\n"
+       "  tilewright explain --gemm 4096x4096x4096:bf16 --device emu:gfx942   keys of the candidates\n"
        "  tilewright kernels inspect KEY\n"
        "  tilewright kernels inspect KEY --target gfx950 --json               the same kernel for another target"},
       [](Arguments& arguments, InspectOptions& options) {
-        arguments.positional("key", options.key, "the kernel, as `tilewright kernels` prints it");
+        arguments.positional(
+            "key", options.key,
+            "the kernel, as `kernels`, `prebuild` and `explain` print it; knobs after @ are passed over");
         arguments.text("--target", options.target, "NAME", "compile for this target instead of the key's");
         arguments.integer("--shared", options.shared_bytes, 0, int64_t{1} << 20,
                           "bytes of LDS or shared memory that a launch adds (default: as the family says)");
