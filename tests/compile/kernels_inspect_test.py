@@ -9,7 +9,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import NOT_FOUND, USAGE, class_folder, main, own_environment, run  # noqa: E402
+from program import ENVIRONMENT, NOT_FOUND, USAGE, class_folder, main, own_environment, run  # noqa: E402
 
 PROBLEM = "256x256x256:bf16"
 CPU_KEY = "gemm/gemm_cpu/x86-64-v3/dtype=bf16/dtype=bf16:mma=fma_avx2:tile_m=6:tile_n=16:prefetch=0"
@@ -78,8 +78,8 @@ class Inspect(unittest.TestCase):
             ("gemm/gemm_amd/gfx1/dtype=bf16/x=1", NOT_FOUND, "gfx1"),
             ("gemm/no_family/gfx942/dtype=bf16/x=1", NOT_FOUND, "gemm_amd"),
             ("no_op/gemm_amd/gfx942/dtype=bf16/x=1", NOT_FOUND, "gemm"),
-            ("gemm/gemm_cublaslt/sm_90a/dtype=bf16/x=1", USAGE, "vendor"),
-            (CPU_KEY, USAGE, "CPU"),
+            ("gemm/gemm_cublaslt/sm_90a/dtype=bf16/x=1", ENVIRONMENT, "vendor"),
+            (CPU_KEY, ENVIRONMENT, "CPU"),
         ):
             result = self.run_program("kernels", "inspect", key)
             self.assertIn(words, result.stderr, key)
