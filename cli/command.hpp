@@ -35,6 +35,7 @@ void add_explain_command(CLI::App& program, Invocation& invocation);
 void add_kernels_command(CLI::App& program, Invocation& invocation);
 void add_inspect_command(CLI::App& kernels, Invocation& invocation);  // of `kernels`
 void add_prebuild_command(CLI::App& program, Invocation& invocation);
+void add_export_command(CLI::App& program, Invocation& invocation);
 void add_cache_command(CLI::App& program, Invocation& invocation);
 void add_report_command(CLI::App& program, Invocation& invocation);
 void add_doctor_command(CLI::App& program, Invocation& invocation);

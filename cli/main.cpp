@@ -13,9 +13,10 @@ namespace tilewright::cli {
 namespace {
 
 constexpr AddCommand kCommands[] = {
-    add_devices_command, add_arch_command,   add_tune_command,    add_bench_command,       add_compare_command,
-    add_tables_command,  add_verify_command, add_explain_command, add_kernels_command,     add_prebuild_command,
-    add_cache_command,   add_report_command, add_doctor_command,  add_tune_worker_command, add_peer_worker_command,
+    add_devices_command, add_arch_command,     add_tune_command,        add_bench_command,
+    add_compare_command, add_tables_command,   add_verify_command,      add_explain_command,
+    add_kernels_command, add_prebuild_command, add_export_command,      add_cache_command,
+    add_report_command,  add_doctor_command,   add_tune_worker_command, add_peer_worker_command,
 };
 
 int run(int argc, char** argv) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "device/absent_device.hpp"
+
 namespace tilewright::cli {
 namespace {
 
@@ -79,18 +81,7 @@ namespace {
 // A GPU's parts are what they are: each as its device would say it.
 std::vector<DeviceSpec> parts_of_gpu(const ArchSpec& arch) {
   std::vector<DeviceSpec> devices;
-  for (const PartSpec& part : arch.parts) {
-    DeviceSpec device;
-    device.id = {DeviceKind::kCuda, 0};
-    device.arch = &arch;
-    for (const ArchSpec* base = &arch; base != nullptr; base = find_arch(base->base)) device.targets.push_back(base);
-    device.name = device.part = part.name;
-    device.units = part.units;
-    device.l1_bytes = arch.shared_bytes;
-    device.l2_bytes = part.l2_bytes;
-    device.memory_bytes = static_cast<int64_t>(part.memory_gib * (1 << 30));
-    devices.push_back(std::move(device));
-  }
+  for (const PartSpec& part : arch.parts) devices.push_back(spec_of_part(arch, part));
   return devices;
 }
 

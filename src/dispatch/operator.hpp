@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "dispatch/call_description.hpp"
 #include "tilewright/dtype.hpp"
 #include "tilewright/status.hpp"
 
@@ -61,6 +62,14 @@ class Operator {
   virtual bool programmatic_edge(ProblemRef) const { return false; }
   // What its multiplications take: names the arithmetic roof. kNone = none worth a roof, memory is the limit.
   virtual DType multiplied_dtype(ProblemRef) const { return DType::kNone; }
+
+  // What `tilewright export` writes down of a call, and of the arguments of a family's GPU kernels.
+  virtual Result<CallDescription> describe_call(ProblemRef) const {
+    return Status(StatusCode::kUnsupported, std::string(name()) + ": calls are not described");
+  }
+  virtual Result<ArgStruct> describe_args(std::string_view) const {
+    return Status(StatusCode::kUnsupported, std::string(name()) + ": arguments of kernels are not described");
+  }
 
   // Buffers, data and reference for verifying and measuring.
   virtual Result<std::unique_ptr<ProblemInstance>> instantiate(ProblemRef problem, Device& device,

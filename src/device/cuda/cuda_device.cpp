@@ -127,11 +127,9 @@ class CudaDevice final : public Device {
     Result<DevicePointer> address = anchor();
     if (!address) return address.status();
     alignas(64) std::byte encoded[kTensorMapBytes];
-    // Promotion to 256 bytes slows streams from memory on an H200; 128, 64 and none are alike.
     Status s = in_context("tensor map", [&] {
       return d_.cuTensorMapEncodeTiled(encoded, a.type, a.rank, *address, a.dims.data(), a.strides.data(), a.box.data(),
-                                       a.element_strides.data(), MapInterleave::kNone, a.swizzle, MapL2Promotion::k128,
-                                       MapOutOfBounds::kZeros);
+                                       a.element_strides.data(), a.interleave, a.swizzle, a.promotion, a.out_of_bounds);
     });
     if (s) s = look_for_address(encoded);
     if (!s) return s;

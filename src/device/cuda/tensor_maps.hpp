@@ -16,6 +16,10 @@ struct TensorMapArguments {
   std::array<uint64_t, 4> strides;  // bytes, from dimension 1 on
   std::array<uint32_t, 5> box, element_strides;
   MapSwizzle swizzle;
+  MapInterleave interleave = MapInterleave::kNone;
+  MapL2Promotion promotion =
+      MapL2Promotion::k128;  // 256 bytes slow streams from memory on an H200; 128, 64, none are alike
+  MapOutOfBounds out_of_bounds = MapOutOfBounds::kZeros;
 };
 
 // The error names the field, its value and what is allowed.

@@ -2,6 +2,7 @@
 // What dispatch, tools and tuner need to know of gemm.
 #include <cstring>
 
+#include "ops/gemm/export/gemm_description.hpp"
 #include "ops/gemm/families/cpu/gemm_pack_family.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
 #include "ops/gemm/instance/gemm_instance.hpp"
@@ -42,6 +43,10 @@ class GemmOperator final : public Operator {
     return problem_cast<GemmProblem>(problem).programmatic_edge != 0;
   }
   DType multiplied_dtype(ProblemRef problem) const override { return problem_cast<GemmProblem>(problem).a_dtype; }
+  Result<CallDescription> describe_call(ProblemRef problem) const override {
+    return describe_gemm_call(problem_cast<GemmProblem>(problem));
+  }
+  Result<ArgStruct> describe_args(std::string_view family) const override { return describe_gemm_args(family); }
   Result<std::unique_ptr<ProblemInstance>> instantiate(ProblemRef problem, Device& device,
                                                        const InstanceOptions& options) const override {
     return make_gemm_instance(problem_cast<GemmProblem>(problem), device, options);

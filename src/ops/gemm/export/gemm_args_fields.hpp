@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// The one field list of each argument struct of gemm's GPU kernels. Not in kernels/: what a kernel includes is part of the
+// digest that tuned rows carry.
+#pragma once
+
+#include "dispatch/arg_struct.hpp"
+#include "gemm/gemm_args.hpp"
+#include "gemm/sm90/gemm_sm90_args.hpp"
+#include "gemm/sm90/gemm_sm90_skinny_args.hpp"
+
+namespace tilewright {
+
+template <class Visit>
+constexpr void arg_fields(const EpilogueOperand& s, Visit&& visit) {
+  visit("data", s.data);
+  visit("stride_batch", s.stride_batch);
+  visit("stride_m", s.stride_m);
+  visit("stride_n", s.stride_n);
+  visit("dtype", s.dtype);
+}
+TILEWRIGHT_CHECK_ARG_FIELDS(EpilogueOperand);
+
+template <class Visit>
+constexpr void arg_fields(const EpilogueStep& s, Visit&& visit) {
+  visit("kind", s.kind);
+  visit("activation", s.activation);
+  visit("low", s.low);
+  visit("high", s.high);
+  visit("operand", s.operand);
+}
+TILEWRIGHT_CHECK_ARG_FIELDS(EpilogueStep);
+
+template <class Visit>
+constexpr void arg_fields(const GemmEpilogueArgs& s, Visit&& visit) {
+  visit("alpha", s.alpha);
+  visit("beta", s.beta);
+  visit("scale_a", s.scale_a);
+  visit("scale_b", s.scale_b);
+  visit("c", s.c);
+  visit("bias", s.bias);
+  visit("activation", s.activation);
+  visit("gate", s.gate);
+  visit("low", s.low);
+  visit("high", s.high);
+  visit("step_count", s.step_count);
+  visit("steps", s.steps);
+  visit("d", s.d);
+  visit("stride_d_batch", s.stride_d_batch);
+  visit("stride_d_m", s.stride_d_m);
+  visit("stride_d_n", s.stride_d_n);
+  visit("d_dtype", s.d_dtype);
+}
+TILEWRIGHT_CHECK_ARG_FIELDS(GemmEpilogueArgs);
+
+template <class Visit>
+constexpr void arg_fields(const GemmArgs& s, Visit&& visit) {
+  visit("m", s.m);
+  visit("n", s.n);
+  visit("k", s.k);
+  visit("batch", s.batch);
+  visit("a", s.a);
+  visit("stride_a_batch", s.stride_a_batch);
+  visit("stride_a_m", s.stride_a_m);
+  visit("stride_a_k", s.stride_a_k);
+  visit("b", s.b);
+  visit("stride_b_batch", s.stride_b_batch);
+  visit("stride_b_k", s.stride_b_k);
+  visit("stride_b_n", s.stride_b_n);
+  visit("a_dtype", s.a_dtype);
+  visit("b_dtype", s.b_dtype);
+  visit("b_packed", s.b_packed);
+  visit("workspace", s.workspace);
+  visit("block_m", s.block_m);
+  visit("block_n", s.block_n);
+  visit("block_k", s.block_k);
+  visit("epilogue", s.epilogue);
+}
+TILEWRIGHT_CHECK_ARG_FIELDS(GemmArgs);
+
+template <class Visit>
+constexpr void arg_fields(const GemmSm90Args& s, Visit&& visit) {
+  visit("a", s.a);
+  visit("b", s.b);
+  visit("gemm", s.gemm);
+  visit("batch_a", s.batch_a);
+  visit("batch_b", s.batch_b);
+  visit("raster", s.raster);
+  visit("split", s.split);
+  visit("partials", s.partials);
+  visit("counters", s.counters);
+}
+TILEWRIGHT_CHECK_ARG_FIELDS(GemmSm90Args);
+
+template <class Visit>
+constexpr void arg_fields(const GemmSm90SkinnyArgs& s, Visit&& visit) {
+  visit("a", s.a);
+  visit("b", s.b);
+  visit("gemm", s.gemm);
+  visit("batch_a", s.batch_a);
+  visit("batch_b", s.batch_b);
+  visit("share", s.share);
+  visit("extra", s.extra);
+}
+TILEWRIGHT_CHECK_ARG_FIELDS(GemmSm90SkinnyArgs);
+
+}  // namespace tilewright
