@@ -79,7 +79,7 @@ class Program:
 
     def help(self, command):
         if command not in self.texts:
-            words = [str(self.path), *([command] if command else []), "--help"]
+            words = [str(self.path), *command.split(), "--help"]
             result = subprocess.run(words, capture_output=True, text=True)
             self.texts[command] = result.stdout if result.returncode == 0 else ""
         return self.texts[command]
@@ -99,6 +99,9 @@ class Program:
         command = words[1] if re.match(r"^[a-z][a-z-]*$", words[1]) else ""
         if command and not self.help(command):
             return f"tilewright {command}: no such command"
+        # A command of a group, such as `cache prune`; anything else there is an argument.
+        if command and len(words) > 2 and re.match(r"^[a-z][a-z-]*$", words[2]) and self.help(f"{command} {words[2]}"):
+            command = f"{command} {words[2]}"
         for word in words[1:]:
             flag = re.match(r"^--[a-z][a-z-]*", word)
             if flag and not re.search(rf"{flag.group(0)}(?![\w-])", self.help(command)):

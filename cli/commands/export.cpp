@@ -159,6 +159,8 @@ Result<ExitCode> run_export(const ExportOptions& options) {
   if (!chosen) return chosen.status();
   Result<std::shared_ptr<const Plan>> plan =
       dispatcher.bind(*problem->op, problem->ref(), *spec, chosen->recipe, chosen->source, /*allow_compile=*/true);
+  // A compiler that is not there is the environment's fault, not a name that the user got wrong.
+  if (plan.status().code() == StatusCode::kNotFound) return Status(StatusCode::kCompileFailed, plan.status().message());
   if (!plan) return plan.status();
   Result<ExportedPlan> exported = export_plan(*problem, *spec, **plan);
   if (!exported) return exported.status();

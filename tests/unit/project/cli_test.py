@@ -26,6 +26,7 @@ COMMANDS = [
     "explain",
     "kernels",
     "prebuild",
+    "export",
     "cache",
     "report",
     "doctor",

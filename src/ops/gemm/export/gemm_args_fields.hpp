@@ -4,6 +4,7 @@
 #pragma once
 
 #include "dispatch/arg_struct.hpp"
+#include "gemm/amd/gemm_amd_args.hpp"
 #include "gemm/gemm_args.hpp"
 #include "gemm/sm90/gemm_sm90_args.hpp"
 #include "gemm/sm90/gemm_sm90_skinny_args.hpp"
@@ -102,5 +103,28 @@ constexpr void arg_fields(const GemmSm90SkinnyArgs& s, Visit&& visit) {
   visit("extra", s.extra);
 }
 TILEWRIGHT_CHECK_ARG_FIELDS(GemmSm90SkinnyArgs);
+
+template <class Visit>
+constexpr void arg_fields(const GemmAmdTiles& s, Visit&& visit) {
+  visit("out_n", s.out_n);
+  visit("m", s.m);
+  visit("n", s.n);
+  visit("count", s.count);
+  visit("steps", s.steps);
+  visit("splits", s.splits);
+}
+TILEWRIGHT_CHECK_ARG_FIELDS(GemmAmdTiles);
+
+template <class Visit>
+constexpr void arg_fields(const GemmAmdArgs& s, Visit&& visit) {
+  visit("gemm", s.gemm);
+  visit("tiles", s.tiles);
+  visit("phase", s.phase);
+  visit("xcds", s.xcds);
+  visit("band", s.band);
+  visit("split_k", s.split_k);
+  visit("workers", s.workers);
+}
+TILEWRIGHT_CHECK_ARG_FIELDS(GemmAmdArgs);
 
 }  // namespace tilewright

@@ -97,6 +97,7 @@ CallDescription describe_gemm_call(const GemmProblem& problem) { return Describe
 Result<ArgStruct> describe_gemm_args(std::string_view family) {
   if (family == "gemm_sm90") return describe_struct<GemmSm90Args>("GemmSm90Args");
   if (family == "gemm_sm90_skinny") return describe_struct<GemmSm90SkinnyArgs>("GemmSm90SkinnyArgs");
+  if (family == "gemm_amd") return describe_struct<GemmAmdArgs>("GemmAmdArgs");
   for (const std::string_view plain : {"gemm_portable", "gemv_gpu", "gemv_dot_gpu", "gemm_generic_gpu"}) {
     if (family == plain) return describe_struct<GemmArgs>("GemmArgs");
   }

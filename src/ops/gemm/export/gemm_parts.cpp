@@ -13,12 +13,10 @@ namespace tilewright {
 namespace {
 
 // Names that say how K is cut, the same in every family that has them.
-constexpr std::string_view kColumnsKnob = "split_k";  // columns of K in a part, 0 = all of them
+constexpr std::string_view kWidthKnob = "split_k";    // of a part, 0 = all of K; see width_unit()
 constexpr std::string_view kPartsKnob = "split";      // parts
 constexpr std::string_view kWorkersKnob = "workers";  // stream-K, 0 = none
 constexpr std::string_view kPartsField = "splits";    // of a config: parts, 0 = even shares of all tiles
-constexpr int64_t kColumnStep = 16;                   // tiles of K are multiples of it
-constexpr int64_t kMaxTileK = 1024;
 
 std::optional<size_t> knob(const KernelFamily& family, std::string_view name) {
   const auto names = family.knob_names();
@@ -41,25 +39,24 @@ std::optional<int64_t> config_field(const KernelKey& key, std::string_view name)
   return std::nullopt;
 }
 
+int64_t tile_k(const KernelKey& key) { return std::max<int64_t>(config_field(key, "tile_k").value_or(1), 1); }
+// gemm_amd counts the width of a part in steps of tile_k, gemm_portable in columns.
+int64_t width_unit(const KernelKey& key) { return key.family == "gemm_amd" ? tile_k(key) : 1; }
+
 // The steps of a choice's kernel that may cut K in about `parts`.
 std::vector<RecipeStep> steps_with(const GemmProblem& p, const KernelFamily& family, const RecipeStep& chosen,
                                    int64_t parts) {
   std::vector<RecipeStep> steps{chosen};
   RecipeStep step = chosen;
   if (const auto workers = knob(family, kWorkersKnob)) step.knobs.values[*workers] = 0;
-  if (const auto split = knob(family, kPartsKnob)) {
-    step.knobs.values[*split] = parts;
-    steps.push_back(step);
+  const auto split = knob(family, kPartsKnob), width = knob(family, kWidthKnob);
+  if (split) step.knobs.values[*split] = parts;
+  if (width) {
+    const int64_t tile = tile_k(chosen.key), tiles = (p.k + tile - 1) / tile;
+    const int64_t columns = (tiles + parts - 1) / parts * tile;
+    step.knobs.values[*width] = parts == 1 ? 0 : columns / width_unit(chosen.key);
   }
-  if (const auto columns = knob(family, kColumnsKnob)) {
-    const int64_t least = (p.k + parts - 1) / parts;
-    const int64_t first = (least + kColumnStep - 1) / kColumnStep * kColumnStep;
-    for (int64_t value = first; value < first + kMaxTileK; value += kColumnStep) {
-      step.knobs.values[*columns] = parts == 1 ? 0 : value;
-      steps.push_back(step);
-      if (parts == 1) break;
-    }
-  }
+  if (split || width) steps.push_back(step);
   return steps;
 }
 
@@ -68,9 +65,9 @@ std::vector<RecipeStep> steps_with(const GemmProblem& p, const KernelFamily& fam
 int64_t gemm_parts_of_k(const GemmProblem& p, const KernelFamily& family, const RecipeStep& step) {
   if (const auto workers = knob(family, kWorkersKnob); workers && step.knobs.values[*workers] != 0) return 0;
   if (const auto split = knob(family, kPartsKnob)) return step.knobs.values[*split];
-  if (const auto columns = knob(family, kColumnsKnob)) {
-    const int64_t width = step.knobs.values[*columns];
-    return width <= 0 || width >= p.k ? 1 : (p.k + width - 1) / width;
+  if (const auto width = knob(family, kWidthKnob)) {
+    const int64_t columns = step.knobs.values[*width] * width_unit(step.key);
+    return columns <= 0 || columns >= p.k ? 1 : (p.k + columns - 1) / columns;
   }
   return config_field(step.key, kPartsField).value_or(1);
 }
