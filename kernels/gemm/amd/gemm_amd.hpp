@@ -116,10 +116,11 @@ struct GemmAmd {
     }
   }
 
-  __device__ __forceinline__ void write(const Wave& wave, int i, int block, const Place& p) const {
+  template <int kRows>
+  __device__ __forceinline__ void write(const Wave& wave, int first, const Place& p) const {
     const GemmArgs& g = read_again(args).gemm;
     const typename Output::Epilogue epilogue(g.epilogue, g.m, g.n, p.batch);
-    Output::write(wave, i, block, epilogue, lds, p.m0, p.n0, g.n);
+    Output::template write<kRows>(wave, first, epilogue, lds, p.m0, p.n0, g.n);
   }
   __device__ __forceinline__ typename Output::Quad* partial(int64 slot) const {
     constexpr int64 kQuadsOfTile = int64{kConfig.tile_m} * kConfig.tile_n / 4;
@@ -152,8 +153,7 @@ struct GemmAmd {
       if (steps < all) {
         Output::save(wave, partial(slot), thread);
       } else {
-#pragma unroll
-        for (int i = 0; i < Wave::kM; ++i) write(wave, i, i, p);
+        write<Wave::kM>(wave, 0, p);
       }
       step += steps;
       slot = 2 * unit + 1;
@@ -184,7 +184,7 @@ struct GemmAmd {
         Output::add(wave, partial(2 * worker + (first < begin ? 1 : 0)), slice, thread);
       }
     }
-    write(wave, 0, slice, place(tile));
+    write<1>(wave, slice, place(tile));
   }
   // The one whose steps include this one.
   __device__ __forceinline__ unsigned worker_of(unsigned step) const {

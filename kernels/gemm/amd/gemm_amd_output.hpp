@@ -30,23 +30,32 @@ struct AmdOutput {
     return at / kHalf * (Wave::kN / 2) + u * kHalf + at % kHalf;
   }
 
-  // Row i of the wave's sums to row `block` of its blocks of D, which begins at row m0 and column n0.
-  __device__ __forceinline__ static void write(const Wave& wave, int i, int block_row, const Epilogue& epilogue, Lds lds,
-                                               int64 m0, int64 n0, int64 all_n) {
-    const int thread_wave = wave.wave_m + wave.wave_n * kConfig.waves_m;
-    const auto region = static_cast<unsigned>(thread_wave * kShape.unit_bytes);
-    const int64 m = m0 + wave.a_row(block_row), left = epilogue.rows() - m;
-    if (left <= 0) return;
-    const int rows = left < kConfig.mma ? static_cast<int>(left) : kConfig.mma;
+  // D from row m0 and column n0 on, by units: rows of blocks of the wave's, `first` is the first of them in the tile.
+  template <int kRows>
+  __device__ __forceinline__ static void write(const Wave& wave, int first, const Epilogue& epilogue, Lds lds, int64 m0,
+                                               int64 n0, int64 all_n) {
+    const int index = wave.wave_m + wave.wave_n * kConfig.waves_m;
+    const auto region = static_cast<unsigned>(index * kShape.unit_bytes);
     const auto* sums = (const Sum*)(lds + region);
+    // One copy of what stores: only the way out of the registers differs from unit to unit.
+#pragma unroll 1
+    for (int unit = 0; unit < kRows * kUnits; ++unit) {
+      const int64 m = m0 + wave.a_row(first + unit / kUnits), left = epilogue.rows() - m;
+      if (left <= 0) break;
 #pragma unroll
-    for (int u = 0; u < kUnits; ++u) {
+      for (int i = 0; i < kRows; ++i) {
 #pragma unroll
-      for (int at = 0; at < kUnit; ++at) put(wave, wave.sums[i][block(u, at)], lds, region, at);
+        for (int u = 0; u < kUnits; ++u) {
+          if (unit != i * kUnits + u) continue;
+#pragma unroll
+          for (int at = 0; at < kUnit; ++at) put(wave, wave.sums[i][block(u, at)], lds, region, at);
+        }
+      }
       join_wave();
-      const int first = wave.wave_n * (kShape.wave_columns / (kShape.unit_columns / kUnitOut)) + u * kUnitOut;
-      store_sums<kConfig.epilogue_config(), kShape.unit_columns, kConfig.wave>(epilogue, sums, kShape.pitch, m,
-                                                                              n0 + first, all_n, rows, wave.lane);
+      const int column = (wave.wave_n * kUnits + unit % kUnits) * kUnitOut;
+      store_sums<kConfig.epilogue_config(), kShape.unit_columns, kConfig.wave>(
+          epilogue, sums, kShape.pitch, m, n0 + column, all_n, left < kConfig.mma ? static_cast<int>(left) : kConfig.mma,
+          wave.lane);
       join_wave();
     }
   }

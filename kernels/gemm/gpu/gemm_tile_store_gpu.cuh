@@ -4,19 +4,14 @@
 #pragma once
 
 #include "gemm/gpu/gemm_epilogue_gpu.cuh"
+#include "tile/gpu/vector4.hpp"
 
 namespace tilewright {
-
-template <class Sum>
-struct alignas(16) Vector4 {
-  Sum x, y, z, w;
-};
 
 // Eight neighbours, aligned to 16 bytes.
 template <class Sum>
 __device__ __forceinline__ void load_sums(const Sum* from, Sum (&x)[8]) {
-  using Vector = Vector4<Sum>;
-  const Vector low = reinterpret_cast<const Vector*>(from)[0], high = reinterpret_cast<const Vector*>(from)[1];
+  const Vector4<Sum> low = load_vector4(from), high = load_vector4(from + 4);
   x[0] = low.x, x[1] = low.y, x[2] = low.z, x[3] = low.w;
   x[4] = high.x, x[5] = high.y, x[6] = high.z, x[7] = high.w;
 }

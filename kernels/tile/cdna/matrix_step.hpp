@@ -13,7 +13,7 @@ struct MatrixStep {
   using Element = typename SumOf<kType>::Type;
   static constexpr int kRows = kTile, kWave = 64, kGroups = 64 / kTile;
   static constexpr int kSums = kTile * kTile / 64, kRun = 4;  // kRun: of a lane's sums, neighbours along x
-  static constexpr bool kIsF8 = is_ocp_f8(kType) || kType == DType::kF8E4M3Fnuz || kType == DType::kF8E5M2Fnuz;
+  static constexpr bool kIsF8 = is_f8(kType);
 #if defined(__gfx950__)
   static constexpr int kChunks = kIsF8 ? 2 : 1;
 #else

@@ -35,5 +35,8 @@ constexpr int enum_count(DType) { return kDTypeCount; }
 constexpr const char* dtype_name(DType dtype) { return kDTypeNames[static_cast<int>(dtype)]; }
 constexpr int dtype_bits(DType dtype) { return kDTypeBits[static_cast<int>(dtype)]; }
 constexpr bool is_ocp_f8(DType dtype) { return dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2; }
+constexpr bool is_f8(DType dtype) {
+  return is_ocp_f8(dtype) || dtype == DType::kF8E4M3Fnuz || dtype == DType::kF8E5M2Fnuz;
+}
 
 }  // namespace tilewright

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// Four neighbours at once, aligned to 16 bytes: one load of 128 bits.
+#pragma once
+
+namespace tilewright {
+
+template <class Element>
+struct alignas(16) Vector4 {
+  Element x, y, z, w;
+};
+
+template <class Element>
+__device__ __forceinline__ Vector4<Element> load_vector4(const Element* from) {
+#if defined(__AMDGCN__)
+  // A compiler that takes structs apart, as the emulation's does, would make four loads of it.
+  typedef Element Four __attribute__((vector_size(4 * sizeof(Element))));
+  const Four v = *reinterpret_cast<const Four*>(from);
+  return {v[0], v[1], v[2], v[3]};
+#else
+  return *reinterpret_cast<const Vector4<Element>*>(from);
+#endif
+}
+
+}  // namespace tilewright
