@@ -112,6 +112,15 @@ void report_loop(const AmdInspection& found, Report& report, Document& document)
                                           found.instructions, *found.loop_at)
                             : fmt::format("none: all {} instructions count once", found.instructions));
   document.add(mix_table(found.mix));
+  if (const int multiplied = found.mix.count(InstructionClass::kMatrix); multiplied > 0) {
+    int64_t bytes = 0;
+    for (const auto kind : {InstructionClass::kLdsRead, InstructionClass::kLdsWrite, InstructionClass::kDirectToLds}) {
+      bytes += found.mix.bytes(kind);
+    }
+    const double each = static_cast<double>(bytes) / multiplied;
+    report.fact("lds_bytes_per_matrix", "LDS", each,
+                fmt::format("{} bytes for each matrix instruction", print_significant(each)));
+  }
   if (!found.bound_problem.ok()) {
     report.fact("bound_problem", "no bound", found.bound_problem.message(), found.bound_problem.message());
     return;

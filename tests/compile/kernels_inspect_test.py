@@ -52,6 +52,8 @@ class Inspect(unittest.TestCase):
         self.assertEqual(max(pipes.values()), pipes[found["limit"]])
         self.assertAlmostEqual(found["matrix_busy"], pipes["matrix"] / pipes[found["limit"]])
         self.assertGreater(found["matrix_busy"], 0)
+        lds = sum(row["bytes"] for row in found["mix"] if row["class"] in ("lds_read", "lds_write", "direct_to_lds"))
+        self.assertAlmostEqual(found["lds_bytes_per_matrix"], lds / sum(row["count"] for row in matrix))
 
         other = self.json("kernels", "inspect", recipe, "--target", "gfx90a", "--shared", "32768")
         self.assertEqual((other["target"], other["launch_lds_bytes"]), ("gfx90a", 32768))

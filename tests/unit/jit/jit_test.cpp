@@ -110,6 +110,14 @@ TEST(Process, EndlessOutputIsCut) {
   ASSERT_TRUE(run.ok());
   EXPECT_TRUE(run->ok());
   EXPECT_EQ(run->output.size(), kMaxProcessOutput);
+  for (const size_t most : {size_t{10}, size_t{2'500'000}}) {
+    ProcessOptions options;
+    options.argv = {"/bin/sh", "-c", "head -c 3000000 /dev/zero"};
+    options.most_output = most;
+    run = run_process(options);
+    ASSERT_TRUE(run.ok());
+    EXPECT_EQ(run->output.size(), most);
+  }
 }
 
 TEST(Process, AMissingProgramIsAnErrorWithItsName) {
