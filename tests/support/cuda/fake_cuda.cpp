@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <initializer_list>
 
 using namespace tilewright::cuda;
 using tilewright::test::FakeCuda;
@@ -31,6 +33,62 @@ constexpr CuResult kInvalidValue{1}, kInvalidContext{201};
 template <class Handle>
 Handle handle(uintptr_t value) {
   return reinterpret_cast<Handle>(value);
+}
+
+// For tests of programs: FAKE_CUDA_TRACE names a file for the launches of one kernel, and for the tensor maps that are made,
+// a line of JSON each; FAKE_CUDA_KERNEL says which kernel, and how many bytes of arguments it takes: "symbol=bytes".
+class Trace {
+ public:
+  static const Trace& get() {
+    static const Trace kTrace;
+    return kTrace;
+  }
+  bool on() const { return !path_.empty(); }
+  bool follows(const char* symbol) const { return on() && symbol_ == symbol; }
+  size_t arg_bytes() const { return arg_bytes_; }
+  void write(const std::string& line) const { std::ofstream(path_, std::ios::app) << line << '\n'; }
+
+ private:
+  Trace() {
+    const char* const path = std::getenv("FAKE_CUDA_TRACE");
+    const char* const kernel = std::getenv("FAKE_CUDA_KERNEL");
+    if (path == nullptr || kernel == nullptr) return;
+    const std::string text = kernel;
+    path_ = path;
+    symbol_ = text.substr(0, text.find('='));
+    arg_bytes_ = std::strtoull(text.c_str() + text.find('=') + 1, nullptr, 10);
+  }
+  std::string path_, symbol_;
+  size_t arg_bytes_ = 0;
+};
+const auto kKernel = handle<CuKernel>(0x2000), kTracedKernel = handle<CuKernel>(0x2001);
+const auto kFunction = handle<CuFunction>(0x3000), kTracedFunction = handle<CuFunction>(0x3001);
+
+std::string numbers(std::initializer_list<uint64_t> values) {
+  std::string text;
+  for (const uint64_t value : values) text += (text.empty() ? "[" : ", ") + std::to_string(value);
+  return text + "]";
+}
+std::string hex(const std::string& bytes) {
+  std::string text;
+  for (const unsigned char byte : bytes) text += {"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
+  return text;
+}
+void trace(const FakeCuda::Launch& launch) {
+  const LaunchConfig& c = launch.config;
+  const bool cluster = !launch.attributes.empty() && launch.attributes[0].id == LaunchAttributeId::kClusterDimension;
+  const auto size = cluster ? launch.attributes[0].value.cluster : decltype(LaunchAttributeValue::cluster){1, 1, 1};
+  Trace::get().write("{\"launch\": {\"grid\": " + numbers({c.grid_x, c.grid_y, c.grid_z}) +
+                     ", \"block\": " + numbers({c.block_x, c.block_y, c.block_z}) + ", \"cluster\": " +
+                     numbers({size.x, size.y, size.z}) + ", \"shared_bytes\": " + std::to_string(c.shared_bytes) +
+                     ", \"args\": \"" + hex(launch.args) + "\"}}");
+}
+void trace(const FakeCuda::Map& m) {
+  Trace::get().write("{\"map\": {\"type\": " + std::to_string(static_cast<int>(m.type)) + ", \"rank\": " +
+                     std::to_string(m.rank) + ", \"dims\": " + numbers({m.dims[0], m.dims[1], m.dims[2]}) +
+                     ", \"strides\": " + numbers({m.strides[0], m.strides[1]}) +
+                     ", \"box\": " + numbers({m.box[0], m.box[1], m.box[2]}) +
+                     ", \"swizzle\": " + std::to_string(static_cast<int>(m.swizzle)) + "}}");
 }
 
 }  // namespace
@@ -151,12 +209,12 @@ EXPORTED CuResult cuLibraryUnload(CuLibrary) {
   --fake().live_libraries;
   return CuResult::kSuccess;
 }
-EXPORTED CuResult cuLibraryGetKernel(CuKernel* kernel, CuLibrary, const char*) {
-  *kernel = handle<CuKernel>(0x2000);
+EXPORTED CuResult cuLibraryGetKernel(CuKernel* kernel, CuLibrary, const char* symbol) {
+  *kernel = Trace::get().follows(symbol) ? kTracedKernel : kKernel;
   return result_of("cuLibraryGetKernel");
 }
-EXPORTED CuResult cuKernelGetFunction(CuFunction* function, CuKernel) {
-  *function = handle<CuFunction>(0x3000);
+EXPORTED CuResult cuKernelGetFunction(CuFunction* function, CuKernel kernel) {
+  *function = kernel == kTracedKernel ? kTracedFunction : kFunction;
   return contexts.empty() ? kInvalidContext : result_of("cuKernelGetFunction");
 }
 EXPORTED CuResult cuKernelGetAttribute(int* value, FunctionAttribute attribute, CuKernel, CuDevice) {
@@ -169,17 +227,22 @@ EXPORTED CuResult cuKernelSetAttribute(FunctionAttribute attribute, int value, C
   fake().function_attributes[static_cast<int>(attribute)] = value;
   return CuResult::kSuccess;
 }
-EXPORTED CuResult cuKernelGetParamInfo(CuKernel, size_t index, size_t* offset, size_t* bytes) {
+EXPORTED CuResult cuKernelGetParamInfo(CuKernel kernel, size_t index, size_t* offset, size_t* bytes) {
   if (index > 0 || fake().arg_bytes == 0) return kInvalidValue;
+  if (Trace::get().on() && kernel != kTracedKernel) return kInvalidValue;
   *offset = 0;
-  *bytes = fake().arg_bytes;
+  *bytes = kernel == kTracedKernel ? Trace::get().arg_bytes() : fake().arg_bytes;
   return CuResult::kSuccess;
 }
-EXPORTED CuResult cuLaunchKernelEx(const LaunchConfig* config, CuFunction, void** params, void**) {
+EXPORTED CuResult cuLaunchKernelEx(const LaunchConfig* config, CuFunction function, void** params, void**) {
   FakeCuda::Launch launch{*config, {}, {}, nullptr};
-  if (params[0] != nullptr) launch.args.assign(static_cast<const char*>(params[0]), fake().arg_bytes);
+  const size_t bytes = function == kTracedFunction ? Trace::get().arg_bytes() : fake().arg_bytes;
+  if (params[0] != nullptr && (!Trace::get().on() || function == kTracedFunction)) {
+    launch.args.assign(static_cast<const char*>(params[0]), bytes);
+  }
   launch.attributes.assign(config->attributes, config->attributes + config->attribute_count);
   cuCtxGetCurrent(&launch.context);
+  if (function == kTracedFunction) trace(launch);
   fake().launches.push_back(launch);
   return result_of("cuLaunchKernelEx");
 }
@@ -194,6 +257,7 @@ EXPORTED CuResult cuTensorMapEncodeTiled(void* map, MapDataType type, uint32_t r
   std::memcpy(made.strides, strides, (rank - 1) * sizeof(*strides));
   std::memcpy(made.box, box, rank * sizeof(*box));
   fake().maps.push_back(made);
+  if (Trace::get().on()) trace(made);
   std::memset(map, 0x5A, 128);
   std::memcpy(static_cast<char*>(map) + fake().map_address_offset, &address, sizeof(address));
   return result_of("cuTensorMapEncodeTiled");
