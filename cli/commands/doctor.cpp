@@ -10,7 +10,7 @@
 #include "command.hpp"
 #include "core/environment.hpp"
 #include "jit/amdgcn/amdgcn_compiler.hpp"
-#include "jit/amdgcn/code_object.hpp"
+#include "device/hip/object/code_object.hpp"
 #include "jit/system/files.hpp"
 #include "output/numbers.hpp"
 #include "peer/find_peers.hpp"

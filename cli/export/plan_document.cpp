@@ -7,9 +7,9 @@
 
 #include "core/fields.hpp"
 #include "device/absent_device.hpp"
+#include "device/hip/object/code_object.hpp"
 #include "dispatch/registry/family.hpp"
 #include "export/stage_arguments.hpp"
-#include "jit/amdgcn/code_object.hpp"
 #include "jit/nvrtc/cubin_info.hpp"
 #include "jit/system/files.hpp"
 

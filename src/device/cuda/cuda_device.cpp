@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An NVIDIA GPU as a device: its primary context, made current for each call and put back, so that neither the caller's
-// thread nor its current device matters.
+// An NVIDIA GPU as a device: its primary context.
 #include "device/cuda/cuda_device.hpp"
 
 #include <fmt/format.h>
@@ -8,25 +7,26 @@
 #include <bit>
 
 #include <cstring>
-#include <typeinfo>
 
 #include "device/cuda/cuda_kernel.hpp"
 #include "device/cuda/device_info.hpp"
 #include "device/cuda/driver/context_scope.hpp"
-#include "device/cuda/graph_burst.hpp"
 #include "device/cuda/limits/cuda_limits.hpp"
 #include "device/cuda/limits/power_state.hpp"
-#include "device/cuda/stream_workspaces.hpp"
 #include "device/cuda/tensor_maps.hpp"
 #include "device/cuda/vendor/cuda_libraries.hpp"
+#include "device/gpu/gpu_device.hpp"
 
 namespace tilewright {
 namespace cuda {
 namespace {
 
-class CudaDevice final : public Device {
+class CudaDevice final : public gpu::GpuDevice {
  public:
-  CudaDevice(const Place& place, DeviceSpec spec) : place_(place), d_(*place.driver), spec_(std::move(spec)) {
+  CudaDevice(const Place& place, DeviceSpec spec)
+      : GpuDevice(std::make_unique<CudaRuntime>(*place.driver, place.context, place.index), std::move(spec)),
+        place_(place),
+        d_(*place.driver) {
     spec_.vendor = libraries_.get();
   }
   ~CudaDevice() override {
@@ -34,86 +34,20 @@ class CudaDevice final : public Device {
     workspaces_.reset();
     if (anchor_ != nullptr) {
       const ContextScope scope(d_, place_.context);
-      d_.cuMemFree_v2(anchor_);
+      d_.free(anchor_);
     }
     d_.cuDevicePrimaryCtxRelease_v2(place_.device);
   }
 
-  const DeviceSpec& spec() const override { return spec_; }
-
   Result<std::shared_ptr<const LoadedKernel>> load(const Artifact& artifact) override {
-    const std::string& name = artifact.key.empty() ? artifact.entry : artifact.key;
-    if (!runs_on(artifact.target, spec_.arch->target)) {
-      return Status(StatusCode::kUnsupported,
-                    fmt::format("{}: '{}' is code for target '{}', this device runs '{}'; not "
-                                "loaded",
-                                where(), name, artifact.target, spec_.arch->target));
-    }
-    if (artifact.kind != ArtifactKind::kCubin) {
-      return Status(StatusCode::kUnsupported,
-                    fmt::format("{}: '{}' is no cubin; a CUDA device loads nothing else", where(), name));
-    }
+    if (Status s = check_artifact(artifact, ArtifactKind::kCubin, "cubin"); !s) return s;
     return CudaKernel::load(place_, artifact);
   }
 
   Status launch(const LoadedKernel& kernel, std::span<const std::byte> args, const LaunchShape& shape,
                 const LaunchContext& context) override {
-    if (typeid(kernel) != typeid(CudaKernel)) {
-      return Status(StatusCode::kInvalidArgument,
-                    fmt::format("{}: launch: the kernel was loaded by another kind of device", where()));
-    }
-    const auto& own = static_cast<const CudaKernel&>(kernel);
-    if (own.device_index() != place_.index) {
-      return Status(StatusCode::kInvalidArgument,
-                    fmt::format("{}: launch: the kernel was loaded by cuda:{}", where(), own.device_index()));
-    }
-    return own.launch(args, shape, context);
-  }
-
-  Result<void*> allocate(int64_t bytes) override {
-    if (bytes < 0) {
-      return Status(StatusCode::kInvalidArgument,
-                    fmt::format("{}: allocate: bytes = {}, allowed: 0 or more", where(), bytes));
-    }
-    const ContextScope scope(d_, place_.context);
-    const RelaxedCapture relaxed(d_);
-    DevicePointer data = nullptr;
-    CuResult result = scope.result();
-    if (result == CuResult::kSuccess) result = d_.cuMemAlloc_v2(&data, static_cast<size_t>(bytes < 1 ? 1 : bytes));
-    if (Status s = check(d_, result, fmt::format("{}: {} bytes of memory", where(), bytes)); !s) return s;
-    return data;
-  }
-  void deallocate(void* data, int64_t) override {
-    if (data == nullptr) return;
-    const ContextScope scope(d_, place_.context);
-    d_.cuMemFree_v2(data);
-  }
-  Result<Workspace> workspace(int64_t bytes, void* stream) override { return workspaces_->get(bytes, stream); }
-  Result<void*> zeros(int64_t bytes, void* stream) override { return workspaces_->zeros(bytes, stream); }
-
-  bool host_memory() const override { return false; }
-  Status copy_from_host(void* to, const void* from, int64_t bytes) override {
-    return in_context("copy from the host", [&] { return d_.cuMemcpyHtoD_v2(to, from, static_cast<size_t>(bytes)); });
-  }
-  Status copy_to_host(void* to, const void* from, int64_t bytes) override {
-    return in_context("copy to the host", [&] { return d_.cuMemcpyDtoH_v2(to, from, static_cast<size_t>(bytes)); });
-  }
-  Status fill(void* to, uint8_t value, int64_t bytes) override {
-    return in_context("fill", [&] {
-      const CuResult result = d_.cuMemsetD8Async(to, value, static_cast<size_t>(bytes), nullptr);
-      return result == CuResult::kSuccess ? d_.cuStreamSynchronize(nullptr) : result;
-    });
-  }
-  Status synchronize() override {
-    return in_context("waiting for its kernels", [&] { return d_.cuCtxSynchronize(); });
-  }
-  int64_t available_memory() override {
-    size_t free_bytes = 0, total = 0;
-    const Status s = in_context("memory", [&] { return d_.cuMemGetInfo_v2(&free_bytes, &total); });
-    return s ? static_cast<int64_t>(free_bytes) : 0;
-  }
-  Result<std::unique_ptr<Burst>> make_burst(const TurnedCall& call, int first_turn, int count) override {
-    return make_graph_burst(place_, call, first_turn, count);
+    const Result<const CudaKernel*> own = loaded_here<CudaKernel>(kernel);
+    return own ? (*own)->launch(args, shape, context) : own.status();
   }
 
   std::string power_state() const override { return cuda::power_state(place_); }
@@ -127,9 +61,10 @@ class CudaDevice final : public Device {
     Result<DevicePointer> address = anchor();
     if (!address) return address.status();
     alignas(64) std::byte encoded[kTensorMapBytes];
-    Status s = in_context("tensor map", [&] {
-      return d_.cuTensorMapEncodeTiled(encoded, a.type, a.rank, *address, a.dims.data(), a.strides.data(), a.box.data(),
-                                       a.element_strides.data(), a.interleave, a.swizzle, a.promotion, a.out_of_bounds);
+    Status s = on_device("tensor map", [&] {
+      return static_cast<gpu::Code>(d_.cuTensorMapEncodeTiled(encoded, a.type, a.rank, *address, a.dims.data(),
+                                                              a.strides.data(), a.box.data(), a.element_strides.data(),
+                                                              a.interleave, a.swizzle, a.promotion, a.out_of_bounds));
     });
     if (s) s = look_for_address(encoded);
     if (!s) return s;
@@ -156,18 +91,10 @@ class CudaDevice final : public Device {
  private:
   static constexpr size_t kTensorMapBytes = 128;
 
-  std::string where() const { return to_string(spec_.id); }
-
-  template <class Body>
-  Status in_context(std::string_view what, Body body) const {
-    const ContextScope scope(d_, place_.context);
-    const CuResult result = scope.result() == CuResult::kSuccess ? body() : scope.result();
-    return result == CuResult::kSuccess ? Status() : check(d_, result, fmt::format("{}: {}", where(), what));
-  }
-
   Status replace_address(std::byte* map, const void* address) const {
-    return in_context("address of a tensor map",
-                      [&] { return d_.cuTensorMapReplaceAddress(map, const_cast<void*>(address)); });
+    return on_device("address of a tensor map", [&] {
+      return static_cast<gpu::Code>(d_.cuTensorMapReplaceAddress(map, const_cast<void*>(address)));
+    });
   }
   // Where a map keeps its address is the driver's affair. Calls bring theirs without asking it as long as all that the
   // driver changes for another address is the first eight bytes, to that address.
@@ -186,16 +113,14 @@ class CudaDevice final : public Device {
     const std::lock_guard lock(anchor_mutex_);
     if (anchor_ != nullptr) return anchor_;
     const RelaxedCapture relaxed(d_);
-    const Status s = in_context("memory", [&] { return d_.cuMemAlloc_v2(&anchor_, 256); });
+    const Status s = on_device("memory", [&] { return d_.allocate(&anchor_, 256); });
     if (!s) return s;
     return anchor_;
   }
 
   const Place place_;
   const Driver& d_;
-  DeviceSpec spec_;
   std::unique_ptr<CudaLibraries> libraries_ = std::make_unique<CudaLibraries>(place_, spec_.units);
-  std::unique_ptr<StreamWorkspaces> workspaces_ = std::make_unique<StreamWorkspaces>(place_);
   mutable std::atomic<bool> address_stands_first_{true};
   mutable std::mutex anchor_mutex_;
   mutable DevicePointer anchor_ = nullptr;

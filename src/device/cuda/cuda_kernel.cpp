@@ -3,24 +3,14 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
-
 #include "device/cuda/driver/context_scope.hpp"
+#include "device/gpu/gpu_device.hpp"
 
 namespace tilewright::cuda {
 namespace {
 
 constexpr int kMaxCluster = 16;        // blocks
 constexpr int kReservedShared = 1024;  // bytes
-
-Result<std::vector<std::byte>> read_image(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (bytes.empty()) return Status(StatusCode::kIoError, fmt::format("cuda: '{}' cannot be read, or is empty", path));
-  const auto* const begin = reinterpret_cast<const std::byte*>(bytes.data());
-  return std::vector<std::byte>(begin, begin + bytes.size());
-}
 
 }  // namespace
 
@@ -39,7 +29,7 @@ Status CudaKernel::load_code(const Artifact& artifact) {
   const std::string what = fmt::format("cuda:{}: loading '{}'", place_.index, name_);
   std::vector<std::byte> read;
   if (artifact.image.empty()) {
-    Result<std::vector<std::byte>> image = read_image(artifact.path);
+    Result<std::vector<std::byte>> image = gpu::read_artifact(artifact);
     if (!image) return image.status();
     read = std::move(*image);
   }

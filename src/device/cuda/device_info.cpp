@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <cctype>
+
+#include "device/gpu/gpu_device.hpp"
 
 namespace tilewright::cuda {
 
@@ -14,21 +14,6 @@ std::string_view target_of_capability(int major, int minor) {
   if (major == 8) return "sm_80";
   if (major == 9 && minor == 0) return "sm_90a";
   return "";
-}
-
-std::string part_of_name(const std::string& name) {
-  if (const PartSpec* part = find_part(name)) return std::string(part->name);
-  std::string text;
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (std::isalnum(byte)) {
-      text += static_cast<char>(std::tolower(byte));
-    } else if (!text.empty() && text.back() != '_') {
-      text += '_';
-    }
-  }
-  while (!text.empty() && text.back() == '_') text.pop_back();
-  return text;
 }
 
 Result<DeviceSpec> read_device_spec(const Driver& driver, int index) {
@@ -50,7 +35,7 @@ Result<DeviceSpec> read_device_spec(const Driver& driver, int index) {
   DeviceSpec spec;
   spec.id = {DeviceKind::kCuda, index};
   spec.name = name.data();
-  spec.part = part_of_name(spec.name);
+  spec.part = gpu::part_of_name(spec.name);
   spec.arch = find_arch(target_of_capability(major, minor));
   for (const ArchSpec* arch = spec.arch; arch != nullptr; arch = find_arch(arch->base)) spec.targets.push_back(arch);
   spec.units = attribute(DeviceAttribute::kMultiprocessorCount);

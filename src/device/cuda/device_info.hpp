@@ -9,8 +9,6 @@ namespace tilewright::cuda {
 
 // The target whose code a compute capability runs best; "" when there is none.
 std::string_view target_of_capability(int major, int minor);
-// Part of arch_specs.json that carries the marketing name, else the name itself in lower case: "nvidia_h200_nvl".
-std::string part_of_name(const std::string& name);
 
 // The error says what the device lacks.
 Result<DeviceSpec> read_device_spec(const Driver& driver, int index);

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "jit/elf/elf_file.hpp"
+#include "core/elf/elf_file.hpp"
 
 namespace tilewright {
 namespace {

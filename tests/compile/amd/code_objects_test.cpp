@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "jit/amdgcn/amdgcn_compiler.hpp"
-#include "jit/amdgcn/code_object.hpp"
+#include "device/hip/object/code_object.hpp"
 #include "unit/jit/cache_test_support.hpp"
 
 namespace tilewright {

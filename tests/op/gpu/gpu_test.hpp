@@ -21,12 +21,12 @@ class GpuStream {
   explicit GpuStream(int device) : driver_(**cuda::driver()), device_(device) {
     driver_.cuDevicePrimaryCtxRetain(&context_, device_);
     const cuda::ContextScope scope(driver_, context_);
-    driver_.cuStreamCreate(&stream_, cuda::kStreamNonBlocking);
+    driver_.create_stream(&stream_, gpu::kStreamNonBlocking);
   }
   ~GpuStream() {
     {
       const cuda::ContextScope scope(driver_, context_);
-      driver_.cuStreamDestroy_v2(stream_);
+      driver_.destroy_stream(stream_);
     }
     driver_.cuDevicePrimaryCtxRelease_v2(device_);
   }
@@ -38,7 +38,7 @@ class GpuStream {
   cuda::CuContext context() const { return context_; }
   bool wait() const {
     const cuda::ContextScope scope(driver_, context_);
-    return driver_.cuStreamSynchronize(stream_) == cuda::CuResult::kSuccess;
+    return driver_.synchronize_stream(stream_) == gpu::kSuccess;
   }
 
  private:
@@ -53,12 +53,12 @@ class GpuGraph {
  public:
   explicit GpuGraph(const GpuStream& stream) : driver_(**cuda::driver()), stream_(stream) {
     const cuda::ContextScope scope(driver_, stream_.context());
-    begun_ = driver_.cuStreamBeginCapture_v2(stream_.get(), cuda::CaptureMode::kGlobal) == cuda::CuResult::kSuccess;
+    begun_ = driver_.begin_capture(stream_.get(), gpu::CaptureMode::kGlobal) == gpu::kSuccess;
   }
   ~GpuGraph() {
     const cuda::ContextScope scope(driver_, stream_.context());
-    if (exec_ != nullptr) driver_.cuGraphExecDestroy(exec_);
-    if (graph_ != nullptr) driver_.cuGraphDestroy(graph_);
+    if (exec_ != nullptr) driver_.destroy_graph_exec(exec_);
+    if (graph_ != nullptr) driver_.destroy_graph(graph_);
   }
   GpuGraph(const GpuGraph&) = delete;
   GpuGraph& operator=(const GpuGraph&) = delete;
@@ -66,21 +66,20 @@ class GpuGraph {
   Status end() {
     const cuda::ContextScope scope(driver_, stream_.context());
     if (!begun_) return Status(StatusCode::kDeviceError, "the capture did not begin");
-    if (Status s = cuda::check(driver_, driver_.cuStreamEndCapture(stream_.get(), &graph_), "end of capture"); !s)
-      return s;
-    return cuda::check(driver_, driver_.cuGraphInstantiateWithFlags(&exec_, graph_, 0), "graph");
+    if (Status s = cuda::check(driver_, driver_.end_capture(stream_.get(), &graph_), "end of capture"); !s) return s;
+    return cuda::check(driver_, driver_.instantiate(&exec_, graph_, 0), "graph");
   }
   bool replay() const {
     const cuda::ContextScope scope(driver_, stream_.context());
-    return driver_.cuGraphLaunch(exec_, stream_.get()) == cuda::CuResult::kSuccess && stream_.wait();
+    return driver_.launch_graph(exec_, stream_.get()) == gpu::kSuccess && stream_.wait();
   }
 
  private:
   const cuda::Driver& driver_;
   const GpuStream& stream_;
   bool begun_ = false;
-  cuda::CuGraph graph_ = nullptr;
-  cuda::CuGraphExec exec_ = nullptr;
+  gpu::Graph graph_ = nullptr;
+  gpu::GraphExec exec_ = nullptr;
 };
 
 class GpuTest : public testing::Test {

@@ -8,6 +8,10 @@
 #include <initializer_list>
 
 using namespace tilewright::cuda;
+using tilewright::gpu::CaptureMode, tilewright::gpu::CaptureStatus;
+using CuEvent = tilewright::gpu::Event;
+using CuGraph = tilewright::gpu::Graph;
+using CuGraphExec = tilewright::gpu::GraphExec;
 using tilewright::test::FakeCuda;
 
 namespace {

@@ -1,47 +1,54 @@
 // SPDX-License-Identifier: MIT
-// What holds for one thread during one scope: a current context, and leave to allocate while a stream is captured.
+// What holds for one thread during one scope: a current context.
 #pragma once
 
 #include "device/cuda/driver/driver.hpp"
+#include "device/gpu/runtime.hpp"
 
 namespace tilewright::cuda {
+
+inline gpu::Runtime::Entered enter_context(const Driver& driver, CuContext context) {
+  CuContext current = nullptr;
+  driver.cuCtxGetCurrent(&current);
+  if (current == context) return {};
+  const CuResult result = driver.cuCtxPushCurrent_v2(context);
+  return {static_cast<gpu::Code>(result), result == CuResult::kSuccess};
+}
+inline void leave_context(const Driver& driver) {
+  CuContext ours = nullptr;
+  driver.cuCtxPopCurrent_v2(&ours);
+}
 
 // Makes a context current; the caller's own is back at the end. Costs one look-up when it is current already.
 class ContextScope {
  public:
-  ContextScope(const Driver& driver, CuContext context) : driver_(driver) {
-    CuContext current = nullptr;
-    driver.cuCtxGetCurrent(&current);
-    if (current == context) return;
-    result_ = driver.cuCtxPushCurrent_v2(context);
-    pushed_ = result_ == CuResult::kSuccess;
-  }
+  ContextScope(const Driver& driver, CuContext context) : driver_(driver), entered_(enter_context(driver, context)) {}
   ~ContextScope() {
-    CuContext ours = nullptr;
-    if (pushed_) driver_.cuCtxPopCurrent_v2(&ours);
+    if (entered_.undo != 0) leave_context(driver_);
   }
   ContextScope(const ContextScope&) = delete;
   ContextScope& operator=(const ContextScope&) = delete;
-  CuResult result() const { return result_; }
+  CuResult result() const { return static_cast<CuResult>(entered_.code); }
 
  private:
   const Driver& driver_;
-  CuResult result_ = CuResult::kSuccess;
-  bool pushed_ = false;
+  const gpu::Runtime::Entered entered_;
 };
 
-// Loading code and allocating are no part of what a stream captures, but by default the driver forbids them while any
-// stream of the process is being captured.
-class RelaxedCapture {
+using gpu::RelaxedCapture;
+
+// A device with its primary context.
+class CudaRuntime final : public gpu::Runtime {
  public:
-  explicit RelaxedCapture(const Driver& driver) : driver_(driver) { driver_.cuThreadExchangeStreamCaptureMode(&mode_); }
-  ~RelaxedCapture() { driver_.cuThreadExchangeStreamCaptureMode(&mode_); }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+  CudaRuntime(const Driver& driver, CuContext context, int index)
+      : Runtime(driver, {DeviceKind::kCuda, index}), driver_(driver), context_(context) {}
+  Status check(gpu::Code code, std::string_view what) const override { return cuda::check(driver_, code, what); }
+  Entered enter() const override { return enter_context(driver_, context_); }
+  void leave(int) const override { leave_context(driver_); }
 
  private:
   const Driver& driver_;
-  CaptureMode mode_ = CaptureMode::kRelaxed;
+  const CuContext context_;
 };
 
 }  // namespace tilewright::cuda

@@ -11,29 +11,8 @@ namespace {
 
 constexpr int kOldestDriver = 12000;  // cuLibrary*, cuLaunchKernelEx, cuTensorMap*, cuStreamGetId
 
-// Finds functions by name and remembers the first that is missing.
-class Symbols {
- public:
-  explicit Symbols(void* library) : library_(library) {}
-
-  template <class Function>
-  void find(Function*& function, const char* name) {
-    function = reinterpret_cast<Function*>(dlsym(library_, name));
-    if (function == nullptr && missing_ == nullptr) missing_ = name;
-  }
-  template <class Function>
-  void find_optional(Function*& function, const char* name) {
-    function = reinterpret_cast<Function*>(dlsym(library_, name));
-  }
-  const char* missing() const { return missing_; }
-
- private:
-  void* library_;
-  const char* missing_ = nullptr;
-};
-
 const char* find_driver_functions(void* library, Driver& d) {
-  Symbols symbols(library);
+  gpu::Symbols symbols(library);
   symbols.find(d.cuInit, "cuInit");
   symbols.find(d.cuDriverGetVersion, "cuDriverGetVersion");
   symbols.find(d.cuGetErrorName, "cuGetErrorName");
@@ -49,14 +28,14 @@ const char* find_driver_functions(void* library, Driver& d) {
   symbols.find(d.cuCtxGetCurrent, "cuCtxGetCurrent");
   symbols.find(d.cuCtxPushCurrent_v2, "cuCtxPushCurrent_v2");
   symbols.find(d.cuCtxPopCurrent_v2, "cuCtxPopCurrent_v2");
-  symbols.find(d.cuCtxSynchronize, "cuCtxSynchronize");
-  symbols.find(d.cuMemAlloc_v2, "cuMemAlloc_v2");
-  symbols.find(d.cuMemFree_v2, "cuMemFree_v2");
-  symbols.find(d.cuMemGetInfo_v2, "cuMemGetInfo_v2");
-  symbols.find(d.cuMemcpyHtoD_v2, "cuMemcpyHtoD_v2");
-  symbols.find(d.cuMemcpyDtoH_v2, "cuMemcpyDtoH_v2");
-  symbols.find(d.cuMemcpyDtoDAsync_v2, "cuMemcpyDtoDAsync_v2");
-  symbols.find(d.cuMemsetD8Async, "cuMemsetD8Async");
+  symbols.find(d.synchronize, "cuCtxSynchronize");
+  symbols.find(d.allocate, "cuMemAlloc_v2");
+  symbols.find(d.free, "cuMemFree_v2");
+  symbols.find(d.memory_info, "cuMemGetInfo_v2");
+  symbols.find(d.copy_from_host, "cuMemcpyHtoD_v2");
+  symbols.find(d.copy_to_host, "cuMemcpyDtoH_v2");
+  symbols.find(d.copy, "cuMemcpyDtoDAsync_v2");
+  symbols.find(d.fill, "cuMemsetD8Async");
   symbols.find(d.cuLibraryLoadData, "cuLibraryLoadData");
   symbols.find(d.cuLibraryUnload, "cuLibraryUnload");
   symbols.find(d.cuLibraryGetKernel, "cuLibraryGetKernel");
@@ -67,23 +46,23 @@ const char* find_driver_functions(void* library, Driver& d) {
   symbols.find(d.cuLaunchKernelEx, "cuLaunchKernelEx");
   symbols.find(d.cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled");
   symbols.find(d.cuTensorMapReplaceAddress, "cuTensorMapReplaceAddress");
-  symbols.find(d.cuStreamCreate, "cuStreamCreate");
-  symbols.find(d.cuStreamDestroy_v2, "cuStreamDestroy_v2");
-  symbols.find(d.cuStreamSynchronize, "cuStreamSynchronize");
-  symbols.find(d.cuStreamGetId, "cuStreamGetId");
-  symbols.find(d.cuStreamIsCapturing, "cuStreamIsCapturing");
-  symbols.find(d.cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode");
-  symbols.find(d.cuStreamBeginCapture_v2, "cuStreamBeginCapture_v2");
-  symbols.find(d.cuStreamEndCapture, "cuStreamEndCapture");
-  symbols.find(d.cuEventCreate, "cuEventCreate");
-  symbols.find(d.cuEventDestroy_v2, "cuEventDestroy_v2");
-  symbols.find(d.cuEventRecord, "cuEventRecord");
-  symbols.find(d.cuEventSynchronize, "cuEventSynchronize");
-  symbols.find(d.cuEventElapsedTime, "cuEventElapsedTime");
-  symbols.find(d.cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags");
-  symbols.find(d.cuGraphLaunch, "cuGraphLaunch");
-  symbols.find(d.cuGraphExecDestroy, "cuGraphExecDestroy");
-  symbols.find(d.cuGraphDestroy, "cuGraphDestroy");
+  symbols.find(d.create_stream, "cuStreamCreate");
+  symbols.find(d.destroy_stream, "cuStreamDestroy_v2");
+  symbols.find(d.synchronize_stream, "cuStreamSynchronize");
+  symbols.find(d.stream_id, "cuStreamGetId");
+  symbols.find(d.capture_status, "cuStreamIsCapturing");
+  symbols.find(d.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
+  symbols.find(d.begin_capture, "cuStreamBeginCapture_v2");
+  symbols.find(d.end_capture, "cuStreamEndCapture");
+  symbols.find(d.create_event, "cuEventCreate");
+  symbols.find(d.destroy_event, "cuEventDestroy_v2");
+  symbols.find(d.record_event, "cuEventRecord");
+  symbols.find(d.synchronize_event, "cuEventSynchronize");
+  symbols.find(d.elapsed, "cuEventElapsedTime");
+  symbols.find(d.instantiate, "cuGraphInstantiateWithFlags");
+  symbols.find(d.launch_graph, "cuGraphLaunch");
+  symbols.find(d.destroy_graph_exec, "cuGraphExecDestroy");
+  symbols.find(d.destroy_graph, "cuGraphDestroy");
   return symbols.missing();
 }
 

@@ -6,12 +6,14 @@
 #include <string_view>
 
 #include "device/cuda/driver/driver_types.hpp"
+#include "device/gpu/functions.hpp"
 #include "tilewright/status.hpp"
 
 namespace tilewright::cuda {
 
-// Functions of libcuda.so.1, by the names of their exported symbols. Null: an optional one that this driver lacks.
-struct Driver {
+// Functions of libcuda.so.1, by the names of their exported symbols, and what HIP has as well. Null: an optional one that this
+// driver lacks.
+struct Driver : gpu::Functions {
   // Start, errors, devices.
   CuResult (*cuInit)(unsigned flags);
   CuResult (*cuDriverGetVersion)(int* version);
@@ -29,15 +31,6 @@ struct Driver {
   CuResult (*cuCtxGetCurrent)(CuContext* context);
   CuResult (*cuCtxPushCurrent_v2)(CuContext context);
   CuResult (*cuCtxPopCurrent_v2)(CuContext* context);
-  CuResult (*cuCtxSynchronize)();
-  // Memory.
-  CuResult (*cuMemAlloc_v2)(DevicePointer* data, size_t bytes);
-  CuResult (*cuMemFree_v2)(DevicePointer data);
-  CuResult (*cuMemGetInfo_v2)(size_t* free_bytes, size_t* total_bytes);
-  CuResult (*cuMemcpyHtoD_v2)(DevicePointer to, const void* from, size_t bytes);
-  CuResult (*cuMemcpyDtoH_v2)(void* to, const void* from, size_t bytes);
-  CuResult (*cuMemcpyDtoDAsync_v2)(DevicePointer to, const void* from, size_t bytes, CuStream stream);
-  CuResult (*cuMemsetD8Async)(DevicePointer to, unsigned char value, size_t bytes, CuStream stream);
   // Code.
   CuResult (*cuLibraryLoadData)(CuLibrary* library, const void* code, void* jit_options, void** jit_values,
                                 unsigned jit_count, void* options, void** values, unsigned count);
@@ -54,25 +47,6 @@ struct Driver {
                                      MapInterleave interleave, MapSwizzle swizzle, MapL2Promotion promotion,
                                      MapOutOfBounds fill);
   CuResult (*cuTensorMapReplaceAddress)(void* map, void* address);
-  // Streams, events, graphs.
-  CuResult (*cuStreamCreate)(CuStream* stream, unsigned flags);
-  CuResult (*cuStreamDestroy_v2)(CuStream stream);
-  CuResult (*cuStreamSynchronize)(CuStream stream);
-  CuResult (*cuStreamGetId)(CuStream stream, unsigned long long* id);
-  CuResult (*cuStreamIsCapturing)(CuStream stream, CaptureStatus* status);
-  CuResult (*cuThreadExchangeStreamCaptureMode)(CaptureMode* mode);
-  CuResult (*cuStreamBeginCapture_v2)(CuStream stream, CaptureMode mode);
-  CuResult (*cuStreamEndCapture)(CuStream stream, CuGraph* graph);
-  CuResult (*cuEventCreate)(CuEvent* event, unsigned flags);
-  CuResult (*cuEventDestroy_v2)(CuEvent event);
-  CuResult (*cuEventRecord)(CuEvent event, CuStream stream);
-  CuResult (*cuEventSynchronize)(CuEvent event);
-  CuResult (*cuEventElapsedTime)(float* milliseconds, CuEvent start, CuEvent end);
-  CuResult (*cuGraphInstantiateWithFlags)(CuGraphExec* exec, CuGraph graph, unsigned long long flags);
-  CuResult (*cuGraphLaunch)(CuGraphExec exec, CuStream stream);
-  CuResult (*cuGraphExecDestroy)(CuGraphExec exec);
-  CuResult (*cuGraphDestroy)(CuGraph graph);
-
   int version = 0;  // 13000 = CUDA 13.0
 };
 
@@ -83,5 +57,8 @@ Result<const Driver*> driver();
 
 // Ok, or a Status with CUDA's name and text: "cuda:0: launch of 'gemm/...': CUDA_ERROR_INVALID_VALUE (1): invalid argument".
 Status check(const Driver& driver, CuResult result, std::string_view what);
+inline Status check(const Driver& driver, gpu::Code code, std::string_view what) {
+  return check(driver, static_cast<CuResult>(code), what);
+}
 
 }  // namespace tilewright::cuda

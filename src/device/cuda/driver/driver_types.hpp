@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "device/gpu/functions.hpp"
+
 namespace tilewright::cuda {
 
 // CUresult; only what is asked for by name.
@@ -22,21 +24,14 @@ enum class CuResult : int {
 using CuDevice = int;
 using DevicePointer = void*;  // CUdeviceptr, an integer of the same size: passed alike
 struct ContextHandle;
-struct StreamHandle;
-struct EventHandle;
 struct FunctionHandle;
 struct LibraryHandle;
 struct KernelHandle;
-struct GraphHandle;
-struct GraphExecHandle;
 using CuContext = ContextHandle*;
-using CuStream = StreamHandle*;
-using CuEvent = EventHandle*;
+using CuStream = gpu::Stream;
 using CuFunction = FunctionHandle*;
 using CuLibrary = LibraryHandle*;
 using CuKernel = KernelHandle*;
-using CuGraph = GraphHandle*;
-using CuGraphExec = GraphExecHandle*;
 
 // CUdevice_attribute
 enum class DeviceAttribute : int {
@@ -98,13 +93,9 @@ enum class MapDataType : int {
   kFloat32 = 7,
   kBfloat16 = 9,
 };
-enum class MapInterleave : int { kNone = 0 };                                  // CUtensorMapInterleave
-enum class MapSwizzle : int { kNone = 0, k32 = 1, k64 = 2, k128 = 3 };         // CUtensorMapSwizzle
-enum class MapL2Promotion : int { kNone = 0, k64 = 1, k128 = 2, k256 = 3 };    // CUtensorMapL2promotion
-enum class MapOutOfBounds : int { kZeros = 0 };                                // CUtensorMapFloatOOBfill
-enum class CaptureStatus : int { kNone = 0, kActive = 1, kInvalidated = 2 };   // CUstreamCaptureStatus
-enum class CaptureMode : int { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };  // CUstreamCaptureMode
-inline constexpr unsigned kStreamNonBlocking = 1;                              // CU_STREAM_NON_BLOCKING
-inline constexpr unsigned kEventDefault = 0;                                   // CU_EVENT_DEFAULT
+enum class MapInterleave : int { kNone = 0 };                                // CUtensorMapInterleave
+enum class MapSwizzle : int { kNone = 0, k32 = 1, k64 = 2, k128 = 3 };       // CUtensorMapSwizzle
+enum class MapL2Promotion : int { kNone = 0, k64 = 1, k128 = 2, k256 = 3 };  // CUtensorMapL2promotion
+enum class MapOutOfBounds : int { kZeros = 0 };                              // CUtensorMapFloatOOBfill
 
 }  // namespace tilewright::cuda

@@ -134,9 +134,9 @@ class Limits {
     const Result<double> rate = best_rate(**kernel, args, moved, seconds_ / 40);
     if (!rate) return rate.status();
     const auto call = [&](int, const LaunchContext& context) {
-      const CuResult result = place_.driver->cuMemcpyDtoDAsync_v2(
-          memory.data(), memory.data() + half, static_cast<size_t>(half), static_cast<CuStream>(context.stream));
-      return check(*place_.driver, result, "copy");
+      const gpu::Code code =
+          place_.driver->copy(memory.data(), memory.data() + half, static_cast<size_t>(half), context.stream);
+      return check(*place_.driver, code, "copy");
     };
     const Result<double> us = least_us(device_, call, 2, seconds_ / 40);
     if (us) limits.copy_gbps_all = std::max(*rate, moved / *us) * 1e-3;

@@ -21,7 +21,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "jit/amdgcn/code_object.hpp"
+#include "device/hip/object/code_object.hpp"
 #include "tile/emu/matrix/table.hpp"
 
 namespace tilewright {

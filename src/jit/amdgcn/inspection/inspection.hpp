@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "device/hip/object/code_object.hpp"
 #include "jit/amdgcn/amdgcn_compiler.hpp"
-#include "jit/amdgcn/code_object.hpp"
 #include "jit/amdgcn/inspection/throughput_bound.hpp"
 
 namespace tilewright {

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "device/cuda/device_info.hpp"
+#include "device/gpu/gpu_device.hpp"
 #include "unit/device/cuda/fake_device.hpp"
 
 namespace tilewright {
@@ -70,10 +71,10 @@ TEST_F(CudaDriverTest, ACapabilityWithoutATargetIsRefusedWithTheTargets) {
 }
 
 TEST_F(CudaDriverTest, PartsAreToldApartByTheirMarketingNames) {
-  EXPECT_EQ(cuda::part_of_name("NVIDIA H100 80GB HBM3"), "h100_sxm");
-  EXPECT_EQ(cuda::part_of_name("NVIDIA H100 PCIe"), "h100_pcie");
-  EXPECT_EQ(cuda::part_of_name("NVIDIA A100-SXM4-80GB"), "a100_sxm_80gb");
-  EXPECT_EQ(cuda::part_of_name("NVIDIA H20 (rev. 2)"), "nvidia_h20_rev_2");  // one that the table does not know
+  EXPECT_EQ(gpu::part_of_name("NVIDIA H100 80GB HBM3"), "h100_sxm");
+  EXPECT_EQ(gpu::part_of_name("NVIDIA H100 PCIe"), "h100_pcie");
+  EXPECT_EQ(gpu::part_of_name("NVIDIA A100-SXM4-80GB"), "a100_sxm_80gb");
+  EXPECT_EQ(gpu::part_of_name("NVIDIA H20 (rev. 2)"), "nvidia_h20_rev_2");  // one that the table does not know
 }
 
 TEST_F(CudaDriverTest, ThePrimaryContextIsGivenBackWithTheDevice) {

@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: MIT
-#include "device/cuda/stream_workspaces.hpp"
+#include "device/gpu/stream_workspaces.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
 
-#include "device/cuda/driver/context_scope.hpp"
-
-namespace tilewright::cuda {
+namespace tilewright::gpu {
 namespace {
 
-constexpr int64_t kSmallestBlock = int64_t{2} << 20;       // the driver's own granularity
-void* const kLegacyStream = reinterpret_cast<void*>(0x1);  // CU_STREAM_LEGACY, null by another name
+constexpr int64_t kSmallestBlock = int64_t{2} << 20;       // the libraries' own granularity
+void* const kLegacyStream = reinterpret_cast<void*>(0x1);  // CU_STREAM_LEGACY, hipStreamLegacy: null by another name
 
 }  // namespace
 
 StreamWorkspaces::~StreamWorkspaces() {
-  const ContextScope scope(*place_.driver, place_.context);
+  const DeviceScope scope(runtime_);
   const auto free = [&](const Stream& stream) {
-    for (const DevicePointer block : stream.blocks) place_.driver->cuMemFree_v2(block);
-    for (const DevicePointer block : stream.zeros) place_.driver->cuMemFree_v2(block);
+    for (void* const block : stream.blocks) runtime_.functions().free(block);
+    for (void* const block : stream.zeros) runtime_.functions().free(block);
   };
   free(legacy_);
   for (const Streams* streams : {&streams_, &capturing_}) {
@@ -29,30 +27,30 @@ StreamWorkspaces::~StreamWorkspaces() {
 }
 
 template <class Body>
-Status StreamWorkspaces::in_context(const char* what, const Body& body) const {
-  const ContextScope scope(*place_.driver, place_.context);
-  if (scope.result() == CuResult::kSuccess) return body();
-  return check(*place_.driver, scope.result(), fmt::format("cuda:{}: {}", place_.index, what));
+Status StreamWorkspaces::on_device(const char* what, const Body& body) const {
+  const DeviceScope scope(runtime_);
+  if (scope.code() == kSuccess) return body();
+  return runtime_.check(scope.code(), fmt::format("{}: {}", runtime_.name(), what));
 }
 
-// The driver is asked nothing about the default stream, which most calls run on.
+// The library is asked nothing about the default stream, which most calls run on.
 Result<StreamWorkspaces::Stream*> StreamWorkspaces::find(void* stream) {
   if (stream == nullptr || stream == kLegacyStream) return &legacy_;
-  return ask_driver(stream);
+  return ask_library(stream);
 }
 
-Result<StreamWorkspaces::Stream*> StreamWorkspaces::ask_driver(void* stream) {
-  const Driver& d = *place_.driver;
-  const ContextScope scope(d, place_.context);
+Result<StreamWorkspaces::Stream*> StreamWorkspaces::ask_library(void* stream) {
+  const Functions& f = runtime_.functions();
+  const DeviceScope scope(runtime_);
   // Asking a stream that captures for its id would spoil the capture. What it captures has blocks of its own, by the
   // stream's handle.
   CaptureStatus status = CaptureStatus::kNone;
   unsigned long long id = reinterpret_cast<uintptr_t>(stream);
-  CuResult result = scope.result();
-  if (result == CuResult::kSuccess) result = d.cuStreamIsCapturing(static_cast<CuStream>(stream), &status);
+  Code code = scope.code();
+  if (code == kSuccess) code = f.capture_status(stream, &status);
   const bool captures = status != CaptureStatus::kNone;
-  if (result == CuResult::kSuccess && !captures) result = d.cuStreamGetId(static_cast<CuStream>(stream), &id);
-  if (result != CuResult::kSuccess) return check(d, result, fmt::format("cuda:{}: argument 'stream'", place_.index));
+  if (code == kSuccess && !captures) code = f.stream_id(stream, &id);
+  if (code != kSuccess) return runtime_.check(code, fmt::format("{}: argument 'stream'", runtime_.name()));
   return known(captures, id);
 }
 
@@ -84,7 +82,7 @@ Result<Workspace> StreamWorkspaces::get(int64_t bytes, void* stream) {
   Workspace workspace;
   workspace.in_use = std::unique_lock(own.in_use);
   if (own.bytes < bytes) {
-    if (Status s = in_context("workspace", [&] { return grow(own, bytes); }); !s) return s;
+    if (Status s = on_device("workspace", [&] { return grow(own, bytes); }); !s) return s;
   }
   workspace.data = own.blocks.back();
   return workspace;
@@ -95,25 +93,25 @@ Result<void*> StreamWorkspaces::zeros(int64_t bytes, void* stream) {
   if (!found) return found.status();
   const std::lock_guard lock(mutex_);
   if ((*found)->zero_bytes < bytes || (*found)->zeros.empty()) {
-    if (Status s = in_context("zeros", [&] { return grow_zeros(**found, bytes); }); !s) return s;
+    if (Status s = on_device("zeros", [&] { return grow_zeros(**found, bytes); }); !s) return s;
   }
   return (*found)->zeros.back();
 }
 
 // Zeroed on a stream of their own: the caller's may be capturing.
 Status StreamWorkspaces::grow_zeros(Stream& stream, int64_t bytes) {
-  const Driver& d = *place_.driver;
+  const Functions& f = runtime_.functions();
   const int64_t size = std::max({kSmallestBlock, bytes, 2 * stream.zero_bytes});
-  const RelaxedCapture relaxed(d);
-  DevicePointer block = nullptr;
-  CuStream own = nullptr;
-  CuResult result = d.cuMemAlloc_v2(&block, static_cast<size_t>(size));
-  if (result == CuResult::kSuccess) result = d.cuStreamCreate(&own, kStreamNonBlocking);
-  if (result == CuResult::kSuccess) result = d.cuMemsetD8Async(block, 0, static_cast<size_t>(size), own);
-  if (result == CuResult::kSuccess) result = d.cuStreamSynchronize(own);
-  if (own != nullptr) d.cuStreamDestroy_v2(own);
-  if (result != CuResult::kSuccess && block != nullptr) d.cuMemFree_v2(block);
-  if (Status s = check(d, result, fmt::format("cuda:{}: {} bytes of zeros", place_.index, size)); !s) return s;
+  const RelaxedCapture relaxed(f);
+  void* block = nullptr;
+  gpu::Stream own = nullptr;
+  Code code = f.allocate(&block, static_cast<size_t>(size));
+  if (code == kSuccess) code = f.create_stream(&own, kStreamNonBlocking);
+  if (code == kSuccess) code = f.fill(block, 0, static_cast<size_t>(size), own);
+  if (code == kSuccess) code = f.synchronize_stream(own);
+  if (own != nullptr) f.destroy_stream(own);
+  if (code != kSuccess && block != nullptr) f.free(block);
+  if (Status s = runtime_.check(code, fmt::format("{}: {} bytes of zeros", runtime_.name(), size)); !s) return s;
   stream.zeros.push_back(block);
   stream.zero_bytes = size;
   return {};
@@ -121,10 +119,10 @@ Status StreamWorkspaces::grow_zeros(Stream& stream, int64_t bytes) {
 
 Status StreamWorkspaces::grow(Stream& stream, int64_t bytes) {
   const int64_t size = std::max({kSmallestBlock, bytes, 2 * stream.bytes});
-  const RelaxedCapture relaxed(*place_.driver);
-  DevicePointer block = nullptr;
-  if (Status s = check(*place_.driver, place_.driver->cuMemAlloc_v2(&block, static_cast<size_t>(size)),
-                       fmt::format("cuda:{}: {} bytes of workspace", place_.index, size));
+  const RelaxedCapture relaxed(runtime_.functions());
+  void* block = nullptr;
+  if (Status s = runtime_.check(runtime_.functions().allocate(&block, static_cast<size_t>(size)),
+                                fmt::format("{}: {} bytes of workspace", runtime_.name(), size));
       !s) {
     return s;
   }
@@ -133,4 +131,4 @@ Status StreamWorkspaces::grow(Stream& stream, int64_t bytes) {
   return {};
 }
 
-}  // namespace tilewright::cuda
+}  // namespace tilewright::gpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "jit/amdgcn/msgpack.hpp"
+#include "device/hip/object/msgpack.hpp"
 
 #include <limits>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "jit/amdgcn/code_object.hpp"
+#include "device/hip/object/code_object.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
-#include "jit/amdgcn/msgpack.hpp"
-#include "jit/elf/elf_file.hpp"
+#include "device/hip/object/msgpack.hpp"
+#include "core/elf/elf_file.hpp"
 
 namespace tilewright {
 namespace {

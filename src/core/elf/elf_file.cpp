@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "jit/elf/elf_file.hpp"
+#include "core/elf/elf_file.hpp"
 
 namespace tilewright {
 namespace {

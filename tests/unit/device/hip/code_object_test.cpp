@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // AMD code objects: what is read from them, which devices they match, and that no bytes lead the reader astray.
-#include "jit/amdgcn/code_object.hpp"
+#include "device/hip/object/code_object.hpp"
 
 #include <gmock/gmock.h>
 
-#include "jit/amdgcn/msgpack.hpp"
+#include "device/hip/object/msgpack.hpp"
 #include "support/amd_object.hpp"
 
 namespace tilewright {

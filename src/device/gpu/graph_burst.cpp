@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+#include "device/gpu/graph_burst.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tilewright::gpu {
+namespace {
+
+class GraphBurst final : public Burst {
+ public:
+  GraphBurst(const Runtime& runtime, int count)
+      : runtime_(runtime),
+        f_(runtime.functions()),
+        what_(fmt::format("{}: timed graph", runtime.name())),
+        count_(count) {}
+
+  ~GraphBurst() override {
+    const DeviceScope scope(runtime_);
+    if (exec_ != nullptr) f_.destroy_graph_exec(exec_);
+    if (graph_ != nullptr) f_.destroy_graph(graph_);
+    for (const Event event : events_) {
+      if (event != nullptr) f_.destroy_event(event);
+    }
+    if (stream_ != nullptr) f_.destroy_stream(stream_);
+  }
+
+  Status capture(const TurnedCall& call, int first_turn) {
+    const DeviceScope scope(runtime_);
+    if (Status s = runtime_.check(scope.code(), what_); !s) return s;
+    if (Status s = runtime_.check(f_.create_stream(&stream_, kStreamNonBlocking), what_); !s) return s;
+    for (Event& event : events_) {
+      if (Status s = runtime_.check(f_.create_event(&event, kEventDefault), what_); !s) return s;
+    }
+    // One call outside the graph: it may load and allocate, and says what is wrong in its own words.
+    const LaunchContext context{.stream = stream_};
+    if (Status s = call(first_turn, context); !s) return s;
+    if (Status s = runtime_.check(f_.synchronize_stream(stream_), what_); !s) return s;
+
+    if (Status s = runtime_.check(f_.begin_capture(stream_, CaptureMode::kThreadLocal), what_); !s) return s;
+    Status called;
+    for (int i = 0; i < count_ && called; ++i) called = call(first_turn + i, context);
+    const Code ended = f_.end_capture(stream_, &graph_);
+    if (!called) return called;
+    if (Status s = runtime_.check(ended, what_); !s) return s;
+    return runtime_.check(f_.instantiate(&exec_, graph_, 0), what_);
+  }
+
+  Result<double> run() override {
+    const DeviceScope scope(runtime_);
+    float milliseconds = 0;
+    Code result = scope.code();
+    const auto next = [&result](Code one) { result = result == kSuccess ? one : result; };
+    next(f_.record_event(events_[0], stream_));
+    next(f_.launch_graph(exec_, stream_));
+    next(f_.record_event(events_[1], stream_));
+    next(f_.synchronize_event(events_[1]));
+    if (result == kSuccess) next(f_.elapsed(&milliseconds, events_[0], events_[1]));
+    if (Status s = runtime_.check(result, what_); !s) return s;
+    return static_cast<double>(milliseconds) * 1e3 / count_;
+  }
+
+ private:
+  const Runtime& runtime_;
+  const Functions& f_;
+  const std::string what_;
+  const int count_;
+  Stream stream_ = nullptr;
+  Event events_[2] = {};
+  Graph graph_ = nullptr;
+  GraphExec exec_ = nullptr;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Burst>> make_graph_burst(const Runtime& runtime, const TurnedCall& call, int first_turn,
+                                                int count) {
+  auto burst = std::make_unique<GraphBurst>(runtime, std::max(1, count));
+  if (Status s = burst->capture(call, first_turn); !s) return s;
+  return std::unique_ptr<Burst>(std::move(burst));
+}
+
+}  // namespace tilewright::gpu
