@@ -93,7 +93,7 @@ void add_threads_argument(Arguments& arguments, int& threads) {
 }
 
 void add_device_argument(Arguments& arguments, std::string& device) {
-  arguments.text("--device", device, "DEVICE", "cpu, cuda or cuda:<number> (cpu)");
+  arguments.text("--device", device, "DEVICE", "cpu, cuda, hip, one of several as cuda:<number>, emu:<target> (cpu)");
 }
 
 }  // namespace tilewright::cli

@@ -61,7 +61,7 @@ CLI::App& add_command(CLI::App& parent, Invocation& invocation, const CommandTex
       [options, run] { return run(*options); });
 }
 
-// A context over every operator, which works on `device`: "cpu", "cuda:1", or "cuda" for the first.
+// A context over every operator, which works on `device`: "cpu", "cuda:1", or "cuda" for the first; "hip" alike.
 Result<std::unique_ptr<ContextImpl>> open_context(int threads, const std::string& device = "cpu");
 Result<DeviceId> parse_device_argument(std::string_view text);
 

@@ -26,7 +26,7 @@ Table device_table() {
                           {"target", "target"},
                           {"part", "part"},
                           {"name", "name"},
-                          {"units", "cores or SMs", Align::kRight},
+                          {"units", "cores, SMs or CUs", Align::kRight},
                           {"clock_ghz", "GHz", Align::kRight},
                           {"l1_bytes", "L1", Align::kRight},
                           {"l2_bytes", "L2", Align::kRight},
@@ -90,13 +90,19 @@ Result<std::vector<std::unique_ptr<Device>>> find_devices(const DevicesOptions& 
     devices.push_back(std::move(*device));
   }
   if (!options.device.empty()) return devices;
-  const Result<int> count = cuda_device_count();
-  for (int i = 0; i < (count ? *count : 0); ++i) {
-    Result<std::unique_ptr<Device>> device = make_cuda_device(i);
-    if (device) {
-      devices.push_back(std::move(*device));
-    } else {
-      note(device.status().message());
+  for (const DeviceKind kind : {DeviceKind::kCuda, DeviceKind::kHip}) {
+    const Result<int> count = device_count(kind);
+    // A library that is there and sees no GPU is worth a word; that there is none is not.
+    if (!count && kind == DeviceKind::kHip && count.status().code() != StatusCode::kNotFound) {
+      note(count.status().message());
+    }
+    for (int i = 0; i < (count ? *count : 0); ++i) {
+      Result<std::unique_ptr<Device>> device = make_device({kind, i});
+      if (device) {
+        devices.push_back(std::move(*device));
+      } else {
+        note(device.status().message());
+      }
     }
   }
   return devices;
@@ -115,7 +121,11 @@ Result<ExitCode> run_devices(const DevicesOptions& options) {
     Table limits = limit_table();
     for (const auto& device : *devices) {
       Result<DeviceLimits> measured = device->measure_limits(options.seconds, compile_probe);
-      if (!measured) return measured.status();
+      if (!measured && !options.device.empty()) return measured.status();
+      if (!measured) {
+        note(measured.status().message());
+        continue;
+      }
       add_limits(device->spec(), *measured, limits);
     }
     document.add(std::move(limits));
@@ -137,7 +147,8 @@ void add_devices_command(CLI::App& program, Invocation& invocation) {
         arguments.flag("--measure", options.measure, "measure arithmetic peaks, memory bandwidth and launch cost");
         arguments.number_above(0, "--seconds", options.seconds, "time spent on measuring (3)");
         add_threads_argument(arguments, options.threads);
-        arguments.text("--device", options.device, "DEVICE", "only this one: cpu, cuda or cuda:<number>");
+        arguments.text("--device", options.device, "DEVICE",
+                       "only this one: cpu, cuda, hip, one of several as cuda:<number>, emu:<target>");
         add_output_arguments(arguments, options.output);
       },
       run_devices);

@@ -9,8 +9,8 @@
 #include "arch/cpuid.hpp"
 #include "command.hpp"
 #include "core/environment.hpp"
-#include "jit/amdgcn/amdgcn_compiler.hpp"
 #include "device/hip/object/code_object.hpp"
+#include "jit/amdgcn/amdgcn_compiler.hpp"
 #include "jit/system/files.hpp"
 #include "output/numbers.hpp"
 #include "peer/find_peers.hpp"
@@ -210,6 +210,23 @@ Finding check_vendor_libraries() {
   return {Verdict::kOk, kWhat, join(found), ""};
 }
 
+Finding check_amd_gpus() {
+  constexpr const char* kWhat = "AMD GPUs";
+  const Result<int> count = hip_device_count();
+  if (!count && count.status().code() == StatusCode::kNotFound) {
+    return {Verdict::kOk, kWhat, "none; " + count.status().message(), ""};
+  }
+  if (!count) return {Verdict::kWarn, kWhat, count.status().message(), "see docs/devices/hip.md"};
+  std::vector<std::string> found;
+  for (int i = 0; i < *count; ++i) {
+    const Result<std::unique_ptr<Device>> device = make_hip_device(i);
+    if (!device) return {Verdict::kWarn, kWhat, device.status().message(), "see docs/devices/hip.md"};
+    const DeviceSpec& spec = (*device)->spec();
+    found.push_back(fmt::format("{} {} ({}, {})", to_string(spec.id), spec.name, spec.arch->target, spec.driver));
+  }
+  return {Verdict::kOk, kWhat, join(found), ""};
+}
+
 Finding check_torch() {
   Result<PeerProgram> torch = find_torch();
   if (torch) return {Verdict::kOk, "PyTorch", fmt::format("{} ({})", torch->name, torch->argv.front()), ""};
@@ -248,6 +265,7 @@ Result<ExitCode> run_doctor(const DoctorOptions& options) {
                               check_data_folder(),
                               check_tables(**context),
                               check_vendor_libraries(),
+                              check_amd_gpus(),
                               check_torch(),
                               check_environment()};
   Table table("findings", {{"verdict", "state"}, {"what", "what"}, {"detail", "found"}, {"remedy", "remedy"}});

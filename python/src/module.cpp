@@ -37,10 +37,12 @@ nb::list devices() {
   nb::list all;
   all.append(device);
   // Those that cannot be opened are left out; a call with their tensors says why.
-  const Result<int> count = cuda_device_count();
-  for (int i = 0; i < (count ? *count : 0); ++i) {
-    const Result<OpenDevice*> opened = context.open_device("devices", {DeviceKind::kCuda, i});
-    if (opened) all.append(describe((*opened)->device->spec()));
+  for (const DeviceKind kind : {DeviceKind::kCuda, DeviceKind::kHip}) {
+    const Result<int> count = device_count(kind);
+    for (int i = 0; i < (count ? *count : 0); ++i) {
+      const Result<OpenDevice*> opened = context.open_device("devices", {kind, i});
+      if (opened) all.append(describe((*opened)->device->spec()));
+    }
   }
   return all;
 }

@@ -34,6 +34,7 @@ constexpr EnvironmentVariable kVariables[] = {
      "Lowers the CPU target; a target that the CPU does not run is ignored and logged as a warning."},
     {"TILEWRIGHT_NUM_THREADS", "positive integer", "the cores that the process may use", "Threads of the CPU device."},
     {"TILEWRIGHT_CUDA_DRIVER", "shared library", "libcuda.so.1", "The CUDA driver."},
+    {"TILEWRIGHT_HIP_DRIVER", "shared library", "libamdhip64.so.7, .so.6, .so.5, .so", "HIP's runtime library."},
     {"TILEWRIGHT_NVRTC", "shared library", "the one in the process, else libnvrtc.so.13, libnvrtc.so.12",
      "NVRTC, the compiler of CUDA kernels."},
     {"TILEWRIGHT_AMDCLANG", "program", "clang of ROCm, else clang-23 to clang-20, clang on $PATH",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A thing that runs kernels: loads artifacts, launches them, owns memory. CPU now; CUDA, HIP and the emulator follow the
-// same interface.
+// A thing that runs kernels: loads artifacts, launches them, owns memory. CPUs, CUDA, HIP and the emulation have the same
+// interface.
 #pragma once
 
 #include <array>
@@ -201,9 +201,15 @@ std::unique_ptr<Device> make_cpu_device(int units);
 Result<int> cuda_device_count();
 Result<std::unique_ptr<Device>> make_cuda_device(int index);
 
+// HIP devices of this machine, opened through libamdhip64; the error says why there are none.
+Result<int> hip_device_count();
+Result<std::unique_ptr<Device>> make_hip_device(int index);
 
 // An AMD GPU of one of kEmulatedTargets, on the host's cores.
 Result<std::unique_ptr<Device>> make_emulated_device(int index);
+
+// How many there are of a kind; the error says why there are none.
+Result<int> device_count(DeviceKind kind);
 
 // Any of them. The error says why there is none.
 Result<std::unique_ptr<Device>> make_device(DeviceId id);

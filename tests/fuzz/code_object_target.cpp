@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // AMD code objects: whatever the bytes are, what is told of them is possible.
-#include "fuzz/fuzz_target.hpp"
 #include "device/hip/object/code_object.hpp"
+#include "fuzz/fuzz_target.hpp"
 #include "support/amd_object.hpp"
 
 namespace tilewright::fuzz {

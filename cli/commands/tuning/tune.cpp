@@ -66,13 +66,13 @@ LayerRecord record_of(const NamedProblem& problem, const DeviceSpec& spec, const
   return record;
 }
 
-// "cuda" is every GPU like the first one; a number is that one alone.
+// "cuda" and "hip" are every GPU like the first one; a number is that one alone.
 std::vector<DeviceId> tuned_devices(const std::string& device, const DeviceSpec& first) {
   std::vector<DeviceId> devices;
-  if (device != "cuda") return devices;
-  const Result<int> count = cuda_device_count();
+  if (device != "cuda" && device != "hip") return devices;
+  const Result<int> count = device_count(first.id.kind);
   for (int i = 0; i < (count ? *count : 0); ++i) {
-    const Result<std::unique_ptr<Device>> opened = make_cuda_device(i);
+    const Result<std::unique_ptr<Device>> opened = make_device({first.id.kind, i});
     if (opened && (*opened)->spec().part == first.part && (*opened)->spec().units == first.units)
       devices.push_back((*opened)->spec().id);
   }

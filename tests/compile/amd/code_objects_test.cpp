@@ -10,8 +10,8 @@
 #include <map>
 #include <thread>
 
-#include "jit/amdgcn/amdgcn_compiler.hpp"
 #include "device/hip/object/code_object.hpp"
+#include "jit/amdgcn/amdgcn_compiler.hpp"
 #include "unit/jit/cache_test_support.hpp"
 
 namespace tilewright {

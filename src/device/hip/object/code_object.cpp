@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "device/hip/object/msgpack.hpp"
 #include "core/elf/elf_file.hpp"
+#include "device/hip/object/msgpack.hpp"
 
 namespace tilewright {
 namespace {
