@@ -158,6 +158,12 @@ class Export(unittest.TestCase):
                     self.assertEqual(self.field(plan, "tiles.splits")["value"], split)
                     self.assertEqual(len(plan["stages"]), 2 if split > 1 else 1)
 
+    def test_the_generic_kernel_of_an_amd_gpu(self):
+        plan = self.export("--arch", "gfx942", "--m", 5, "--n", 8, "--k", 0, "--bias", "f32")
+        self.check_plan(plan)
+        self.assertEqual(plan["chosen_by"], "generic")
+        self.assertEqual([b["bytes"] for b in plan["buffers"]], [0, 0, 80, 32])
+
     def test_a_tuned_row_is_followed_and_left_out(self):
         size = ("--m", 4096, "--n", 4096, "--k", 4096)
         tuned = self.export("--arch", "sm_90a", "--part", "h200", *size)
