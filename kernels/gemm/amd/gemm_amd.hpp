@@ -59,7 +59,7 @@ struct GemmAmd {
     const GemmArgs& g = args.gemm;
     const char* data = static_cast<const char*>(g.a) +
                        (p.batch * g.stride_a_batch + p.m0 * g.stride_a_m + k * g.stride_a_k) * kShape.size;
-    return {{data, data}, g.stride_a_m * kShape.size, g.stride_a_k * kShape.size, cut(g.m - p.m0, kConfig.tile_m)};
+    return {data, data, g.stride_a_m * kShape.size, g.stride_a_k * kShape.size, cut(g.m - p.m0, kConfig.tile_m)};
   }
   __device__ __forceinline__ AmdSource b_source(const Place& p, int64 k) const {
     const GemmArgs& g = args.gemm;
@@ -68,7 +68,8 @@ struct GemmAmd {
     const int out = cut(tiles.out_n - p.n0, kTileOut);
     const char* data = static_cast<const char*>(g.b) +
                        (p.batch * g.stride_b_batch + n0 * g.stride_b_n + k * g.stride_b_k) * kShape.size;
-    return {{data, data + tiles.out_n * g.stride_b_n * kShape.size},
+    return {data,
+            data + tiles.out_n * g.stride_b_n * kShape.size,
             g.stride_b_n * kShape.size,
             g.stride_b_k * kShape.size,
             interleaved ? 2 * out : out};
@@ -78,6 +79,7 @@ struct GemmAmd {
   __device__ __forceinline__ void multiply(Wave& wave, const Place& p, unsigned first, unsigned steps) const {
     const int64 k0 = int64{first} * kConfig.tile_k, depth = args.gemm.k - k0;
     const AmdSource a_from = a_source(p, k0), b_from = b_source(p, k0);
+    if constexpr (kConfig.direct == 1) return multiply_direct(wave, a_from, b_from, depth, steps);
     ALoader a(a_from, thread);
     BLoader b(b_from, thread);
     const auto fetch = [&](unsigned step) {
@@ -114,6 +116,40 @@ struct GemmAmd {
       }
       __syncthreads();
     }
+  }
+
+  // The same by copies straight to LDS, `stages` - 1 tiles ahead. Those past the end bring zeros that nobody reads, so that
+  // every step waits for as many.
+  __device__ __forceinline__ void multiply_direct([[maybe_unused]] Wave& wave, [[maybe_unused]] const AmdSource& a_from,
+                                                  [[maybe_unused]] const AmdSource& b_from, [[maybe_unused]] int64 depth,
+                                                  [[maybe_unused]] unsigned steps) const {
+#if defined(__gfx950__)
+    using ACopy = AmdStraightToLds<ATile, kConfig.tile_m, 1, kShape.size, kShape.threads>;
+    using BCopy = AmdStraightToLds<BTile, kConfig.tile_n, kParts, kShape.size, kShape.threads>;
+    constexpr int kAhead = kConfig.stages - 1;
+    const ACopy a(a_from, thread);
+    const BCopy b(b_from, thread);
+    const auto fetch = [&](unsigned step, unsigned stage) {
+      const int64 k = int64{step} * kConfig.tile_k;
+      a.fetch(k, depth - k, lds, stage);
+      b.fetch(k, depth - k, lds, stage + ATile::kBytes);
+    };
+    constexpr auto kStage = static_cast<unsigned>(kShape.stage_bytes), kEnd = kStage * kConfig.stages;
+#pragma unroll 1
+    for (unsigned i = 0; i < kAhead; ++i) fetch(i, i * kStage);
+    unsigned stage = 0, free = kAhead * kStage;
+#pragma unroll 1
+    for (unsigned step = 0; step < steps; ++step) {
+      // This tile is there for all, and the one before it has been read by all.
+      wait_for_copies<(kAhead - 1) * (ACopy::kCount + BCopy::kCount)>();
+      __syncthreads();
+      wave.multiply(lds, stage, [&] { fetch(step + kAhead, free); });
+      free = stage;
+      stage = stage + kStage == kEnd ? 0 : stage + kStage;
+    }
+    wait_for_copies<0>();
+    __syncthreads();
+#endif
   }
 
   template <int kRows>

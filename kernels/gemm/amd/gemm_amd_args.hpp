@@ -15,7 +15,8 @@ struct GemmAmdConfig {
   int a_copy, b_copy;          // bytes of a chunk on its way to LDS: 16, or 0 = by elements, of any strides
   int tile_m, tile_n, tile_k;  // of a workgroup
   int waves_m, waves_n;
-  int stages;  // tiles of K in LDS: 1 or 2
+  int direct;  // 1: copies go straight to LDS (CDNA4, chunks along K), 0: through registers
+  int stages;  // tiles of K in LDS: 1 or 2; direct: 2 to 4
   EpilogueKind epilogue;
   Activation activation;
   GateMode gate;
@@ -36,6 +37,7 @@ struct GemmAmdConfig {
     visit("tile_k", self.tile_k);
     visit("waves_m", self.waves_m);
     visit("waves_n", self.waves_n);
+    visit("direct", self.direct);
     visit("stages", self.stages);
     visit("epilogue", self.epilogue);
     visit("activation", self.activation);
@@ -107,7 +109,10 @@ constexpr const char* gemm_amd_refusal(const GemmAmdConfig& c) {
   if (!power_of_two(c.tile_m) || !power_of_two(c.tile_n) || !power_of_two(c.tile_k)) return "tiles are powers of two";
   if (!power_of_two(c.waves_m) || !power_of_two(c.waves_n)) return "waves are powers of two";
   if (c.tile_m > 256 || c.tile_n > 256) return "tiles are at most 256 wide";
-  if (c.stages != 1 && c.stages != 2) return "stages are 1 or 2";
+  if (c.direct != 0 && c.direct != 1) return "direct is 0 or 1";
+  if (c.stages < 1 + c.direct || c.stages > 2 + 2 * c.direct) return "stages are 1 or 2, of direct copies 2 to 4";
+  const bool along_k = c.a_major == Major::kK && c.b_major == Major::kK && c.a_copy == 16 && c.b_copy == 16;
+  if (c.direct == 1 && (c.wave != 64 || !along_k)) return "direct copies are of waves of 64, in chunks along K";
   const GemmAmdShape s = gemm_amd_shape(c);
   if (s.threads > 512) return "more than 512 work-items";
   if (s.row_bytes != 64 && s.row_bytes != 128 && s.row_bytes != 256) return "rows of K are 64, 128 or 256 bytes";

@@ -6,14 +6,19 @@
 #include "gemm/amd/gemm_amd_args.hpp"
 #include "tile/amd/lds_tile.hpp"
 #include "tile/amd/transpose.hpp"
+#if defined(__gfx950__)
+#include "tile/cdna/direct_lds.hpp"
+#endif
 
 namespace tilewright {
 
 // Where an operand's tile lies: rows are of M or N. Two parts: gate and up, a half of the tile's rows each.
 struct AmdSource {
-  const char* part[2];           // the first row, the first column of K; the same for all lanes
-  int64 stride_row, stride_k;    // bytes
-  int rows;                      // of a part that are there
+  const char *gate, *up;       // the first row, the first column of K; the same for all lanes
+  int64 stride_row, stride_k;  // bytes
+  int rows;                    // of a part that are there
+
+  __device__ __forceinline__ const char* of(bool second) const { return second ? up : gate; }
 };
 
 // Rows of K are contiguous: chunks of 16 bytes along K.
@@ -40,7 +45,7 @@ struct AmdRowsAlongK {
     const bool there = static_cast<int64>(chunk) * (16 / kSize) < left;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      const char* base = source.part[i * kPass / (kRows / kParts)] + k * kSize;
+      const char* base = source.of(i * kPass >= kRows / kParts) + k * kSize;
       data[i] = load_words4(base, there ? offsets[i] : kOutside);
     }
   }
@@ -73,8 +78,8 @@ struct AmdRowsAlongMn {
   __device__ __forceinline__ void fetch(int64 k, int64 left) {
     const int stride = static_cast<int>(source.stride_k);
     // Lanes of one instruction may be of either part: what is the same for all is the gate's address.
-    const auto apart = kParts == 1 ? 0u : static_cast<unsigned>(source.part[1] - source.part[0]);
-    const char* base = source.part[0] + k * source.stride_k;
+    const auto apart = kParts == 1 ? 0u : static_cast<unsigned>(source.up - source.gate);
+    const char* base = source.gate + k * source.stride_k;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       const int first = (static_cast<int>(chunk) + i * kDown) * Turn::kDepth;
@@ -134,7 +139,7 @@ struct AmdGather {
       const unsigned piece = first + i * kThreads;
       const int row = static_cast<int>(row_of(piece)), in_part = row % (kRows / kParts);
       const int from_k = static_cast<int>(chunk_of(piece)) * kDepth;
-      const char* at = source.part[row / (kRows / kParts)] + in_part * source.stride_row + (k + from_k) * source.stride_k;
+      const char* at = source.of(row >= kRows / kParts) + in_part * source.stride_row + (k + from_k) * source.stride_k;
       union {
         Element elements[kDepth];
         Words4 words;
@@ -155,6 +160,54 @@ struct AmdGather {
     }
   }
 };
+
+#if defined(__gfx950__)
+// The first of them without a register: fetch() is all there is, and a wait for copies comes before the tile is read. An
+// instruction of the wave fills 1 KiB; which chunk a lane brings follows from where it will lie.
+template <class Tile, int kRows, int kParts, int kSize, int kThreads>
+struct AmdStraightToLds {
+  static constexpr int kWaves = kThreads / 64, kCount = Tile::kBytes / 1024 / kWaves;
+  static_assert(Tile::kBytes % (1024 * kWaves) == 0 && kRows / kParts % (64 / Tile::kChunks) == 0);
+
+  const AmdSource& source;
+  int wave, lane;
+  unsigned offsets[kCount];
+
+  __device__ __forceinline__ AmdStraightToLds(const AmdSource& from, int thread)
+      : source(from), wave(__builtin_amdgcn_readfirstlane(thread / 64)), lane(thread % 64) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) offsets[i] = offset_of(i);
+  }
+  __device__ __forceinline__ unsigned offset_of(int i) const {
+    const int in_part = static_cast<int>(row_of(i)) % (kRows / kParts);
+    const auto offset = static_cast<unsigned>(in_part * static_cast<int>(source.stride_row)) + chunk_of(i) * 16;
+    return in_part < source.rows ? offset : kOutside;
+  }
+  __device__ __forceinline__ unsigned place(int i) const { return static_cast<unsigned>((wave * kCount + i) * 64 + lane); }
+  // A row's place is that of the row which is at its own.
+  __device__ __forceinline__ unsigned row_of(int i) const { return Tile::place(place(i) / Tile::kChunks); }
+  __device__ __forceinline__ unsigned chunk_of(int i) const { return place(i) % Tile::kChunks ^ Tile::phase(row_of(i)); }
+
+  __device__ __forceinline__ void fetch(int64 k, int64 left, Lds lds, unsigned tile) const {
+    if (left >= Tile::kChunks * 16 / kSize) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) copy(i, k, offsets[i], lds + tile);
+      return;
+    }
+    // The end of K, once or twice a tile of D: short code.
+#pragma unroll 1
+    for (int i = 0; i < kCount; ++i) {
+      const bool there = static_cast<int64>(chunk_of(i)) * (16 / kSize) < left;
+      copy(i, k, there ? offset_of(i) : kOutside, lds + tile);
+    }
+  }
+  __device__ __forceinline__ void copy(int i, int64 k, unsigned offset, Lds to) const {
+    const int first = (wave * kCount + i) * 64 / Tile::kChunks;
+    copy_to_lds(source.of(first >= kRows / kParts) + k * kSize, offset,
+                to + static_cast<unsigned>((wave * kCount + i) * 1024));
+  }
+};
+#endif
 
 template <class Tile, int kRows, int kParts, int kSize, int kThreads, Major kMajor, int kCopy>
 struct AmdLoader {

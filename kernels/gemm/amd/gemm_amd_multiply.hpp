@@ -68,16 +68,20 @@ struct AmdWave {
       for (int j = 0; j < kN; ++j) Step::multiply(sums[i][j], f.b[j], f.a[i]);
     }
   }
-  // A tile of K. `between` runs after the first fragments have been asked for.
+  // A tile of K; `between` runs first. The compiler reads fragments ahead as far as registers go: of many steps, two at a time.
   template <class Between>
   __device__ __forceinline__ void multiply(Lds lds, unsigned stage, const Between& between) {
-    Fragments f[2];
-    read(f[0], lds, stage, 0);
+    constexpr bool kFew = kSteps <= 2 || (kConfig.wave == 64 && kShape.wave_rows * kShape.wave_columns < 256 * 64);
+    constexpr int kTogether = kFew ? kSteps : 2;
     between();
+#pragma unroll 1
+    for (int first = 0; first < kSteps; first += kTogether) {
 #pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      if (step + 1 < kSteps) read(f[(step + 1) % 2], lds, stage, step + 1);
-      multiply(f[step % 2]);
+      for (int i = 0; i < kTogether; ++i) {
+        Fragments f;
+        read(f, lds, stage, first + i);
+        multiply(f);
+      }
     }
   }
 };

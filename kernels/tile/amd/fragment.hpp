@@ -29,14 +29,6 @@ struct SumOf<DType::kI8> {
   using Type = int;
 };
 
-// g++ loses the attribute of an alias whose size depends on the template's own.
-template <class Element, int kCount>
-struct VectorType {
-  typedef Element Type __attribute__((vector_size(kCount * sizeof(Element))));
-};
-template <class Element, int kCount>
-using VectorOf = typename VectorType<Element, kCount>::Type;
-
 using Short4 = VectorOf<short, 4>;
 using Half4 = VectorOf<_Float16, 4>;
 using Half8 = VectorOf<_Float16, 8>;

@@ -8,8 +8,16 @@
 
 namespace tilewright {
 
-using Words2 = unsigned __attribute__((vector_size(8)));
-using Words4 = unsigned __attribute__((vector_size(16)));
+// g++ loses the attribute of an alias whose size depends on the template's own.
+template <class Element, int kCount>
+struct VectorType {
+  typedef Element Type __attribute__((vector_size(kCount * sizeof(Element))));
+};
+template <class Element, int kCount>
+using VectorOf = typename VectorType<Element, kCount>::Type;
+
+using Words2 = VectorOf<unsigned, 2>;
+using Words4 = VectorOf<unsigned, 4>;
 
 // An offset of what is not there: it reads as zero.
 inline constexpr unsigned kOutside = 0x80000000u;

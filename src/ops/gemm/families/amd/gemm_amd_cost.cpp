@@ -41,7 +41,7 @@ int gemm_amd_registers(const GemmAmdConfig& c, int step_bytes) {
   const int sums = s.wave_rows * s.wave_columns / c.wave;
   const bool twice = c.wave == 32 && step_bytes * c.mma * 2 > 16 * c.wave;
   const int fragments = 2 * (s.blocks_m + s.blocks_n) * (twice ? 8 : std::max(4, step_bytes * c.mma / (4 * c.wave)));
-  return sums + fragments + s.stage_bytes / (4 * s.threads) + 48;
+  return sums + fragments + (c.direct != 0 ? 0 : s.stage_bytes / (4 * s.threads)) + 72;
 }
 
 int gemm_amd_residents(const ArchSpec& arch, const GemmAmdConfig& c) {

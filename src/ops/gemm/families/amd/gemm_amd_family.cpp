@@ -11,6 +11,7 @@ namespace {
 
 struct Tile {
   int m, n, row_bytes, waves_m, waves_n, mma, stages;
+  int direct = 0;
 };
 // What is worth trying; gemm_amd_refusal() and the target's LDS and registers have the last word.
 constexpr Tile kCdnaTiles[] = {
@@ -19,10 +20,15 @@ constexpr Tile kCdnaTiles[] = {
     {128, 128, 256, 2, 2, 32, 1}, {128, 64, 128, 2, 2, 32, 2},  {64, 128, 128, 2, 2, 32, 2},  {64, 64, 128, 2, 2, 32, 2},
     {64, 64, 256, 2, 2, 16, 2},   {32, 128, 128, 1, 4, 32, 2},  {32, 64, 256, 1, 4, 16, 2},   {16, 128, 256, 1, 4, 16, 1},
     {16, 64, 256, 1, 4, 16, 2}};
+// CDNA4, which has more LDS, and copies straight to it.
+constexpr Tile kDirectTiles[] = {{256, 256, 128, 2, 2, 32, 2, 1}, {256, 256, 64, 2, 2, 32, 4, 1}, {256, 128, 128, 2, 2, 32, 3, 1},
+                                 {128, 256, 128, 2, 2, 32, 3, 1}, {128, 128, 128, 2, 2, 32, 4, 1}, {64, 128, 128, 2, 2, 32, 4, 1},
+                                 {64, 64, 256, 2, 2, 16, 4, 1},   {32, 64, 256, 1, 4, 16, 4, 1},   {16, 64, 256, 1, 4, 16, 4, 1}};
 constexpr Tile kRdnaTiles[] = {{128, 128, 64, 2, 4, 16, 2}, {128, 128, 128, 2, 4, 16, 2}, {256, 128, 64, 4, 2, 16, 2},
                                {128, 64, 128, 4, 2, 16, 2}, {64, 128, 128, 2, 4, 16, 2},  {64, 64, 128, 2, 2, 16, 2},
                                {32, 64, 128, 1, 4, 16, 2},  {16, 64, 128, 1, 4, 16, 2},   {16, 64, 256, 1, 4, 16, 1}};
 constexpr Tile kPrebuiltCdna[] = {{256, 256, 64, 2, 2, 32, 2}, {128, 128, 128, 2, 2, 32, 2}, {16, 64, 256, 1, 4, 16, 2}};
+constexpr Tile kPrebuiltDirect[] = {{256, 256, 128, 2, 2, 32, 2, 1}, {256, 256, 64, 2, 2, 32, 4, 1}, {128, 128, 128, 2, 2, 32, 4, 1}};
 constexpr Tile kPrebuiltRdna[] = {{128, 128, 64, 2, 4, 16, 2}, {64, 64, 128, 2, 2, 16, 2}, {16, 64, 128, 1, 4, 16, 2}};
 constexpr int64_t kUsualBand = 8;
 constexpr double kUnusualBand = 1.02;
@@ -58,7 +64,7 @@ GemmAmdConfig make_config(const GemmProblem& p, int wave, const Tile& tile) {
   const GemmEpilogueConfig e = choose_epilogue(p);
   GemmAmdConfig c{p.a_dtype,      wave,         tile.mma,     chunks.a.major, chunks.b.major, chunks.a.copy,
                   chunks.b.copy,  tile.m,       tile.n,       tile.row_bytes * 8 / dtype_bits(p.a_dtype),
-                  tile.waves_m,   tile.waves_n, tile.stages,  e.kind,         e.activation,   e.gate,
+                  tile.waves_m,   tile.waves_n, tile.direct, tile.stages,  e.kind,         e.activation,   e.gate,
                   e.d_dtype};
   // Too few groups of four for all work-items: by elements, which neighbouring work-items still read side by side.
   if (gemm_amd_refusal(c) != nullptr && c.a_major == Major::kMn) {
@@ -74,8 +80,12 @@ GemmAmdConfig make_config(const GemmProblem& p, int wave, const Tile& tile) {
 }
 
 bool is_cdna(const ArchSpec& arch) { return arch.wave_size == 64; }
-std::span<const Tile> tiles_for(const ArchSpec& arch) {
-  return is_cdna(arch) ? std::span<const Tile>(kCdnaTiles) : std::span<const Tile>(kRdnaTiles);
+bool has_direct_copies(const ArchSpec& arch) { return arch.target == "gfx950"; }
+std::vector<Tile> tiles_for(const ArchSpec& arch) {
+  const std::span<const Tile> usual = is_cdna(arch) ? std::span<const Tile>(kCdnaTiles) : std::span<const Tile>(kRdnaTiles);
+  std::vector<Tile> tiles(usual.begin(), usual.end());
+  if (has_direct_copies(arch)) tiles.insert(tiles.end(), std::begin(kDirectTiles), std::end(kDirectTiles));
+  return tiles;
 }
 
 GemmAmdTiles tiles_of(const GemmProblem& p, const GemmAmdConfig& c, const GemmAmdKnobs& knobs) {
@@ -122,7 +132,7 @@ class GemmAmdFamily final : public GpuFamily<GemmAmdConfig> {
   }
   Status check_pair(const GemmProblem& p, const DeviceSpec& device, const GemmAmdConfig& c,
                     const Knobs& erased) const override {
-    const Tile tile{c.tile_m, c.tile_n, gemm_amd_shape(c).row_bytes, c.waves_m, c.waves_n, c.mma, c.stages};
+    const Tile tile{c.tile_m, c.tile_n, gemm_amd_shape(c).row_bytes, c.waves_m, c.waves_n, c.mma, c.stages, c.direct};
     const Chunks chunks = chunks_of(p, tile);
     for (const auto& [name, access, major, copy] :
          {std::tuple{"a", chunks.a, c.a_major, c.a_copy}, {"b", chunks.b, c.b_major, c.b_copy}}) {
@@ -155,6 +165,7 @@ class GemmAmdFamily final : public GpuFamily<GemmAmdConfig> {
     if (const char* reason = gemm_amd_refusal(c)) return reason;
     if (c.wave != arch.wave_size) return "the target's waves have another size";
     if (amd_mma(arch, c.dtype, c.mma) == nullptr) return "the target has no such matrix instruction";
+    if (c.direct != 0 && !has_direct_copies(arch)) return "the target copies no 16 bytes straight to LDS";
     const GemmAmdShape s = gemm_amd_shape(c);
     const int step = amd_step_bytes(arch, c.dtype, c.mma);
     if (s.row_bytes % step != 0) return "tile_k is no multiple of a step of the matrix instruction";
@@ -187,6 +198,7 @@ class GemmAmdFamily final : public GpuFamily<GemmAmdConfig> {
       GemmProblem p = usual;
       p.step_count = steps;
       for (const Tile& tile : kPrebuiltCdna) configs.push_back(make_config(p, 64, tile));
+      for (const Tile& tile : kPrebuiltDirect) configs.push_back(make_config(p, 64, tile));
       for (const Tile& tile : kPrebuiltRdna) configs.push_back(make_config(p, 32, tile));
     }
     return configs;
