@@ -45,6 +45,7 @@ int64_t available_host_memory() {
 
 ColdFootprint cold_footprint(const DeviceSpec& spec, double share) {
   ColdFootprint footprint;
+  if (spec.emulated) return footprint;  // what is emulated has no caches
   const bool own_memory = spec.memory_bytes > 0;
   footprint.wanted =
       own_memory ? kGpuCaches * spec.l2_bytes : std::max({int64_t{1} << 30, 2 * spec.l3_bytes, 2 * spec.l2_bytes});

@@ -81,6 +81,14 @@ class HipDevices(unittest.TestCase):
         self.assertTrue(all(row["passed"] for row in results), results)
         self.assertTrue(all(row["compared"] > 0 for row in results), results)
 
+    @unittest.skipIf("thread" in SANITIZERS, "ThreadSanitizer cannot follow the fibers of the emulation")
+    def test_the_tuner_measures_on_every_device(self):
+        table = self.folder / "rows.csv"
+        arguments = ["--gemm", "16x64x64:f32", "--device", "hip", "--budget", "20", "--peer", "none", "--table", table]
+        result = self.run_program("tune", *arguments)
+        self.assertEqual(result.returncode, 0, f"{result.stdout}\n{result.stderr}")
+        self.assertIn("gemm,gfx942,mi300x,304,", table.read_text(encoding="utf-8"))
+
 
 if __name__ == "__main__":
     main()

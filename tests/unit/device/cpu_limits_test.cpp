@@ -75,6 +75,8 @@ TEST(CpuLimits, ColdDataExceedsTheLastLevelCacheOrSaysSo) {
   EXPECT_EQ(footprint.wanted, int64_t{6} << 30);
   EXPECT_EQ(footprint.cold(), footprint.bytes == footprint.wanted);
   EXPECT_FALSE(cold_footprint(spec, 1e-9).cold()) << "no memory for it";
+  spec.emulated = true;
+  EXPECT_EQ(cold_footprint(spec, 1).bytes, 0) << "no caches";
 }
 
 TEST(CpuLimits, EveryPatternReadsWholePages) {
