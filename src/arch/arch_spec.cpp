@@ -65,4 +65,11 @@ const PartSpec* find_part(std::string_view id) {
   return nullptr;
 }
 
+const PartSpec* find_part(const ArchSpec& arch, std::string_view name) {
+  for (const PartSpec& part : arch.parts) {
+    if (part.name == name) return &part;
+  }
+  return nullptr;
+}
+
 }  // namespace tilewright

@@ -81,6 +81,8 @@ const MmaSpec* find_mma(const ArchSpec& arch, std::string_view name);
 std::string peak_name(const MmaSpec& mma);
 // The part of any target that carries the id; null when unknown.
 const PartSpec* find_part(std::string_view id);
+// The target's part of that name; null when it has none.
+const PartSpec* find_part(const ArchSpec& arch, std::string_view name);
 
 // The running CPU.
 struct CpuInfo {

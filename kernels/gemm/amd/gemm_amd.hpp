@@ -21,8 +21,8 @@ struct GemmAmd {
   using Output = AmdOutput<kConfig>;
   using ATile = typename Wave::ATile;
   using BTile = typename Wave::BTile;
-  using ALoader = typename AmdLoader<ATile, kConfig.tile_m, 1, kShape.size, kShape.threads, kConfig.a_major,
-                                     kConfig.a_copy>::Type;
+  using ALoader =
+      typename AmdLoader<ATile, kConfig.tile_m, 1, kShape.size, kShape.threads, kConfig.a_major, kConfig.a_copy>::Type;
   using BLoader = typename AmdLoader<BTile, kConfig.tile_n, kParts, kShape.size, kShape.threads, kConfig.b_major,
                                      kConfig.b_copy>::Type;
 
@@ -68,11 +68,8 @@ struct GemmAmd {
     const int out = cut(tiles.out_n - p.n0, kTileOut);
     const char* data = static_cast<const char*>(g.b) +
                        (p.batch * g.stride_b_batch + n0 * g.stride_b_n + k * g.stride_b_k) * kShape.size;
-    return {data,
-            data + tiles.out_n * g.stride_b_n * kShape.size,
-            g.stride_b_n * kShape.size,
-            g.stride_b_k * kShape.size,
-            interleaved ? 2 * out : out};
+    return {data, data + tiles.out_n * g.stride_b_n * kShape.size, g.stride_b_n * kShape.size,
+            g.stride_b_k * kShape.size, interleaved ? 2 * out : out};
   }
 
   // Adds steps [first, first + steps) of K to the wave's sums.
@@ -121,8 +118,8 @@ struct GemmAmd {
   // The same by copies straight to LDS, `stages` - 1 tiles ahead. Those past the end bring zeros that nobody reads, so that
   // every step waits for as many.
   __device__ __forceinline__ void multiply_direct([[maybe_unused]] Wave& wave, [[maybe_unused]] const AmdSource& a_from,
-                                                  [[maybe_unused]] const AmdSource& b_from, [[maybe_unused]] int64 depth,
-                                                  [[maybe_unused]] unsigned steps) const {
+                                                  [[maybe_unused]] const AmdSource& b_from,
+                                                  [[maybe_unused]] int64 depth, [[maybe_unused]] unsigned steps) const {
 #if defined(__gfx950__)
     using ACopy = AmdStraightToLds<ATile, kConfig.tile_m, 1, kShape.size, kShape.threads>;
     using BCopy = AmdStraightToLds<BTile, kConfig.tile_n, kParts, kShape.size, kShape.threads>;

@@ -76,8 +76,8 @@ struct GemmAmdShape {
   int size;  // of an element
   int threads, row_bytes;
   int stage_bytes;
-  int wave_rows, wave_columns;           // of D, per wave; with a gate the columns of B
-  int blocks_m, blocks_n;                // matrix instructions of a wave
+  int wave_rows, wave_columns;          // of D, per wave; with a gate the columns of B
+  int blocks_m, blocks_n;               // matrix instructions of a wave
   int unit_columns, pitch, unit_bytes;  // sums on their way through LDS: a row of blocks of one wave at a time
   int lds_bytes;
 };
@@ -138,7 +138,8 @@ constexpr const char* gemm_amd_refusal(const GemmAmdConfig& c) {
 }
 
 // split_k: steps of tile_k in a part, 0 = all.
-constexpr GemmAmdTiles gemm_amd_tiles(const GemmAmdConfig& c, int64 m, int64 n, int64 k, int64 batch, unsigned split_k) {
+constexpr GemmAmdTiles gemm_amd_tiles(const GemmAmdConfig& c, int64 m, int64 n, int64 k, int64 batch,
+                                      unsigned split_k) {
   const bool gated = c.gate != GateMode::kNone;
   GemmAmdTiles t{};
   t.out_n = gated ? n / 2 : n;

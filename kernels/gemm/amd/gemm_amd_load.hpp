@@ -183,10 +183,14 @@ struct AmdStraightToLds {
     const auto offset = static_cast<unsigned>(in_part * static_cast<int>(source.stride_row)) + chunk_of(i) * 16;
     return in_part < source.rows ? offset : kOutside;
   }
-  __device__ __forceinline__ unsigned place(int i) const { return static_cast<unsigned>((wave * kCount + i) * 64 + lane); }
+  __device__ __forceinline__ unsigned place(int i) const {
+    return static_cast<unsigned>((wave * kCount + i) * 64 + lane);
+  }
   // A row's place is that of the row which is at its own.
   __device__ __forceinline__ unsigned row_of(int i) const { return Tile::place(place(i) / Tile::kChunks); }
-  __device__ __forceinline__ unsigned chunk_of(int i) const { return place(i) % Tile::kChunks ^ Tile::phase(row_of(i)); }
+  __device__ __forceinline__ unsigned chunk_of(int i) const {
+    return place(i) % Tile::kChunks ^ Tile::phase(row_of(i));
+  }
 
   __device__ __forceinline__ void fetch(int64 k, int64 left, Lds lds, unsigned tile) const {
     if (left >= Tile::kChunks * 16 / kSize) {

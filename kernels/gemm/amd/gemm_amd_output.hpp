@@ -54,15 +54,15 @@ struct AmdOutput {
       join_wave();
       const int column = (wave.wave_n * kUnits + unit % kUnits) * kUnitOut;
       store_sums<kConfig.epilogue_config(), kShape.unit_columns, kConfig.wave>(
-          epilogue, sums, kShape.pitch, m, n0 + column, all_n, left < kConfig.mma ? static_cast<int>(left) : kConfig.mma,
-          wave.lane);
+          epilogue, sums, kShape.pitch, m, n0 + column, all_n,
+          left < kConfig.mma ? static_cast<int>(left) : kConfig.mma, wave.lane);
       join_wave();
     }
   }
 
   // The sums of one block to its columns of the unit, [row][column].
-  __device__ __forceinline__ static void put(const Wave& wave, const typename Step::Sums& sums, Lds lds, unsigned region,
-                                             int at) {
+  __device__ __forceinline__ static void put(const Wave& wave, const typename Step::Sums& sums, Lds lds,
+                                             unsigned region, int at) {
     const int row = wave.lane % kConfig.mma;
     const auto place = [&](int i) {
       return region + static_cast<unsigned>((row * kShape.pitch + at * kConfig.mma + Step::row(wave.lane, i)) * 4);

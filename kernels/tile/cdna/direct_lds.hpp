@@ -15,8 +15,8 @@ __device__ __forceinline__ void copy_to_lds(const char* base, unsigned offset, L
 #else
   // The compiler would wait for all such copies before it reads LDS: it cannot tell the stages apart.
   const auto address = reinterpret_cast<unsigned long long>(base);
-  const VectorOf<unsigned, 4> resource{static_cast<unsigned>(address), static_cast<unsigned>(address >> 32), 0x7FFFFFFFu,
-                                       0x00027000u};
+  const VectorOf<unsigned, 4> resource{static_cast<unsigned>(address), static_cast<unsigned>(address >> 32),
+                                       0x7FFFFFFFu, 0x00027000u};
   const unsigned m0 = __builtin_amdgcn_readfirstlane((unsigned)to);
   asm volatile("s_mov_b32 m0, %0\n\tbuffer_load_dwordx4 %1, %2, 0 offen lds" ::"s"(m0), "v"(offset), "s"(resource)
                : "m0", "memory");

@@ -53,7 +53,8 @@ struct MatrixStep {
 #else
   __device__ __forceinline__ static void multiply(Sums& sums, const Words4 (&x)[1], const Words4 (&y)[1]) {
     if constexpr (kType == DType::kBf16) {
-      sums = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(piece_of<Brain8>(x[0], 0), piece_of<Brain8>(y[0], 0), sums);
+      sums =
+          __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(piece_of<Brain8>(x[0], 0), piece_of<Brain8>(y[0], 0), sums);
     } else if constexpr (kType == DType::kF16) {
       sums = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(piece_of<Half8>(x[0], 0), piece_of<Half8>(y[0], 0), sums);
     } else {

@@ -58,12 +58,13 @@ Result<std::shared_ptr<const LoadedKernel>> EmuDevice::load(const Artifact& arti
   const std::string& name = artifact.key.empty() ? artifact.entry : artifact.key;
   if (!runs_on(artifact.target, spec_.arch->target)) {
     return Status(StatusCode::kUnsupported,
-                  fmt::format("{}: '{}' is code for target '{}', this device runs '{}'; not loaded", to_string(spec_.id),
-                              name, artifact.target, spec_.arch->target));
+                  fmt::format("{}: '{}' is code for target '{}', this device runs '{}'; not loaded",
+                              to_string(spec_.id), name, artifact.target, spec_.arch->target));
   }
   if (artifact.kind != ArtifactKind::kEmulated) {
-    return Status(StatusCode::kUnsupported,
-                  fmt::format("{}: '{}' is no emulated object; this device loads nothing else", to_string(spec_.id), name));
+    return Status(
+        StatusCode::kUnsupported,
+        fmt::format("{}: '{}' is no emulated object; this device loads nothing else", to_string(spec_.id), name));
   }
   Result<std::shared_ptr<SharedObject>> object = artifact.image.empty()
                                                      ? SharedObject::open(artifact.path)

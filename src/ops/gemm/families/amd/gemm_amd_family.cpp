@@ -14,21 +14,24 @@ struct Tile {
   int direct = 0;
 };
 // What is worth trying; gemm_amd_refusal() and the target's LDS and registers have the last word.
-constexpr Tile kCdnaTiles[] = {
-    {256, 256, 128, 2, 2, 32, 2}, {256, 256, 64, 2, 2, 32, 2},  {256, 256, 64, 2, 2, 16, 2}, {256, 128, 128, 2, 2, 32, 2},
-    {256, 128, 64, 2, 2, 32, 2},  {128, 256, 64, 2, 2, 32, 2},  {128, 128, 128, 2, 2, 32, 2}, {128, 128, 64, 2, 2, 32, 2},
-    {128, 128, 256, 2, 2, 32, 1}, {128, 64, 128, 2, 2, 32, 2},  {64, 128, 128, 2, 2, 32, 2},  {64, 64, 128, 2, 2, 32, 2},
-    {64, 64, 256, 2, 2, 16, 2},   {32, 128, 128, 1, 4, 32, 2},  {32, 64, 256, 1, 4, 16, 2},   {16, 128, 256, 1, 4, 16, 1},
-    {16, 64, 256, 1, 4, 16, 2}};
+constexpr Tile kCdnaTiles[] = {{256, 256, 128, 2, 2, 32, 2}, {256, 256, 64, 2, 2, 32, 2}, {256, 256, 64, 2, 2, 16, 2},
+                               {256, 128, 128, 2, 2, 32, 2}, {256, 128, 64, 2, 2, 32, 2}, {128, 256, 64, 2, 2, 32, 2},
+                               {128, 128, 128, 2, 2, 32, 2}, {128, 128, 64, 2, 2, 32, 2}, {128, 128, 256, 2, 2, 32, 1},
+                               {128, 64, 128, 2, 2, 32, 2},  {64, 128, 128, 2, 2, 32, 2}, {64, 64, 128, 2, 2, 32, 2},
+                               {64, 64, 256, 2, 2, 16, 2},   {32, 128, 128, 1, 4, 32, 2}, {32, 64, 256, 1, 4, 16, 2},
+                               {16, 128, 256, 1, 4, 16, 1},  {16, 64, 256, 1, 4, 16, 2}};
 // CDNA4, which has more LDS, and copies straight to it.
-constexpr Tile kDirectTiles[] = {{256, 256, 128, 2, 2, 32, 2, 1}, {256, 256, 64, 2, 2, 32, 4, 1}, {256, 128, 128, 2, 2, 32, 3, 1},
-                                 {128, 256, 128, 2, 2, 32, 3, 1}, {128, 128, 128, 2, 2, 32, 4, 1}, {64, 128, 128, 2, 2, 32, 4, 1},
-                                 {64, 64, 256, 2, 2, 16, 4, 1},   {32, 64, 256, 1, 4, 16, 4, 1},   {16, 64, 256, 1, 4, 16, 4, 1}};
+constexpr Tile kDirectTiles[] = {
+    {256, 256, 128, 2, 2, 32, 2, 1}, {256, 256, 64, 2, 2, 32, 4, 1},  {256, 128, 128, 2, 2, 32, 3, 1},
+    {128, 256, 128, 2, 2, 32, 3, 1}, {128, 128, 128, 2, 2, 32, 4, 1}, {64, 128, 128, 2, 2, 32, 4, 1},
+    {64, 64, 256, 2, 2, 16, 4, 1},   {32, 64, 256, 1, 4, 16, 4, 1},   {16, 64, 256, 1, 4, 16, 4, 1}};
 constexpr Tile kRdnaTiles[] = {{128, 128, 64, 2, 4, 16, 2}, {128, 128, 128, 2, 4, 16, 2}, {256, 128, 64, 4, 2, 16, 2},
                                {128, 64, 128, 4, 2, 16, 2}, {64, 128, 128, 2, 4, 16, 2},  {64, 64, 128, 2, 2, 16, 2},
                                {32, 64, 128, 1, 4, 16, 2},  {16, 64, 128, 1, 4, 16, 2},   {16, 64, 256, 1, 4, 16, 1}};
-constexpr Tile kPrebuiltCdna[] = {{256, 256, 64, 2, 2, 32, 2}, {128, 128, 128, 2, 2, 32, 2}, {16, 64, 256, 1, 4, 16, 2}};
-constexpr Tile kPrebuiltDirect[] = {{256, 256, 128, 2, 2, 32, 2, 1}, {256, 256, 64, 2, 2, 32, 4, 1}, {128, 128, 128, 2, 2, 32, 4, 1}};
+constexpr Tile kPrebuiltCdna[] = {
+    {256, 256, 64, 2, 2, 32, 2}, {128, 128, 128, 2, 2, 32, 2}, {16, 64, 256, 1, 4, 16, 2}};
+constexpr Tile kPrebuiltDirect[] = {
+    {256, 256, 128, 2, 2, 32, 2, 1}, {256, 256, 64, 2, 2, 32, 4, 1}, {128, 128, 128, 2, 2, 32, 4, 1}};
 constexpr Tile kPrebuiltRdna[] = {{128, 128, 64, 2, 4, 16, 2}, {64, 64, 128, 2, 2, 16, 2}, {16, 64, 128, 1, 4, 16, 2}};
 constexpr int64_t kUsualBand = 8;
 constexpr double kUnusualBand = 1.02;
@@ -62,10 +65,10 @@ Chunks chunks_of(const GemmProblem& p, const Tile& tile) {
 GemmAmdConfig make_config(const GemmProblem& p, int wave, const Tile& tile) {
   const Chunks chunks = chunks_of(p, tile);
   const GemmEpilogueConfig e = choose_epilogue(p);
-  GemmAmdConfig c{p.a_dtype,      wave,         tile.mma,     chunks.a.major, chunks.b.major, chunks.a.copy,
-                  chunks.b.copy,  tile.m,       tile.n,       tile.row_bytes * 8 / dtype_bits(p.a_dtype),
-                  tile.waves_m,   tile.waves_n, tile.direct, tile.stages,  e.kind,         e.activation,   e.gate,
-                  e.d_dtype};
+  GemmAmdConfig c{p.a_dtype,     wave,          tile.mma,    chunks.a.major, chunks.b.major,
+                  chunks.a.copy, chunks.b.copy, tile.m,      tile.n,         tile.row_bytes * 8 / dtype_bits(p.a_dtype),
+                  tile.waves_m,  tile.waves_n,  tile.direct, tile.stages,    e.kind,
+                  e.activation,  e.gate,        e.d_dtype};
   // Too few groups of four for all work-items: by elements, which neighbouring work-items still read side by side.
   if (gemm_amd_refusal(c) != nullptr && c.a_major == Major::kMn) {
     GemmAmdConfig other = c;
@@ -82,7 +85,8 @@ GemmAmdConfig make_config(const GemmProblem& p, int wave, const Tile& tile) {
 bool is_cdna(const ArchSpec& arch) { return arch.wave_size == 64; }
 bool has_direct_copies(const ArchSpec& arch) { return arch.target == "gfx950"; }
 std::vector<Tile> tiles_for(const ArchSpec& arch) {
-  const std::span<const Tile> usual = is_cdna(arch) ? std::span<const Tile>(kCdnaTiles) : std::span<const Tile>(kRdnaTiles);
+  const std::span<const Tile> usual =
+      is_cdna(arch) ? std::span<const Tile>(kCdnaTiles) : std::span<const Tile>(kRdnaTiles);
   std::vector<Tile> tiles(usual.begin(), usual.end());
   if (has_direct_copies(arch)) tiles.insert(tiles.end(), std::begin(kDirectTiles), std::end(kDirectTiles));
   return tiles;
@@ -92,9 +96,12 @@ GemmAmdTiles tiles_of(const GemmProblem& p, const GemmAmdConfig& c, const GemmAm
   return gemm_amd_tiles(c, p.m, p.n, p.k, p.batch, static_cast<unsigned>(knobs.split_k));
 }
 bool fits_counts(const GemmProblem& p, const GemmAmdConfig& c) {
-  const auto parts = [](int64_t size, int64_t tile) { return std::ceil(static_cast<double>(size) / static_cast<double>(tile)); };
+  const auto parts = [](int64_t size, int64_t tile) {
+    return std::ceil(static_cast<double>(size) / static_cast<double>(tile));
+  };
   const int out = c.gate == GateMode::kNone ? c.tile_n : c.tile_n / 2;
-  const double steps = parts(p.m, c.tile_m) * parts(p.out_n(), out) * static_cast<double>(p.batch) * parts(p.k, c.tile_k);
+  const double steps =
+      parts(p.m, c.tile_m) * parts(p.out_n(), out) * static_cast<double>(p.batch) * parts(p.k, c.tile_k);
   return steps * gemm_amd_reduce_slices(c) < static_cast<double>(kMaxAmdSteps);
 }
 
@@ -123,7 +130,8 @@ class GemmAmdFamily final : public GpuFamily<GemmAmdConfig> {
  protected:
   Status check_problem(const GemmProblem& p, const DeviceSpec& device) const override {
     if (amd_mma(*device.arch, p.a_dtype, 16) == nullptr) {
-      return unsupported(fmt::format("{} has no matrix instruction for {}", device.arch->target, dtype_name(p.a_dtype)));
+      return unsupported(
+          fmt::format("{} has no matrix instruction for {}", device.arch->target, dtype_name(p.a_dtype)));
     }
     if (!fits_counts(p, make_config(p, device.arch->wave_size, kPrebuiltRdna[2]))) {
       return unsupported("more steps of tiles than a launch can count");
@@ -250,8 +258,8 @@ class GemmAmdFamily final : public GpuFamily<GemmAmdConfig> {
       return made;
     };
     const bool streams = knobs.workers > 0;
-    std::vector<Stage> made{stage(GemmAmdPhase::kWork,
-                                  streams ? static_cast<uint32_t>(knobs.workers) : tiles.count * tiles.splits)};
+    std::vector<Stage> made{
+        stage(GemmAmdPhase::kWork, streams ? static_cast<uint32_t>(knobs.workers) : tiles.count * tiles.splits)};
     if (streams || tiles.splits > 1) {
       made.push_back(stage(GemmAmdPhase::kReduce, tiles.count * static_cast<uint32_t>(gemm_amd_reduce_slices(c))));
     }

@@ -30,10 +30,8 @@ Streams best_streams(DType dtype, bool packed, int rows, int hardware_streams) {
 }
 
 int hardware_streams(const DeviceSpec& device) {
-  for (const PartSpec& part : device.arch->parts) {
-    if (part.name == device.part) return part.hardware_streams;
-  }
-  return 0;
+  const PartSpec* part = find_part(*device.arch, device.part);
+  return part == nullptr ? 0 : part->hardware_streams;
 }
 
 class GemvCpuFamily final : public CpuFamily<GemvCpuConfig> {

@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include "gemm/gpu/gemm_generic_shape.hpp"
-#include "ops/gemm/families/gpu/gpu_problem.hpp"
 #include "ops/gemm/families/cuda/portable/gemm_portable_cost.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
 #include "ops/gemm/families/gemm_stage.hpp"
+#include "ops/gemm/families/gpu/gpu_problem.hpp"
 
 namespace tilewright {
 namespace {
@@ -30,8 +30,7 @@ class GemmGenericGpuFamily final : public KernelFamily {
     if (device.arch->vendor == ArchVendor::kX86) return refuse(fmt::format("{} is no GPU", device.arch->target));
     // Its order of summation is not the one that batch_invariant promises, unless no other family serves the problem.
     const auto& p = problem_cast<GemmProblem>(ref);
-    const KernelFamily& usual =
-        device.arch->vendor == ArchVendor::kAmd ? gemm_amd_family() : gemm_portable_family();
+    const KernelFamily& usual = device.arch->vendor == ArchVendor::kAmd ? gemm_amd_family() : gemm_portable_family();
     if (p.batch_invariant && usual.supports(ref, device)) {
       return refuse(fmt::format("batch_invariant: this device's order of summation is {}'s", usual.name()));
     }
@@ -57,8 +56,8 @@ class GemmGenericGpuFamily final : public KernelFamily {
     request.target = key.target;
     request.name = "gemm_generic_gpu";
     request.entry = "tw_gemm_generic_gpu";
-    request.source = gpu_instance_source(find_arch(key.target)->vendor, "gemm/gpu/gemm_generic_gpu.cuh", request.entry, "gemm_generic_gpu",
-                                          "GemmArgs", kGenericThreads, kGenericBlocks);
+    request.source = gpu_instance_source(find_arch(key.target)->vendor, "gemm/gpu/gemm_generic_gpu.cuh", request.entry,
+                                         "gemm_generic_gpu", "GemmArgs", kGenericThreads, kGenericBlocks);
     return request;
   }
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {

@@ -11,8 +11,8 @@
 
 #include "core/fields.hpp"
 #include "dispatch/registry/family.hpp"
-#include "ops/gemm/families/gpu/gpu_problem.hpp"
 #include "ops/gemm/families/gemm_stage.hpp"
+#include "ops/gemm/families/gpu/gpu_problem.hpp"
 
 namespace tilewright {
 
@@ -85,8 +85,8 @@ class GpuFamily : public KernelFamily {
     request.entry = fmt::format("tw_{}_{}", name_, key.digest.hex());
     request.source =
         gpu_instance_source(file_.vendor, fmt::format("gemm/{}", file_.header), request.entry,
-                             fmt::format("{}<tilewright::{}{}>", name_, Config::kTypeName, cpp_initializer(config)),
-                             file_.args, threads_of(config), blocks_of(config));
+                            fmt::format("{}<tilewright::{}{}>", name_, Config::kTypeName, cpp_initializer(config)),
+                            file_.args, threads_of(config), blocks_of(config));
     return request;
   }
 

@@ -44,10 +44,8 @@ Status check_gpu(const DeviceSpec& device, ArchVendor vendor) {
 
 double memory_bytes_per_second(const DeviceSpec& device) {
   constexpr double kUnknownGbps = 1500;
-  for (const PartSpec& part : device.arch->parts) {
-    if (part.name == device.part && part.memory_gbps > 0) return part.memory_gbps * 1e9;
-  }
-  return kUnknownGbps * 1e9;
+  const PartSpec* part = find_part(*device.arch, device.part);
+  return (part != nullptr && part->memory_gbps > 0 ? part->memory_gbps : kUnknownGbps) * 1e9;
 }
 
 double clock_hz(const DeviceSpec& device) {

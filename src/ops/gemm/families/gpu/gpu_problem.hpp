@@ -46,7 +46,7 @@ OperandAccess access_b(const GemmProblem& problem);
 
 // `entry` calls `kernel`, "gemm_portable<tilewright::GemmPortableConfig{...}>", with the argument struct `args`, both of
 // namespace tilewright. `blocks`, a bound for registers: that an SM must be able to hold; of AMD's, waves of a SIMD.
-std::string gpu_instance_source(ArchVendor vendor, std::string_view header, std::string_view entry, std::string_view kernel,
-                                 std::string_view args, int threads, int blocks);
+std::string gpu_instance_source(ArchVendor vendor, std::string_view header, std::string_view entry,
+                                std::string_view kernel, std::string_view args, int threads, int blocks);
 
 }  // namespace tilewright

@@ -7,8 +7,8 @@
 
 #include "core/fields.hpp"
 #include "device/cuda/vendor/cuda_libraries.hpp"
-#include "ops/gemm/families/gpu/gpu_problem.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
+#include "ops/gemm/families/gpu/gpu_problem.hpp"
 #include "ops/gemm/families/vendor/cublaslt_problem.hpp"
 
 namespace tilewright {
