@@ -4,7 +4,7 @@
 
 core < arch < device < jit < dispatch < ops < tuning < api (C ABI, program, Python, benches, examples, tests): each
 knows only those before it. Kernels know kernels/tile and their own folder; kernels/tile/<target> knows
-kernels/tile/common and its own folder. Inline assembly stands only in kernels/tile.
+kernels/tile/common, its own folder and those of TILE_FOLDERS. Inline assembly stands only in kernels/tile.
 
 check_layers.py [root]      prints each breach as file:line: message; exit code 1 if there is one
 """
@@ -27,6 +27,9 @@ PUBLIC_HEADERS = {
     "context.hpp": "dispatch",
     "tilewright.h": "api",
 }
+
+# kernels/tile/<target> that knows others besides its own: what the vendor's GPUs share, and `gpu` what each vendor's have.
+TILE_FOLDERS = {"cdna": {"amd"}, "rdna": {"amd"}, "gpu": {"amd", "portable"}}
 
 # Folders outside src/ that use the library from above.
 TOP_FOLDERS = {"cli", "python", "bench", "examples", "tests", "scripts", "docs"}
@@ -68,8 +71,10 @@ def kernel_breach(includer, included):
     if folder == "tile":
         if target[1] != "tile":
             return f"kernels/tile includes {included}: it knows no operator"
-        if target[2] not in ("common", includer.parts[2]):
-            return f"kernels/tile/{includer.parts[2]} includes {included}: only kernels/tile/common and its own folder"
+        own = includer.parts[2]
+        allowed = {"common", own} | TILE_FOLDERS.get(own, set())
+        if target[2] not in allowed:
+            return f"kernels/tile/{own} includes {included}: only kernels/tile/{{{', '.join(sorted(allowed))}}}"
     elif target[1] not in ("tile", folder):
         return f"kernels/{folder} includes {included}: only kernels/tile and its own folder"
     return None

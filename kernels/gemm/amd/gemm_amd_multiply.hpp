@@ -4,7 +4,11 @@
 
 #include "gemm/amd/gemm_amd_args.hpp"
 #include "tile/amd/lds_tile.hpp"
-#include "tile/amd/matrix_step.hpp"
+#if defined(__GFX9__)
+#include "tile/cdna/matrix_step.hpp"
+#else
+#include "tile/rdna/matrix_step.hpp"
+#endif
 
 namespace tilewright {
 

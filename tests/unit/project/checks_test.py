@@ -122,7 +122,7 @@ class Layers(Tree):
 
     def test_one_target_may_not_know_another(self):
         self.write("kernels/tile/cpu/bad.hpp", '#include "tile/cdna/mfma.hpp"\n')
-        self.expect("only kernels/tile/common and its own folder")
+        self.expect("only kernels/tile/{common, cpu}")
 
     def test_assembly_outside_the_device_vocabulary_is_found(self):
         self.write("kernels/gemm/bad.hpp", 'void f() { asm volatile("nop"); }\n')
