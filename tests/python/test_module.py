@@ -41,6 +41,20 @@ def test_a_call_prints_nothing_and_leaks_nothing_at_exit():
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_gpus_behind_hip_are_listed():
+    library = os.path.join(os.environ.get("TILEWRIGHT_BINARY_DIR", "build"), "tests", "libfake_hip.so")
+    if not os.path.exists(library):
+        pytest.skip("the fake HIP library is not built")
+    done = run_python(
+        "import tilewright\n"
+        "print([(d['name'], d['target'], d['part']) for d in tilewright.devices() if d['name'].startswith('hip')])\n",
+        TILEWRIGHT_HIP_DRIVER=library,
+        FAKE_HIP_TARGET="gfx1201",
+        FAKE_HIP_DEVICES="1",
+    )
+    assert (done.stdout, done.stderr) == ("[('hip:0', 'gfx1201', 'rx_9070_xt')]\n", "")
+
+
 def test_version_is_one_and_typed():
     assert re.fullmatch(r"\d+\.\d+\.\d+", tilewright.__version__)
     assert tilewright.version() == tilewright.__version__
