@@ -50,6 +50,17 @@ class Packs(unittest.TestCase):
         self.assertTrue(best["built"])
         self.assertIn(best["recipe"].split("@")[0], keys)
 
+    def test_an_amd_gpus_kernels_are_packed_without_one(self):
+        pack = self.folder / "amd.twpack"
+        result = self.run_program("prebuild", "--gemm", PROBLEM, "--target", "gfx942", "--out", str(pack), "--json")
+        if "no compiler for AMD GPUs" in result.stderr + result.stdout:
+            self.skipTest("no clang for amdgcn")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        built = json.loads(result.stdout)
+        self.assertEqual(built["failed"], 0)
+        self.assertTrue(pack.exists())
+        self.assertTrue(any("gemm/gemm_amd/gfx942/" in row["key"] for row in built["kernels"]))
+
     def test_a_kernel_that_writes_nothing_does_not_pass(self):
         result = self.run_program(
             "verify", "--device", "cuda:0", "--gemm", PROBLEM, "--json", TILEWRIGHT_CUDA_DRIVER=str(FAKE_DRIVER)
