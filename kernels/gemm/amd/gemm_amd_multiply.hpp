@@ -72,11 +72,11 @@ struct AmdWave {
       for (int j = 0; j < kN; ++j) Step::multiply(sums[i][j], f.b[j], f.a[i]);
     }
   }
-  // A tile of K; `between` runs first. The compiler reads fragments ahead as far as registers go: of many steps, two at a time.
+  // A tile of K; `between` runs first. The compiler reads fragments ahead as far as registers go, which on RDNA
+  // are those of two steps.
   template <class Between>
   __device__ __forceinline__ void multiply(Lds lds, unsigned stage, const Between& between) {
-    constexpr bool kFew = kSteps <= 2 || (kConfig.wave == 64 && kShape.wave_rows * kShape.wave_columns < 256 * 64);
-    constexpr int kTogether = kFew ? kSteps : 2;
+    constexpr int kTogether = kConfig.wave == 64 || kSteps <= 2 ? kSteps : 2;
     between();
 #pragma unroll 1
     for (int first = 0; first < kSteps; first += kTogether) {

@@ -30,8 +30,7 @@ constexpr Tile kRdnaTiles[] = {{128, 128, 64, 2, 4, 16, 2}, {128, 128, 128, 2, 4
                                {32, 64, 128, 1, 4, 16, 2},  {16, 64, 128, 1, 4, 16, 2},   {16, 64, 256, 1, 4, 16, 1}};
 constexpr Tile kPrebuiltCdna[] = {
     {256, 256, 64, 2, 2, 32, 2}, {128, 128, 128, 2, 2, 32, 2}, {16, 64, 256, 1, 4, 16, 2}};
-constexpr Tile kPrebuiltDirect[] = {
-    {256, 256, 128, 2, 2, 32, 2, 1}, {256, 256, 64, 2, 2, 32, 4, 1}, {128, 128, 128, 2, 2, 32, 4, 1}};
+constexpr Tile kPrebuiltDirect[] = {{256, 256, 128, 2, 2, 32, 2, 1}, {128, 128, 128, 2, 2, 32, 4, 1}};
 constexpr Tile kPrebuiltRdna[] = {{128, 128, 64, 2, 4, 16, 2}, {64, 64, 128, 2, 2, 16, 2}, {16, 64, 128, 1, 4, 16, 2}};
 constexpr int64_t kUsualBand = 8;
 constexpr double kUnusualBand = 1.02;
@@ -177,6 +176,9 @@ class GemmAmdFamily final : public GpuFamily<GemmAmdConfig> {
     const GemmAmdShape s = gemm_amd_shape(c);
     const int step = amd_step_bytes(arch, c.dtype, c.mma);
     if (s.row_bytes % step != 0) return "tile_k is no multiple of a step of the matrix instruction";
+    if (is_cdna(arch) && s.wave_rows * s.wave_columns == 256 * c.wave && s.row_bytes > 2 * step) {
+      return "a lane with 256 sums has registers for the fragments of two steps of K, not of more";
+    }
     if (s.lds_bytes > arch.shared_bytes) return "more LDS than a workgroup can use";
     if (gemm_amd_registers(c, step) > (is_cdna(arch) ? 512 : 256)) return "more registers than a lane has";
     return nullptr;
@@ -236,6 +238,8 @@ class GemmAmdFamily final : public GpuFamily<GemmAmdConfig> {
   int blocks_of(const GemmAmdConfig& c) const override {
     return c.wave == 64 && gemm_amd_registers(c, 64) < 180 ? 2 : 1;
   }
+
+  int shared_bytes_of(const GemmAmdConfig& c) const override { return gemm_amd_shape(c).lds_bytes; }
 
   std::vector<Stage> stages_of(const GemmProblem& p, const DeviceSpec& device, const GemmAmdConfig& c,
                                const Knobs& erased, Kernel kernel) const override {

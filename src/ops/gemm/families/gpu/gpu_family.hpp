@@ -90,6 +90,11 @@ class GpuFamily : public KernelFamily {
     return request;
   }
 
+  int64_t launch_shared_bytes(const KernelKey& key) const final {
+    Config config;
+    return parse_config(key, config) ? shared_bytes_of(config) : 0;
+  }
+
   std::vector<KernelKey> builtin_keys(std::string_view target) const final {
     std::vector<KernelKey> keys;
     const ArchSpec* arch = find_arch(target);
@@ -132,7 +137,8 @@ class GpuFamily : public KernelFamily {
   virtual std::string order_of(const Config& config, const Knobs& knobs) const = 0;  // of summation
   virtual std::string label_of(const Config& config) const = 0;                      // in the name of a compiled file
   virtual int threads_of(const Config& config) const = 0;
-  virtual int blocks_of(const Config& config) const = 0;  // that an SM must be able to hold
+  virtual int blocks_of(const Config& config) const = 0;        // that an SM must be able to hold
+  virtual int shared_bytes_of(const Config& config) const = 0;  // that a launch adds to the kernel's own
   virtual std::vector<Stage> stages_of(const GemmProblem& problem, const DeviceSpec& device, const Config& config,
                                        const Knobs& knobs, Kernel kernel) const = 0;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // gemm_portable: mma.sync and cp.async on every NVIDIA GPU from capability 8.0 up, any strides and alignments.
-#include "ops/gemm/families/gpu/gpu_family.hpp"
 #include "ops/gemm/families/cuda/portable/gemm_portable_cost.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
+#include "ops/gemm/families/gpu/gpu_family.hpp"
 
 namespace tilewright {
 namespace {
@@ -192,6 +192,8 @@ class GemmPortableFamily final : public GpuFamily<GemmPortableConfig> {
   }
   int threads_of(const GemmPortableConfig& c) const override { return gemm_portable_shape(c).threads; }
   int blocks_of(const GemmPortableConfig& c) const override { return gemm_portable_shape(c).blocks; }
+
+  int shared_bytes_of(const GemmPortableConfig& c) const override { return gemm_portable_shape(c).shared_bytes; }
 
   std::vector<Stage> stages_of(const GemmProblem& p, const DeviceSpec&, const GemmPortableConfig& c,
                                const Knobs& erased, Kernel kernel) const override {

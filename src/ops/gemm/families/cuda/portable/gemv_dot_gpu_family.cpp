@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // gemv_dot_gpu: one or two rows of A, a warp a row of the weights.
 #include "gemm/portable/gemv_dot_gpu_args.hpp"
-#include "ops/gemm/families/gpu/gpu_family.hpp"
 #include "ops/gemm/families/cuda/portable/gemm_portable_cost.hpp"
 #include "ops/gemm/families/cuda/portable/weight_stream_cost.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
+#include "ops/gemm/families/gpu/gpu_family.hpp"
 
 namespace tilewright {
 namespace {
@@ -78,6 +78,8 @@ class GemvDotGpuFamily final : public GpuFamily<GemvDotGpuConfig> {
   std::string label_of(const GemvDotGpuConfig& c) const override { return fmt::format("{}x{}", c.tokens, c.warps); }
   int threads_of(const GemvDotGpuConfig& c) const override { return gemv_dot_gpu_threads(c); }
   int blocks_of(const GemvDotGpuConfig& c) const override { return c.blocks; }
+
+  int shared_bytes_of(const GemvDotGpuConfig& c) const override { return gemv_dot_gpu_shared_bytes(c); }
 
   std::vector<Stage> stages_of(const GemmProblem& p, const DeviceSpec&, const GemvDotGpuConfig& c, const Knobs&,
                                Kernel kernel) const override {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // gemv_gpu: at most eight rows of A, weights streamed once.
 #include "gemm/portable/gemv_gpu_args.hpp"
-#include "ops/gemm/families/gpu/gpu_family.hpp"
 #include "ops/gemm/families/cuda/portable/gemm_portable_cost.hpp"
 #include "ops/gemm/families/cuda/portable/weight_stream_cost.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
+#include "ops/gemm/families/gpu/gpu_family.hpp"
 
 namespace tilewright {
 namespace {
@@ -76,6 +76,8 @@ class GemvGpuFamily final : public GpuFamily<GemvGpuConfig> {
   std::string label_of(const GemvGpuConfig& c) const override { return fmt::format("{}x{}", c.rows, c.warps); }
   int threads_of(const GemvGpuConfig& c) const override { return gemv_gpu_threads(c); }
   int blocks_of(const GemvGpuConfig& c) const override { return c.blocks; }
+
+  int shared_bytes_of(const GemvGpuConfig& c) const override { return gemv_gpu_shared_bytes(c); }
 
   std::vector<Stage> stages_of(const GemmProblem& p, const DeviceSpec&, const GemvGpuConfig& c, const Knobs&,
                                Kernel kernel) const override {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // gemm_sm90: wgmma and the copy engine of Hopper, for operands that the copy engine can read.
-#include "ops/gemm/families/gpu/gpu_family.hpp"
 #include "ops/gemm/families/cuda/sm90/gemm_sm90_cost.hpp"
 #include "ops/gemm/families/cuda/sm90/operand_map.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
+#include "ops/gemm/families/gpu/gpu_family.hpp"
 
 namespace tilewright {
 namespace {
@@ -148,6 +148,8 @@ class GemmSm90Family final : public GpuFamily<GemmSm90Config> {
   std::string label_of(const GemmSm90Config& c) const override { return fmt::format("{}x{}", c.tile_m, c.tile_n); }
   int threads_of(const GemmSm90Config& c) const override { return gemm_sm90_threads(c); }
   int blocks_of(const GemmSm90Config&) const override { return 1; }
+
+  int shared_bytes_of(const GemmSm90Config& c) const override { return gemm_sm90_shared_bytes(c); }
 
   std::vector<Stage> stages_of(const GemmProblem& p, const DeviceSpec& device, const GemmSm90Config& c,
                                const Knobs& erased, Kernel kernel) const override {

@@ -2,11 +2,11 @@
 // gemm_sm90_skinny: at most 128 rows of A on Hopper, weights on the 64-row side of wgmma.
 #include <algorithm>
 
-#include "ops/gemm/families/gpu/gpu_family.hpp"
 #include "ops/gemm/families/cuda/sm90/gemm_sm90_cost.hpp"
 #include "ops/gemm/families/cuda/sm90/gemm_sm90_skinny_cost.hpp"
 #include "ops/gemm/families/cuda/sm90/operand_map.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
+#include "ops/gemm/families/gpu/gpu_family.hpp"
 
 namespace tilewright {
 namespace {
@@ -55,7 +55,8 @@ GemmSm90SkinnyConfig make_config(const GemmProblem& p, const Tile& tile, bool pr
 
 class GemmSm90SkinnyFamily final : public GpuFamily<GemmSm90SkinnyConfig> {
  public:
-  GemmSm90SkinnyFamily() : GpuFamily("gemm_sm90_skinny", {ArchVendor::kNvidia, "sm90/gemm_sm90_skinny.cuh", "GemmSm90SkinnyArgs"}) {}
+  GemmSm90SkinnyFamily()
+      : GpuFamily("gemm_sm90_skinny", {ArchVendor::kNvidia, "sm90/gemm_sm90_skinny.cuh", "GemmSm90SkinnyArgs"}) {}
 
   std::span<const std::string_view> knob_names() const override { return {}; }
 
@@ -130,6 +131,8 @@ class GemmSm90SkinnyFamily final : public GpuFamily<GemmSm90SkinnyConfig> {
   std::string label_of(const GemmSm90SkinnyConfig& c) const override { return fmt::format("{}x{}", c.rows, c.tokens); }
   int threads_of(const GemmSm90SkinnyConfig& c) const override { return gemm_sm90_skinny_threads(c); }
   int blocks_of(const GemmSm90SkinnyConfig& c) const override { return c.blocks; }
+
+  int shared_bytes_of(const GemmSm90SkinnyConfig& c) const override { return gemm_sm90_skinny_shared_bytes(c); }
 
   std::vector<Stage> stages_of(const GemmProblem& p, const DeviceSpec& device, const GemmSm90SkinnyConfig& c,
                                const Knobs&, Kernel kernel) const override {
