@@ -382,6 +382,13 @@ Result<ExitCode> run_tune(const TuneArguments& arguments) {
   }
   Result<std::unique_ptr<ContextImpl>> context = open_context(0, arguments.device);
   if (!context) return context.status();
+  if ((*context)->device().spec().emulated && arguments.table.empty()) {
+    return Status(
+        StatusCode::kInvalidArgument,
+        fmt::format("argument '--table' is missing: {} is emulated, and its times are not those of a {}; rows of "
+                    "them belong in a table of their own",
+                    to_string(*id), (*context)->device().spec().part));
+  }
   Result<PeerSet> peers = PeerSet::make(arguments.peer, (*context)->device().spec().id, PeerScope::kTorch);
   if (!peers) return peers.status();
   return Session(arguments, **context, std::move(*peers), std::move(*problems), std::move(*captured)).run();
