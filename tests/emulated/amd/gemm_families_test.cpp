@@ -174,10 +174,14 @@ TEST_P(SlowAmdGemm, TheMainLoopsOfLargeTilesAreFreeOfBankConflicts) {
   }
 }
 
-TEST_P(AmdGemm, EpiloguesAreAppliedAsOnEveryDevice) {
+TEST_P(AmdGemm, AGateAndABiasAreApplied) {
+  check_best(gemm_amd_family(), "m=40:n=72:k=64:a=bf16:gate=separated:act=silu");
+  check_best(gemm_amd_family(), "m=40:n=72:k=64:a=i8:scale_a=f32:scale_b=f32:bias=f32:act=gelu:d=f32");
+}
+
+TEST_P(SlowAmdGemm, EpiloguesAreAppliedAsOnEveryDevice) {
   for (const char* text :
        {"m=40:n=72:k=64:a=bf16:bias=bf16:act=gelu:alpha=1", "m=40:n=72:k=64:a=f16:c=f16:steps=mul.f32+act.silu",
-        "m=40:n=72:k=64:a=i8:scale_a=f32:scale_b=f32:bias=f32:d=f32", "m=40:n=72:k=64:a=bf16:gate=separated:act=silu",
         "m=40:n=72:k=64:a=bf16:gate=interleaved:act=gelu_tanh:bias=f32", "m=20:n=40:k=64:a=bf16:batch=3:act=relu"}) {
     check_best(gemm_amd_family(), text);
   }
