@@ -28,7 +28,7 @@ PUBLIC_HEADERS = {
     "tilewright.h": "api",
 }
 
-# kernels/tile/<target> that knows others besides its own: what the vendor's GPUs share, and `gpu` what each vendor's have.
+# kernels/tile/<target> that knows others besides its own: what the vendor's GPUs share; `gpu`, what each vendor's have.
 TILE_FOLDERS = {"cdna": {"amd"}, "rdna": {"amd"}, "gpu": {"amd", "portable"}}
 
 # Folders outside src/ that use the library from above.

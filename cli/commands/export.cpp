@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMaxSize = int64_t{1} << 48;
 
-struct ExportOptions {
+struct PlanExportOptions {
   std::string arch, part, out, recipe;
   int64_t m = -1, n = -1, k = -1, batch = 1, split_k = 0;
   std::string dtype = "bf16", d_dtype, layout = "rcr", bias, act = "none", gate = "none";
@@ -29,10 +29,10 @@ struct ExportOptions {
   OutputOptions output;
 };
 
-Status refuse(std::string message) { return Status(StatusCode::kInvalidArgument, std::move(message)); }
+Status refuse_export(std::string message) { return Status(StatusCode::kInvalidArgument, std::move(message)); }
 
 // The sizes and options as a problem's text: there is one parser.
-std::string problem_text(const ExportOptions& o) {
+std::string text_of_problem(const PlanExportOptions& o) {
   std::string text = fmt::format("m={}:n={}:k={}:batch={}:a={}:layout={}", o.m, o.n, o.k, o.batch, o.dtype, o.layout);
   const auto add = [&text](const char* name, const std::string& value) {
     if (!value.empty() && value != "none") text += fmt::format(":{}={}", name, value);
@@ -49,24 +49,26 @@ std::string problem_text(const ExportOptions& o) {
   return text;
 }
 
-Result<NamedProblem> problem_of(const ExportOptions& options) {
+Result<NamedProblem> problem_of(const PlanExportOptions& options) {
   const bool sizes = options.m >= 0 || options.n >= 0 || options.k >= 0;
   if (options.problems.empty()) {
     if (options.m < 0 || options.n < 0 || options.k < 0) {
-      return refuse("a problem is missing: --m, --n and --k, or --problem TEXT, or --gemm MxNxK[:dtype]");
+      return refuse_export("a problem is missing: --m, --n and --k, or --problem TEXT, or --gemm MxNxK[:dtype]");
     }
-    return parse_problem_text(problem_text(options));
+    return parse_problem_text(text_of_problem(options));
   }
-  if (sizes) return refuse("--m, --n, --k and --problem or --gemm tell the problem twice; give one of them");
+  if (sizes) return refuse_export("--m, --n, --k and --problem or --gemm tell the problem twice; give one of them");
   Result<std::vector<NamedProblem>> problems = parse_problems(options.problems);
   if (!problems) return problems.status();
-  if (problems->size() != 1) return refuse(fmt::format("{} problems are given; a plan is of one", problems->size()));
-  if (problems->front().op->name() != "gemm") return refuse("--problem: a gemm is wanted");
+  if (problems->size() != 1)
+    return refuse_export(fmt::format("{} problems are given; a plan is of one", problems->size()));
+  if (problems->front().op->name() != "gemm") return refuse_export("--problem: a gemm is wanted");
   return std::move(problems->front());
 }
 
-Result<DeviceSpec> device_of(const ExportOptions& options) {
-  if (options.arch.empty()) return refuse("--arch is missing, e.g. --arch sm_90a; `tilewright arch` lists targets");
+Result<DeviceSpec> device_of(const PlanExportOptions& options) {
+  if (options.arch.empty())
+    return refuse_export("--arch is missing, e.g. --arch sm_90a; `tilewright arch` lists targets");
   Result<const ArchSpec*> arch = require_arch(options.arch);
   if (!arch) return arch.status();
   std::vector<std::string> parts;
@@ -115,7 +117,7 @@ struct Chosen {
   Recipe recipe;
   ChoiceSource source;
 };
-Result<Chosen> choose(const ExportOptions& options, const NamedProblem& problem, const DeviceSpec& spec,
+Result<Chosen> choose(const PlanExportOptions& options, const NamedProblem& problem, const DeviceSpec& spec,
                       const TunedTable& tables, const Dispatcher& dispatcher) {
   Result<std::vector<Choice>> choices =
       dispatcher.choices(*problem.op, problem.ref(), spec, tables, options.recipe, nullptr);
@@ -136,9 +138,10 @@ Status write_files(const std::string& out, const ExportedPlan& exported) {
   return write_file((fs::path(out) / "plan.json").string(), exported.text);
 }
 
-Result<ExitCode> run_export(const ExportOptions& options) {
-  if (options.out.empty()) return refuse("--out is missing: the folder for plan.json and the code");
-  if (!options.recipe.empty() && options.split_k != 0) return refuse("--recipe says how K is cut; leave out --split-k");
+Result<ExitCode> run_export_gemm(const PlanExportOptions& options) {
+  if (options.out.empty()) return refuse_export("--out is missing: the folder for plan.json and the code");
+  if (!options.recipe.empty() && options.split_k != 0)
+    return refuse_export("--recipe says how K is cut; leave out --split-k");
   Result<DeviceSpec> spec = device_of(options);
   if (!spec) return spec.status();
   Result<NamedProblem> problem = problem_of(options);
@@ -183,7 +186,7 @@ Result<ExitCode> run_export(const ExportOptions& options) {
   return ExitCode::kOk;
 }
 
-void declare(Arguments& arguments, ExportOptions& options) {
+void declare(Arguments& arguments, PlanExportOptions& options) {
   arguments.text("--arch", options.arch, "TARGET", "a GPU's target: sm_90a, gfx942 ... (`tilewright arch`)");
   arguments.text("--part", options.part, "NAME",
                  "whose units and tuned rows count: mi300x, h200 ... (the target's first)");
@@ -220,13 +223,13 @@ void add_export_command(CLI::App& program, Invocation& invocation) {
   CLI::App& group =
       add_command_group(program, {"export", "Write a call's plan as files: code, grids, arguments field by field",
                                   "  tilewright export gemm --arch sm_90a --m 4096 --n 4096 --k 4096 --out plan/"});
-  add_command<ExportOptions>(
+  add_command<PlanExportOptions>(
       group, invocation,
       {"gemm", "Write a gemm's plan for a GPU target, which need not be here",
        "  tilewright export gemm --arch sm_90a --m 4096 --n 4096 --k 4096 --dtype bf16 --layout rcr --out plan/\n"
        "  tilewright export gemm --arch sm_80 --m 64 --n 4096 --k 8192 --split-k 4 --out plan/\n"
        "  tilewright export gemm --arch sm_90a --part h200 --problem m=16:n=4096:k=4096:a=bf16:act=silu --out plan/"},
-      declare, run_export);
+      declare, run_export_gemm);
 }
 
 }  // namespace tilewright::cli

@@ -83,7 +83,7 @@ Result<ordered_json> tensor_map(const TensorMapSpec& spec, const std::string& bu
 }
 
 template <class Items>
-const std::string* name_of(const Items& items, uint16_t slot) {
+const std::string* stage_name_of(const Items& items, uint16_t slot) {
   for (const auto& item : items) {
     if (item.slot == slot) return &item.name;
   }
@@ -105,7 +105,7 @@ Status add_patch(const Stage& stage, const ArgPatch& patch, const CallDescriptio
       return {};
     case ArgPatch::Kind::kZeros: return pointer(kZerosBuffer);
     case ArgPatch::Kind::kScalar:
-      if (const std::string* name = name_of(call.scalars, patch.slot)) {
+      if (const std::string* name = stage_name_of(call.scalars, patch.slot)) {
         out["scalar"] = *name;
         return {};
       }
@@ -113,7 +113,7 @@ Status add_patch(const Stage& stage, const ArgPatch& patch, const CallDescriptio
     case ArgPatch::Kind::kPointer:
     case ArgPatch::Kind::kTensorMap: break;
   }
-  const std::string* name = name_of(call.buffers, patch.slot);
+  const std::string* name = stage_name_of(call.buffers, patch.slot);
   if (name == nullptr) return internal(fmt::format("pointer {} has no name", patch.slot));
   if (patch.kind == ArgPatch::Kind::kPointer) return pointer(*name);
   for (const TensorMapSpec& spec : stage.tensor_maps) {

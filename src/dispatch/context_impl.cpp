@@ -284,8 +284,7 @@ Result<QueryResult> ContextImpl::query(const Operator& op, ProblemRef problem, i
   const DeviceSpec device = on->spec(units);
   // With compiling off, or in the background, the best built choice serves.
   const JitMode mode = cache_->mode();
-  const bool compiles =
-      (mode == JitMode::kOn || mode == JitMode::kForce) && compiler_of(device).available().ok();
+  const bool compiles = (mode == JitMode::kOn || mode == JitMode::kForce) && compiler_of(device).available().ok();
   Result<std::vector<Choice>> choices =
       dispatcher.choices(op, problem, device, *tables(), forced, nullptr, compiles ? Asked::kOwn : Asked::kAll);
   if (!choices) return choices.status();

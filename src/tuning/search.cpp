@@ -88,8 +88,7 @@ TuneResult TaskSearch::run(double seconds) {
 }
 
 bool TaskSearch::may_compile() const {
-  return state_.context.cache().mode() != JitMode::kOff &&
-         compiler_of(state_.context.device().spec()).available().ok();
+  return state_.context.cache().mode() != JitMode::kOff && compiler_of(state_.context.device().spec()).available().ok();
 }
 
 Status TaskSearch::collect() {

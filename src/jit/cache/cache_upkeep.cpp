@@ -79,8 +79,7 @@ std::vector<CacheEntryInfo> list_entries(const CacheRoot& root) {
   return entries;
 }
 
-Result<PruneReport> prune_entries(const CacheRoot& root, const PruneOptions& options,
-                                  const CompilerOfEntry& compiler) {
+Result<PruneReport> prune_entries(const CacheRoot& root, const PruneOptions& options, const CompilerOfEntry& compiler) {
   if (options.keep_bytes && *options.keep_bytes < 0) {
     return Status(StatusCode::kInvalidArgument,
                   fmt::format("prune: keep_bytes = {}, allowed: 0 or more", *options.keep_bytes));

@@ -93,7 +93,8 @@ class WorkerSession {
       Result<CompileRequest> made = family->source(step.key);
       if (!made) return made.status();
       made->op = op_->name();
-      const Result<Artifact> artifact = context_.cache().get(*made, compiler_for(made->target, context_.device().spec().emulated));
+      const Result<Artifact> artifact =
+          context_.cache().get(*made, compiler_for(made->target, context_.device().spec().emulated));
       if (!artifact) return artifact.status();
     }
     return Record("compile");

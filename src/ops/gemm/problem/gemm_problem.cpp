@@ -88,7 +88,8 @@ bool is_input(DType dtype) { return is_packable(dtype) || is_f8(dtype); }
 
 Status check_dtypes(DType a, DType b, DType d) {
   if (!is_input(a)) {
-    return refuse_gemm("argument 'a' is {}, allowed: f32, f16, bf16, i8, e4m3, e5m2, e4m3fnuz, e5m2fnuz", dtype_name(a));
+    return refuse_gemm("argument 'a' is {}, allowed: f32, f16, bf16, i8, e4m3, e5m2, e4m3fnuz, e5m2fnuz",
+                       dtype_name(a));
   }
   if (b != a) {
     return refuse_gemm("argument 'b' is {} and 'a' is {}: both must have one dtype; convert one of them first",

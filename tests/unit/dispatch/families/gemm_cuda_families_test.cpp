@@ -38,8 +38,7 @@ TEST(GemmCudaFamilies, OnACpuTheyRefuseWithTheReason) {
   for (const KernelFamily* family : {&gemm_portable_family(), &gemm_generic_gpu_family()}) {
     const Status status = family->supports(erase(p), cpu);
     EXPECT_EQ(status.code(), StatusCode::kUnsupported);
-    EXPECT_THAT(status.message(),
-                testing::AllOf(HasSubstr(std::string(family->name())), HasSubstr("x86-64-v3 is no")));
+    EXPECT_THAT(status.message(), testing::AllOf(HasSubstr(std::string(family->name())), HasSubstr("x86-64-v3 is no")));
   }
 }
 

@@ -28,7 +28,7 @@ double cycles(const ThroughputBound& bound, const char* pipe) {
   return found != nullptr ? found->cycles : -1;
 }
 
-AmdKernel kernel(int vgprs, int64_t lds, int threads, int sgprs = 32) {
+AmdKernel bound_kernel(int vgprs, int64_t lds, int threads, int sgprs = 32) {
   AmdKernel made;
   made.vgprs = vgprs;
   made.sgprs = sgprs;
@@ -128,30 +128,30 @@ TEST(AmdThroughputBound, UnknownMatrixInstructionsAreNamed) {
 TEST(AmdOccupancy, RegistersLdsAndSlotsLimitWorkgroups) {
   const AmdUnit& cdna = amd_unit(MatrixTarget::kGfx942);
   // 132 registers are given out as 136: three waves of 512.
-  const AmdOccupancy registers = amd_occupancy(cdna, kernel(132, 0, 256));
+  const AmdOccupancy registers = amd_occupancy(cdna, bound_kernel(132, 0, 256));
   EXPECT_EQ(registers.waves_per_workgroup, 4);
   EXPECT_EQ(registers.by_registers, 3);
   EXPECT_EQ(registers.by_lds, 8);
   EXPECT_EQ(registers.workgroups, 3);
   EXPECT_EQ(registers.waves(3), 3);
-  EXPECT_EQ(amd_occupancy(cdna, kernel(128, 0, 256)).workgroups, 4);
-  EXPECT_EQ(amd_occupancy(cdna, kernel(512, 0, 256)).workgroups, 1);
+  EXPECT_EQ(amd_occupancy(cdna, bound_kernel(128, 0, 256)).workgroups, 4);
+  EXPECT_EQ(amd_occupancy(cdna, bound_kernel(512, 0, 256)).workgroups, 1);
   // LDS in pieces of 512 bytes; a launch adds to it.
-  EXPECT_EQ(amd_occupancy(cdna, kernel(32, 16384, 256)).by_lds, 4);
-  EXPECT_EQ(amd_occupancy(cdna, kernel(32, 16385, 256)).by_lds, 3);
-  EXPECT_EQ(amd_occupancy(cdna, kernel(32, 0, 256), 65536).by_lds, 1);
-  EXPECT_EQ(amd_occupancy(cdna, kernel(32, 512, 256), 65536).by_lds, 0) << "more than there is";
-  EXPECT_EQ(amd_occupancy(amd_unit(MatrixTarget::kGfx950), kernel(32, 0, 256), 65536).by_lds, 2);
-  EXPECT_EQ(amd_occupancy(cdna, kernel(32, 0, 64)).workgroups, 32);
-  EXPECT_EQ(amd_occupancy(cdna, kernel(32, 0, 128)).workgroups, 16);
-  EXPECT_EQ(amd_occupancy(cdna, kernel(32, 0, 256, 104)).by_scalars, 7);
+  EXPECT_EQ(amd_occupancy(cdna, bound_kernel(32, 16384, 256)).by_lds, 4);
+  EXPECT_EQ(amd_occupancy(cdna, bound_kernel(32, 16385, 256)).by_lds, 3);
+  EXPECT_EQ(amd_occupancy(cdna, bound_kernel(32, 0, 256), 65536).by_lds, 1);
+  EXPECT_EQ(amd_occupancy(cdna, bound_kernel(32, 512, 256), 65536).by_lds, 0) << "more than there is";
+  EXPECT_EQ(amd_occupancy(amd_unit(MatrixTarget::kGfx950), bound_kernel(32, 0, 256), 65536).by_lds, 2);
+  EXPECT_EQ(amd_occupancy(cdna, bound_kernel(32, 0, 64)).workgroups, 32);
+  EXPECT_EQ(amd_occupancy(cdna, bound_kernel(32, 0, 128)).workgroups, 16);
+  EXPECT_EQ(amd_occupancy(cdna, bound_kernel(32, 0, 256, 104)).by_scalars, 7);
 
   const AmdUnit& rdna = amd_unit(MatrixTarget::kGfx1100);
   // 1536 registers in pieces of 24, four SIMDs, 128 KiB of LDS.
-  EXPECT_EQ(amd_occupancy(rdna, kernel(256, 0, 256)).by_registers, 2) << "five waves a SIMD, eight a workgroup";
-  EXPECT_EQ(amd_occupancy(rdna, kernel(96, 0, 256)).by_registers, 8);
-  EXPECT_EQ(amd_occupancy(rdna, kernel(96, 65536, 256)).by_lds, 2);
-  EXPECT_EQ(amd_occupancy(rdna, kernel(96, 0, 256, 104)).by_scalars, 8);
+  EXPECT_EQ(amd_occupancy(rdna, bound_kernel(256, 0, 256)).by_registers, 2) << "five waves a SIMD, eight a workgroup";
+  EXPECT_EQ(amd_occupancy(rdna, bound_kernel(96, 0, 256)).by_registers, 8);
+  EXPECT_EQ(amd_occupancy(rdna, bound_kernel(96, 65536, 256)).by_lds, 2);
+  EXPECT_EQ(amd_occupancy(rdna, bound_kernel(96, 0, 256, 104)).by_scalars, 8);
 }
 
 TEST(AmdOccupancy, LaunchBoundsAreReadFromTheSource) {
