@@ -58,7 +58,11 @@ Result<Artifact> compile(const std::string& target, const std::string& entry) {
   if (!file) return file.status();
   const Result<std::string> code = read_file(folder / "object/" + *file);
   if (!code) return code.status();
-  Artifact artifact{.kind = ArtifactKind::kEmulated, .target = target, .entry = entry, .key = "toy/hip/" + entry};
+  Artifact artifact;
+  artifact.kind = ArtifactKind::kEmulated;
+  artifact.target = target;
+  artifact.entry = entry;
+  artifact.key = "toy/hip/" + entry;
   const auto bytes = std::as_bytes(std::span(*code));
   artifact.image.assign(bytes.begin(), bytes.end());
   return artifact;

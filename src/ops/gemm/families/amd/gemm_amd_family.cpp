@@ -56,6 +56,7 @@ Chunks chunks_of(const GemmProblem& p, const Tile& tile) {
   const bool a_k = c.a.major == Major::kK, b_k = c.b.major == Major::kK;
   // The far half of a separated gate begins at a group of four of its own.
   const int64_t half = p.gate == GateMode::kSeparated ? p.out_n() : p.n;
+  if (!b_k && half != p.n && half * (dtype_bits(p.b_dtype) / 8) > int64_t{1} << 29) c.b.copy = 0;
   c.a.copy = chunk_bytes(c.a, p.a_dtype, p.k, p.m, a_k ? p.stride_a_m : p.stride_a_k, a_k ? tile.m : depth);
   c.b.copy = chunk_bytes(c.b, p.b_dtype, p.k, half, b_k ? p.stride_b_n : p.stride_b_k, b_k ? tile.n : depth);
   return c;
@@ -94,14 +95,16 @@ std::vector<Tile> tiles_for(const ArchSpec& arch) {
 GemmAmdTiles tiles_of(const GemmProblem& p, const GemmAmdConfig& c, const GemmAmdKnobs& knobs) {
   return gemm_amd_tiles(c, p.m, p.n, p.k, p.batch, static_cast<unsigned>(knobs.split_k));
 }
-bool fits_counts(const GemmProblem& p, const GemmAmdConfig& c) {
-  const auto parts = [](int64_t size, int64_t tile) {
+// Whether steps count in 31 bits and the work-items of each launch in 32, with K in `parts`.
+bool fits_counts(const GemmProblem& p, const GemmAmdConfig& c, double parts = 1) {
+  const auto pieces = [](int64_t size, int64_t tile) {
     return std::ceil(static_cast<double>(size) / static_cast<double>(tile));
   };
   const int out = c.gate == GateMode::kNone ? c.tile_n : c.tile_n / 2;
-  const double steps =
-      parts(p.m, c.tile_m) * parts(p.out_n(), out) * static_cast<double>(p.batch) * parts(p.k, c.tile_k);
-  return steps * gemm_amd_reduce_slices(c) < static_cast<double>(kMaxAmdSteps);
+  const double tiles = pieces(p.m, c.tile_m) * pieces(p.out_n(), out) * static_cast<double>(p.batch);
+  const double groups = tiles * std::max<double>(parts, gemm_amd_reduce_slices(c));
+  return tiles * pieces(p.k, c.tile_k) < static_cast<double>(kMaxAmdSteps) &&
+         groups * gemm_amd_shape(c).threads < 0x1p32;
 }
 
 // Parts of K that fill the CUs, in steps of tile_k.
@@ -111,7 +114,7 @@ std::vector<int64_t> splits(const GemmProblem& p, const DeviceSpec& device, cons
   if (p.batch_invariant) return found;
   for (const int64_t count : {2, 3, 4, 6, 8, 12, 16, 24, 32}) {
     const int64_t part = (tiles.steps + count - 1) / count;
-    if (tiles.count * count > 4 * device.units || part < 4 || part >= tiles.steps) break;
+    if (int64_t{tiles.count} * count > 4 * device.units || part < 4 || part >= tiles.steps) break;
     if (found.back() != part) found.push_back(part);
   }
   return found;
@@ -132,7 +135,9 @@ class GemmAmdFamily final : public GpuFamily<GemmAmdConfig> {
       return unsupported(
           fmt::format("{} has no matrix instruction for {}", device.arch->target, dtype_name(p.a_dtype)));
     }
-    if (!fits_counts(p, make_config(p, device.arch->wave_size, kPrebuiltRdna[2]))) {
+    // The largest tile that every target and type has.
+    const Tile& largest = is_cdna(*device.arch) ? kPrebuiltCdna[0] : kPrebuiltRdna[0];
+    if (!fits_counts(p, make_config(p, device.arch->wave_size, largest))) {
       return unsupported("more steps of tiles than a launch can count");
     }
     return {};
@@ -156,6 +161,9 @@ class GemmAmdFamily final : public GpuFamily<GemmAmdConfig> {
     const GemmAmdTiles tiles = tiles_of(p, c, {});
     if (knobs.split_k < 0 || knobs.split_k > tiles.steps) {
       return unsupported(fmt::format("split_k = {}, allowed: 0 to the {} steps of K", knobs.split_k, tiles.steps));
+    }
+    if (knobs.split_k > 0 && !fits_counts(p, c, std::ceil(tiles.steps / static_cast<double>(knobs.split_k)))) {
+      return unsupported(fmt::format("split_k = {}: more work-items than a launch has", knobs.split_k));
     }
     const int64_t most = std::min<int64_t>(int64_t{tiles.count} * tiles.steps, 4 * device.units);
     if (knobs.workers < 0 || knobs.workers > most) {

@@ -71,8 +71,8 @@ class GemmGenericGpuFamily final : public KernelFamily {
     const auto& p = problem_cast<GemmProblem>(ref);
     const double blocks = static_cast<double>(gemm_generic_tiles(p.m, p.n, p.gate).m) *
                           static_cast<double>(gemm_generic_tiles(p.m, p.n, p.gate).n) * static_cast<double>(p.batch);
-    // The kernel goes on where the grid ends: it is told how far that is.
-    const double grid = std::clamp(blocks, 1.0, 0x1p30);
+    // The kernel goes on where the grid ends: it is told how far that is. AMD GPUs count work-items in 32 bits.
+    const double grid = std::clamp(blocks, 1.0, device.arch->vendor == ArchVendor::kAmd ? 0x1p23 : 0x1p30);
     Stage stage = gemm_stage(p, {static_cast<int64_t>(grid), 0, 0}, 1, std::move(kernel));
     stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
     stage.shape.threads = kGenericThreads;
