@@ -141,6 +141,7 @@ Result<ordered_json> stage_arguments(const Stage& stage, const ArgStruct& argume
         fmt::format("{} has {} bytes, the stage's arguments {}", arguments.name, arguments.bytes, stage.args.size()));
   }
   size_t patched = 0;
+  std::vector<std::byte> shown(stage.args.size());  // what lies between the fields is zero
   ordered_json fields = ordered_json::array();
   for (const ArgField& field : arguments.fields) {
     ordered_json out = {
@@ -153,6 +154,8 @@ Result<ordered_json> stage_arguments(const Stage& stage, const ArgStruct& argume
       ++patched;
       if (Status s = add_patch(stage, *patch, call, workspace_bytes, out); !s) return s;
     }
+    std::copy_n(stage.args.begin() + static_cast<ptrdiff_t>(field.offset), field.bytes,
+                shown.begin() + static_cast<ptrdiff_t>(field.offset));
     fields.push_back(std::move(out));
   }
   if (patched != stage.patches.size()) {
@@ -162,7 +165,7 @@ Result<ordered_json> stage_arguments(const Stage& stage, const ArgStruct& argume
   return ordered_json{{"struct", arguments.name},
                       {"bytes", arguments.bytes},
                       {"alignment", arguments.alignment},
-                      {"hex", hex(stage.args)},
+                      {"hex", hex(shown)},
                       {"fields", std::move(fields)}};
 }
 

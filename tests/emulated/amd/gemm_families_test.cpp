@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -65,7 +66,9 @@ class AmdGemm : public testing::TestWithParam<int> {
     (*instance)->fill(1, InputData::kNormal);
     (*instance)->poison();
     device->reset_counters();
+    const auto start = std::chrono::steady_clock::now();
     const Status status = run_plan(*device, plan, (*instance)->bindings(), {});
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     ASSERT_TRUE(status.ok()) << status.message();
     const VerifyReport report = (*instance)->verify();
     EXPECT_TRUE(report.passed) << report.failure;
@@ -105,6 +108,7 @@ class AmdGemm : public testing::TestWithParam<int> {
 
   std::unique_ptr<emu::EmuDevice> device;
   std::string target;
+  double seconds = 0;  // of the last launches
 
  private:
   std::map<std::string, std::shared_ptr<const LoadedKernel>> kernels_;
@@ -127,6 +131,14 @@ TEST_P(AmdGemm, EveryTypeIsMultipliedRight) {
 }
 
 // Whole chunks along K or N, so that they are copied as such; the tails lie inside of tiles.
+// Printed, never compared.
+TEST_P(SlowAmdGemm, TheTimeOfALaunchIsTold) {
+  check_best(gemm_amd_family(), "m=256:n=256:k=256:a=bf16", [](const RecipeStep& step) {
+    return step.key.text.find("tile_m=128:tile_n=128") != std::string::npos && step.knobs == Knobs{};
+  });
+  fmt::print("{}: 256 x 256 x 256 of bf16 in {:.3f} s\n", target, seconds);
+}
+
 TEST_P(SlowAmdGemm, EveryTypeAndLayoutIsMultipliedRight) {
   for (const char* dtype : dtypes()) {
     for (const char* layout : {"rrr", "crr", "ccr"}) {

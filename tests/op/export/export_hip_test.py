@@ -39,6 +39,7 @@ def unpack(dtype, data):
 
 
 @unittest.skipIf("thread" in SANITIZERS, "ThreadSanitizer cannot follow the fibers of the emulation")
+@unittest.skipIf(SANITIZERS, "a sanitizer's library cannot be loaded into Python")
 class HipLoader(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -11,7 +11,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
-from program import BUILD, ROOT, class_folder, main, own_environment, run  # noqa: E402
+from program import BUILD, ROOT, SANITIZERS, class_folder, main, own_environment, run  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "examples" / "export_loader"))
 from plan import Plan, fill_arguments  # noqa: E402
@@ -22,6 +22,7 @@ LOADER = ROOT / "examples" / "export_loader" / "launch_plan.py"
 SCALARS = {"alpha": 0.75, "beta": -1.25, "low": -0.5, "high": 0.75}
 
 
+@unittest.skipIf(SANITIZERS, "a sanitizer's library cannot be loaded into Python")
 class Loader(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

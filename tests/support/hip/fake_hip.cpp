@@ -173,7 +173,6 @@ EXPORTED Code hipModuleUnload(void* module) {
     return gpu::kSuccess;
   });
 }
-// Functions live as long as the process: graphs name them.
 EXPORTED Code hipModuleGetFunction(void** function, void* module, const char* name) {
   return call("hipModuleGetFunction", [&](Machine& m) -> Code {
     if (!m.modules.contains(module)) return kFakeInvalidHandle;
@@ -185,7 +184,8 @@ EXPORTED Code hipModuleGetFunction(void** function, void* module, const char* na
       if (!entry) return kFakeNotFound;
       made->entry = *entry;
     }
-    *function = made.release();
+    *function = made.get();
+    m.functions.push_back(std::move(made));
     return gpu::kSuccess;
   });
 }

@@ -73,6 +73,7 @@ class Machine {
   FakeHip told = FakeHip::from_environment();
   std::recursive_mutex mutex;
   std::set<void*> streams, events, graphs, modules;
+  std::vector<std::unique_ptr<FakeFunction>> functions;  // live as long as the process: graphs name them
 
   // Whether the test wants this call to fail; what a thread does next is asked by hipGetLastError().
   Code begin(const char* function);
