@@ -38,7 +38,6 @@ def unpack(dtype, data):
     return struct.unpack(f"<{len(data) // struct.calcsize(FORMATS[dtype])}{FORMATS[dtype]}", data)
 
 
-@unittest.skipIf("thread" in SANITIZERS, "ThreadSanitizer cannot follow the fibers of the emulation")
 @unittest.skipIf(SANITIZERS, "a sanitizer's library cannot be loaded into Python")
 class HipLoader(unittest.TestCase):
     @classmethod
