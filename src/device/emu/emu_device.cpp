@@ -91,7 +91,6 @@ Status EmuDevice::launch(const LoadedKernel& kernel, std::span<const std::byte> 
   launch.lds_bytes = shape.shared_bytes;
   launch.arguments = args;
   const std::lock_guard lock(mutex_);
-  launch.seed = seed_;
   const Result<EmulatedReport> report = run_emulated(own.object, own.entry, launch, memory_);
   if (!report) return report.status();
   counters_ += report->counters;
@@ -199,10 +198,6 @@ Counters EmuDevice::counters() const {
 void EmuDevice::reset_counters() {
   const std::lock_guard lock(mutex_);
   counters_ = {};
-}
-void EmuDevice::set_seed(uint64_t seed) {
-  const std::lock_guard lock(mutex_);
-  seed_ = seed;
 }
 
 }  // namespace emu

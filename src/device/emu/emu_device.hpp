@@ -43,8 +43,6 @@ class EmuDevice final : public Device {
   // Of all launches since the last reset.
   Counters counters() const;
   void reset_counters();
-  // The order in which waves of later launches run (EmulatedLaunch::seed).
-  void set_seed(uint64_t seed);
 
  private:
   // Of allocate(): the bytes that kernels may touch begin at `first`.
@@ -62,7 +60,6 @@ class EmuDevice final : public Device {
   std::unordered_map<void*, Allocation> allocations_;
   Allocation workspace_{nullptr, 0}, zeros_{nullptr, 0};  // the newest; older ones stay
   Counters counters_;
-  uint64_t seed_ = 1;
 };
 
 }  // namespace tilewright::emu

@@ -199,6 +199,13 @@ TEST_P(SlowAmdGemm, EpiloguesAreAppliedAsOnEveryDevice) {
   }
 }
 
+TEST_P(AmdGemm, CopiesStraightToLdsBringBothHalvesOfAGateAndTheEndOfK) {
+  if (target != "gfx950") GTEST_SKIP() << "this target loads no 16 bytes straight to LDS";
+  const auto direct = [](const RecipeStep& step) { return step.key.text.find("direct=1") != std::string::npos; };
+  check_best(gemm_amd_family(), "m=70:n=264:k=72:a=bf16:gate=separated:act=silu", direct);
+  check_best(gemm_amd_family(), "m=70:n=264:k=208:a=e4m3:gate=separated:act=silu", direct);
+}
+
 TEST_P(AmdGemm, PartsOfKAreAddedInTheirOrder) {
   const auto knob = [](size_t which) { return [which](const RecipeStep& s) { return s.knobs.values[which] > 0; }; };
   check_best(gemm_amd_family(), "m=20:n=72:k=2056:a=bf16:bias=f32", knob(1));
