@@ -8,7 +8,7 @@
 
 namespace tilewright::emu {
 
-inline constexpr uint32_t kAbiVersion = 1;
+inline constexpr uint32_t kAbiVersion = 2;
 inline constexpr uint32_t kMaxLanes = 64;
 // One work-item is one fiber. Its stack is this large and aligned so; LaneState lies near its upper end. Running code finds
 // its own by its stack pointer, on every host thread, without thread-local storage.
@@ -47,6 +47,17 @@ struct WaveView {
 using WaveFunction = void (*)(WaveView* view);
 
 enum AccessKind : uint32_t { kRead = 0, kWrite = 1, kAtomic = 2 };
+enum AtomicOperation : uint32_t {
+  kAtomicLoad,
+  kAtomicStore,
+  kAtomicExchange,
+  kAtomicAdd,
+  kAtomicSub,
+  kAtomicAnd,
+  kAtomicOr,
+  kAtomicXor,
+  kAtomicCompareExchange,
+};
 
 // `site` is where in the kernel's code: lanes that meet at one operation come from one place.
 struct EngineTable {
@@ -54,6 +65,10 @@ struct EngineTable {
   uint32_t bytes;  // of this struct
   // A load or store that is about to happen. Does not return when it would leave its buffer: the lane ends there.
   void (*access)(LaneState* lane, const void* address, size_t bytes, AccessKind kind, const void* site);
+  // Of 1, 2, 4 or 8 bytes, checked as an access; returns what was there. `expected` counts for a comparison alone. Whoever
+  // loads may be waiting for somebody: the others get their turn.
+  uint64_t (*atomic)(LaneState* lane, void* address, uint32_t bytes, AtomicOperation operation, uint64_t value,
+                     uint64_t expected, const void* site);
   // Does not return.
   void (*misaligned)(LaneState* lane, const void* address, uint32_t alignment, const char* file, uint32_t line,
                      const void* site);
@@ -69,6 +84,8 @@ struct EngineTable {
   void (*wait_copies)(LaneState* lane, uint32_t outstanding);
   // An instruction that this target refuses in this state ("matrix instruction with lanes switched off").
   void (*fault)(LaneState* lane, const char* text, const void* site);
+  // This lane handed a register that nobody wrote to the instruction at which its wave met. `operand` says which.
+  void (*unwritten_register)(LaneState* lane, const char* operand);
 };
 
 // A kernel's entry. The two numbers are those of a CPU kernel's entry, and mean nothing here.

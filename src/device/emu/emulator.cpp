@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include "device/emu/workgroup.hpp"
@@ -140,10 +142,11 @@ Result<EmulatedReport> run_emulated(const EmulatedObject& object, KernelEntry en
 
   std::atomic<uint64_t> next{0};
   std::atomic<bool> given_up{false};
+  std::atomic<uint64_t> started{0};
   std::mutex mutex;
   std::map<uint64_t, std::vector<Fault>> faults;
-  auto work = [&] {
-    Workgroup workgroup(object, entry, launch, memory);
+  memory.begin_launch();
+  const auto work_in = [&](Workgroup& workgroup) {
     for (uint64_t i = next++; i < count && !given_up; i = next++) {
       const std::array<uint32_t, 3> id = {static_cast<uint32_t>(i % launch.grid[0]),
                                           static_cast<uint32_t>(i / launch.grid[0] % launch.grid[1]),
@@ -156,10 +159,25 @@ Result<EmulatedReport> run_emulated(const EmulatedObject& object, KernelEntry en
     const std::lock_guard lock(mutex);
     report.counters += workgroup.counters;
   };
+  // Threads that find no memory for stacks and LDS leave the work to the others.
+  const auto work = [&] {
+    std::unique_ptr<Workgroup> workgroup;
+    try {
+      workgroup = std::make_unique<Workgroup>(object, entry, launch, memory);
+    } catch (const std::bad_alloc&) {
+      return;
+    }
+    ++started;
+    work_in(*workgroup);
+  };
   std::vector<std::thread> others;
   for (uint64_t t = 1; t < threads; ++t) others.emplace_back(work);
   work();
   for (std::thread& thread : others) thread.join();
+  if (started == 0) {
+    return Status(StatusCode::kOutOfMemory, fmt::format("emulation: no memory for the stacks of {} work-items and LDS",
+                                                        uint64_t{launch.block[0]} * launch.block[1] * launch.block[2]));
+  }
   merge(&faults, launch.max_faults, &report);
   return report;
 }

@@ -21,7 +21,9 @@ const char* fault_kind_name(FaultKind kind) {
     case FaultKind::kMisaligned: return "misaligned";
     case FaultKind::kUninitialisedGlobal: return "uninitialised_global";
     case FaultKind::kUninitialisedLds: return "uninitialised_lds";
+    case FaultKind::kUninitialisedRegister: return "uninitialised_register";
     case FaultKind::kLdsRace: return "lds_race";
+    case FaultKind::kGlobalRace: return "global_race";
     case FaultKind::kMissingWait: return "missing_wait";
     case FaultKind::kDivergentBarrier: return "divergent_barrier";
     case FaultKind::kLdsOverflow: return "lds_overflow";

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -33,6 +34,25 @@ uint64_t next_random(uint64_t* state) {  // splitmix64
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   return z ^ (z >> 31);
+}
+
+template <class Word>
+uint64_t atomically(void* address, AtomicOperation operation, uint64_t value64, uint64_t expected64) {
+  const std::atomic_ref<Word> word(*static_cast<Word*>(address));
+  const auto value = static_cast<Word>(value64);
+  auto expected = static_cast<Word>(expected64);
+  switch (operation) {
+    case kAtomicLoad: return word.load();
+    case kAtomicStore: word.store(value); return 0;
+    case kAtomicExchange: return word.exchange(value);
+    case kAtomicAdd: return word.fetch_add(value);
+    case kAtomicSub: return word.fetch_sub(value);
+    case kAtomicAnd: return word.fetch_and(value);
+    case kAtomicOr: return word.fetch_or(value);
+    case kAtomicXor: return word.fetch_xor(value);
+    case kAtomicCompareExchange: word.compare_exchange_strong(expected, value); return expected;
+  }
+  return 0;
 }
 
 uint64_t lane_bit(const LaneState* state) { return uint64_t{1} << state->lane; }
@@ -64,6 +84,7 @@ Workgroup::~Workgroup() { munmap(mapping_, kStackBytes * (work_items_ + 1)); }
 
 void Workgroup::start(std::array<uint32_t, 3> id) {
   id_ = id;
+  mark_ = GlobalMemory::mark_of((uint64_t{id[2]} * launch_.grid[1] + id[1]) * launch_.grid[0] + id[0]);
   faults.clear();
   given_up_ = damaged_ = for_wave_ = false;
   last_buffer_ = nullptr;
@@ -290,6 +311,20 @@ const EngineTable& Workgroup::table() {
         if (!lane.workgroup->check(lane, reinterpret_cast<uintptr_t>(address), bytes, kind, site))
           lane.workgroup->end(lane, true);
       },
+      [](LaneState* state, void* address, uint32_t bytes, AtomicOperation operation, uint64_t value, uint64_t expected,
+         const void* site) {
+        const auto at = reinterpret_cast<uintptr_t>(address);
+        if ((at ^ reinterpret_cast<uintptr_t>(state)) >= kStackBytes) {  // not its own private memory
+          table().access(state, address, bytes, kAtomic, site);
+        }
+        if (operation == kAtomicLoad) table().yield(state);
+        switch (bytes) {
+          case 1: return atomically<uint8_t>(address, operation, value, expected);
+          case 2: return atomically<uint16_t>(address, operation, value, expected);
+          case 4: return atomically<uint32_t>(address, operation, value, expected);
+          default: return atomically<uint64_t>(address, operation, value, expected);
+        }
+      },
       [](LaneState* state, const void* address, uint32_t alignment, const char* file, uint32_t line, const void* site) {
         Lane& lane = *lane_of(state);
         lane.workgroup->report_misaligned(lane, reinterpret_cast<uintptr_t>(address), alignment, file, line, site);
@@ -347,6 +382,11 @@ const EngineTable& Workgroup::table() {
         Lane& lane = *lane_of(state);
         if (lane.workgroup->damaged_) return;  // lanes are missing that the kernel did not switch off
         if (Fault* fault = lane.workgroup->report(FaultKind::kInstruction, lane, false, site)) fault->detail = text;
+      },
+      [](LaneState* state, const char* operand) {
+        Lane& lane = *lane_of(state);
+        if (Fault* fault = lane.workgroup->report(FaultKind::kUninitialisedRegister, lane, false, lane.site))
+          fault->detail = std::string(operand) + ": nobody wrote the register";
       },
   };
   return kTable;

@@ -97,6 +97,7 @@ class Workgroup {
   void* scheduler_ = nullptr;  // its stack pointer while a lane runs
   const GlobalMemory::Buffer* last_buffer_ = nullptr;
   std::array<uint32_t, 3> id_{};
+  GlobalMemory::Mark mark_ = GlobalMemory::kShared;
   bool for_wave_ = false;                    // a function for a whole wave runs
   bool given_up_ = false, damaged_ = false;  // damaged: a lane was stopped, so that others may miss it
   uint64_t progress_ = 0, progress_seen_ = 0, accesses_ = 0;

@@ -64,7 +64,14 @@ bool Workgroup::check(Lane& lane, uintptr_t address, size_t bytes, AccessKind ki
   }
   if (writes) {
     counters.global_written_bytes += bytes;
-    buffer->mark_written(address, bytes);
+    if (!buffer->mark_written(address, bytes, kind == kAtomic ? GlobalMemory::kShared : mark_)) {
+      if (Fault* fault = report(FaultKind::kGlobalRace, lane, true, site)) {
+        fault->address = address;
+        fault->bytes = bytes;
+        fault->buffer = buffer->name;
+        fault->detail = fmt::format("at byte {}: another workgroup of the launch wrote it", address - buffer->begin);
+      }
+    }
   }
   return true;
 }
@@ -81,15 +88,16 @@ bool Workgroup::check_lds(Lane& lane, uintptr_t address, size_t bytes, AccessKin
     return false;
   }
   const auto offset = static_cast<uint32_t>(lds_.offset_of(address));
-  Lds::Result result;
-  if (kind == kAtomic) {
-    result = lds_.atomic(offset, bytes, actor(lane));
-  } else if (writes) {
-    result = lds_.write(offset, bytes, actor(lane));
-  } else {
-    result = lds_.read(offset, bytes, actor(lane));
+  const Lds::Actor who = actor(lane);
+  const bool well = kind == kRead    ? lds_.reads_well(offset, bytes, who)
+                    : kind == kWrite ? lds_.writes_well(offset, bytes, who)
+                                     : false;
+  if (!well) {
+    const Lds::Result result = kind == kAtomic ? lds_.atomic(offset, bytes, who)
+                               : writes        ? lds_.write(offset, bytes, who)
+                                               : lds_.read(offset, bytes, who);
+    if (result.finding != Lds::Finding::kNone) report_lds(lane, result, offset, bytes, writes, site);
   }
-  if (result.finding != Lds::Finding::kNone) report_lds(lane, result, offset, bytes, writes, site);
   if (kind != kWrite) counters.lds_read_bytes += bytes;
   if (writes) counters.lds_written_bytes += bytes;
   lane.wave->lds_instructions.add(lane.state->lane, site, offset, bytes, writes);

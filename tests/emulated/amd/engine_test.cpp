@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The engine under emulated AMD kernels: ids, LDS, barriers, waves, launches.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -140,6 +144,27 @@ TEST_P(AmdEmulationEngine, WorkgroupsExchangeThroughLdsForEverySeedAndThreadCoun
     EXPECT_EQ(report.counters.lds_written_bytes, in.size() * 4);
   }
 }
+
+// A sanitizer needs address space of its own.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_P(AmdEmulationEngine, WithoutMemoryForStacksALaunchIsAnError) {
+  const KernelEntry entry = *object().entry("run_ids");
+  const GlobalMemory memory;
+  EmulatedLaunch launch;
+  launch.kernel = "run_ids";
+  launch.block = {1024, 1, 1};
+  launch.threads = 1;
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit nothing_more{1 << 20, 1 << 20};
+    setrlimit(RLIMIT_AS, &nothing_more);
+    _exit(run_emulated(object(), entry, launch, memory).status().code() == StatusCode::kOutOfMemory ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+#endif
 
 TEST_P(AmdEmulationEngine, ArgumentsStandAtTheirAlignment) {
   struct Arguments {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Planted bugs in emulated AMD kernels, each found by its name.
+#include <gmock/gmock.h>
+
 #include <numeric>
 
 #include "emulated/amd/amd_kernels.hpp"
@@ -121,11 +123,43 @@ void accumulate(u32* sums) {
 }
 TILEWRIGHT_EMULATED_ENTRY(run_accumulate, accumulate)
 
+// The same words for every workgroup, or each its own.
+void shared_words(u32* out, u32 stride) {
+  const u32 i = __builtin_amdgcn_workitem_id_x();
+  out[__builtin_amdgcn_workgroup_id_x() * stride + i] = i;
+}
+TILEWRIGHT_EMULATED_ENTRY(run_shared_words, shared_words)
+
 int deep(volatile int* at, int n) {
   volatile int words[256];
   for (int i = 0; i < 256; ++i) words[i] = n + i + *at;
   return n == 0 ? words[3] : deep(words, n - 1) + words[n % 256];
 }
+// Sums of a matrix instruction that begin at zero, or wherever the registers happen to be.
+#if defined(__GFX9__)
+typedef float Sums __attribute__((vector_size(16)));
+Sums multiply(float x, Sums sums) { return __builtin_amdgcn_mfma_f32_16x16x4f32(x, x, sums, 0, 0, 0); }
+#else
+typedef float Sums __attribute__((vector_size(32)));
+typedef _Float16 Halves __attribute__((vector_size(32)));
+Sums multiply(float x, Sums sums) {
+  const Halves y = Halves{} + static_cast<_Float16>(x);
+  return __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(y, y, sums);
+}
+#endif
+void add_products(float* out, Sums sums) {
+  for (int i = 0; i < 3; ++i) sums = multiply(static_cast<float>(i), sums);
+  out[__builtin_amdgcn_workitem_id_x()] = sums[0];
+}
+// Two functions: of a register that is cleared on one way only, g++ clears both.
+void sum(float* out, int) { add_products(out, Sums{}); }
+TILEWRIGHT_EMULATED_ENTRY(run_sum, sum)
+void uncleared_sum(float* out, int) {
+  Sums sums;
+  add_products(out, sums);
+}
+TILEWRIGHT_EMULATED_ENTRY(run_uncleared_sum, uncleared_sum)
+
 void private_memory(int* out, int depth) { *out = deep(out, depth); }
 TILEWRIGHT_EMULATED_ENTRY(run_private_memory, private_memory)
 )");
@@ -228,6 +262,15 @@ TEST_P(AmdEmulationFaults, UninitialisedLdsIsFound) {
   EXPECT_EQ(report.faults_found, 1u);
 }
 
+TEST_P(AmdEmulationFaults, AnAccumulatorThatNobodyClearedIsFound) {
+  EXPECT_TRUE(run<float>("run_sum", 0).status().ok()) << run<float>("run_sum", 0).status().message();
+  const EmulatedReport report = run<float>("run_uncleared_sum", 0);
+  const Fault* fault = report.find(FaultKind::kUninitialisedRegister);
+  ASSERT_NE(fault, nullptr) << report.status().to_string();
+  EXPECT_NE(fault->site, 0u);
+  EXPECT_THAT(report.status().message(), testing::HasSubstr("C of a matrix instruction"));
+}
+
 TEST_P(AmdEmulationFaults, UninitialisedGlobalMemoryIsFound) {
   std::vector<uint32_t> sums(64);
   auto launch = [&](bool initialised) {
@@ -240,6 +283,22 @@ TEST_P(AmdEmulationFaults, UninitialisedGlobalMemoryIsFound) {
   EXPECT_EQ(report.find(FaultKind::kUninitialisedGlobal)->buffer, "sums");
   EXPECT_EQ(report.faults.size(), 1u);
   EXPECT_EQ(report.faults_found, 64u);
+}
+
+TEST_P(AmdEmulationFaults, WorkgroupsThatWriteTheSameBytesAreARace) {
+  std::vector<uint32_t> out(256);
+  AmdLaunch launch(object(), "run_shared_words");
+  launch.buffer("out", &out).value(64u).shape({2, 1, 1}, {64, 1, 1});
+  EXPECT_TRUE(launch.run().status().ok());
+  EXPECT_TRUE(launch.run().status().ok());  // another launch may write them again
+  AmdLaunch wrong(object(), "run_shared_words");
+  wrong.buffer("out", &out).value(63u).shape({2, 1, 1}, {64, 1, 1});
+  const EmulatedReport report = wrong.run();
+  const Fault* fault = report.find(FaultKind::kGlobalRace);
+  ASSERT_NE(fault, nullptr);
+  EXPECT_EQ(fault->buffer, "out");
+  EXPECT_EQ(report.faults_found, 1u);
+  EXPECT_THAT(report.status().message(), testing::HasSubstr("at byte 252: another workgroup of the launch wrote it"));
 }
 
 TEST_P(AmdEmulationFaults, DivergentBarriersAreFound) {

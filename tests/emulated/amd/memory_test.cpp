@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Buffer loads and stores, copies that land at their waits, and arithmetic, in emulated AMD kernels.
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 #include "emulated/amd/amd_kernels.hpp"
@@ -34,7 +36,12 @@ void later(const u32* in, u32* out, int wait) {
   u32 value[4];
   tilewright::emu::load_later(value, in + i * 4, 16);
   const u32 before = value[1];
-#if !defined(__GFX12__)
+#if defined(__GFX12__)
+  tilewright::emu::s_wait_dscnt(0);  // of other counters: the loads are still under way
+  tilewright::emu::s_wait_loadcnt_dscnt(1 << 8);
+  if (wait == 1) tilewright::emu::s_wait_loadcnt(0);
+  if (wait == 2) tilewright::emu::s_wait_loadcnt_dscnt(63);
+#else
   if (wait) __builtin_amdgcn_s_waitcnt(0);
 #endif
   out[2 * i] = before;
@@ -96,6 +103,51 @@ void add(float* sum, double* wide, tilewright::emu::TwoHalves* pair) {
 #endif
 }
 TILEWRIGHT_EMULATED_ENTRY(run_add, add)
+
+// Every lane on the same few words.
+void add_lds(float* out) {
+  LDS(float);
+  const u32 i = __builtin_amdgcn_workitem_id_x();
+  if (i < 8) lds[i] = 0;
+  __builtin_amdgcn_s_barrier();
+  const float x = static_cast<float>(i);
+  __builtin_amdgcn_ds_atomic_fadd_f32(lds, x);
+  __builtin_amdgcn_ds_faddf(lds, 1, __ATOMIC_RELAXED, 0, false);
+  __builtin_amdgcn_ds_fminf(lds + 1, 5 - x, __ATOMIC_RELAXED, 0, false);
+  __builtin_amdgcn_ds_fmaxf(lds + 2, i == 7 ? __builtin_nanf("") : x, __ATOMIC_RELAXED, 0, false);
+#if defined(__GFX9__)
+  __builtin_amdgcn_ds_atomic_fadd_f64(reinterpret_cast<double*>(lds + 4), x / 4);
+#endif
+#if defined(__gfx942__) || defined(__gfx950__) || defined(__GFX12__)
+  __builtin_amdgcn_ds_atomic_fadd_v2f16(reinterpret_cast<tilewright::emu::TwoHalves*>(lds + 6),
+                                        tilewright::emu::TwoHalves{1, -1});
+  // 1 and 0.00390625: the second one is lost beside 256.
+  __builtin_amdgcn_ds_atomic_fadd_v2bf16(reinterpret_cast<tilewright::emu::TwoBrains*>(lds + 7),
+                                         tilewright::emu::TwoBrains{0x3f80, static_cast<short>(i == 0 ? 0x4380 : 0x3b80)});
+#endif
+  __builtin_amdgcn_s_barrier();
+  if (i < 8) out[i] = lds[i];
+}
+TILEWRIGHT_EMULATED_ENTRY(run_add_lds, add_lds)
+
+// Words 0 and 1 of a buffer of `bytes`; what lies past its end stays, and reads as zero.
+void add_buffer(float* data, float* out, u32 bytes) {
+  const u32 i = __builtin_amdgcn_workitem_id_x();
+  const auto buffer = __builtin_amdgcn_make_buffer_rsrc(data, 0, bytes, 0);
+  out[i] = __builtin_amdgcn_raw_ptr_buffer_atomic_fadd_f32(1.0f, buffer, static_cast<int>(i % 2) * 4, 0, 0);
+  __builtin_amdgcn_raw_ptr_buffer_atomic_add_i32(3, buffer, 0, 8, 0);
+#if defined(__GFX9__)
+  __builtin_amdgcn_raw_ptr_buffer_atomic_fmax_f64(static_cast<double>(i), buffer, 16, 0, 0);
+  __builtin_amdgcn_raw_ptr_buffer_atomic_fmin_f64(-static_cast<double>(i), buffer, 24, 0, 0);
+#else
+  __builtin_amdgcn_raw_ptr_buffer_atomic_fmax_f32(static_cast<float>(i), buffer, 16, 0, 0);
+  __builtin_amdgcn_raw_ptr_buffer_atomic_fmin_f32(-static_cast<float>(i), buffer, 24, 0, 0);
+#endif
+#if defined(__GFX9__) || defined(__GFX12__)
+  __builtin_amdgcn_raw_ptr_buffer_atomic_fadd_v2f16(tilewright::emu::TwoHalves{1, -1}, buffer, 12, 0, 0);
+#endif
+}
+TILEWRIGHT_EMULATED_ENTRY(run_add_buffer, add_buffer)
 
 void maths(const float* in, float* out) {
   const float a = in[0], b = in[1];
@@ -168,12 +220,12 @@ TEST_P(AmdEmulationMemory, ABufferLargerThanItsMemoryIsOutOfBounds) {
 TEST_P(AmdEmulationMemory, RegistersHoldNothingBeforeTheWait) {
   std::vector<uint32_t> in(64 * 4), out(64 * 2);
   std::iota(in.begin(), in.end(), 0u);
-  for (const int wait : {0, 1}) {
+  for (const int wait : {0, 1, 2}) {
     AmdLaunch launch(object(), "run_later");
     launch.buffer("in", &in).buffer("out", &out).value(wait).shape({1, 1, 1}, {64, 1, 1}).run_clean();
     for (uint32_t i = 0; i < 64; ++i) {
       ASSERT_EQ(out[2 * i], ~0u);
-      ASSERT_EQ(out[2 * i + 1], wait != 0 && GetParam() != "gfx1201" ? i * 4 + 1 : ~0u);
+      ASSERT_EQ(out[2 * i + 1], wait != 0 ? i * 4 + 1 : ~0u);
     }
   }
 }
@@ -234,6 +286,58 @@ TEST_P(AmdEmulationMemory, FloatsAreAddedAtomically) {
   AmdLaunch far(object(), "run_add");
   far.buffer("sum", &nothing).buffer("wide", &wide).buffer("pair", &pair).shape({1, 1, 1}, {64, 1, 1});
   EXPECT_NE(far.run().find(FaultKind::kGlobalOutOfBounds), nullptr);
+}
+
+TEST_P(AmdEmulationMemory, AtomicsOfLdsLoseNothing) {
+  std::vector<float> out(8, -1.0f);
+  const EmulatedReport report =
+      AmdLaunch(object(), "run_add_lds").buffer("out", &out).shape({1, 1, 1}, {64, 1, 1}, 32).run_clean();
+  const bool pairs = GetParam() != "gfx90a" && GetParam() != "gfx1100";
+  EXPECT_EQ(out[0], 2016.0f + 64);
+  EXPECT_EQ(out[1], -58.0f);
+  EXPECT_EQ(out[2], 63.0f);  // NaN is no number
+  EXPECT_EQ(out[3], 0.0f);
+  double wide = 0;
+  std::memcpy(&wide, &out[4], 8);
+  EXPECT_EQ(wide, gfx9() ? 504.0 : 0.0);
+  uint32_t halves = 0, brains = 0;
+  std::memcpy(&halves, &out[6], 4);
+  std::memcpy(&brains, &out[7], 4);
+  EXPECT_EQ(halves, pairs ? 0xd4005400u : 0u);  // -64 and 64
+  EXPECT_EQ(brains, pairs ? 0x43804280u : 0u);  // 256 and 64
+  const EmulatedReport short_report =
+      AmdLaunch(object(), "run_add_lds").buffer("out", &out).shape({1, 1, 1}, {64, 1, 1}, 4).run();
+  EXPECT_NE(short_report.find(FaultKind::kLdsOutOfBounds), nullptr);
+}
+
+TEST_P(AmdEmulationMemory, AtomicsOfBuffersEndWhereTheirRecordsDo) {
+  for (const uint32_t bytes : {32u, 4u}) {
+    std::vector<uint32_t> data(8);
+    std::vector<float> out(64);
+    AmdLaunch launch(object(), "run_add_buffer");
+    launch.buffer("data", &data).buffer("out", &out).value(bytes).shape({1, 1, 1}, {64, 1, 1}).run_clean();
+    std::sort(out.begin(), out.end());
+    if (bytes == 4) {
+      EXPECT_EQ(data, (std::vector<uint32_t>{0x42000000u, 0, 0, 0, 0, 0, 0, 0}));
+      EXPECT_EQ(out[32], 0.0f);  // of lanes that are refused, and of the first that is not
+      EXPECT_EQ(out[33], 1.0f);
+      continue;
+    }
+    const bool pairs = gfx9() || GetParam() == "gfx1201";
+    const std::vector<uint32_t> first = {0x42000000u, 0x42000000u, 192, pairs ? 0xd4005400u : 0u};
+    EXPECT_EQ(std::vector<uint32_t>(data.begin(), data.begin() + 4), first);
+    double most = 0, least = 0;
+    std::memcpy(&most, &data[4], 8);
+    std::memcpy(&least, &data[6], 8);
+    if (gfx9()) {
+      EXPECT_EQ(most, 63.0);
+      EXPECT_EQ(least, -63.0);
+    } else {
+      EXPECT_EQ(data[4], 0x427c0000u);  // 63
+      EXPECT_EQ(data[6], 0xc27c0000u);
+    }
+    EXPECT_EQ(out[63], 31.0f);
+  }
 }
 
 TEST_P(AmdEmulationMemory, ArithmeticIsThatOfTheManual) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Barriers, waits, fences, and hints to the scheduler. Sources: AMD CDNA3 ISA reference, "Manually Inserted Wait States"
-// and S_WAITCNT; LLVM, "User Guide for AMDGPU Backend", waitcnt (where each counter stands).
+// and S_WAITCNT; LLVM, "User Guide for AMDGPU Backend", waitcnt (where each counter stands); RDNA4 ISA reference,
+// S_WAIT_LOADCNT, S_WAIT_DSCNT, S_WAIT_STORECNT, S_WAIT_KMCNT and S_WAIT_LOADCNT_DSCNT (dscnt in bits 5:0, loadcnt in 13:8).
 #pragma once
 
 #include "tile/emu/runtime.hpp"
@@ -35,6 +36,21 @@ TILEWRIGHT_EMU_INSTRUCTION void __builtin_amdgcn_s_barrier_wait(short) {
   tilewright::emu::LaneState* lane = tilewright::emu::this_lane();
   lane->engine->barrier(lane, TILEWRIGHT_EMU_SITE);
 }
+// gfx12 waits for each counter by itself. clang has no builtins for it: a primitive that says so in assembly has these as
+// its twins. Loads that land later are counted by loadcnt; LDS, stores and scalar loads have landed already.
+namespace tilewright::emu {
+TILEWRIGHT_EMU_INSTRUCTION void s_wait_loadcnt(uint32_t outstanding) {
+  Wait wait{outstanding & 63};
+  meet(wait, wait_for_copies, TILEWRIGHT_EMU_SITE);
+}
+TILEWRIGHT_EMU_INSTRUCTION void s_wait_loadcnt_dscnt(uint32_t immediate) {
+  Wait wait{immediate >> 8 & 63};
+  meet(wait, wait_for_copies, TILEWRIGHT_EMU_SITE);
+}
+TILEWRIGHT_EMU_INSTRUCTION void s_wait_dscnt(uint32_t) { meet_only(TILEWRIGHT_EMU_SITE); }
+TILEWRIGHT_EMU_INSTRUCTION void s_wait_storecnt(uint32_t) { meet_only(TILEWRIGHT_EMU_SITE); }
+TILEWRIGHT_EMU_INSTRUCTION void s_wait_kmcnt(uint32_t) { meet_only(TILEWRIGHT_EMU_SITE); }
+}  // namespace tilewright::emu
 #else
 // Counters of the immediate: gfx9 has vmcnt in bits 3:0 and 15:14, gfx11 in bits 15:10. Loads and stores that the source
 // writes as such have landed already; those that land later are counted by vmcnt.

@@ -3,6 +3,7 @@
 // or modifiers that the instruction does not take, is a compile error.
 #pragma once
 
+#include "tile/emu/matrix/registers.hpp"
 #include "tile/emu/matrix/scaled.hpp"
 #include "tile/emu/runtime.hpp"
 
@@ -42,7 +43,9 @@ TILEWRIGHT_EMU_PLAIN static void multiply_wave(WaveView* view) {
     __builtin_memcpy(&b[lane], &operands.b, sizeof(B));
     __builtin_memcpy(&c[lane], &operands.c, sizeof(C));
   }
+  require_written_operands<kRow>(view, a, b, c);
   multiply<kRow, kMatrixTarget>(a, b, c, c, kModifiers);
+  note_results(c);
   for (uint32_t lane = 0; lane < kWaveSize; ++lane) {
     __builtin_memcpy(&operands_of<MatrixOperands<A, B, C>>(view, lane).c, &c[lane], sizeof(C));
   }
@@ -84,8 +87,10 @@ TILEWRIGHT_EMU_PLAIN static void multiply_scaled_wave(WaveView* view) {
     scale_a[lane] = static_cast<uint32_t>(operands.scale_a);
     scale_b[lane] = static_cast<uint32_t>(operands.scale_b);
   }
+  require_written_operands<kRow>(view, a, b, c);
   multiply_scaled<kRow, static_cast<F8f6f4>(kModifiers.cbsz), static_cast<F8f6f4>(kModifiers.blgp)>(
       a, b, c, c, scale_a, kModifiers.opsel_a, scale_b, kModifiers.opsel_b);
+  note_results(c);
   for (uint32_t lane = 0; lane < kWaveSize; ++lane) {
     __builtin_memcpy(&operands_of<ScaledOperands<A, B, C>>(view, lane).c, &c[lane], sizeof(C));
   }

@@ -1,22 +1,38 @@
 // SPDX-License-Identifier: MIT
 #include "device/emu/memory/global_memory.hpp"
 
+#include <algorithm>
 #include <atomic>
 
 namespace tilewright::emu {
 
-void GlobalMemory::Buffer::mark_written(uintptr_t address, size_t bytes) const {
-  if (!written) return;
-  uint8_t* marks = written.get() + (address - begin);
-  for (size_t i = 0; i < bytes; ++i) std::atomic_ref<uint8_t>(marks[i]).store(1, std::memory_order_relaxed);
+bool GlobalMemory::Buffer::mark_written(uintptr_t address, size_t bytes, Mark mark) const {
+  if (mark != kShared) std::atomic_ref<bool>(fresh).store(true, std::memory_order_relaxed);
+  Mark* at = marks.get() + (address - begin);
+  bool alone = true;
+  for (size_t i = 0; i < bytes; ++i) {
+    const std::atomic_ref<Mark> byte(at[i]);
+    const Mark before = byte.load(std::memory_order_relaxed);
+    alone &= before <= kShared || before == mark;
+    byte.store(mark, std::memory_order_relaxed);
+  }
+  return alone || mark == kShared;
 }
 
 bool GlobalMemory::Buffer::is_written(uintptr_t address, size_t bytes) const {
-  if (!written) return true;
-  uint8_t* marks = written.get() + (address - begin);
-  uint8_t all = 1;
-  for (size_t i = 0; i < bytes; ++i) all &= std::atomic_ref<uint8_t>(marks[i]).load(std::memory_order_relaxed);
-  return all != 0;
+  Mark* at = marks.get() + (address - begin);
+  bool all = true;
+  for (size_t i = 0; i < bytes; ++i) all &= std::atomic_ref<Mark>(at[i]).load(std::memory_order_relaxed) != kNothing;
+  return all;
+}
+
+void GlobalMemory::begin_launch() const {
+  for (const auto& [begin, buffer] : buffers_) {
+    if (!buffer.fresh) continue;
+    Mark* const last = buffer.marks.get() + (buffer.end - buffer.begin);
+    for (Mark* mark = buffer.marks.get(); mark != last; ++mark) *mark = std::min(*mark, kShared);
+    buffer.fresh = false;
+  }
 }
 
 void GlobalMemory::add(std::string name, const void* address, size_t bytes, bool initialised) {
@@ -24,7 +40,8 @@ void GlobalMemory::add(std::string name, const void* address, size_t bytes, bool
   buffer.begin = reinterpret_cast<uintptr_t>(address);
   buffer.end = buffer.begin + bytes;
   buffer.name = std::move(name);
-  if (!initialised) buffer.written = std::make_unique<uint8_t[]>(bytes);
+  buffer.marks = std::make_unique<Mark[]>(bytes);
+  std::fill_n(buffer.marks.get(), bytes, initialised ? kShared : kNothing);
   const uintptr_t begin = buffer.begin;
   buffers_[begin] = std::move(buffer);
 }
@@ -38,7 +55,7 @@ void GlobalMemory::set_initialised(const void* address, size_t bytes) {
   for (; at != buffers_.end() && at->first < end; ++at) {
     const Buffer& buffer = at->second;
     const uintptr_t first = std::max(begin, buffer.begin), last = std::min(end, buffer.end);
-    if (first < last) buffer.mark_written(first, last - first);
+    if (first < last) buffer.mark_written(first, last - first, kShared);
   }
 }
 
@@ -46,7 +63,7 @@ void GlobalMemory::forget(const void* address) {
   const auto found = buffers_.find(reinterpret_cast<uintptr_t>(address));
   if (found == buffers_.end()) return;
   Buffer& buffer = found->second;
-  buffer.written = std::make_unique<uint8_t[]>(buffer.end - buffer.begin);
+  std::fill_n(buffer.marks.get(), buffer.end - buffer.begin, kNothing);
 }
 
 const GlobalMemory::Buffer* GlobalMemory::find(uintptr_t address) const {

@@ -22,7 +22,10 @@ Lds::Lds(size_t capacity, uint32_t wave_size)
   if (mapping == MAP_FAILED) throw std::bad_alloc();
   mapping_ = static_cast<unsigned char*>(mapping);
   data_ = mapping_ + kReach;
-  if (mprotect(data_, (capacity + 4095) & ~size_t{4095}, PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
+  if (mprotect(data_, (capacity + 4095) & ~size_t{4095}, PROT_READ | PROT_WRITE) != 0) {
+    munmap(mapping_, capacity + 2 * kReach);  // no destructor follows
+    throw std::bad_alloc();
+  }
 }
 
 Lds::~Lds() { munmap(mapping_, capacity_ + 2 * kReach); }
@@ -63,15 +66,6 @@ bool Lds::conflicts(Stamp stamp, Actor actor) const {
   return wave != actor.wave || stamp >> kWorkItemBits == actor.stretch;
 }
 
-Stamp Lds::merged_reader(Stamp stamp, Actor actor) const {
-  const uint32_t who = stamp & kWorkItemMask;
-  if (stamp < since_barrier_ || who == actor.work_item) return actor.stamp();
-  const Stamp number = actor.stretch << kWorkItemBits;
-  if (who == kSeveralWaves) return number | kSeveralWaves;
-  const uint32_t wave = who >= kSeveralLanes ? who - kSeveralLanes : who / wave_size_;
-  return number | (wave == actor.wave ? kSeveralLanes + wave : kSeveralWaves);
-}
-
 Lds::Result Lds::first_fault(uint32_t offset, size_t bytes, Actor actor, bool writes) const {
   for (size_t i = 0; i < bytes; ++i) {
     const uint32_t at = offset + static_cast<uint32_t>(i);
@@ -85,47 +79,17 @@ Lds::Result Lds::first_fault(uint32_t offset, size_t bytes, Actor actor, bool wr
 }
 
 Lds::Result Lds::read(uint32_t offset, size_t bytes, Actor actor) {
-  const Stamp* writers = writers_.data() + offset;
+  if (reads_well(offset, bytes, actor)) return {};
+  const Result result = first_fault(offset, bytes, actor, false);
   Stamp* readers = readers_.data() + offset;
-  uint32_t suspicious = 0, foreign = 0;
-  const Stamp since = since_barrier_, mine = actor.stamp();
-  for (size_t i = 0; i < bytes; ++i) {
-    const Stamp writer = writers[i], reader = readers[i];
-    suspicious |=
-        static_cast<uint32_t>(writer == 0) |
-        (static_cast<uint32_t>(writer >= since) & static_cast<uint32_t>((writer & kWorkItemMask) != actor.work_item));
-    foreign |=
-        static_cast<uint32_t>(reader >= since) & static_cast<uint32_t>((reader & kWorkItemMask) != actor.work_item);
-  }
-  Result result;
-  if (suspicious != 0) result = first_fault(offset, bytes, actor, false);
-  if (foreign == 0) {
-    std::fill_n(readers, bytes, mine);
-    return result;
-  }
-  Stamp last = readers[0], merged = merged_reader(last, actor);
-  for (size_t i = 0; i < bytes; ++i) {
-    if (readers[i] != last) merged = merged_reader(last = readers[i], actor);
-    readers[i] = merged;
-  }
+  for (size_t i = 0; i < bytes; ++i) readers[i] = merged_reader(readers[i], actor);
   return result;
 }
 
 Lds::Result Lds::write(uint32_t offset, size_t bytes, Actor actor) {
-  Stamp* writers = writers_.data() + offset;
-  const Stamp* readers = readers_.data() + offset;
-  uint32_t suspicious = 0;
-  const Stamp since = since_barrier_;
-  for (size_t i = 0; i < bytes; ++i) {
-    const Stamp writer = writers[i], reader = readers[i];
-    suspicious |=
-        static_cast<uint32_t>(writer >= since) & static_cast<uint32_t>((writer & kWorkItemMask) != actor.work_item);
-    suspicious |=
-        static_cast<uint32_t>(reader >= since) & static_cast<uint32_t>((reader & kWorkItemMask) != actor.work_item);
-  }
-  Result result;
-  if (suspicious != 0) result = first_fault(offset, bytes, actor, true);
-  std::fill_n(writers, bytes, actor.stamp());
+  if (writes_well(offset, bytes, actor)) return {};
+  const Result result = first_fault(offset, bytes, actor, true);
+  std::fill_n(writers_.begin() + offset, bytes, actor.stamp());
   return result;
 }
 

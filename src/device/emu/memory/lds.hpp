@@ -48,6 +48,9 @@ class Lds {
   void start(size_t bytes);  // of a workgroup
   uint32_t next_stretch();
   void barrier();  // what was touched before it cannot race with what comes
+  // Most accesses find nothing: these two tell so soon, and leave the others to read() and write().
+  bool reads_well(uint32_t offset, size_t bytes, Actor actor);
+  bool writes_well(uint32_t offset, size_t bytes, Actor actor);
   Result read(uint32_t offset, size_t bytes, Actor actor);
   Result write(uint32_t offset, size_t bytes, Actor actor);
   Result atomic(uint32_t offset, size_t bytes, Actor actor);
@@ -59,6 +62,10 @@ class Lds {
   uintptr_t begin() const { return reinterpret_cast<uintptr_t>(data_); }
   bool conflicts(Stamp stamp, Actor actor) const;
   Stamp merged_reader(Stamp stamp, Actor actor) const;
+  // By another work-item since the last barrier.
+  bool is_foreign(Stamp stamp, Actor actor) const {
+    return stamp >= since_barrier_ && (stamp & kWorkItemMask) != actor.work_item;
+  }
   Result first_fault(uint32_t offset, size_t bytes, Actor actor, bool writes) const;
   void forget_numbers();
 
@@ -71,5 +78,39 @@ class Lds {
   Stamp since_barrier_ = 0;
   std::vector<Stamp> writers_, readers_;
 };
+
+inline Stamp Lds::merged_reader(Stamp stamp, Actor actor) const {
+  if (!is_foreign(stamp, actor)) return actor.stamp();
+  const Stamp number = actor.stretch << kWorkItemBits;
+  const uint32_t who = stamp & kWorkItemMask;
+  if (who == kSeveralWaves) return number | kSeveralWaves;
+  const uint32_t wave = who >= kSeveralLanes ? who - kSeveralLanes : who / wave_size_;
+  return number | (wave == actor.wave ? kSeveralLanes + wave : kSeveralWaves);
+}
+
+inline bool Lds::reads_well(uint32_t offset, size_t bytes, Actor actor) {
+  const Stamp* writers = writers_.data() + offset;
+  for (size_t i = 0; i < bytes; ++i) {
+    if (writers[i] == 0 || is_foreign(writers[i], actor)) return false;
+  }
+  Stamp* readers = readers_.data() + offset;
+  Stamp last = readers[0], merged = merged_reader(last, actor);
+  for (size_t i = 0; i < bytes; ++i) {
+    if (readers[i] != last) merged = merged_reader(last = readers[i], actor);
+    readers[i] = merged;
+  }
+  return true;
+}
+
+inline bool Lds::writes_well(uint32_t offset, size_t bytes, Actor actor) {
+  Stamp* writers = writers_.data() + offset;
+  const Stamp* readers = readers_.data() + offset;
+  for (size_t i = 0; i < bytes; ++i) {
+    if (is_foreign(writers[i], actor) || is_foreign(readers[i], actor)) return false;
+  }
+  const Stamp mine = actor.stamp();
+  for (size_t i = 0; i < bytes; ++i) writers[i] = mine;
+  return true;
+}
 
 }  // namespace tilewright::emu
