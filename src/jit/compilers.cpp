@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "arch/arch_spec.hpp"
-#include "jit/amdgcn/amdgcn_compiler.hpp"
+#include "jit/amdgcn/amd_compilers.hpp"
 #include "jit/amdgcn/emulated_compiler.hpp"
 #include "jit/compiler.hpp"
 #include "jit/system/files.hpp"
@@ -17,7 +17,7 @@ Compiler& compiler_for(std::string_view target, bool emulated) {
     case ArchVendor::kNvidia: return nvrtc_compiler();
     case ArchVendor::kAmd:
       if (emulated) return emulated_compiler();
-      return amdgcn_compiler();
+      return amd_compiler();
   }
   return host_compiler();
 }

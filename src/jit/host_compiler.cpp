@@ -6,9 +6,7 @@
 
 #include "arch/arch_spec.hpp"
 #include "core/environment.hpp"
-#include "core/log.hpp"
 #include "jit/flags.hpp"
-#include "jit/program/compiler_program.hpp"
 #include "jit/support_objects.hpp"
 #include "jit/system/files.hpp"
 
@@ -73,30 +71,19 @@ HostCompiler::HostCompiler(std::vector<std::string> candidates, double seconds_l
     : candidates_(std::move(candidates)), seconds_limit_(seconds_limit) {}
 
 void HostCompiler::find() const {
-  std::string tried;
-  for (const std::string& candidate : candidates_) {
-    std::vector<std::string> program = resolve_command(candidate);
-    std::string reason = "not found";
-    if (!program.empty()) {
-      Result<std::string> identity = identify(program);
-      if (identity.ok()) {
-        program_ = std::move(program);
-        identity_ = std::move(*identity);
-        log(LogLevel::kInfo, "jit", "host compiler: {} ({})", fmt::join(program_, " "), identity_);
-        return;
-      }
-      reason = identity.status().message();
-    }
-    tried += fmt::format("{}'{}' ({})", tried.empty() ? "" : ", ", candidate, reason);
+  Result<FoundProgram> found = find_compiler(candidates_, identify);
+  if (found) {
+    program_ = std::move(*found);
+  } else {
+    status_ = Status(found.status().code(),
+                     fmt::format("jit: no host C++ compiler: {}; install g++ or clang++, or set TILEWRIGHT_CXX",
+                                 found.status().message()));
   }
-  status_ = Status(StatusCode::kNotFound,
-                   fmt::format("jit: no host C++ compiler: tried {}; install g++ or clang++, or set TILEWRIGHT_CXX",
-                               tried.empty() ? "nothing" : tried));
 }
 
 const std::string& HostCompiler::identity() const {
   std::call_once(found_once_, [this] { find(); });
-  return identity_;
+  return program_.identity;
 }
 
 std::string HostCompiler::base_flags() const { return all_base_flags(); }
@@ -117,12 +104,12 @@ Status HostCompiler::available() const {
 }
 
 std::vector<std::string> HostCompiler::command_line(const std::vector<std::string>& flags, bool linked_support) const {
-  std::vector<std::string> argv = program_;
+  std::vector<std::string> argv = program_.argv;
   argv.insert(argv.end(), std::begin(kCompileFlags), std::end(kCompileFlags));
   argv.insert(argv.end(), flags.begin(), flags.end());
   argv.insert(argv.end(), {"-pipe", "-shared", "-I", kIncludeFolder, "-o", kHostBinary, kHostSource});
   // The code is the same, sooner: gcc does not look for garbage.
-  if (identity_.starts_with("gcc"))
+  if (program_.identity.starts_with("gcc"))
     argv.insert(argv.end(), {"--param=ggc-min-expand=1000", "--param=ggc-min-heapsize=600000"});
   // Of the support object only what the instance calls stays.
   if (linked_support) argv.insert(argv.end(), {"-DTILEWRIGHT_LINKED_SUPPORT", kSupportFile, "-Wl,--gc-sections"});

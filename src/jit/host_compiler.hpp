@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "jit/compiler.hpp"
+#include "jit/program/compiler_program.hpp"
 
 namespace tilewright {
 
@@ -34,8 +35,7 @@ class HostCompiler final : public Compiler {
   const std::vector<std::string> candidates_;
   const double seconds_limit_;
   mutable std::once_flag found_once_;
-  mutable std::vector<std::string> program_;  // path and its fixed arguments
-  mutable std::string identity_;
+  mutable FoundProgram program_;
   mutable Status status_;
   mutable std::mutex linked_mutex_;
   mutable std::map<const char*, std::string> linked_digests_;  // of objects in the library, which never change

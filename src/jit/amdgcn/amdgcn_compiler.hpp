@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "jit/amdgcn/hip_source.hpp"
 #include "jit/compiler.hpp"
+#include "jit/program/compiler_program.hpp"
 
 namespace tilewright {
 
@@ -18,13 +20,10 @@ class AmdgcnCompiler final : public Compiler {
   explicit AmdgcnCompiler(std::vector<std::string> candidates, double seconds_limit = 300)
       : candidates_(std::move(candidates)), seconds_limit_(seconds_limit) {}
 
-  // $TILEWRIGHT_AMDCLANG alone; else ROCm's, then plain ones on PATH, the newest first.
-  static std::vector<std::string> programs();
-
-  std::string_view name() const override { return "amdgcn-clang"; }
+  std::string_view name() const override { return kAmdClangName; }
   ArtifactKind kind() const override { return ArtifactKind::kAmdObject; }
   const std::string& identity() const override;
-  std::string base_flags() const override;
+  std::string base_flags() const override { return hip_base_flags(); }
   Status available() const override;
   Result<std::string> compile(const CompileRequest& request, const std::string& folder,
                               const std::atomic<bool>* stop) override;
@@ -39,12 +38,11 @@ class AmdgcnCompiler final : public Compiler {
   const std::vector<std::string> candidates_;
   const double seconds_limit_;
   mutable std::once_flag found_once_;
-  mutable std::vector<std::string> program_;  // path and its fixed arguments
-  mutable std::string identity_;
+  mutable FoundProgram program_;
   mutable Status status_;
 };
 
-// The one that the environment names.
+// $TILEWRIGHT_AMDCLANG, else ROCm's, else the newest plain one: a program, with the tools beside it.
 AmdgcnCompiler& amdgcn_compiler();
 
 }  // namespace tilewright

@@ -3,11 +3,12 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <filesystem>
 
 #include "core/environment.hpp"
+#include "device/gpu/functions.hpp"
+#include "jit/program/compiler_library.hpp"
 
 namespace tilewright::nvrtc {
 namespace {
@@ -16,12 +17,6 @@ namespace fs = std::filesystem;
 
 constexpr int kOldestMajor = 12;  // C++20
 constexpr const char* kLibraryNames[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
-
-template <class Function>
-bool find(void* library, Function*& function, const char* name) {
-  function = reinterpret_cast<Function*>(dlsym(library, name));
-  return function != nullptr;
-}
 
 // NVRTC opens a second library by its bare name, which the dynamic linker finds in few of the places where NVRTC may be;
 // one that is loaded already it takes. No error: without it every compile says what is missing.
@@ -33,23 +28,21 @@ void load_builtins(const Library& library) {
 }
 
 Result<Library> open_one(const std::string& name) {
-  // One that the process has already, whoever brought it. Never closed: it holds state of its own.
-  void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-  if (handle == nullptr) handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    const char* const reason = dlerror();
-    return Status(StatusCode::kNotFound, reason != nullptr ? reason : name);
-  }
+  Result<void*> handle = open_shared_library(name);
+  if (!handle) return handle.status();
   Library l{};
-  const bool whole =
-      find(handle, l.nvrtcVersion, "nvrtcVersion") && find(handle, l.nvrtcGetErrorString, "nvrtcGetErrorString") &&
-      find(handle, l.nvrtcCreateProgram, "nvrtcCreateProgram") &&
-      find(handle, l.nvrtcDestroyProgram, "nvrtcDestroyProgram") &&
-      find(handle, l.nvrtcCompileProgram, "nvrtcCompileProgram") &&
-      find(handle, l.nvrtcGetCUBINSize, "nvrtcGetCUBINSize") && find(handle, l.nvrtcGetCUBIN, "nvrtcGetCUBIN") &&
-      find(handle, l.nvrtcGetProgramLogSize, "nvrtcGetProgramLogSize") &&
-      find(handle, l.nvrtcGetProgramLog, "nvrtcGetProgramLog");
-  find(handle, l.nvrtcSetFlowCallback, "nvrtcSetFlowCallback");
+  gpu::Symbols symbols(*handle);
+  symbols.find(l.nvrtcVersion, "nvrtcVersion");
+  symbols.find(l.nvrtcGetErrorString, "nvrtcGetErrorString");
+  symbols.find(l.nvrtcCreateProgram, "nvrtcCreateProgram");
+  symbols.find(l.nvrtcDestroyProgram, "nvrtcDestroyProgram");
+  symbols.find(l.nvrtcCompileProgram, "nvrtcCompileProgram");
+  symbols.find(l.nvrtcGetCUBINSize, "nvrtcGetCUBINSize");
+  symbols.find(l.nvrtcGetCUBIN, "nvrtcGetCUBIN");
+  symbols.find(l.nvrtcGetProgramLogSize, "nvrtcGetProgramLogSize");
+  symbols.find(l.nvrtcGetProgramLog, "nvrtcGetProgramLog");
+  symbols.find_optional(l.nvrtcSetFlowCallback, "nvrtcSetFlowCallback");
+  const bool whole = symbols.missing() == nullptr;
   l.name = name;
   if (!whole || l.nvrtcVersion(&l.major, &l.minor) != NvrtcResult::kSuccess || l.major < kOldestMajor) {
     return Status(StatusCode::kUnsupported, fmt::format("{}: NVRTC {}.{}{}; allowed: at least {}.0", name, l.major,
@@ -85,15 +78,11 @@ std::vector<std::string> library_names() {
 }
 
 Result<Library> open_library(const std::vector<std::string>& names) {
-  std::vector<std::string> reasons;
-  for (const std::string& name : names) {
-    Result<Library> opened = open_one(name);
-    if (opened.ok()) return opened;
-    reasons.push_back(opened.status().message());
-  }
+  Result<Library> opened = open_first(names, open_one);
+  if (opened.ok()) return opened;
   return Status(StatusCode::kNotFound,
                 fmt::format("jit: no NVRTC: {}; install the pip package nvidia-cuda-nvrtc, or set TILEWRIGHT_NVRTC",
-                            fmt::join(reasons, "; ")));
+                            opened.status().message()));
 }
 
 }  // namespace tilewright::nvrtc

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/environment.hpp"
+#include "core/log.hpp"
 #include "jit/flags.hpp"
 #include "jit/kernel_headers.hpp"
 #include "jit/system/files.hpp"
@@ -67,6 +68,28 @@ Result<std::string> ask_program(std::vector<std::string> program, const std::str
                   fmt::format("'{} {}': {}: {}", program[0], question, run->describe(), first_line_of(run->output)));
   }
   return std::move(run->output);
+}
+
+Result<FoundProgram> find_compiler(
+    const std::vector<std::string>& candidates,
+    const std::function<Result<std::string>(const std::vector<std::string>& argv)>& identify) {
+  std::vector<std::string> tried;
+  for (const std::string& candidate : candidates) {
+    FoundProgram found{resolve_command(candidate), ""};
+    std::string reason = "not found";
+    if (!found.argv.empty()) {
+      Result<std::string> identity = identify(found.argv);
+      if (identity.ok()) {
+        found.identity = std::move(*identity);
+        log(LogLevel::kInfo, "jit", "compiler: {} ({})", fmt::join(found.argv, " "), found.identity);
+        return found;
+      }
+      reason = identity.status().message();
+    }
+    tried.push_back(fmt::format("'{}' ({})", candidate, reason));
+  }
+  return Status(StatusCode::kNotFound,
+                tried.empty() ? "tried nothing" : fmt::format("tried {}", fmt::join(tried, ", ")));
 }
 
 Result<std::string> run_compile(const CompileRequest& request, const ProgramCompile& compile, const std::string& folder,

@@ -3,6 +3,7 @@
 // its own.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,16 @@ std::vector<std::string> resolve_command(const std::string& command);
 // All that the program prints when it is asked one thing; the error says how it ended.
 Result<std::string> ask_program(std::vector<std::string> program, const std::string& question);
 std::string first_line_of(std::string_view text);
+
+struct FoundProgram {
+  std::vector<std::string> argv;  // path and its fixed arguments
+  std::string identity;
+};
+// The first of `candidates` that is there and that `identify` takes for a compiler. The error lists all, each with its
+// reason: "tried 'c++' (not found), ...".
+Result<FoundProgram> find_compiler(
+    const std::vector<std::string>& candidates,
+    const std::function<Result<std::string>(const std::vector<std::string>& argv)>& identify);
 
 struct ProgramCompile {
   std::vector<std::string> argv;  // relative names, so that no path gets into the binary

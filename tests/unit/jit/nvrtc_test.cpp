@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "arch/arch_spec.hpp"
-#include "jit/amdgcn/amdgcn_compiler.hpp"
+#include "jit/amdgcn/amd_compilers.hpp"
 #include "jit/nvrtc/cubin_info.hpp"
 #include "unit/jit/cache_test_support.hpp"
 
@@ -64,8 +64,8 @@ TEST(NvrtcLibraryTest, EachTargetHasTheCompilerOfItsVendor) {
   EXPECT_EQ(&compiler_for("x86-64-v4"), &host_compiler());
   EXPECT_EQ(&compiler_for("sm_90a"), &nvrtc_compiler());
   EXPECT_EQ(&compiler_for("sm_80"), &nvrtc_compiler());
-  EXPECT_EQ(&compiler_for("gfx942"), &amdgcn_compiler());
-  EXPECT_EQ(&compiler_for("gfx1201"), &amdgcn_compiler());
+  EXPECT_EQ(&compiler_for("gfx942"), &amd_compiler());
+  EXPECT_EQ(&compiler_for("gfx1201"), &amd_compiler());
 }
 
 TEST_F(NvrtcTest, AKernelBecomesACubinOfItsTargetThroughTheCache) {

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include "jit/amdgcn/amd_compilers.hpp"
 #include "jit/cache/code_pack.hpp"
 #include "unit/jit/cache_test_support.hpp"
 
@@ -14,7 +15,6 @@ namespace {
 
 using test::ScopedVariable;
 using testing::AllOf;
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 class AmdgcnCompilerTest : public test::CodeCacheFixture {
@@ -71,11 +71,10 @@ TEST_F(AmdgcnCompilerTest, TheFirstThatServesIsTaken) {
   EXPECT_EQ(*found.tool("llvm-objdump"), "/opt/lld");
 }
 
-TEST_F(AmdgcnCompilerTest, TheEnvironmentNamesOneProgramAndNoOther) {
-  const ScopedVariable named("TILEWRIGHT_AMDCLANG", "/opt/clang");
-  EXPECT_THAT(AmdgcnCompiler::programs(), ElementsAre("/opt/clang"));
-  const ScopedVariable unnamed("TILEWRIGHT_AMDCLANG", std::nullopt), rocm("ROCM_PATH", "/opt/rocm-7");
-  EXPECT_EQ(AmdgcnCompiler::programs().front(), "/opt/rocm-7/llvm/bin/clang");
+TEST_F(AmdgcnCompilerTest, ROCmsIsLookedForWhereTheEnvironmentSays) {
+  const ScopedVariable rocm("ROCM_PATH", "/opt/rocm-7");
+  EXPECT_EQ(rocm_clang(), "/opt/rocm-7/llvm/bin/clang");
+  EXPECT_EQ(plain_clangs().front(), "clang-23");
 }
 
 TEST_F(AmdgcnCompilerTest, SourceFlagsAndHeadersReachItAndTheObjectTheCache) {
@@ -87,7 +86,7 @@ TEST_F(AmdgcnCompilerTest, SourceFlagsAndHeadersReachItAndTheObjectTheCache) {
   EXPECT_EQ(made->kind, ArtifactKind::kAmdObject);
   EXPECT_EQ(made->target, "gfx942");
   EXPECT_THAT(made_text(*made),
-              AllOf(HasSubstr("-x hip --offload-device-only"), HasSubstr("-nogpulib -nogpuinc"),
+              AllOf(HasSubstr("-x hip --offload-device-only --no-gpu-bundle-output -nogpulib -nogpuinc"),
                     HasSubstr("--offload-arch=gfx942 -DEXTRA=1 -I include"),
                     HasSubstr("#include \"tile/amd/prelude.hpp\"\n#line 1 \"instance.hip\"\n"), HasSubstr("int x;"),
                     HasSubstr("include/tile/amd/prelude.hpp"), HasSubstr("include/tile/common/dtype.hpp")));
