@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
-// gemm: D = steps(gate(act(alpha * scale_a * scale_b * A B + beta * C + bias))).
+// gemm: D = steps(gate(act(alpha * scale_a * scale_b * A B + beta * C + bias))); scales of blocks along K stand inside the
+// sum: sum_k (A scale_a)((B - zero_b) scale_b).
 //
 // Shapes: A [.., M, K], B [.., K, N], D [.., M, N]; with a gate, N = 2 I and D is [.., M, I]. At most one batch
 // dimension; a batch of 1 or an absent one broadcasts. Any strides; a weight stored as [N, K] is passed transposed
 // (TensorView::transposed()), as torch.nn.functional.linear does.
-// Dtypes: A and B both f32, f16, bf16, i8, e4m3 or e5m2; everything else f32, f16 or bf16. Accumulation: f32, i32 for i8.
+// Dtypes: A and B both f32, f16, bf16, i8, e4m3, e5m2 or e2m1; 8- and 4-bit floats also with each other, and with f16 or
+// bf16; B also i8, i4 or u4 where A is f16 or bf16. Everything else f32, f16 or bf16; scales of blocks also e8m0 or e4m3.
+// Accumulation: f32, i32 for i8 x i8.
+// 4-bit elements lie two a byte, the even one in the low nibble: shapes and strides count elements.
 // Sizes: M is bucketed, N, K and batch are exact. Size 0 is legal: an empty D is left alone, K = 0 sums to 0.
 // Aliasing: D may be the same memory as C or as a step's tensor with the same strides; it may not overlap any other input.
 #pragma once
@@ -40,16 +44,25 @@ struct GemmOptions {
   std::string recipe;             // force this recipe (text form); "" = choose
 };
 
+// Which values share a scale: `outer` rows of A, or columns of B, and `k` values along K (0: all of them). docs/scales.md
+// has the usual ones: {1, 128} with {128, 128}, {1, 32} of e8m0 (MX), {1, 16} of e4m3 (NVFP4) ...
+struct ScaleGroup {
+  int64_t outer = 1;  // 1 or 128
+  int64_t k = 0;      // 0, 16, 32, 64 or 128; the last group of K may be short
+};
+
 struct GemmCall {
   TensorView a;  // [.., M, K]
   TensorView b;  // [.., K, N], or packed by gemm_pack_weights
   TensorView d;  // [.., M, N] or [.., M, I]
   float alpha = 1;
-  TensorView scale_a;                         // scalar, [M, 1] or [.., M, 1]; f32
-  TensorView scale_b;                         // scalar, [N] or [.., 1, N]; f32
-  float beta = 0;                             // 0: C is not read
-  TensorView c;                               // broadcastable to [.., M, N]
-  TensorView bias;                            // [N] or broadcastable to [.., M, N]
+  TensorView scale_a;  // scalar, [M, 1] or [.., M, 1], f32; of groups: [.., ceil(M / outer), ceil(K / k)]
+  TensorView scale_b;  // scalar, [N] or [.., 1, N], f32; of groups: [.., ceil(K / k), ceil(N / outer)]
+  ScaleGroup scale_group_a, scale_group_b;
+  TensorView zero_b;  // zero points of B = i8, i4, u4: i8, i4, u4, f32, f16 or bf16, one beside each scale of a group
+  float beta = 0;     // 0: C is not read
+  TensorView c;       // broadcastable to [.., M, N]
+  TensorView bias;    // [N] or broadcastable to [.., M, N]
   Activation activation = Activation::kNone;  // with a gate: of the gate half
   float low = 0, high = 0;                    // Activation::kClamp
   GateMode gate = GateMode::kNone;
@@ -73,11 +86,14 @@ TILEWRIGHT_API Status gemm_reference(const GemmCall& call);
 // Bytes of the packed form of B [batch, K, N], header included.
 TILEWRIGHT_API Result<int64_t> gemm_packed_bytes(DType dtype, int64_t n, int64_t k, int64_t batch = 1);
 // Packs B [K, N] or [batch, K, N] (any strides) into `out`, 64-byte aligned, of gemm_packed_bytes() bytes. The result is
-// position-independent: it may be stored in a file and mapped back.
+// position-independent: it may be stored in a file and mapped back. B on an AMD GPU is packed there, `out` is in its memory;
+// the call waits for the end. A copy of the bytes serves every device.
 TILEWRIGHT_API Status gemm_pack_weights(Context& context, const TensorView& b, void* out, int64_t out_bytes);
 // Recognises packed bytes (magic, version, sizes) and makes the view that GemmCall::b takes.
 TILEWRIGHT_API Result<TensorView> gemm_packed_view(void* data, int64_t bytes);
-// The way back, exactly.
+// The same of bytes in a device's memory; waits for what the device still does.
+TILEWRIGHT_API Result<TensorView> gemm_packed_view(Context& context, DeviceId device, void* data, int64_t bytes);
+// The way back, exactly, on the CPU: what a device packed is copied there first.
 TILEWRIGHT_API Status gemm_unpack_weights(Context& context, const TensorView& packed, const TensorView& b);
 
 }  // namespace tilewright

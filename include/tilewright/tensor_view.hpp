@@ -73,7 +73,8 @@ struct TensorView {
   TILEWRIGHT_API TensorView transposed(int dim0 = -2, int dim1 = -1) const;
 };
 
-// Refuses (with the field and its value) what a TensorView cannot express: lanes != 1, unknown type codes, rank > 8.
+// Refuses (with the field and its value) what a TensorView cannot express: lanes != 1, unknown type codes, rank > 8. Pairs of
+// 4-bit elements (lanes = 2, PyTorch's float4_e2m1fn_x2) become elements along the dimension of stride 1.
 TILEWRIGHT_API Result<TensorView> from_dlpack(const TwDLTensor& tensor);
 
 // The same for DLPack's own DLTensor, whichever version of its header is included.

@@ -138,11 +138,14 @@ TILEWRIGHT_C_API tilewright_status tilewright_set_profile_callbacks(tilewright_p
 
 /* ---- gemm -------------------------------------------------------------------------------------------------------- */
 
-/* D = steps(gate(act(alpha * scale_a * scale_b * A B + beta * C + bias)))
+/* D = steps(gate(act(alpha * scale_a * scale_b * A B + beta * C + bias))); scales of groups along K stand inside the sum:
+ * sum_k (A scale_a)((B - zero_b) scale_b).
  *
  * A [.., M, K], B [.., K, N], D [.., M, N]; with a gate, N = 2 I and D is [.., M, I]. At most one batch dimension,
- * which broadcasts. Any strides. A and B both f32, f16, bf16, i8, e4m3 or e5m2; the rest f32, f16 or bf16, scales f32. D may be
- * the same memory as C or a step's tensor with the same strides, and may overlap no other input. Size 0 is legal. */
+ * which broadcasts. Any strides. A and B both f32, f16, bf16, i8, e4m3, e5m2 or e2m1; 8- and 4-bit floats also with
+ * each other, and with f16 or bf16; B also i8, i4 (TW_DL_INT of 4 bits) or u4 (TW_DL_UINT of 4 bits) where A is f16 or
+ * bf16. The rest f32, f16 or bf16; scales f32, those of groups also f16, bf16, e8m0 or e4m3. D may be the same memory as C
+ * or a step's tensor with the same strides, and may overlap no other input. Size 0 is legal. */
 
 /* Numbers of tilewright::Activation. */
 enum {
@@ -193,11 +196,12 @@ typedef struct tilewright_gemm_call {
   const TwDLTensor* d;       /* [.., M, N] or [.., M, I]; the output */
   const void* b_packed;      /* what tilewright_gemm_pack_weights() wrote; NULL when b is given */
   int64_t b_packed_bytes;    /* its size */
-  const TwDLTensor* scale_a; /* optional: scalar or [.., M, 1], f32 */
-  const TwDLTensor* scale_b; /* optional: scalar, [N] or [.., 1, N], f32 */
-  const TwDLTensor* c;       /* broadcastable to [.., M, N]; required when beta is not 0, else not read */
-  const TwDLTensor* bias;    /* optional: [N] or broadcastable to [.., M, N] */
-  float alpha;               /* 1 unless you mean otherwise */
+  const TwDLTensor* scale_a; /* optional: scalar or [.., M, 1], f32; of groups: [.., ceil(M / outer), ceil(K / k)] */
+  const TwDLTensor*
+      scale_b;            /* optional: scalar, [N] or [.., 1, N], f32; of groups: [.., ceil(K / k), ceil(N / outer)] */
+  const TwDLTensor* c;    /* broadcastable to [.., M, N]; required when beta is not 0, else not read */
+  const TwDLTensor* bias; /* optional: [N] or broadcastable to [.., M, N] */
+  float alpha;            /* 1 unless you mean otherwise */
   float beta;
   int32_t activation;                /* TILEWRIGHT_ACTIVATION_...; with a gate: of the gate half */
   int32_t gate;                      /* TILEWRIGHT_GATE_... */
@@ -205,6 +209,12 @@ typedef struct tilewright_gemm_call {
   const tilewright_gemm_step* steps; /* in the order given */
   size_t step_count;                 /* at most TILEWRIGHT_GEMM_MAX_STEPS */
   const char* recipe;                /* force this recipe (text form); NULL = choose */
+  /* Which values share a scale: `outer` rows of A, or columns of B (1 or 128; 0 is 1), and `k` values along K (16, 32, 64 or
+   * 128; 0 = all of K). */
+  int32_t scale_a_outer, scale_a_k;
+  int32_t scale_b_outer, scale_b_k;
+  /* Optional, beside scales of groups of B = i8, i4 or u4: its zero points, i8, i4, u4, f32, f16 or bf16, as many as scale_b. */
+  const TwDLTensor* zero_b;
 } tilewright_gemm_call;
 
 /* Runs body(body_data, i) for every i in [0, count), on any threads, and returns when all are done. */
@@ -258,6 +268,48 @@ TILEWRIGHT_C_API tilewright_status tilewright_gemm_explain(tilewright_context* c
 /* The same function in float64, slowly: the yardstick of every kernel. CPU tensors only. */
 TILEWRIGHT_C_API tilewright_status tilewright_gemm_reference(const tilewright_gemm_call* call);
 
+/* ---- grouped_gemm ------------------------------------------------------------------------------------------------ */
+
+/* A GEMM of each group of rows, with matrices B of their own. Sizes, offsets and indices are int32 in the memory of D's
+ * device and are never read back. docs/grouped-gemm.md says what each mode takes. */
+
+/* Numbers of tilewright::GroupMode. */
+enum {
+  TILEWRIGHT_GROUPS_CONTIGUOUS = 0, /* A [T, K], B [G, K, N], D [T, N] */
+  TILEWRIGHT_GROUPS_MASKED = 1,     /* A [G, M, K], B [G, K, N], D [G, M, N]: the first sizes[g] rows */
+  TILEWRIGHT_GROUPS_RAGGED_K = 2    /* A [M, T], B [T, N], D [G, M, N] */
+};
+
+typedef struct tilewright_grouped_gemm_call {
+  uint32_t struct_size;
+  int32_t mode;                     /* TILEWRIGHT_GROUPS_... */
+  const tilewright_gemm_call* gemm; /* what one GEMM has */
+  const TwDLTensor* sizes;          /* [G] */
+  const TwDLTensor* offsets; /* [G + 1] where groups begin, or [G] where they end; with sizes: where they begin */
+  const TwDLTensor* gather;  /* optional, contiguous: [T], rows of A; below 0 = left out */
+  const TwDLTensor* scatter; /* the same for rows of D */
+  const TwDLTensor* status;  /* optional: one int32 that becomes 1 where a number reached past what there is */
+  int64_t alignment;         /* of sizes alone: groups begin at multiples of it; 0 is 1 */
+  int64_t expected_rows;     /* about how many rows all groups have; 0 = not known */
+} tilewright_grouped_gemm_call;
+
+/* As tilewright_gemm() and its like. */
+TILEWRIGHT_C_API tilewright_status tilewright_grouped_gemm(tilewright_context* context,
+                                                           const tilewright_grouped_gemm_call* call,
+                                                           const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_grouped_gemm_prepare(tilewright_context* context,
+                                                                   const tilewright_grouped_gemm_call* call,
+                                                                   const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_grouped_gemm_query(tilewright_context* context,
+                                                                 const tilewright_grouped_gemm_call* call,
+                                                                 const tilewright_exec* exec,
+                                                                 tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_grouped_gemm_explain(tilewright_context* context,
+                                                                   const tilewright_grouped_gemm_call* call,
+                                                                   const tilewright_exec* exec, char* buffer,
+                                                                   size_t* size);
+TILEWRIGHT_C_API tilewright_status tilewright_grouped_gemm_reference(const tilewright_grouped_gemm_call* call);
+
 /* ---- Packed weights ---------------------------------------------------------------------------------------------- */
 
 /* The packed form of B is plain bytes with a header: it may be stored in a file and mapped back at any address that is
@@ -302,6 +354,13 @@ static inline tilewright_gemm_call tilewright_gemm_call_defaults(void) {
   memset(&call, 0, sizeof(call));
   call.struct_size = sizeof(call);
   call.alpha = 1.0f;
+  return call;
+}
+
+static inline tilewright_grouped_gemm_call tilewright_grouped_gemm_call_defaults(void) {
+  tilewright_grouped_gemm_call call;
+  memset(&call, 0, sizeof(call));
+  call.struct_size = sizeof(call);
   return call;
 }
 

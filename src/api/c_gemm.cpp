@@ -2,8 +2,7 @@
 // gemm through the C ABI: the caller's structs become a GemmCall and an Exec.
 #include <cstring>
 
-#include "api/c_structs.hpp"
-#include "tilewright/gemm.hpp"
+#include "api/c_gemm_call.hpp"
 
 namespace tilewright::c_abi {
 namespace {
@@ -13,7 +12,8 @@ Status refuse_call(fmt::format_string<Args...> format, Args&&... args) {
   return Status(StatusCode::kInvalidArgument, "gemm: " + fmt::format(format, std::forward<Args>(args)...));
 }
 
-// An absent tensor stays undefined. Without `addresses` a NULL data pointer is fine.
+}  // namespace
+
 Status read_tensor(const char* name, const TwDLTensor* from, bool addresses, TensorView& to) {
   if (from == nullptr) return {};
   TwDLTensor tensor = *from;
@@ -27,6 +27,8 @@ Status read_tensor(const char* name, const TwDLTensor* from, bool addresses, Ten
   if (absent) to.data = nullptr;
   return {};
 }
+
+namespace {
 
 Status read_step(size_t index, const tilewright_gemm_step& from, bool addresses, GemmStep& to) {
   const std::string name = fmt::format("steps[{}]", index);
@@ -55,6 +57,8 @@ Status read_either_b(const tilewright_gemm_call& given, bool addresses, TensorVi
   b = *view;
   return {};
 }
+
+}  // namespace
 
 Status read_call(const char* function, const tilewright_gemm_call* from, bool addresses, GemmCall& call) {
   if (from == nullptr) return missing(function, "call");
@@ -90,6 +94,11 @@ Status read_call(const char* function, const tilewright_gemm_call* from, bool ad
   if (Status s = read_tensor("d", given.d, addresses, call.d); !s) return s;
   if (Status s = read_tensor("scale_a", given.scale_a, addresses, call.scale_a); !s) return s;
   if (Status s = read_tensor("scale_b", given.scale_b, addresses, call.scale_b); !s) return s;
+  if (Status s = read_tensor("zero_b", given.zero_b, addresses, call.zero_b); !s) return s;
+  if (given.scale_a_outer != 0) call.scale_group_a.outer = given.scale_a_outer;
+  if (given.scale_b_outer != 0) call.scale_group_b.outer = given.scale_b_outer;
+  call.scale_group_a.k = given.scale_a_k;
+  call.scale_group_b.k = given.scale_b_k;
   if (given.beta != 0) {
     if (Status s = read_tensor("c", given.c, addresses, call.c); !s) return s;
   }
@@ -112,12 +121,6 @@ Status read_call(const char* function, const tilewright_gemm_call* from, bool ad
   return {};
 }
 
-// An Exec, and the C++ form of the caller's parallel-for, which it points to.
-struct ReadExec {
-  Exec exec;
-  std::function<void(uint32_t, const std::function<void(uint32_t)>&)> parallel_for;
-};
-
 Status read_exec(const tilewright_exec* from, ReadExec& to) {
   if (from == nullptr) return {};
   tilewright_exec given = tilewright_exec_defaults();
@@ -139,6 +142,24 @@ Status read_exec(const tilewright_exec* from, ReadExec& to) {
   to.exec.parallel_for = &to.parallel_for;
   return {};
 }
+
+Status write_query(const char* function, const Result<QueryResult>& found, tilewright_query_result* result) {
+  if (result == nullptr) return missing(function, "result");
+  tilewright_query_result out = tilewright_query_result_defaults();
+  if (Status s = read_struct<56>("tilewright_query_result", result, out); !s) return s;
+  if (!found) return found.status();
+  out.built = found->built;
+  out.fallback = found->fallback;
+  out.workspace_bytes = found->workspace_bytes;
+  out.predicted_us = found->predicted_us;
+  size_t source_size = sizeof(out.source);
+  write_text(found->source, out.source, source_size);
+  write_text(found->recipe, out.recipe, out.recipe_size);
+  write_struct(out, result);
+  return {};
+}
+
+namespace {
 
 // Reads both structs, then runs `body(context, call, exec)`.
 template <class Body>
@@ -174,21 +195,8 @@ tilewright_status tilewright_gemm_prepare(tilewright_context* context, const til
 tilewright_status tilewright_gemm_query(tilewright_context* context, const tilewright_gemm_call* call,
                                         const tilewright_exec* exec, tilewright_query_result* result) {
   return with_call("tilewright_gemm_query", /*addresses=*/false, context, call, exec,
-                   [result](Context& c, const GemmCall& g, const Exec& e) -> Status {
-                     if (result == nullptr) return missing("tilewright_gemm_query", "result");
-                     tilewright_query_result out = tilewright_query_result_defaults();
-                     if (Status s = read_struct<56>("tilewright_query_result", result, out); !s) return s;
-                     Result<QueryResult> found = gemm_query(c, g, e);
-                     if (!found) return found.status();
-                     out.built = found->built;
-                     out.fallback = found->fallback;
-                     out.workspace_bytes = found->workspace_bytes;
-                     out.predicted_us = found->predicted_us;
-                     size_t source_size = sizeof(out.source);
-                     write_text(found->source, out.source, source_size);
-                     write_text(found->recipe, out.recipe, out.recipe_size);
-                     write_struct(out, result);
-                     return {};
+                   [result](Context& c, const GemmCall& g, const Exec& e) {
+                     return write_query("tilewright_gemm_query", gemm_query(c, g, e), result);
                    });
 }
 

@@ -39,6 +39,9 @@ constexpr EnvironmentVariable kVariables[] = {
      "NVRTC, the compiler of CUDA kernels."},
     {"TILEWRIGHT_AMDCLANG", "program", "clang of ROCm, else clang-23 to clang-20, clang on $PATH",
      "Clang with the target amdgcn and lld, the compiler of AMD kernels."},
+    {"TILEWRIGHT_COMGR", "shared library", "the one in the process, else libamd_comgr.so.3 of ROCm",
+     "ROCm's comgr, which compiles AMD kernels where ROCm's clang is not installed; TILEWRIGHT_AMDCLANG goes before "
+     "it."},
     {"TILEWRIGHT_CUBLASLT", "shared library", "libcublasLt.so.13, libcublasLt.so.12",
      "cuBLASLt, where the process has none loaded yet."},
     {"TILEWRIGHT_VENDOR", "on | off", "on",

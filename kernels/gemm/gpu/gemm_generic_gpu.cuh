@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 // gemm_generic_gpu: the kernel that is typed at run time, for every GPU. Any dtypes that widen to f32 exactly, any
-// strides, packed or plain B, any epilogue, any sizes, no workspace. Every other kernel may refuse a problem because this
-// one does not.
+// strides, packed or plain B, scales and zero points of any groups, any epilogue, any sizes, no workspace. Every other kernel may refuse a
+// problem because this one does not.
 //
-// A block widens 32 x 32 pieces of A and B to f32 in shared memory; each thread keeps four sums. The sum over k runs in order,
-// one fused multiply-add a product. int8: the sum of a piece is below 2^24 and exact in f32; pieces are collected in 64 bits.
+// A block widens 32 x 32 pieces of A and B to f32 in shared memory, times the scales of their groups; each thread keeps four
+// sums. The sum over k runs in order, one fused multiply-add a product. int8 without such scales: the sum of a piece is below
+// 2^24 and exact in f32; pieces are collected in 64 bits.
 #pragma once
 
+#include "gemm/gemm_scale_args.hpp"
 #include "gemm/gpu/gemm_generic_shape.hpp"
 #include "gemm/gpu/gemm_tile_store_gpu.cuh"
 #include "tile/gpu/block.hpp"
@@ -14,6 +16,15 @@
 namespace tilewright {
 
 __device__ __forceinline__ float generic_element(const void* data, int64 index, DType dtype) {
+  if (dtype == DType::kF4E2M1) {
+    const unsigned char pair = static_cast<const unsigned char*>(data)[index >> 1];
+    return widen(e2m1x2{pair}, static_cast<int>(index & 1));
+  }
+  if (dtype == DType::kI4 || dtype == DType::kU4) {
+    const unsigned char pair = static_cast<const unsigned char*>(data)[index >> 1];
+    const int half = static_cast<int>(index & 1);
+    return dtype == DType::kI4 ? widen(i4x2{pair}, half) : widen(u4x2{pair}, half);
+  }
   const auto* bytes = static_cast<const unsigned char*>(data) + index;
   switch (dtype) {
     case DType::kF32: return static_cast<const float*>(data)[index];
@@ -24,8 +35,15 @@ __device__ __forceinline__ float generic_element(const void* data, int64 index, 
     case DType::kF8E5M2: return widen(e5m2{*bytes});
     case DType::kF8E4M3Fnuz: return widen(e4m3fnuz{*bytes});
     case DType::kF8E5M2Fnuz: return widen(e5m2fnuz{*bytes});
+    case DType::kE8M0: return widen(e8m0{*bytes});
     default: return 0;  // the host lets no other dtype through
   }
+}
+
+// The scale, or the zero point, of a row of A or a column of B at k.
+__device__ __forceinline__ float generic_scale(const GemmBlockScale& s, int64 batch, int64 outer, int64 k) {
+  return generic_element(s.data, batch * s.stride_batch + outer / s.outer * s.stride_outer + k / s.k * s.stride_k,
+                         s.dtype);
 }
 
 // B[batch, k, n] among packed panels: its index from the first panel, in elements.
@@ -39,21 +57,27 @@ struct GenericPlace {
   int64 batch, m0, n0;  // n0: column of D
 };
 
-__device__ __forceinline__ void generic_load(const GemmArgs& args, const GenericPlace& p, int64 k0, GenericTile& tile,
-                                             int thread) {
+__device__ __forceinline__ void generic_load(const GemmScaledArgs& scaled, const GenericPlace& p, int64 k0,
+                                             GenericTile& tile, int thread) {
+  const GemmArgs& args = scaled.gemm;
   const GateMode gate = args.epilogue.gate;
   const int64 out_n = gate == GateMode::kNone ? args.n : args.n / 2;
   const char* packed = static_cast<const char*>(args.b) + p.batch * args.stride_b_batch;
+  const bool has_scale_a = scaled.scale.a.data != nullptr, has_scale_b = scaled.scale.b.data != nullptr;
+  const bool has_zero_b = scaled.zero_b.data != nullptr;
 #pragma unroll 1
   for (int i = thread; i < kGenericTile * kGenericTile; i += kGenericThreads) {
     const int row = i / kGenericTile, column = i % kGenericTile;
     // A: neighbouring threads along K.
     const int64 m = p.m0 + row, a_k = k0 + column;
     const bool has_a = m < args.m && a_k < args.k;
-    tile.a[row][column] =
-        has_a ? generic_element(args.a, p.batch * args.stride_a_batch + m * args.stride_a_m + a_k * args.stride_a_k,
-                                args.a_dtype)
-              : 0.0f;
+    float a = 0;
+    if (has_a) {
+      a = generic_element(args.a, p.batch * args.stride_a_batch + m * args.stride_a_m + a_k * args.stride_a_k,
+                          args.a_dtype);
+      if (has_scale_a) a = __fmul_rn(a, generic_scale(scaled.scale.a, p.batch, m, a_k));
+    }
+    tile.a[row][column] = a;
     // B: along N, unless its neighbours in memory lie along K.
     const bool along_k = args.stride_b_k == 1 && !args.b_packed;
     const int k_in = along_k ? column : row, n_in = along_k ? row : column;
@@ -74,6 +98,8 @@ __device__ __forceinline__ void generic_load(const GemmArgs& args, const Generic
                   ? generic_element(packed, packed_index(args.b_dtype, args.k, b_k, n), args.b_dtype)
                   : generic_element(args.b, p.batch * args.stride_b_batch + b_k * args.stride_b_k + n * args.stride_b_n,
                                     args.b_dtype);
+      if (has_zero_b) value -= generic_scale(scaled.zero_b, p.batch, n, b_k);
+      if (has_scale_b) value = __fmul_rn(value, generic_scale(scaled.scale.b, p.batch, n, b_k));
     }
     tile.b[k_in][n_in] = value;
   }
@@ -90,16 +116,17 @@ __device__ __forceinline__ void generic_store(const GemmArgs& args, const Generi
                                                      thread);
 }
 
-__device__ __forceinline__ void generic_tile(const GemmArgs& args, const GenericPlace& p, GenericTile& tile,
+__device__ __forceinline__ void generic_tile(const GemmScaledArgs& scaled, const GenericPlace& p, GenericTile& tile,
                                              int thread) {
-  const bool integer = args.a_dtype == DType::kI8;
+  const GemmArgs& args = scaled.gemm;
+  const bool integer = args.a_dtype == DType::kI8 && scaled.scale.a.data == nullptr && scaled.scale.b.data == nullptr;
   const int row = thread / 8, column = thread % 8 * 4;
   float sums[4] = {};
   int64 totals[4] = {};
 #pragma unroll 1
   for (int64 k0 = 0; k0 < args.k; k0 += kGenericTile) {
     __syncthreads();
-    generic_load(args, p, k0, tile, thread);
+    generic_load(scaled, p, k0, tile, thread);
     __syncthreads();
     const int depth = args.k - k0 < kGenericTile ? static_cast<int>(args.k - k0) : kGenericTile;
 #pragma unroll 4
@@ -121,13 +148,14 @@ __device__ __forceinline__ void generic_tile(const GemmArgs& args, const Generic
   }
 }
 
-__device__ __forceinline__ void gemm_generic_gpu(const GemmArgs& args) {
+__device__ __forceinline__ void gemm_generic_gpu(const GemmScaledArgs& scaled) {
+  const GemmArgs& args = scaled.gemm;
   auto& tile = *reinterpret_cast<GenericTile*>(dynamic_shared());
   const GenericTiles tiles = gemm_generic_tiles(args.m, args.n, args.epilogue.gate);
 #pragma unroll 1
   for (int64 unit = blockIdx.x; unit < args.batch * tiles.m * tiles.n; unit += args.block_m) {
     const GenericPlace p{unit / tiles.n / tiles.m, unit / tiles.n % tiles.m * kGenericTile, unit % tiles.n * tiles.out};
-    generic_tile(args, p, tile, static_cast<int>(threadIdx.x));
+    generic_tile(scaled, p, tile, static_cast<int>(threadIdx.x));
     __syncthreads();
   }
 }

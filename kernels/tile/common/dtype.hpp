@@ -19,15 +19,16 @@ enum class DType : unsigned char {
   kF4E2M1,  // two a byte, even index in the low nibble
   kE8M0,    // a power-of-two scale
   kI32,
+  kU4,  // 0 to 15, two a byte, even index in the low nibble
 };
 
-inline constexpr int kDTypeCount = 13;
+inline constexpr int kDTypeCount = 14;
 
 // Names in the order of the enumerators; used by keys, tables, JSON and messages.
 inline constexpr const char* kDTypeNames[kDTypeCount] = {"none",     "f32", "f16", "bf16", "e4m3", "e5m2", "e4m3fnuz",
-                                                         "e5m2fnuz", "i8",  "i4",  "e2m1", "e8m0", "i32"};
+                                                         "e5m2fnuz", "i8",  "i4",  "e2m1", "e8m0", "i32",  "u4"};
 
-inline constexpr int kDTypeBits[kDTypeCount] = {0, 32, 16, 16, 8, 8, 8, 8, 8, 4, 4, 8, 32};
+inline constexpr int kDTypeBits[kDTypeCount] = {0, 32, 16, 16, 8, 8, 8, 8, 8, 4, 4, 8, 32, 4};
 
 constexpr const char* const* enum_names(DType) { return kDTypeNames; }
 constexpr int enum_count(DType) { return kDTypeCount; }

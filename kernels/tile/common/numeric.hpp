@@ -132,6 +132,9 @@ struct e8m0 {  // 2^(bits - 127); 255 is NaN
 struct i4x2 {
   unsigned char bits;
 };
+struct u4x2 {
+  unsigned char bits;
+};
 struct e2m1x2 {
   using Format = FloatFormat<2, 1, 1, FloatFlavour::kFinite>;
   unsigned char bits;
@@ -151,8 +154,10 @@ constexpr float widen(i4x2 pair, int index) {
   const int nibble = pair.bits >> (4 * index) & 15;
   return static_cast<float>((nibble ^ 8) - 8);
 }
+constexpr float widen(u4x2 pair, int index) { return static_cast<float>(pair.bits >> (4 * index) & 15); }
 constexpr float widen(e2m1x2 pair, int index) { return e2m1x2::Format::widen(pair.bits >> (4 * index) & 15u); }
 float widen(i4x2) = delete;  // a pair has two values
+float widen(u4x2) = delete;
 float widen(e2m1x2) = delete;
 
 // Rounds to the nearest integer, ties to even, without the rounding mode or a library. NaN becomes 0.
@@ -208,6 +213,10 @@ constexpr Pair narrow_pair(float even, float odd);
 template <>
 constexpr i4x2 narrow_pair<i4x2>(float even, float odd) {
   return {static_cast<unsigned char>((round_clamped(even, -8, 7) & 15) | (round_clamped(odd, -8, 7) & 15) << 4)};
+}
+template <>
+constexpr u4x2 narrow_pair<u4x2>(float even, float odd) {
+  return {static_cast<unsigned char>(round_clamped(even, 0, 15) | round_clamped(odd, 0, 15) << 4)};
 }
 template <>
 constexpr e2m1x2 narrow_pair<e2m1x2>(float even, float odd) {

@@ -47,10 +47,10 @@ void write(void* data, int64_t index, T value) {
   std::memcpy(static_cast<char*>(data) + index * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
 }
 
-// Element `index` is a nibble of byte index / 2.
+// Element `index` is a nibble of byte floor(index / 2): strides may be negative.
 void write_nibble(void* data, int64_t index, unsigned nibble) {
   const int shift = static_cast<int>(index & 1) * 4;
-  auto* const byte = static_cast<unsigned char*>(data) + index / 2;
+  auto* const byte = static_cast<unsigned char*>(data) + (index >> 1);
   *byte = static_cast<unsigned char>((*byte & ~(15u << shift)) | (nibble & 15u) << shift);
 }
 
@@ -76,8 +76,9 @@ double load_element(DType dtype, const void* data, int64_t index) {
     case DType::kF8E4M3Fnuz: return widen(read<e4m3fnuz>(data, index));
     case DType::kF8E5M2Fnuz: return widen(read<e5m2fnuz>(data, index));
     case DType::kI8: return read<int8_t>(data, index);
-    case DType::kI4: return widen(read<i4x2>(data, index / 2), static_cast<int>(index & 1));
-    case DType::kF4E2M1: return widen(read<e2m1x2>(data, index / 2), static_cast<int>(index & 1));
+    case DType::kI4: return widen(read<i4x2>(data, index >> 1), static_cast<int>(index & 1));
+    case DType::kU4: return widen(read<u4x2>(data, index >> 1), static_cast<int>(index & 1));
+    case DType::kF4E2M1: return widen(read<e2m1x2>(data, index >> 1), static_cast<int>(index & 1));
     case DType::kE8M0: return widen(read<e8m0>(data, index));
     case DType::kI32: return read<int32_t>(data, index);
     case DType::kNone: break;
@@ -96,6 +97,7 @@ void store_element(DType dtype, void* data, int64_t index, double value) {
     case DType::kF8E5M2Fnuz: return write(data, index, narrow<e5m2fnuz>(round_to_odd(value)));
     case DType::kI8: return write(data, index, static_cast<int8_t>(round_integer(value, -128, 127)));
     case DType::kI4: return write_nibble(data, index, static_cast<unsigned>(round_integer(value, -8, 7)));
+    case DType::kU4: return write_nibble(data, index, static_cast<unsigned>(round_integer(value, 0, 15)));
     case DType::kF4E2M1: return write_nibble(data, index, e2m1x2::Format::narrow(round_to_odd(value)));
     case DType::kE8M0: return write(data, index, narrow<e8m0>(round_to_odd(value)));
     case DType::kI32: return write(data, index, static_cast<int32_t>(round_integer(value, INT32_MIN, INT32_MAX)));

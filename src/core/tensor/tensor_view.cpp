@@ -32,11 +32,17 @@ constexpr DlpackType kDlpackTypes[] = {
     {TW_DL_FLOAT4_E2M1FN, 4, DType::kF4E2M1},
     {TW_DL_INT, 8, DType::kI8},
     {TW_DL_INT, 4, DType::kI4},
+    {TW_DL_UINT, 4, DType::kU4},
     {TW_DL_INT, 32, DType::kI32},
 };
 
+// Two 4-bit elements, as PyTorch's float4_e2m1fn_x2 is.
+bool is_pair(const TwDLDataType& type) { return type.bits == 4 && type.lanes == 2; }
+
 Result<DType> dtype_of(const TwDLDataType& type) {
-  if (type.lanes != 1) return refuse_view("dtype.lanes is {}; only 1 is allowed", type.lanes);
+  if (type.lanes != 1 && !is_pair(type)) {
+    return refuse_view("dtype.lanes is {}; only 1 is allowed, and 2 of 4-bit elements", type.lanes);
+  }
   for (const DlpackType& known : kDlpackTypes) {
     if (known.code == type.code && known.bits == type.bits) return known.dtype;
   }
@@ -69,6 +75,25 @@ void set_row_major(TensorView& view) {
     view.stride[i] = static_cast<int64_t>(stride);
     stride *= static_cast<uint64_t>(view.shape[i] > 1 ? view.shape[i] : 1);
   }
+}
+
+// From pairs to elements: the dimension along which pairs are neighbours has twice as many. Exporters may give a size of 1
+// any stride, so that one of more elements goes before; of several the last.
+bool split_pairs(TensorView& view) {
+  int along = -1;
+  for (int i = 0; i < view.rank; ++i) {
+    const bool better = along < 0 || view.shape[i] != 1 || view.shape[along] == 1;
+    if (view.stride[i] == 1 && better) along = i;
+  }
+  if (along < 0) return false;
+  for (int i = 0; i < view.rank; ++i) {
+    if (i == along) {
+      view.shape[i] *= 2;
+    } else {
+      view.stride[i] *= 2;
+    }
+  }
+  return true;
 }
 
 // Whether every element's bit offset from `data` fits 63 bits.
@@ -174,6 +199,9 @@ Result<TensorView> from_dlpack(const TwDLTensor& tensor) {
     if (count > INT64_MAX) return refuse_view("shape holds more than 2^63 elements");
   }
   if (!extent_fits(view)) return refuse_view("shape and strides span more than 2^63 bytes");
+  if (is_pair(tensor.dtype) && !split_pairs(view)) {
+    return refuse_view("pairs of 4-bit elements have no dimension of stride 1, along which they lie");
+  }
   if (tensor.data == nullptr && !empty) return refuse_view("data is NULL while the shape has elements");
   view.data = tensor.data == nullptr ? nullptr : static_cast<char*>(tensor.data) + tensor.byte_offset;
   return view;

@@ -70,6 +70,18 @@ inline double fast_accumulation_bound(int64_t k, double norm, double sum) {
   return 0x1p-13 * (4 * std::sqrt(length) * norm + length / 4 * std::fabs(sum));
 }
 
+// Scales of groups along K, inside the sum. The reference rounds A's value times its scale, and B's, to f32. A kernel may do
+// that, or round the product of both scales and that of it with the sum of a group: four roundings a product between them,
+// none where scales are powers of two.
+//  * Random signs: of deviation u / sqrt(3) at most, 1.2 u norm together. 8 u norm is more than six of these.
+//  * One sign: values that are equal round alike: 4 u |sum|.
+// Hence 8 u (norm + |sum|). A lost product, norm / sqrt(K), is more while K < 2^42.
+// Beside that, a value times its scale that is subnormal in f32 is off by half of the smallest one, 2^-150, whatever the
+// other factor: `reach` is the sum of the magnitudes of both operands' values.
+inline double group_scale_bound(bool powers_of_two, double norm, double sum, double reach) {
+  return (powers_of_two ? 0 : 8 * kUlpF32) * (norm + std::fabs(sum)) + 0x1p-150 * reach;
+}
+
 // Scaling and adding in f32: at most 16 roundings of terms whose magnitudes add up to `magnitude`.
 inline double epilogue_bound(double magnitude) { return 16 * kUlpF32 * magnitude; }
 

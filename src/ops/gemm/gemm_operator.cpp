@@ -3,7 +3,8 @@
 #include <cstring>
 
 #include "ops/gemm/export/gemm_description.hpp"
-#include "ops/gemm/families/cpu/gemm_pack_family.hpp"
+#include "ops/gemm/families/amd/gemm_pack_amd_family.hpp"
+#include "ops/gemm/families/cpu/gemm_pack_cpu_family.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
 #include "ops/gemm/instance/gemm_instance.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
@@ -17,13 +18,14 @@ class GemmOperator final : public Operator {
   std::string_view name() const override { return "gemm"; }
   std::span<const KernelFamily* const> families() const override {
     static const KernelFamily* const kFamilies[] = {
-        &gemm_cpu_family(), &gemv_cpu_family(),     &gemm_sm90_family(),       &gemm_sm90_skinny_family(),
-        &gemv_gpu_family(), &gemv_dot_gpu_family(), &gemm_portable_family(),   &gemm_cublaslt_family(),
-        &gemm_amd_family(), &gemm_generic_family(), &gemm_generic_gpu_family()};
+        &gemm_cpu_family(),         &gemv_cpu_family(),          &gemv_dequant_cpu_family(), &gemm_sm90_family(),
+        &gemm_sm90_skinny_family(), &gemm_sm90_dequant_family(), &gemv_gpu_family(),         &gemv_dot_gpu_family(),
+        &gemm_portable_family(),    &gemm_cublaslt_family(),     &gemm_amd_family(),         &gemv_amd_family(),
+        &gemm_generic_family(),     &gemm_generic_gpu_family()};
     return kFamilies;
   }
   std::span<const KernelFamily* const> helper_families() const override {
-    static const KernelFamily* const kFamilies[] = {&gemm_pack_family()};
+    static const KernelFamily* const kFamilies[] = {&gemm_pack_cpu_family(), &gemm_pack_amd_family()};
     return kFamilies;
   }
   ProblemSignature signature(ProblemRef problem) const override {
@@ -42,7 +44,15 @@ class GemmOperator final : public Operator {
   bool programmatic_edge(ProblemRef problem) const override {
     return problem_cast<GemmProblem>(problem).programmatic_edge != 0;
   }
-  DType multiplied_dtype(ProblemRef problem) const override { return problem_cast<GemmProblem>(problem).a_dtype; }
+  DType multiplied_dtype(ProblemRef problem) const override {
+    const auto& p = problem_cast<GemmProblem>(problem);
+    return dtype_bits(p.b_dtype) > dtype_bits(p.a_dtype) ? p.b_dtype : p.a_dtype;
+  }
+  std::string dtype_text(ProblemRef problem) const override {
+    const auto& p = problem_cast<GemmProblem>(problem);
+    const std::string a = dtype_name(p.a_dtype);
+    return p.a_dtype == p.b_dtype ? a : a + "x" + dtype_name(p.b_dtype);
+  }
   Result<CallDescription> describe_call(ProblemRef problem) const override {
     return describe_gemm_call(problem_cast<GemmProblem>(problem));
   }

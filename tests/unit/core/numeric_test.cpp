@@ -258,6 +258,10 @@ TEST(NumericInteger, FourBitPairsWidenBothNibblesAndSurvive) {
     ASSERT_EQ(widen(pair, 0), low);
     ASSERT_EQ(widen(pair, 1), high);
     ASSERT_EQ(narrow_pair<i4x2>(widen(pair, 0), widen(pair, 1)).bits, code);
+    const u4x2 whole{static_cast<unsigned char>(code)};
+    ASSERT_EQ(widen(whole, 0), code % 16);
+    ASSERT_EQ(widen(whole, 1), code / 16);
+    ASSERT_EQ(narrow_pair<u4x2>(widen(whole, 0), widen(whole, 1)).bits, code);
     const e2m1x2 floats{static_cast<unsigned char>(code)};
     ASSERT_EQ(widen(floats, 1), value_of(kSpecs[6], static_cast<unsigned>(code / 16)));
     ASSERT_EQ(narrow_pair<e2m1x2>(widen(floats, 0), widen(floats, 1)).bits, code);
@@ -274,6 +278,7 @@ TEST(NumericInteger, RoundsHalvesToEvenAndSaturates) {
     store_element(DType::kI8, &stored, 0, x);
     ASSERT_EQ(stored, std::clamp(nearest, -128.0, 127.0)) << x;
     ASSERT_EQ(widen(narrow_pair<i4x2>(0, static_cast<float>(x)), 1), std::clamp(nearest, -8.0, 7.0)) << x;
+    ASSERT_EQ(widen(narrow_pair<u4x2>(0, static_cast<float>(x)), 1), std::clamp(nearest, 0.0, 15.0)) << x;
   }
   EXPECT_EQ(narrow<signed char>(std::numeric_limits<float>::quiet_NaN()), 0);
   EXPECT_EQ(narrow<signed char>(-std::numeric_limits<float>::infinity()), -128);
@@ -289,7 +294,7 @@ TEST(NumericInteger, RoundsHalvesToEvenAndSaturates) {
 }
 
 TEST(NumericElement, StoringOneNibbleLeavesItsNeighbour) {
-  for (const DType dtype : {DType::kI4, DType::kF4E2M1}) {
+  for (const DType dtype : {DType::kI4, DType::kU4, DType::kF4E2M1}) {
     unsigned char bytes[2] = {0xFF, 0xFF};
     store_element(dtype, bytes, 2, 1.0);
     EXPECT_EQ(load_element(dtype, bytes, 2), 1.0);
@@ -325,8 +330,9 @@ TEST(NumericElement, DtypeNamesParseBackAndOthersListWhatIsKnown) {
     const auto parsed = parse_dtype(name);
     ASSERT_FALSE(parsed.ok()) << name;
     EXPECT_EQ(parsed.status().code(), StatusCode::kInvalidArgument);
-    EXPECT_NE(parsed.status().message().find("f32, f16, bf16, e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, i4, e2m1, e8m0, i32"),
-              std::string::npos);
+    EXPECT_NE(
+        parsed.status().message().find("f32, f16, bf16, e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, i4, e2m1, e8m0, i32, u4"),
+        std::string::npos);
   }
 }
 

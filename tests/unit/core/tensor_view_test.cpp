@@ -72,6 +72,28 @@ TEST(TensorViews, RankAndStrideMistakesGiveAnUndefinedTensor) {
   EXPECT_FALSE(TensorView::contiguous(nullptr, DType::kF32, {4}).transposed().defined());
 }
 
+TEST(TensorViews, PairsOfFourBitElementsSplitAlongTheDimensionOfStrideOne) {
+  const auto split = [](std::vector<int64_t> shape, std::vector<int64_t> strides) {
+    unsigned char data[64];
+    const Result<TensorView> view = from_dlpack(TwDLTensor{data,
+                                                           {TW_DL_CPU, 0},
+                                                           static_cast<int32_t>(shape.size()),
+                                                           {TW_DL_FLOAT4_E2M1FN, 4, 2},
+                                                           shape.data(),
+                                                           strides.empty() ? nullptr : strides.data(),
+                                                           0});
+    if (!view) return std::pair{std::vector<int64_t>{}, std::vector<int64_t>{}};
+    EXPECT_EQ(view->dtype, DType::kF4E2M1);
+    return std::pair{shape_of(*view), stride_of(*view)};
+  };
+  using Sizes = std::vector<int64_t>;
+  EXPECT_EQ(split({4, 8}, {}), std::pair(Sizes{4, 16}, Sizes{16, 1}));
+  EXPECT_EQ(split({8, 4}, {1, 8}), std::pair(Sizes{16, 4}, Sizes{1, 16}));
+  EXPECT_EQ(split({1, 8}, {1, 1}), std::pair(Sizes{1, 16}, Sizes{2, 1}));
+  EXPECT_EQ(split({8, 1}, {1, 1}), std::pair(Sizes{16, 1}, Sizes{1, 2}));
+  EXPECT_TRUE(split({2, 2}, {8, 2}).first.empty());
+}
+
 TEST(TensorViews, TransposedExchangesTheNamedDimensions) {
   const TensorView view = TensorView::contiguous(nullptr, DType::kBf16, {2, 3, 4});
   EXPECT_THAT(shape_of(view.transposed()), ElementsAre(2, 4, 3));
@@ -136,7 +158,8 @@ TEST(FromDlpack, EveryTypeCodeOfDlpack11MapsToItsDtype) {
   } kCases[] = {{2, 32, DType::kF32},        {2, 16, DType::kF16},    {4, 16, DType::kBf16},
                 {10, 8, DType::kF8E4M3},     {12, 8, DType::kF8E5M2}, {11, 8, DType::kF8E4M3Fnuz},
                 {13, 8, DType::kF8E5M2Fnuz}, {14, 8, DType::kE8M0},   {17, 4, DType::kF4E2M1},
-                {0, 8, DType::kI8},          {0, 4, DType::kI4},      {0, 32, DType::kI32}};
+                {0, 8, DType::kI8},          {0, 4, DType::kI4},      {0, 32, DType::kI32},
+                {1, 4, DType::kU4}};
   for (const auto& c : kCases) {
     SampleTensor sample;
     sample.tensor.dtype = {c.code, c.bits, 1};
@@ -184,7 +207,8 @@ TEST(FromDlpack, RefusalsNameTheFieldAndItsValue) {
     void (*change)(SampleTensor&);
     const char* message;
   } kCases[] = {
-      {[](SampleTensor& s) { s.tensor.dtype.lanes = 4; }, "dtype.lanes is 4; only 1 is allowed"},
+      {[](SampleTensor& s) { s.tensor.dtype.lanes = 4; },
+       "dtype.lanes is 4; only 1 is allowed, and 2 of 4-bit elements"},
       {[](SampleTensor& s) { s.tensor.dtype = {2, 64, 1}; }, "dtype (code, bits) is (2, 64); allowed: (2, 32) f32"},
       {[](SampleTensor& s) { s.tensor.dtype = {1, 8, 1}; }, "dtype (code, bits) is (1, 8)"},
       {[](SampleTensor& s) { s.tensor.dtype = {17, 8, 1}; }, "dtype (code, bits) is (17, 8)"},

@@ -13,6 +13,7 @@
 #include "dispatch/instance/comparison.hpp"
 #include "dispatch/instance/device_data.hpp"
 #include "dispatch/instance/guarded_buffer.hpp"
+#include "dispatch/instance/lane_map.hpp"
 #include "dispatch/instance/random_data.hpp"
 #include "ops/gemm/instance/gemm_reference.hpp"
 
@@ -47,14 +48,9 @@ class GemmInstance final : public ProblemInstance {
                                {{p_.batch, p_.stride_d_batch}, {p_.m, p_.stride_d_m}, {p_.out_n(), p_.stride_d_n}});
         !s)
       return s;
-    const OperandProblem* operands[] = {&p_.scale_a, &p_.scale_b, &p_.c, &p_.bias};
-    for (int i = 0; i < 4 + p_.step_count; ++i) {
-      const OperandProblem& o = i < 4 ? *operands[i] : p_.steps[i - 4].operand;
-      if (!o.present()) continue;
-      if (Status s = operands_[static_cast<size_t>(i)].allocate(
-              device, o.dtype, {{p_.batch, o.stride_batch}, {p_.m, o.stride_m}, {p_.n, o.stride_n}});
-          !s)
-        return s;
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      if (operand_dtype(i) == DType::kNone) continue;
+      if (Status s = is_scale(i) ? allocate_scale(device, i) : allocate_operand(device, i); !s) return s;
     }
     return {};
   }
@@ -68,10 +64,9 @@ class GemmInstance final : public ProblemInstance {
       fill_b(seed * 16 + 2, data);
       for (size_t i = 1; i < b_.size(); ++i) note(b_[0].send_to(b_[i]));
     }
-    const OperandProblem* operands[] = {&p_.scale_a, &p_.scale_b, &p_.c, &p_.bias};
     for (size_t i = 0; i < operands_.size(); ++i) {
       if (!operands_[i].allocated()) continue;
-      const DType dtype = i < 4 ? operands[i]->dtype : p_.steps[i - 4].operand.dtype;
+      const DType dtype = operand_dtype(i);
       fill_random(dtype, operands_[i].begin(), operands_[i].bytes() * 8 / dtype_bits(dtype), data, seed * 16 + 3 + i);
     }
     // Scalars that are used at all differ from their neutral values.
@@ -98,6 +93,23 @@ class GemmInstance final : public ProblemInstance {
   VerifyReport verify() override;
 
  private:
+  // Of operands_[i].
+  const OperandProblem& operand(size_t i) const { return i == 2 ? p_.c : i == 3 ? p_.bias : p_.steps[i - 4].operand; }
+  static constexpr size_t kZero = kSlotZeroB - kSlotScaleA;
+  static bool is_scale(size_t i) { return i < 2 || i == kZero; }
+  const ScaleProblem& scale(size_t i) const { return i == 0 ? p_.scale_a : i == 1 ? p_.scale_b : p_.zero_b; }
+  DType operand_dtype(size_t i) const { return is_scale(i) ? scale(i).dtype : operand(i).dtype; }
+  Status allocate_operand(Device& device, size_t i) {
+    const OperandProblem& o = operand(i);
+    return operands_[i].allocate(device, o.dtype, {{p_.batch, o.stride_batch}, {p_.m, o.stride_m}, {p_.n, o.stride_n}});
+  }
+  Status allocate_scale(Device& device, size_t i) {
+    const ScaleProblem& s = scale(i);
+    const ScaleCounts counts = scale_counts(s, i == 0 ? p_.m : p_.n, p_.k);
+    return operands_[i].allocate(device, s.dtype,
+                                 {{p_.batch, s.stride_batch}, {counts.outer, s.stride_outer}, {counts.k, s.stride_k}});
+  }
+
   void fill_a(uint64_t seed, InputData data) {
     if (on_device(a_)) return note(fill_there(a_, p_.a_dtype, seed, data));
     fill_random(p_.a_dtype, a_.begin(), a_.bytes() * 8 / dtype_bits(p_.a_dtype), data, seed);
@@ -156,7 +168,7 @@ class GemmInstance final : public ProblemInstance {
   InstanceOptions options_;
   GuardedBuffer a_, d_;
   std::vector<GuardedBuffer> b_;
-  std::array<GuardedBuffer, 4 + kMaxSteps> operands_;  // scale_a, scale_b, c, bias, steps
+  std::array<GuardedBuffer, 5 + kMaxSteps> operands_;  // scale_a, scale_b, c, bias, steps, zero_b
   std::array<const void*, kGemmPointerSlots> pointers_{};
   std::array<float, kGemmScalarSlots> scalars_{};
   std::vector<uint64_t> sums_;
@@ -320,15 +332,26 @@ void GemmInstance::compare(VerifyReport& report) {
       gemm_reference_block(p_, bindings, vendor_, batches[i], rows, columns, references_[i]);
   }
   Comparison comparison(p_.d_dtype, report);
+  const auto load = [&](size_t b, int64_t row, int64_t column) {
+    return load_element(p_.d_dtype, d_.host_data(),
+                        batches[b] * p_.stride_d_batch + row * p_.stride_d_m + column * p_.stride_d_n);
+  };
   for (size_t b = 0; b < batches.size(); ++b) {
     for (size_t i = 0; i < references_[b].size(); ++i) {
       const int64_t row = rows[i / columns.size()], column = columns[i % columns.size()];
-      const double got = load_element(p_.d_dtype, d_.host_data(),
-                                      batches[b] * p_.stride_d_batch + row * p_.stride_d_m + column * p_.stride_d_n);
-      comparison.add(got, references_[b][i], {batches[b], row, column});
+      comparison.add(load(b, row, column), references_[b][i], {batches[b], row, column});
     }
   }
   comparison.finish();
+  if (report.passed || static_cast<int64_t>(rows.size()) != p_.m || static_cast<int64_t>(columns.size()) != p_.out_n())
+    return;
+  for (size_t b = 0; b < batches.size(); ++b) {
+    const std::string found = find_lane_map(references_[b], p_.m, p_.out_n(),
+                                            [&](int64_t row, int64_t column) { return load(b, row, column); });
+    if (found.empty()) continue;
+    report.failure += "; " + found;
+    break;
+  }
 }
 
 VerifyReport GemmInstance::verify() {

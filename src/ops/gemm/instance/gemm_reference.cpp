@@ -47,18 +47,99 @@ struct Operand {
   }
 };
 
-// The linear part of column n: alpha * scale_a * scale_b * sum + beta * C + bias.
-Bounded linear(const GemmProblem& p, const GemmBindings& bind, ArchVendor vendor, int64_t b, int64_t m, int64_t n,
-               double sum, double norm) {
-  double accumulate = accumulation_bound(p.a_dtype == DType::kI8 ? DType::kI32 : DType::kF32, p.k, norm, sum);
-  if (vendor == ArchVendor::kNvidia) {
-    accumulate += p.allow_fast_accum ? fast_accumulation_bound(p.k, norm, sum)
-                                     : tensor_core_bound(p.a_dtype, p.allow_tf32 != 0, p.k, norm, sum);
+double scale_at(const ScaleProblem& s, const void* data, int64_t b, int64_t outer, int64_t k) {
+  return load_element(s.dtype, data, b * s.stride_batch + outer / s.outer * s.stride_outer + k * s.stride_k);
+}
+
+// A row of A, or a column of B, times the scales of its groups along K: what is dequantised is f32.
+void apply_scales(const ScaleProblem& s, const void* data, int64_t batch, int64_t outer, std::span<double> values) {
+  if (!s.blocked()) return;
+  for (size_t begin = 0; begin < values.size(); begin += s.k) {
+    const double scale = scale_at(s, data, batch, outer, static_cast<int64_t>(begin / s.k));
+    for (size_t k = begin; k < std::min(values.size(), begin + s.k); ++k) {
+      values[k] = static_cast<double>(static_cast<float>(values[k] * scale));
+    }
   }
+}
+
+// A column of B's integers less their zero points: a difference in f32. `parts` gets both apart, each times its scale.
+struct ZeroParts {
+  std::vector<double> integers, points;
+};
+void apply_zeros(const GemmProblem& p, const GemmBindings& bind, int64_t batch, int64_t n, std::span<double> values,
+                 ZeroParts& parts) {
+  if (!p.zero_b.present()) return;
+  parts.integers.resize(values.size());
+  parts.points.resize(values.size());
+  for (size_t k = 0; k < values.size(); ++k) {
+    const int64_t group = static_cast<int64_t>(k) / p.zero_b.k;
+    const double point = scale_at(p.zero_b, bind.pointers[kSlotZeroB], batch, n, group);
+    const double scale = scale_at(p.scale_b, bind.pointers[kSlotScaleB], batch, n, group);
+    parts.integers[k] = values[k] * scale;
+    parts.points[k] = point * scale;
+    values[k] = static_cast<double>(static_cast<float>(values[k] - point));
+  }
+}
+
+// What a sum over K was made of.
+struct Sum {
+  double value = 0, squares = 0;
+  double size = 0;                          // |value|, or of the parts that a kernel may sum apart
+  double magnitude_a = 0, magnitude_b = 0;  // of the factors
+};
+
+Sum sum_of(std::span<const double> a, std::span<const double> b) {
+  Sum sum;
+  for (size_t k = 0; k < a.size(); ++k) {
+    const double product = a[k] * b[k];
+    sum.value += product;
+    sum.squares += product * product;
+    sum.magnitude_a += std::fabs(a[k]);
+    sum.magnitude_b += std::fabs(b[k]);
+  }
+  sum.size = std::fabs(sum.value);
+  return sum;
+}
+
+// With zero points: a kernel may sum A times the integers apart from A times their zero points.
+void split_sum(std::span<const double> a, const ZeroParts& parts, Sum& sum) {
+  double integers = 0, points = 0;
+  sum.squares = 0;
+  for (size_t k = 0; k < a.size(); ++k) {
+    const double product = std::fabs(a[k]) * (std::fabs(parts.integers[k]) + std::fabs(parts.points[k]));
+    integers += a[k] * parts.integers[k];
+    points += a[k] * parts.points[k];
+    sum.squares += product * product;
+  }
+  sum.size = std::fabs(integers) + std::fabs(points);
+}
+
+// How far a kernel's sum may be off.
+double sum_bound(const GemmProblem& p, ArchVendor vendor, const Sum& sum) {
+  const double norm = std::sqrt(sum.squares);
+  const bool integers = p.a_dtype == DType::kI8 && !p.has_block_scales();
+  double bound = accumulation_bound(integers ? DType::kI32 : DType::kF32, p.k, norm, sum.size);
+  if (p.has_block_scales()) {
+    const auto rounds = [](const ScaleProblem& s) { return s.blocked() && s.dtype != DType::kE8M0; };
+    bound +=
+        group_scale_bound(!rounds(p.scale_a) && !rounds(p.scale_b), norm, sum.size, sum.magnitude_a + sum.magnitude_b);
+  }
+  if (vendor == ArchVendor::kNvidia) {
+    bound += p.allow_fast_accum ? fast_accumulation_bound(p.k, norm, sum.size)
+                                : tensor_core_bound(p.a_dtype, p.allow_tf32 != 0, p.k, norm, sum.size);
+  }
+  return bound;
+}
+
+// The linear part of column n: alpha * scale_a * scale_b * sum + beta * C + bias. A's row is a_m, D's m.
+Bounded linear(const GemmProblem& p, const GemmBindings& bind, ArchVendor vendor, int64_t b, int64_t a_m, int64_t m,
+               int64_t n, const Sum& sum) {
   double scale = p.has_alpha ? bind.scalars[kScalarAlpha] : 1.0;
-  if (p.scale_a.present()) scale *= Operand{&p.scale_a, bind.pointers[kSlotScaleA]}.at(b, m, n);
-  if (p.scale_b.present()) scale *= Operand{&p.scale_b, bind.pointers[kSlotScaleB]}.at(b, m, n);
-  Bounded x{scale * sum, std::fabs(scale) * accumulate};
+  for (const auto& [s, slot, outer] :
+       {std::tuple{&p.scale_a, kSlotScaleA, a_m}, std::tuple{&p.scale_b, kSlotScaleB, n}}) {
+    if (s->present() && !s->blocked()) scale *= scale_at(*s, bind.pointers[slot], b, outer, 0);
+  }
+  Bounded x{scale * sum.value, std::fabs(scale) * sum_bound(p, vendor, sum)};
   double magnitude = std::fabs(x.value);
   if (p.c.present()) {
     const double c = bind.scalars[kScalarBeta] * Operand{&p.c, bind.pointers[kSlotC]}.at(b, m, n);
@@ -94,6 +175,12 @@ double gemm_load_b(const GemmProblem& p, const void* b, int64_t batch, int64_t k
 void gemm_reference_block(const GemmProblem& p, const GemmBindings& bind, ArchVendor vendor, int64_t batch,
                           std::span<const int64_t> rows, std::span<const int64_t> columns,
                           std::vector<ReferenceElement>& out) {
+  gemm_reference_block(p, bind, vendor, batch, rows, rows, columns, out);
+}
+
+void gemm_reference_block(const GemmProblem& p, const GemmBindings& bind, ArchVendor vendor, int64_t batch,
+                          std::span<const int64_t> a_rows, std::span<const int64_t> rows,
+                          std::span<const int64_t> columns, std::vector<ReferenceElement>& out) {
   const bool gated = p.gate != GateMode::kNone;
   const int64_t half = p.n / 2;
   // The columns of B that each column of D needs: itself, or its gate and its up column.
@@ -104,27 +191,31 @@ void gemm_reference_block(const GemmProblem& p, const GemmBindings& bind, ArchVe
   const int sources = gated ? 2 : 1;
 
   // Rows of A once, each column of B once.
-  std::vector<double> a(rows.size() * static_cast<size_t>(p.k)), b(static_cast<size_t>(p.k));
+  const auto depth = static_cast<size_t>(p.k);
+  std::vector<double> a(rows.size() * depth), b(depth);
+  ZeroParts zero_parts;
   for (size_t i = 0; i < rows.size(); ++i) {
-    widen_row(p.a_dtype, bind.pointers[kSlotA], batch * p.stride_a_batch + rows[i] * p.stride_a_m, p.stride_a_k, p.k,
-              a.data() + i * static_cast<size_t>(p.k));
+    const std::span<double> row(a.data() + i * depth, depth);
+    widen_row(p.a_dtype, bind.pointers[kSlotA], batch * p.stride_a_batch + a_rows[i] * p.stride_a_m, p.stride_a_k, p.k,
+              row.data());
+    apply_scales(p.scale_a, bind.pointers[kSlotScaleA], batch, a_rows[i], row);
   }
   out.assign(rows.size() * columns.size(), {});
   std::vector<Bounded> parts(rows.size() * static_cast<size_t>(sources));
   for (size_t j = 0; j < columns.size(); ++j) {
     for (int s = 0; s < sources; ++s) {
       const int64_t n = source_column(columns[j], s);
-      for (int64_t k = 0; k < p.k; ++k) b[static_cast<size_t>(k)] = gemm_load_b(p, bind.pointers[kSlotB], batch, k, n);
+      for (size_t k = 0; k < depth; ++k) {
+        b[k] = gemm_load_b(p, bind.pointers[kSlotB], batch, static_cast<int64_t>(k), n);
+      }
+      apply_zeros(p, bind, batch, n, b, zero_parts);
+      apply_scales(p.scale_b, bind.pointers[kSlotScaleB], batch, n, b);
       for (size_t i = 0; i < rows.size(); ++i) {
-        const double* row = a.data() + i * static_cast<size_t>(p.k);
-        double sum = 0, squares = 0;
-        for (size_t k = 0; k < static_cast<size_t>(p.k); ++k) {
-          const double product = row[k] * b[k];
-          sum += product;
-          squares += product * product;
-        }
+        const std::span<const double> row(a.data() + i * depth, depth);
+        Sum sum = sum_of(row, b);
+        if (p.zero_b.present()) split_sum(row, zero_parts, sum);
         parts[i * static_cast<size_t>(sources) + static_cast<size_t>(s)] =
-            linear(p, bind, vendor, batch, rows[i], n, sum, std::sqrt(squares));
+            linear(p, bind, vendor, batch, a_rows[i], rows[i], n, sum);
       }
     }
     for (size_t i = 0; i < rows.size(); ++i) {

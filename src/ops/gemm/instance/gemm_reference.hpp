@@ -16,6 +16,10 @@ namespace tilewright {
 void gemm_reference_block(const GemmProblem& problem, const GemmBindings& bindings, ArchVendor vendor, int64_t batch,
                           std::span<const int64_t> rows, std::span<const int64_t> columns,
                           std::vector<ReferenceElement>& out);
+// The same where row rows[i] of D, C and the steps is made of row a_rows[i] of A and its scales.
+void gemm_reference_block(const GemmProblem& problem, const GemmBindings& bindings, ArchVendor vendor, int64_t batch,
+                          std::span<const int64_t> a_rows, std::span<const int64_t> rows,
+                          std::span<const int64_t> columns, std::vector<ReferenceElement>& out);
 
 // B[batch, k, n] as a double, plain or packed.
 double gemm_load_b(const GemmProblem& problem, const void* b, int64_t batch, int64_t k, int64_t n);

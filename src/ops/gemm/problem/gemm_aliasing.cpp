@@ -51,16 +51,29 @@ Status check_gemm_addresses(const GemmProblem& p, const GemmBindings& b) {
   };
   const struct {
     const char* name;
+    const ScaleProblem& scale;
+    int64_t outer;
+    int slot;
+  } scales[] = {{"scale_a", p.scale_a, p.m, kSlotScaleA},
+                {"scale_b", p.scale_b, p.n, kSlotScaleB},
+                {"zero_b", p.zero_b, p.n, kSlotZeroB}};
+  for (const auto& s : scales) {
+    if (!s.scale.present()) continue;
+    const ScaleCounts counts = scale_counts(s.scale, s.outer, p.k);
+    const ByteRange range = touched_bytes(
+        s.scale.dtype,
+        {{p.batch, s.scale.stride_batch}, {counts.outer, s.scale.stride_outer}, {counts.k, s.scale.stride_k}});
+    if (ranges_overlap(d, rd, b.pointers[s.slot], range))
+      return refuse_overlap(fmt::format("argument 'd' overlaps '{}'", s.name));
+  }
+  const struct {
+    const char* name;
     const OperandProblem& operand;
     int slot;
-    bool may_be_d;
-  } operands[] = {{"scale_a", p.scale_a, kSlotScaleA, false},
-                  {"scale_b", p.scale_b, kSlotScaleB, false},
-                  {"c", p.c, kSlotC, p.gate == GateMode::kNone},
-                  {"bias", p.bias, kSlotBias, p.gate == GateMode::kNone}};
+  } operands[] = {{"c", p.c, kSlotC}, {"bias", p.bias, kSlotBias}};
   for (const auto& o : operands) {
     if (!o.operand.present()) continue;
-    if (Status s = check(o.name, o.operand, b.pointers[o.slot], p.n, o.may_be_d); !s) return s;
+    if (Status s = check(o.name, o.operand, b.pointers[o.slot], p.n, p.gate == GateMode::kNone); !s) return s;
   }
   for (int i = 0; i < p.step_count; ++i) {
     if (!p.steps[i].operand.present()) continue;

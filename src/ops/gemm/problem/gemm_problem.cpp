@@ -9,6 +9,7 @@
 
 #include "core/tensor/strided.hpp"
 #include "ops/gemm/problem/gemm_aliasing.hpp"
+#include "ops/gemm/problem/gemm_scales.hpp"
 
 namespace tilewright {
 namespace {
@@ -76,24 +77,51 @@ Status make_operand(const char* name, const TensorView& t, int64_t batch, int64_
   return {};
 }
 
-// Scales are f32: one value, one a token ([.., M, 1]) or one a channel ([N], [.., 1, N]).
-Status check_scale(const char* name, const TensorView& t) {
-  if (t.defined() && t.dtype != DType::kF32) {
-    return refuse_gemm("argument '{}' is {}, allowed: f32", name, dtype_name(t.dtype));
+// Of groups along K; else f32: one value, one a token ([.., M, 1]) or one a channel ([N], [.., 1, N]).
+Status read_scale(const char* name, const ScaleArgument& argument, bool check_addresses, const TensorView& d,
+                  const GemmProblem& p, ScaleProblem& out) {
+  const TensorView& t = argument.tensor;
+  if (argument.group.k != 0 || argument.group.outer != 1) {
+    return read_block_scale(p, argument, check_addresses, d.device, out);
   }
+  if (!t.defined()) return {};
+  if (t.dtype != DType::kF32) return refuse_gemm("argument '{}' is {}, allowed: f32", name, dtype_name(t.dtype));
+  OperandProblem operand;
+  if (Status s = make_operand(name, t, p.batch, p.m, p.n, check_addresses, d, operand); !s) return s;
+  const bool of_a = argument.side == ScaleSide::kA;
+  if ((of_a ? operand.stride_n : operand.stride_m) != 0) return refuse_varying_scale(argument.side);
+  out.dtype = operand.dtype;
+  out.stride_batch = operand.stride_batch;
+  out.stride_outer = of_a ? operand.stride_m : operand.stride_n;
   return {};
 }
 
-bool is_input(DType dtype) { return is_packable(dtype) || is_f8(dtype); }
+bool is_small_float(DType dtype) { return is_f8(dtype) || dtype == DType::kF4E2M1; }
+bool is_fnuz(DType dtype) { return dtype == DType::kF8E4M3Fnuz || dtype == DType::kF8E5M2Fnuz; }
+bool is_input(DType dtype) { return is_packable(dtype) || is_small_float(dtype); }
+
+// 8- and 4-bit floats with each other, though not OCP's with FNUZ's, and with f16 or bf16; weights of integers with f16 or
+// bf16.
+bool may_multiply(DType a, DType b) {
+  if (a == b) return true;
+  const auto is_16_bit = [](DType t) { return t == DType::kF16 || t == DType::kBf16; };
+  if (is_weight_integer(b)) return is_16_bit(a);
+  if (is_small_float(a) && is_small_float(b)) return !(is_fnuz(a) && is_ocp_f8(b)) && !(is_ocp_f8(a) && is_fnuz(b));
+  return (is_small_float(a) && is_16_bit(b)) || (is_16_bit(a) && is_small_float(b));
+}
 
 Status check_dtypes(DType a, DType b, DType d) {
-  if (!is_input(a)) {
-    return refuse_gemm("argument 'a' is {}, allowed: f32, f16, bf16, i8, e4m3, e5m2, e4m3fnuz, e5m2fnuz",
-                       dtype_name(a));
+  for (const auto& [name, dtype] : {std::pair{"a", a}, {"b", b}}) {
+    const bool of_b = name[0] == 'b';
+    if (is_input(dtype) || (of_b && is_weight_integer(dtype))) continue;
+    return refuse_gemm("argument '{}' is {}, allowed: f32, f16, bf16, i8, e4m3, e5m2, e4m3fnuz, e5m2fnuz, e2m1{}", name,
+                       dtype_name(dtype), of_b ? ", i4, u4" : "");
   }
-  if (b != a) {
-    return refuse_gemm("argument 'b' is {} and 'a' is {}: both must have one dtype; convert one of them first",
-                       dtype_name(b), dtype_name(a));
+  if (!may_multiply(a, b)) {
+    return refuse_gemm(
+        "argument 'b' is {} and 'a' is {}: both must have one dtype, or be 8- or 4-bit floats of one flavour, or one "
+        "of these and the other f16 or bf16, or 'b' be i8, i4 or u4 and 'a' f16 or bf16; convert one of them first",
+        dtype_name(b), dtype_name(a));
   }
   if (!is_float_output(d)) return refuse_gemm("argument 'd' is {}, allowed: f32, f16, bf16", dtype_name(d));
   return {};
@@ -165,10 +193,14 @@ Status read_gemm_call(const GemmCall& call, bool check_addresses, GemmProblem& p
   p.stride_d_n = d.stride[d.rank - 1];
 
   // Epilogue.
-  if (Status s = check_scale("scale_a", call.scale_a); !s) return s;
-  if (Status s = check_scale("scale_b", call.scale_b); !s) return s;
-  if (Status s = make_operand("scale_a", call.scale_a, p.batch, p.m, p.n, check_addresses, d, p.scale_a); !s) return s;
-  if (Status s = make_operand("scale_b", call.scale_b, p.batch, p.m, p.n, check_addresses, d, p.scale_b); !s) return s;
+  const ScaleArgument scale_a{ScaleSide::kA, call.scale_a, call.scale_group_a};
+  const ScaleArgument scale_b{ScaleSide::kB, call.scale_b, call.scale_group_b};
+  if (Status s = read_scale("scale_a", scale_a, check_addresses, d, p, p.scale_a); !s) return s;
+  if (Status s = read_scale("scale_b", scale_b, check_addresses, d, p, p.scale_b); !s) return s;
+  if (call.zero_b.defined()) {
+    const ScaleArgument zero_b{ScaleSide::kZeroB, call.zero_b, call.scale_group_b};
+    if (Status s = read_block_scale(p, zero_b, check_addresses, d.device, p.zero_b); !s) return s;
+  }
   if (call.beta != 0 && !call.c.defined()) return refuse_gemm("argument 'beta' is {} and 'c' is missing", call.beta);
   if (call.beta != 0) {
     if (Status s = make_operand("c", call.c, p.batch, p.m, p.n, check_addresses, d, p.c); !s) return s;
@@ -202,6 +234,9 @@ Status read_gemm_call(const GemmCall& call, bool check_addresses, GemmProblem& p
     p.shortfall_a = shortfall(a.data), p.shortfall_b = shortfall(b.data), p.shortfall_d = shortfall(d.data);
     if (p.c.present()) p.c.shortfall = shortfall(call.c.data);
     if (p.bias.present()) p.bias.shortfall = shortfall(call.bias.data);
+    if (p.scale_a.blocked()) p.scale_a.shortfall = shortfall(call.scale_a.data);
+    if (p.scale_b.blocked()) p.scale_b.shortfall = shortfall(call.scale_b.data);
+    if (p.zero_b.present()) p.zero_b.shortfall = shortfall(call.zero_b.data);
   }
   p.deterministic = call.options.deterministic;
   p.batch_invariant = call.options.batch_invariant;
@@ -210,6 +245,7 @@ Status read_gemm_call(const GemmCall& call, bool check_addresses, GemmProblem& p
 
   // Addresses and scalars.
   bindings.pointers = {a.data, b.data, d.data, call.scale_a.data, call.scale_b.data, call.c.data, call.bias.data};
+  bindings.pointers[kSlotZeroB] = call.zero_b.data;
   bindings.scalars[kScalarAlpha] = call.alpha;
   bindings.scalars[kScalarBeta] = call.beta;
   bindings.scalars[kScalarLow] = call.low;
@@ -228,6 +264,23 @@ Status make_gemm_problem(const GemmCall& call, bool check_addresses, GemmProblem
   if (Status s = validate_gemm_problem(p); !s) return s;
   if (p.m == 0 || p.n == 0 || p.batch == 0) return {};
   return check_addresses ? check_gemm_addresses(p, bindings) : Status();
+}
+
+Status check_plain_product(const GemmProblem& p) {
+  const auto refuse = [](std::string why) { return Status(StatusCode::kUnsupported, std::move(why)); };
+  for (const auto& [name, scale] : {std::pair<const char*, const ScaleProblem&>{"A", p.scale_a}, {"B", p.scale_b}}) {
+    if (!scale.blocked()) continue;
+    return refuse(fmt::format("{} has scales of groups of {} x {}, the kernel has scales of all of K", name,
+                              scale.outer, scale.k));
+  }
+  if (p.a_dtype != p.b_dtype) {
+    return refuse(
+        fmt::format("A is {} and B {}, the kernel multiplies one type", dtype_name(p.a_dtype), dtype_name(p.b_dtype)));
+  }
+  if (dtype_bits(p.a_dtype) < 8) {
+    return refuse(fmt::format("the kernel reads whole bytes, A and B are {}", dtype_name(p.a_dtype)));
+  }
+  return {};
 }
 
 Status check_gemm_extents(const GemmProblem& p) {
@@ -257,12 +310,10 @@ Status validate_gemm_problem(const GemmProblem& p) {
     return reach_fits({{p.batch, o.stride_batch}, {p.m, o.stride_m}, {p.n, o.stride_n}});
   };
   bool operands_fit = true;
-  for (const OperandProblem* o : {&p.scale_a, &p.scale_b, &p.c, &p.bias})
-    operands_fit = operands_fit && operand_fits(*o);
+  for (const OperandProblem* o : {&p.c, &p.bias}) operands_fit = operands_fit && operand_fits(*o);
   for (const StepProblem& step : p.steps) operands_fit = operands_fit && operand_fits(step.operand);
   if (!operands_fit) return refuse_gemm("strides of an epilogue operand reach beyond 2^56 elements");
-  if (p.scale_a.stride_n != 0) return refuse_gemm("argument 'scale_a' varies along N, allowed: a scalar or [M, 1]");
-  if (p.scale_b.stride_m != 0) return refuse_gemm("argument 'scale_b' varies along M, allowed: a scalar or [N]");
+  if (Status s = check_gemm_scales(p); !s) return s;
   if (p.b_packed && !is_packable(p.b_dtype)) {
     return refuse_gemm("argument 'b' is packed {}, allowed: f32, f16, bf16, i8", dtype_name(p.b_dtype));
   }
@@ -289,7 +340,14 @@ double gemm_bytes_moved(const GemmProblem& p) {
   auto add = [&](const OperandProblem& o, double columns) {
     total += bytes(o.dtype, (o.stride_m != 0 ? m : 1) * (o.stride_n != 0 ? columns : 1)) * times(o.stride_batch);
   };
-  for (const OperandProblem* o : {&p.scale_a, &p.scale_b, &p.c, &p.bias}) add(*o, n);
+  for (const OperandProblem* o : {&p.c, &p.bias}) add(*o, n);
+  for (const auto& [scale, outer] :
+       {std::pair<const ScaleProblem*, int64_t>{&p.scale_a, p.m}, {&p.scale_b, p.n}, {&p.zero_b, p.n}}) {
+    const ScaleCounts counts = scale_counts(*scale, outer, p.k);
+    total += bytes(scale->dtype, static_cast<double>(scale->stride_outer != 0 ? counts.outer : 1) *
+                                     static_cast<double>(scale->stride_k != 0 ? counts.k : 1)) *
+             times(scale->stride_batch);
+  }
   for (int i = 0; i < p.step_count; ++i) add(p.steps[i].operand, static_cast<double>(p.out_n()));
   return total;
 }
@@ -316,6 +374,19 @@ ProblemSignature gemm_signature(const GemmProblem& p) {
   s.core = fmt::format("a={}:b={}:layout={}{}{}", dtype_name(p.a_dtype), dtype_name(p.b_dtype),
                        letter(p.stride_a_m, p.stride_a_k), p.b_packed ? 'p' : letter(p.stride_b_k, p.stride_b_n),
                        letter(p.stride_d_m, p.stride_d_n));
+  // Scales of groups are part of what is multiplied, with a letter for how they lie; others are the epilogue's.
+  if (p.scale_a.blocked()) {
+    s.core +=
+        fmt::format(":scale_a={}.{}", scale_mode_text(p.scale_a), letter(p.scale_a.stride_outer, p.scale_a.stride_k));
+  }
+  if (p.scale_b.blocked()) {
+    s.core +=
+        fmt::format(":scale_b={}.{}", scale_mode_text(p.scale_b), letter(p.scale_b.stride_k, p.scale_b.stride_outer));
+  }
+  if (p.zero_b.present()) {
+    s.core +=
+        fmt::format(":zero_b={}.{}", dtype_name(p.zero_b.dtype), letter(p.zero_b.stride_k, p.zero_b.stride_outer));
+  }
   if (p.batch_invariant) s.core += ":batch_invariant=1";
   if (p.allow_tf32) s.core += ":allow_tf32=1";
   if (p.allow_fast_accum) s.core += ":allow_fast_accum=1";
@@ -325,8 +396,11 @@ ProblemSignature gemm_signature(const GemmProblem& p) {
   }
   s.epilogue = fmt::format("d={}", dtype_name(p.d_dtype));
   if (p.has_alpha) s.epilogue += ":alpha";
-  for (auto [name, operand] :
-       {std::pair{"scale_a", &p.scale_a}, {"scale_b", &p.scale_b}, {"c", &p.c}, {"bias", &p.bias}}) {
+  for (auto [name, axis, scale] : {std::tuple{"scale_a", "m", &p.scale_a}, {"scale_b", "n", &p.scale_b}}) {
+    if (!scale->present() || scale->blocked()) continue;
+    s.epilogue += fmt::format(":{}={}{}", name, dtype_name(scale->dtype), scale->stride_outer != 0 ? axis : "");
+  }
+  for (auto [name, operand] : {std::pair{"c", &p.c}, {"bias", &p.bias}}) {
     if (operand->present()) s.epilogue += fmt::format(":{}={}", name, operand_text(*operand));
   }
   if (p.activation != Activation::kNone)

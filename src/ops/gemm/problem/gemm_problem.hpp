@@ -22,6 +22,25 @@ struct OperandProblem {
   bool present() const { return dtype != DType::kNone; }
 };
 
+// The scales of A or B, or B's zero points: one for `outer` rows of A, or columns of B, and `k` values along K.
+struct ScaleProblem {
+  int64_t stride_batch = 0, stride_outer = 0, stride_k = 0;  // from one scale to the next; 0 where it does not vary
+  DType dtype = DType::kNone;                                // kNone = absent
+  uint8_t outer = 1, k = 0;                                  // k = 0: all of K, which is the epilogue's work
+  uint8_t shortfall = 0;                                     // of scales of groups, as GemmProblem's
+  uint8_t reserved[4] = {};
+  bool present() const { return dtype != DType::kNone; }
+  constexpr bool blocked() const { return k != 0; }
+};
+// How many there are along M or N, and along K.
+struct ScaleCounts {
+  int64_t outer, k;
+};
+constexpr ScaleCounts scale_counts(const ScaleProblem& s, int64_t all_outer, int64_t all_k) {
+  if (!s.blocked()) return {all_outer, 1};
+  return {(all_outer + s.outer - 1) / s.outer, (all_k + s.k - 1) / s.k};
+}
+
 struct StepProblem {
   OperandProblem operand;
   StepKind kind = StepKind::kNone;
@@ -34,7 +53,9 @@ struct GemmProblem {
   int64_t stride_a_batch = 0, stride_a_m = 0, stride_a_k = 0;
   int64_t stride_b_batch = 0, stride_b_k = 0, stride_b_n = 0;  // packed: stride_b_batch in bytes
   int64_t stride_d_batch = 0, stride_d_m = 0, stride_d_n = 0;
-  OperandProblem scale_a, scale_b, c, bias;
+  ScaleProblem scale_a, scale_b;
+  ScaleProblem zero_b;  // of the groups of scale_b
+  OperandProblem c, bias;
   StepProblem steps[kMaxSteps];
   DType a_dtype = DType::kNone, b_dtype = DType::kNone, d_dtype = DType::kNone;
   uint8_t b_packed = 0;
@@ -50,18 +71,24 @@ struct GemmProblem {
   uint8_t programmatic_edge = 0;  // GPU: the calls are launched so (Exec): other kernels are the fastest then
 
   int64_t out_n() const { return gate == GateMode::kNone ? n : n / 2; }  // columns of D
+  bool has_block_scales() const { return scale_a.blocked() || scale_b.blocked(); }
 };
 
 // Whether weights of this type have a packed form.
 constexpr bool is_packable(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBf16 || dtype == DType::kI8;
 }
-// D's dtype where nothing else is said: that of A, bf16 for 8-bit types.
-constexpr DType usual_d_dtype(DType a) { return dtype_bits(a) == 8 ? DType::kBf16 : a; }
+// Types of B that are integers beside an A of floats: only its weights are quantised.
+constexpr bool is_weight_integer(DType dtype) {
+  return dtype == DType::kI8 || dtype == DType::kI4 || dtype == DType::kU4;
+}
+// D's dtype where nothing else is said: that of A, bf16 for 8- and 4-bit types.
+constexpr DType usual_d_dtype(DType a) { return dtype_bits(a) <= 8 ? DType::kBf16 : a; }
 
 // Where a call's addresses and scalars stand in CallBindings.
 enum GemmPointerSlot : uint16_t { kSlotA, kSlotB, kSlotD, kSlotScaleA, kSlotScaleB, kSlotC, kSlotBias, kSlotStep0 };
-inline constexpr int kGemmPointerSlots = kSlotStep0 + kMaxSteps;
+inline constexpr uint16_t kSlotZeroB = kSlotStep0 + kMaxSteps;
+inline constexpr int kGemmPointerSlots = kSlotZeroB + 1;
 enum GemmScalarSlot : uint16_t { kScalarAlpha, kScalarBeta, kScalarLow, kScalarHigh, kScalarStep0 };
 inline constexpr int kGemmScalarSlots = kScalarStep0 + 2 * kMaxSteps;
 
@@ -79,6 +106,8 @@ Status make_gemm_problem(const GemmCall& call, bool check_addresses, GemmProblem
 // The part of validation that needs no call: dtypes, sizes, extents within 2^62 bytes, D's own overlap. A problem from text
 // passes through it too.
 Status validate_gemm_problem(const GemmProblem& problem);
+// Ok, or why a kernel does not serve that multiplies whole bytes of one type and has scales in its epilogue only.
+Status check_plain_product(const GemmProblem& problem);
 // Sizes whose products cannot overflow.
 Status check_gemm_extents(const GemmProblem& problem);
 
@@ -86,6 +115,8 @@ Status check_gemm_extents(const GemmProblem& problem);
 // it differs from the contiguous one of `layout`.
 std::string print_gemm_problem(const GemmProblem& problem);
 Result<GemmProblem> parse_gemm_problem(std::string_view text);
+// "f32.1x128": dtype, outer and k of scales of blocks; "f32" of others.
+std::string scale_mode_text(const ScaleProblem& scale);
 
 // The same signature at other sizes, with contiguous strides.
 GemmProblem resize_gemm_problem(const GemmProblem& from, int64_t m, int64_t n, int64_t k);

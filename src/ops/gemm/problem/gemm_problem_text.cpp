@@ -4,7 +4,7 @@
 //   m=16:n=4096:k=4096:a=bf16:layout=rcr:packed=1:bias=bf16:act=gelu:steps=add.bf16+act.relu
 //
 // Defaults: batch=1, b=a, d=a (bf16 for i8), layout=rcr, strides contiguous. An operand is dtype or dtype.sb.sm.sn
-// (strides along batch, M, N); align = bytes to which the pointers of A, B and D, then C and the bias, are aligned, below 16; sa, sb, sd give strides as outer.row.column: sa = batch.m.k, sb = batch.k.n, sd = batch.m.n.
+// (strides along batch, M, N); scales of groups are dtype.OUTERxK or dtype.OUTERxK.sb.so.sk, e8m0.1x32; zero_b is dtype or dtype.sb.so.sk. align = bytes to which the pointers of A, B and D, then C and the bias, then scales of groups, then zero points, are aligned, below 16; sa, sb, sd give strides as outer.row.column: sa = batch.m.k, sb = batch.k.n, sd = batch.m.n.
 #include <fmt/format.h>
 
 #include <bit>
@@ -14,6 +14,7 @@
 #include "core/fields.hpp"
 #include "ops/gemm/problem/gemm_aliasing.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
+#include "ops/gemm/problem/gemm_scales.hpp"
 
 namespace tilewright {
 namespace {
@@ -52,12 +53,11 @@ void set_layout(GemmProblem& p, bool a_row, bool b_row, bool d_row) {
   }
 }
 
-enum class OperandDefault { kScaleA, kScaleB, kFull, kBias, kStep };
+enum class OperandDefault { kFull, kBias, kStep };
 
 void default_operand(const GemmProblem& p, OperandDefault kind, OperandProblem& o) {
   const int64_t columns = kind == OperandDefault::kStep ? p.out_n() : p.n;
-  if (kind == OperandDefault::kScaleA) o.stride_m = p.m == 1 ? 0 : 1;
-  if (kind == OperandDefault::kScaleB || kind == OperandDefault::kBias) o.stride_n = p.n == 1 ? 0 : 1;
+  if (kind == OperandDefault::kBias) o.stride_n = p.n == 1 ? 0 : 1;
   if (kind == OperandDefault::kFull || kind == OperandDefault::kStep) {
     o.stride_batch = p.batch == 1 ? 0 : p.m * columns;
     o.stride_m = p.m == 1 ? 0 : columns;
@@ -87,9 +87,8 @@ Status parse_operand(const GemmProblem& p, OperandDefault kind, std::span<const 
   if (parts.size() != 1 && parts.size() != 4) return refuse_text("an operand is dtype or dtype.sb.sm.sn");
   Result<DType> dtype = parse_dtype(parts[0]);
   if (!dtype) return dtype.status();
-  const bool scale = kind == OperandDefault::kScaleA || kind == OperandDefault::kScaleB;
-  if (*dtype != DType::kF32 && (scale || (*dtype != DType::kF16 && *dtype != DType::kBf16))) {
-    return refuse_text(fmt::format("operand dtype '{}', allowed: {}", parts[0], scale ? "f32" : "f32, f16, bf16"));
+  if (*dtype != DType::kF32 && *dtype != DType::kF16 && *dtype != DType::kBf16) {
+    return refuse_text(fmt::format("operand dtype '{}', allowed: f32, f16, bf16", parts[0]));
   }
   o.dtype = *dtype;
   if (parts.size() == 1) {
@@ -126,11 +125,15 @@ Status parse_steps(std::string_view text, GemmProblem& p) {
   return {};
 }
 
-// "16.2.16", "16.2.16.4.16": a pointer's alignment, A, B, D, and C and bias.
+// "16.2.16", "16.2.16.4.16", "16.16.16.16.16.1.4": a pointer's alignment, A, B, D, and C and bias, and scales of groups,
+// and zero points.
 Status parse_align(std::string_view text, GemmProblem& p) {
   const std::vector<std::string_view> parts = split(text, '.');
-  if (parts.size() != 3 && parts.size() != 5) return refuse_text("'align' needs three or five numbers of bytes");
-  uint8_t* fields[] = {&p.shortfall_a, &p.shortfall_b, &p.shortfall_d, &p.c.shortfall, &p.bias.shortfall};
+  if (parts.size() != 3 && parts.size() != 5 && parts.size() != 7 && parts.size() != 8) {
+    return refuse_text("'align' needs three, five, seven or eight numbers of bytes");
+  }
+  uint8_t* fields[] = {&p.shortfall_a,    &p.shortfall_b,       &p.shortfall_d,       &p.c.shortfall,
+                       &p.bias.shortfall, &p.scale_a.shortfall, &p.scale_b.shortfall, &p.zero_b.shortfall};
   for (size_t i = 0; i < parts.size(); ++i) {
     int64_t bytes = 0;
     if (Status s = parse_number(parts[i], bytes); !s) return s;
@@ -141,6 +144,12 @@ Status parse_align(std::string_view text, GemmProblem& p) {
   }
   if ((p.c.shortfall != 0 && !p.c.present()) || (p.bias.shortfall != 0 && !p.bias.present())) {
     return refuse_text("'align' tells of C or bias, which is absent");
+  }
+  if ((p.scale_a.shortfall != 0 && !p.scale_a.blocked()) || (p.scale_b.shortfall != 0 && !p.scale_b.blocked())) {
+    return refuse_text("'align' tells of scales of groups, which are absent");
+  }
+  if (p.zero_b.shortfall != 0 && !p.zero_b.present()) {
+    return refuse_text("'align' tells of zero points, which are absent");
   }
   return {};
 }
@@ -199,14 +208,18 @@ Status parse_strides(const Items& items, GemmProblem& p) {
 }
 
 Status parse_epilogue(const Items& items, GemmProblem& p) {
+  for (auto [name, side, scale] : {std::tuple{"scale_a", ScaleSide::kA, &p.scale_a},
+                                   {"scale_b", ScaleSide::kB, &p.scale_b},
+                                   {"zero_b", ScaleSide::kZeroB, &p.zero_b}}) {
+    if (!items.count(name)) continue;
+    if (Status s = parse_scale(p, side, split(items.at(name), '.'), *scale); !s) return s;
+  }
   struct Target {
     const char* name;
     OperandDefault kind;
     OperandProblem* operand;
   };
-  for (const Target& t :
-       {Target{"scale_a", OperandDefault::kScaleA, &p.scale_a}, Target{"scale_b", OperandDefault::kScaleB, &p.scale_b},
-        Target{"c", OperandDefault::kFull, &p.c}, Target{"bias", OperandDefault::kBias, &p.bias}}) {
+  for (const Target& t : {Target{"c", OperandDefault::kFull, &p.c}, Target{"bias", OperandDefault::kBias, &p.bias}}) {
     if (!items.count(t.name)) continue;
     const std::vector<std::string_view> parts = split(items.at(t.name), '.');
     if (Status s = parse_operand(p, t.kind, parts, *t.operand); !s) return s;
@@ -252,6 +265,7 @@ constexpr std::string_view kKnownNames[] = {"m",
                                             "alpha",
                                             "scale_a",
                                             "scale_b",
+                                            "zero_b",
                                             "bias",
                                             "c",
                                             "deterministic",
@@ -292,8 +306,9 @@ std::string print_gemm_problem(const GemmProblem& p) {
           {usual.stride_d_batch, usual.stride_d_m, usual.stride_d_n});
 
   if (p.has_alpha) add("alpha", "1");
-  if (p.scale_a.present()) add("scale_a", print_operand(p, OperandDefault::kScaleA, p.scale_a));
-  if (p.scale_b.present()) add("scale_b", print_operand(p, OperandDefault::kScaleB, p.scale_b));
+  if (p.scale_a.present()) add("scale_a", print_scale(p, ScaleSide::kA, p.scale_a));
+  if (p.scale_b.present()) add("scale_b", print_scale(p, ScaleSide::kB, p.scale_b));
+  if (p.zero_b.present()) add("zero_b", print_scale(p, ScaleSide::kZeroB, p.zero_b));
   if (p.c.present()) add("c", print_operand(p, OperandDefault::kFull, p.c));
   if (p.bias.present()) add("bias", print_operand(p, OperandDefault::kBias, p.bias));
   if (p.activation != Activation::kNone) add("act", kActivationNames[static_cast<int>(p.activation)]);
@@ -307,10 +322,15 @@ std::string print_gemm_problem(const GemmProblem& p) {
                                                 : print_operand(p, OperandDefault::kStep, step.operand);
   }
   if (!steps.empty()) add("steps", steps);
-  const bool operands = (p.c.shortfall | p.bias.shortfall) != 0;
+  const bool zeros = p.zero_b.shortfall != 0;
+  const bool scales = zeros || (p.scale_a.shortfall | p.scale_b.shortfall) != 0;
+  const bool operands = scales || (p.c.shortfall | p.bias.shortfall) != 0;
   if (operands || (p.shortfall_a | p.shortfall_b | p.shortfall_d) != 0) {
-    add("align", fmt::format("{}.{}.{}{}", 16 >> p.shortfall_a, 16 >> p.shortfall_b, 16 >> p.shortfall_d,
-                             operands ? fmt::format(".{}.{}", 16 >> p.c.shortfall, 16 >> p.bias.shortfall) : ""));
+    std::string align = fmt::format("{}.{}.{}", 16 >> p.shortfall_a, 16 >> p.shortfall_b, 16 >> p.shortfall_d);
+    if (operands) align += fmt::format(".{}.{}", 16 >> p.c.shortfall, 16 >> p.bias.shortfall);
+    if (scales) align += fmt::format(".{}.{}", 16 >> p.scale_a.shortfall, 16 >> p.scale_b.shortfall);
+    if (zeros) align += fmt::format(".{}", 16 >> p.zero_b.shortfall);
+    add("align", align);
   }
   if (p.deterministic) add("deterministic", "1");
   if (p.batch_invariant) add("batch_invariant", "1");
@@ -367,8 +387,9 @@ GemmProblem resize_gemm_problem(const GemmProblem& from, int64_t m, int64_t n, i
     o.stride_m = was.stride_m == 0 ? 0 : (o.stride_n == 0 ? 1 : columns);
     o.stride_batch = was.stride_batch == 0 ? 0 : (o.stride_n == 0 ? 1 : columns) * (o.stride_m == 0 ? 1 : p.m);
   };
-  resize(from.scale_a, p.scale_a, p.n);
-  resize(from.scale_b, p.scale_b, p.n);
+  resize_scale(from, p, ScaleSide::kA, from.scale_a, p.scale_a);
+  resize_scale(from, p, ScaleSide::kB, from.scale_b, p.scale_b);
+  if (p.zero_b.present()) resize_scale(from, p, ScaleSide::kZeroB, from.zero_b, p.zero_b);
   resize(from.c, p.c, p.n);
   resize(from.bias, p.bias, p.n);
   for (int i = 0; i < p.step_count; ++i) resize(from.steps[i].operand, p.steps[i].operand, p.out_n());

@@ -57,7 +57,7 @@ class GemmGenericGpuFamily final : public KernelFamily {
     request.name = "gemm_generic_gpu";
     request.entry = "tw_gemm_generic_gpu";
     request.source = gpu_instance_source(find_arch(key.target)->vendor, "gemm/gpu/gemm_generic_gpu.cuh", request.entry,
-                                         "gemm_generic_gpu", "GemmArgs", kGenericThreads, kGenericBlocks);
+                                         "gemm_generic_gpu", "GemmScaledArgs", kGenericThreads, kGenericBlocks);
     return request;
   }
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
@@ -73,7 +73,7 @@ class GemmGenericGpuFamily final : public KernelFamily {
                           static_cast<double>(gemm_generic_tiles(p.m, p.n, p.gate).n) * static_cast<double>(p.batch);
     // The kernel goes on where the grid ends: it is told how far that is. AMD GPUs count work-items in 32 bits.
     const double grid = std::clamp(blocks, 1.0, device.arch->vendor == ArchVendor::kAmd ? 0x1p23 : 0x1p30);
-    Stage stage = gemm_stage(p, {static_cast<int64_t>(grid), 0, 0}, 1, std::move(kernel));
+    Stage stage = gemm_scaled_stage(p, {static_cast<int64_t>(grid), 0, 0}, 1, std::move(kernel));
     stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
     stage.shape.threads = kGenericThreads;
     stage.shape.shared_bytes = kGenericSharedBytes;

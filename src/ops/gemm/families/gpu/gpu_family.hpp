@@ -33,6 +33,8 @@ class GpuFamily : public KernelFamily {
     const auto& p = problem_cast<GemmProblem>(ref);
     Status s = check_gpu(device, file_.vendor);
     if (s) s = check_tiled_problem(p);
+    if (s && !reads_packed()) s = check_not_packed(p);
+    if (s) s = check_product(p);
     if (s) s = check_problem(p, device);
     return s ? s : refuse(s.message());
   }
@@ -125,6 +127,8 @@ class GpuFamily : public KernelFamily {
   }
 
   // What is the family's own. Messages stand after its name.
+  virtual Status check_product(const GemmProblem& problem) const { return check_plain_product(problem); }
+  virtual bool reads_packed() const { return false; }
   virtual Status check_problem(const GemmProblem& problem, const DeviceSpec& device) const = 0;
   virtual Status check_pair(const GemmProblem&, const DeviceSpec&, const Config&, const Knobs&) const { return {}; }
   virtual const char* refusal_of(const Config& config, const ArchSpec& arch) const = 0;  // null = legal
@@ -166,14 +170,8 @@ class GpuFamily : public KernelFamily {
 template <class Args>
 Stage enclosing_stage(const GemmProblem& problem, Args args, std::shared_ptr<const LoadedKernel> kernel) {
   Stage stage = gemm_stage(problem, {}, 1, std::move(kernel));
-  std::memcpy(&args.gemm, stage.args.data(), sizeof(args.gemm));
-  stage.args.resize(sizeof(args));
-  std::memcpy(stage.args.data(), &args, sizeof(args));
-  for (ArgPatch& patch : stage.patches) patch.arg_offset += offsetof(Args, gemm);
+  enclose_args(stage, args);
   return stage;
-}
-inline void add_patch(Stage& stage, ArgPatch::Kind kind, uint16_t slot, size_t offset) {
-  stage.patches.push_back({kind, slot, static_cast<uint32_t>(offset)});
 }
 
 }  // namespace tilewright

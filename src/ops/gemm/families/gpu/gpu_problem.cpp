@@ -14,7 +14,7 @@ namespace {
 struct Operand {
   int64_t size_mn, size_k, batch;
   int64_t stride_mn, stride_k, stride_batch, offset;
-  int element, shortfall;
+  int bits, shortfall;  // of an element
 };
 
 OperandAccess access(const Operand& o) {
@@ -25,7 +25,7 @@ OperandAccess access(const Operand& o) {
   const int64_t across = major == Major::kK ? (o.size_mn == 1 ? 0 : o.stride_mn) : (o.size_k == 1 ? 0 : o.stride_k);
   const int64_t steps = across | (o.batch == 1 ? 0 : o.stride_batch) | o.offset;
   for (const int copy : {16, 4}) {
-    if (16 >> o.shortfall >= copy && steps * o.element % copy == 0) return {major, copy};
+    if (16 >> o.shortfall >= copy && steps * o.bits % (8 * copy) == 0) return {major, copy};
   }
   return {major, 0};
 }
@@ -56,11 +56,15 @@ double clock_hz(const DeviceSpec& device) {
 Status check_tiled_problem(const GemmProblem& p) {
   if (p.m == 0 || p.out_n() == 0 || p.batch == 0) return unsupported("D is empty: there is nothing to compute");
   if (p.k == 0) return unsupported("K = 0 has nothing to multiply; the generic kernel applies the epilogue");
-  if (p.b_packed) return unsupported("B is packed for CPUs; the generic kernel reads it");
   if (p.a_dtype == DType::kI8 && p.k > kMaxExactI8K) {
     return unsupported(fmt::format("K = {} for i8, allowed: at most {} (i32 sums)", p.k, kMaxExactI8K));
   }
   return {};
+}
+
+Status check_not_packed(const GemmProblem& p) {
+  if (!p.b_packed) return {};
+  return unsupported("B is packed; the generic kernel, and on AMD GPUs every kernel, reads it");
 }
 
 Status check_rows_of_words(const GemmProblem& p) {
@@ -77,10 +81,11 @@ Status check_rows_of_words(const GemmProblem& p) {
 }
 
 GemmEpilogueConfig choose_epilogue(const GemmProblem& p) {
-  const bool linear =
-      !p.c.present() && p.step_count == 0 && p.scale_a.stride_n == 0 && p.scale_b.stride_m == 0 && p.bias.stride_m == 0;
+  const bool linear = !p.c.present() && p.step_count == 0 && p.bias.stride_m == 0;
   if (!linear) return {EpilogueKind::kFull, Activation::kNone, p.gate, DType::kNone};
-  const bool plain = !p.has_alpha && !p.scale_a.present() && !p.scale_b.present() && !p.bias.present() &&
+  // Scales of groups are not the epilogue's.
+  const auto scaled = [](const ScaleProblem& s) { return s.present() && !s.blocked(); };
+  const bool plain = !p.has_alpha && !scaled(p.scale_a) && !scaled(p.scale_b) && !p.bias.present() &&
                      p.activation == Activation::kNone && p.gate == GateMode::kNone;
   return {plain ? EpilogueKind::kPlain : EpilogueKind::kLinear, p.activation, p.gate, p.d_dtype};
 }
@@ -114,13 +119,13 @@ std::vector<GemmProblem> usual_gpu_problems(const ArchSpec& arch) {
 
 OperandAccess access_a(const GemmProblem& p) {
   return access(
-      {p.m, p.k, p.batch, p.stride_a_m, p.stride_a_k, p.stride_a_batch, 0, dtype_bits(p.a_dtype) / 8, p.shortfall_a});
+      {p.m, p.k, p.batch, p.stride_a_m, p.stride_a_k, p.stride_a_batch, 0, dtype_bits(p.a_dtype), p.shortfall_a});
 }
 
 OperandAccess access_b(const GemmProblem& p) {
   const int64_t up = p.gate == GateMode::kSeparated ? p.out_n() * p.stride_b_n : 0;
   return access(
-      {p.n, p.k, p.batch, p.stride_b_n, p.stride_b_k, p.stride_b_batch, up, dtype_bits(p.b_dtype) / 8, p.shortfall_b});
+      {p.n, p.k, p.batch, p.stride_b_n, p.stride_b_k, p.stride_b_batch, up, dtype_bits(p.b_dtype), p.shortfall_b});
 }
 
 std::string gpu_instance_source(ArchVendor vendor, std::string_view header, std::string_view entry,

@@ -22,6 +22,7 @@ double memory_bytes_per_second(const DeviceSpec& device);
 double clock_hz(const DeviceSpec& device);
 // Ok, or why no kernel that multiplies tiles serves the problem.
 Status check_tiled_problem(const GemmProblem& problem);
+Status check_not_packed(const GemmProblem& problem);
 
 // Ok, or why A and B cannot be read in pieces of 16 bytes along K, counted in 32 bits.
 Status check_rows_of_words(const GemmProblem& problem);

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// A word of narrow weights, eight of 4 bits or four of 8, as pairs of 16-bit floats: the integer half of the conversion,
+// the same on host and device. What comes out is a float, off by a factor or an offset that one packed instruction takes
+// away. A pair has two values that lie where masks find them at once: pair j of 4-bit types has j and j + 4, of integers
+// of 8 bits j and j + 2; 8-bit floats are converted in their order. Freestanding.
+#pragma once
+
+#include "tile/common/dtype.hpp"
+
+namespace tilewright {
+
+// Values of a word, and which of them is half `half` of pair `pair`.
+constexpr int word_values(DType weight) { return 32 / dtype_bits(weight); }
+constexpr int pair_value(DType weight, int pair, int half) {
+  if (is_ocp_f8(weight)) return 2 * pair + half;
+  return pair + half * word_values(weight) / 2;
+}
+
+// e2m1 as bf16, 2^-126 of its value: sign, exponent and mantissa moved to bits 15 and 8 to 6. Subnormals are bf16's.
+inline constexpr int kE2M1Bf16Shift = 126;
+template <int kPair>
+constexpr unsigned e2m1_as_bf16(unsigned word) {
+  constexpr unsigned kWanted = 0x81C081C0u;
+  // One product makes both copies, of which one has the sign in its place and the other the rest.
+  if constexpr (kPair == 1) return (word & 0x00F000F0u) * 0x0104u & kWanted;
+  if constexpr (kPair == 3) return (word & 0x80008000u) | (word >> 6 & 0x01C001C0u);
+  const unsigned at = kPair == 0 ? word : word >> 8;
+  return (at & 0x000F000Fu) * 0x1040u & kWanted;
+}
+// The same as f16, 2^-14 of its value: bits 15 and 11 to 9.
+inline constexpr int kE2M1F16Shift = 14;
+template <int kPair>
+constexpr unsigned e2m1_as_f16(unsigned word) {
+  const unsigned sign = word << (12 - 4 * kPair) & 0x80008000u;
+  if constexpr (kPair == 3) return sign | (word >> 3 & 0x0E000E00u);
+  return sign | (word << (kPair == 3 ? 0 : 9 - 4 * kPair) & 0x0E000E00u);
+}
+
+// Some bits of a word, and others flipped: one instruction, which compilers make two of.
+template <unsigned kMask, unsigned kFlip>
+constexpr unsigned mask_and_flip(unsigned word) {
+#if defined(__CUDA_ARCH__)
+  unsigned bits;
+  asm("lop3.b32 %0, %1, %2, %3, 0x6A;" : "=r"(bits) : "r"(word), "n"(kMask), "n"(kFlip));
+  return bits;
+#else
+  return (word & kMask) ^ kFlip;
+#endif
+}
+// Four bits as the lowest of the mantissa of 128 (bf16) or 1024 (f16): the value and that; i4 is 8 more.
+template <DType kWeight, DType kTo, int kPair>
+constexpr unsigned nibbles_as_offset(unsigned word) {
+  constexpr unsigned kMagic = kTo == DType::kBf16 ? 0x43004300u : 0x64006400u;
+  constexpr unsigned kSign = kWeight == DType::kI4 ? 0x00080008u : 0;
+  return mask_and_flip < 0x000F000Fu, kMagic | kSign > (word >> (4 * kPair));
+}
+// i8 as f16: 1024 + 128 more.
+template <int kPair>
+constexpr unsigned i8_as_f16(unsigned word) {
+  return mask_and_flip<0x00FF00FFu, 0x64806480u>(word >> (8 * kPair));
+}
+// i8 as bf16, whose mantissa has seven bits: those and 128, to which -128 or, of negative values, -256 is added.
+template <int kPair>
+constexpr unsigned i8_low_as_bf16(unsigned word) {
+  return mask_and_flip<0x007F007Fu, 0x43004300u>(word >> (8 * kPair));
+}
+template <int kPair>
+constexpr unsigned i8_high_as_bf16(unsigned word) {
+  return mask_and_flip<0x00800080u, 0xC300C300u>(word >> (8 * kPair));
+}
+
+}  // namespace tilewright

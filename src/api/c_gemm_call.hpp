@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// What the functions of every GEMM in the C ABI read and write.
+#pragma once
+
+#include <functional>
+
+#include "api/c_structs.hpp"
+#include "tilewright/gemm.hpp"
+
+namespace tilewright::c_abi {
+
+// An absent tensor stays undefined. Without `addresses` a NULL data pointer is fine.
+Status read_tensor(const char* name, const TwDLTensor* from, bool addresses, TensorView& to);
+Status read_call(const char* function, const tilewright_gemm_call* from, bool addresses, GemmCall& call);
+
+// An Exec, and the C++ form of the caller's parallel-for, which it points to.
+struct ReadExec {
+  Exec exec;
+  std::function<void(uint32_t, const std::function<void(uint32_t)>&)> parallel_for;
+};
+Status read_exec(const tilewright_exec* from, ReadExec& to);
+
+Status write_query(const char* function, const Result<QueryResult>& found, tilewright_query_result* result);
+
+}  // namespace tilewright::c_abi
