@@ -4,7 +4,7 @@
 #include "gemm/cpu/gemm_cpu_blocking.hpp"
 
 namespace tilewright {
-Status check_cpu_problem(const GemmProblem& p, const DeviceSpec& device) {
+Status check_cpu_sizes(const GemmProblem& p, const DeviceSpec& device) {
   if (device.id.kind != DeviceKind::kCpu)
     return unsupported(fmt::format("runs on cpu, not on {}", to_string(device.id)));
   if (p.m == 0 || p.out_n() == 0 || p.batch == 0) return unsupported("D is empty: there is nothing to compute");
@@ -13,6 +13,11 @@ Status check_cpu_problem(const GemmProblem& p, const DeviceSpec& device) {
     return unsupported(fmt::format("K = {} for i8, allowed: at most {} (i32 sums)", p.k, kMaxExactI8K));
   }
   return {};
+}
+
+Status check_cpu_problem(const GemmProblem& p, const DeviceSpec& device) {
+  const Status s = check_cpu_sizes(p, device);
+  return s ? check_plain_product(p) : s;
 }
 
 Status check_cpu_key(const KernelKey& key, DType dtype, CpuMma mma) {

@@ -14,6 +14,8 @@ namespace tilewright {
 
 // Ok, or why no such kernel multiplies the problem on this device.
 Status check_cpu_problem(const GemmProblem& problem, const DeviceSpec& device);
+// The same but for what is multiplied.
+Status check_cpu_sizes(const GemmProblem& problem, const DeviceSpec& device);
 // Ok, or why no kernel of the key's target has this dtype and instruction.
 Status check_cpu_key(const KernelKey& key, DType dtype, CpuMma mma);
 
@@ -26,7 +28,8 @@ class CpuFamily : public KernelFamily {
 
   Status supports(ProblemRef ref, const DeviceSpec& device) const final {
     const auto& p = problem_cast<GemmProblem>(ref);
-    Status s = check_cpu_problem(p, device);
+    Status s = check_cpu_sizes(p, device);
+    if (s) s = check_product(p);
     if (s) s = check_problem(p, device);
     return s ? s : refuse(s.message());
   }
@@ -36,8 +39,9 @@ class CpuFamily : public KernelFamily {
     if (Status s = supports(ref, device); !s) return s;
     Config config;
     if (Status s = parse_config(step.key, config); !s) return s;
-    if (config.dtype != p.a_dtype) {
-      return refuse(fmt::format("kernel takes {}, the problem is {}", dtype_name(config.dtype), dtype_name(p.a_dtype)));
+    if (config.dtype != kernel_dtype(p)) {
+      return refuse(
+          fmt::format("kernel takes {}, the problem is {}", dtype_name(config.dtype), dtype_name(kernel_dtype(p))));
     }
     if (p.batch_invariant && config.mma != cpu_mma_choices(device, p.a_dtype).front().mma) {
       return refuse("batch_invariant: this device's order of summation is another instruction's");
@@ -75,26 +79,29 @@ class CpuFamily : public KernelFamily {
         "#include \"gemm/cpu/gemm_support_cpu.hpp\"\n" +
         cpu_instance_source(fmt::format("gemm/cpu/{}.hpp", name_), request.entry,
                             fmt::format("{}<tilewright::{}{}>", name_, Config::kTypeName, cpp_initializer(config)),
-                            "GemmArgs");
+                            scaled_ ? "GemmScaledArgs" : "GemmArgs");
     return request;
   }
 
   Result<std::vector<Stage>> stages(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step,
                                     std::shared_ptr<const LoadedKernel> kernel) const final {
     if (Status s = check(ref, device, step); !s) return s;
-    return std::vector<Stage>{gemm_stage(problem_cast<GemmProblem>(ref), typed(step.knobs),
-                                         static_cast<uint32_t>(device.units), std::move(kernel))};
+    return std::vector<Stage>{(scaled_ ? gemm_scaled_stage : gemm_stage)(
+        problem_cast<GemmProblem>(ref), typed(step.knobs), static_cast<uint32_t>(device.units), std::move(kernel))};
   }
 
  protected:
-  explicit CpuFamily(std::string_view name) : name_(name) {}
+  // `scaled`: the kernel takes GemmScaledArgs.
+  explicit CpuFamily(std::string_view name, bool scaled = false) : name_(name), scaled_(scaled) {}
 
   KernelKey key_of(const Config& config, std::string_view target) const {
     return make_key("gemm", name_, target, fmt::format("dtype={}", dtype_name(config.dtype)), print_fields(config));
   }
 
   // What is the family's own. Messages stand after its name.
+  virtual Status check_product(const GemmProblem& problem) const { return check_plain_product(problem); }
   virtual Status check_problem(const GemmProblem& problem, const DeviceSpec& device) const = 0;
+  virtual DType kernel_dtype(const GemmProblem& problem) const { return problem.a_dtype; }  // Config::dtype
   virtual Status check_pair(const GemmProblem&, const Config&) const { return {}; }
   virtual const char* refusal_of(const Config& config) const = 0;  // null = legal
   virtual double cost_of(const GemmProblem& problem, const DeviceSpec& device, const Config& config,
@@ -116,6 +123,7 @@ class CpuFamily : public KernelFamily {
   }
 
   const std::string_view name_;
+  const bool scaled_;
 };
 
 }  // namespace tilewright

@@ -147,6 +147,27 @@ double gemv_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemvC
          (groups - 1) * b_bytes / (60e9 * device.units);
 }
 
+// Cycles of a core that 64 bytes of weights take to widen: as counted of the loops (docs/kernels/gemv_dequant_cpu.md).
+double widening_cycles(const GemvDequantCpuConfig& c) {
+  if (c.mma == CpuMma::kDotBf16) return 5;
+  if (dtype_bits(c.dtype) == 4) return c.mma == CpuMma::kFmaAvx512 ? 9 : 18;
+  const double each = c.dtype == DType::kI8 ? 2 : 8;  // of 16 values
+  return 4 * each * (c.mma == CpuMma::kFmaAvx512 ? 1 : 2);
+}
+
+double gemv_dequant_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemvDequantCpuConfig& c) {
+  const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
+  const double b_bytes = n * k * static_cast<double>(p.batch) * dtype_bits(p.b_dtype) / 8.0;
+  const double groups = ceil_div(m, c.rows);
+  const double memory = b_bytes / (read_gbps(device.units) * 1e9);
+  const double clock = (device.clock_ghz > 0 ? device.clock_ghz : kClockGhz) * 1e9;
+  const double widen = b_bytes / 64 * widening_cycles(c) * groups / (clock * device.units);
+  const double multiply = 2 * groups * c.rows * n * k * static_cast<double>(p.batch) /
+                          (0.5 * peak_gflops(device, c.mma) * 1e9 * device.units);
+  const double compute = widen + multiply;
+  return kLaunchSeconds + std::max(memory, compute) + 0.15 * std::min(memory, compute);
+}
+
 double gemm_generic_cost(const GemmProblem& p, const DeviceSpec& device) {
   return kLaunchSeconds + gemm_operations(p) / (kScalarGflops * 1e9 * device.units);
 }

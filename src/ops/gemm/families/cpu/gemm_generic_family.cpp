@@ -29,7 +29,7 @@ class GemmGenericFamily final : public KernelFamily {
     }
     // Its order of summation is not the one that batch_invariant promises, unless no other family serves the device.
     const auto& p = problem_cast<GemmProblem>(ref);
-    if (p.batch_invariant && p.k != 0 && !cpu_mma_choices(device, p.a_dtype).empty()) {
+    if (p.batch_invariant && p.k != 0 && check_plain_product(p) && !cpu_mma_choices(device, p.a_dtype).empty()) {
       return unsupported("gemm_generic: batch_invariant: this device's order of summation is gemm_cpu's");
     }
     return {};
@@ -55,7 +55,7 @@ class GemmGenericFamily final : public KernelFamily {
     request.target = key.target;
     request.name = "gemm_generic";
     request.entry = "tw_gemm_generic";
-    request.source = cpu_instance_source("gemm/cpu/gemm_generic.hpp", request.entry, "gemm_generic", "GemmArgs");
+    request.source = cpu_instance_source("gemm/cpu/gemm_generic.hpp", request.entry, "gemm_generic", "GemmScaledArgs");
     return request;
   }
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
@@ -65,7 +65,7 @@ class GemmGenericFamily final : public KernelFamily {
                                     std::shared_ptr<const LoadedKernel> kernel) const override {
     if (Status s = check(ref, device, step); !s) return s;
     return std::vector<Stage>{
-        gemm_stage(problem_cast<GemmProblem>(ref), {}, static_cast<uint32_t>(device.units), std::move(kernel))};
+        gemm_scaled_stage(problem_cast<GemmProblem>(ref), {}, static_cast<uint32_t>(device.units), std::move(kernel))};
   }
 };
 

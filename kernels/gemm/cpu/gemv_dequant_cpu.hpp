@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: MIT
+// gemv_dequant_cpu: few rows of f16 or bf16 (M <= 16) times weights of 4 or 8 bits, bound by reading the weights once. Plain
+// weights with k contiguous, whole bytes a row; scales of 32, 64 or 128 of K, with zero points or without, or none.
+//
+// A block of 128 of K is widened in registers and multiplied by A, which lies in the order that widening gives; the sum of
+// each group is scaled as it is added. 16 partial sums, added as a tree at the end ("groups16:<mma>"). 4-bit zero points
+// multiply the sum of A of their lanes and come off the group's sum, 8-bit ones come off each value.
+#pragma once
+
+#include "gemm/cpu/gemv_cpu.hpp"
+#include "gemm/cpu/gemv_dequant_cpu_blocking.hpp"
+#include "tile/cpu/dequant.hpp"
+
+namespace tilewright {
+inline namespace TILEWRIGHT_ISA {
+
+// Where the scales of groups stand, as a constant of a loop.
+enum class DequantScales : unsigned char { kNone, kBlock, kGroups };  // none, one a block, one for each 32 values
+
+// The scales, or zero points, of column n for groups 0 to count - 1, as f32.
+inline void load_groups(const GemmBlockScale& s, int64 batch, int64 n, int64 count, float* out) {
+  const int64 first = batch * s.stride_batch + n / s.outer * s.stride_outer;
+  const char* data = static_cast<const char*>(s.data);
+  const auto each = [&](auto element) {
+    for (int64 i = 0; i < count; ++i) out[i] = element(first + i * s.stride_k);
+  };
+  const auto typed = [&](auto type) {
+    constexpr DType kType = decltype(type)::value;
+    const char* from = data + first * kBytes<kType>;
+    int64 i = 0;
+    if (s.stride_k == 1) {
+      for (; i + kVec <= count; i += kVec) load_vec<kType>(from + i * kBytes<kType>).store(out + i);
+      if (i < count) load_tail<kType>(from + i * kBytes<kType>, static_cast<int>(count - i)).store(out + i);
+      return;
+    }
+    for (; i < count; ++i) out[i] = load_one<kType>(from + i * s.stride_k * kBytes<kType>);
+  };
+  const auto nibbles = [&](auto type) {
+    constexpr DType kType = decltype(type)::value;
+    int64 i = 0;
+    if (s.stride_k == 1 && first % 2 == 0) {
+      for (; i + kVec <= count; i += kVec) widen_nibbles<kType>(data + (first + i) / 2).store(out + i);
+    }
+    for (; i < count; ++i) {
+      const int64 at = first + i * s.stride_k;
+      const auto code = static_cast<unsigned char>(static_cast<unsigned char>(data[at >> 1]) >> (at & 1) * 4 & 15);
+      out[i] = widen_nibble(kType, code);
+    }
+  };
+  switch (s.dtype) {
+    case DType::kF32: return typed(TypeTag<DType::kF32>{});
+    case DType::kF16: return typed(TypeTag<DType::kF16>{});
+    case DType::kBf16: return typed(TypeTag<DType::kBf16>{});
+    case DType::kI8: return typed(TypeTag<DType::kI8>{});
+    case DType::kF8E4M3: return each([&](int64 i) { return load_one<DType::kF8E4M3>(data + i); });
+    case DType::kI4: return nibbles(TypeTag<DType::kI4>{});
+    case DType::kU4: return nibbles(TypeTag<DType::kU4>{});
+    default: break;
+  }
+  int64 i = 0;  // e8m0
+  if (s.stride_k == 1) {
+    for (; i + kVec <= count; i += kVec) widen_e8m0(data + first + i).store(out + i);
+  }
+  for (; i < count; ++i) out[i] = widen(e8m0{static_cast<unsigned char>(data[first + i * s.stride_k])});
+}
+
+// The same for whole blocks, `every` of them a block: groups of 64 stand twice, what lies past K is 0.
+inline void load_block_groups(const GemmBlockScale& s, int64 batch, int64 n, int64 k, int64 blocks, int every,
+                              float* out) {
+  const int64 count = blocking::ceil_div(k, s.k);
+  load_groups(s, batch, n, count, out);
+  const int times = every * s.k / kDequantBlock;
+  if (times == 2) {
+    for (int64 i = count; i-- > 0;) out[2 * i] = out[2 * i + 1] = out[i];
+  }
+  for (int64 i = count * times; i < blocks * every; ++i) out[i] = 0;
+}
+
+// How 4-bit elements are widened; bytes need nothing.
+struct NoNibbles {};
+template <DType kType, bool kNibbles, bool kWords>
+struct NibblesOf {
+  using Type = NoNibbles;
+};
+template <DType kType>
+struct NibblesOf<kType, true, false> {
+  using Type = NibbleFloats<kType>;
+};
+template <DType kType>
+struct NibblesOf<kType, true, true> {
+  using Type = NibbleWords<kType>;
+};
+
+template <GemvDequantCpuConfig kConfig>
+class GemvDequantCpuUnit {
+ public:
+  TILEWRIGHT_INLINE GemvDequantCpuUnit(const GemmScaledArgs& scaled, unsigned unit, unsigned units)
+      : scaled_(scaled),
+        args_(scaled.gemm),
+        blocking_(gemv_dequant_cpu_blocking(kConfig, gemm_cpu_sizes(scaled.gemm), units)),
+        blocks_(dequant_blocks(scaled.gemm.k)),
+        unit_(unit) {
+    char* workspace = static_cast<char*>(args_.workspace) + unit * blocking_.unit_bytes;
+    acc_ = reinterpret_cast<float*>(workspace);
+    a_ = workspace + blocking_.grid.a_offset;
+    groups_ = reinterpret_cast<float*>(workspace + blocking_.groups_offset);
+  }
+
+  void run() {
+    const GemvCpuBlocking& s = blocking_.grid;
+    if (args_.m <= 0 || args_.n <= 0 || args_.batch <= 0 || unit_ >= s.units_batch * s.units_n) return;
+    const int64 in = unit_ % s.units_n, ib = unit_ / s.units_n;
+    const int64 n_begin = blocking::share_begin(s.n_tiles, s.units_n, in) * s.tile;
+    const int64 n_end = blocking::smaller(s.out_n, blocking::share_begin(s.n_tiles, s.units_n, in + 1) * s.tile);
+    const int64 batch_end = blocking::share_begin(args_.batch, s.units_batch, ib + 1);
+    for (int64 batch = blocking::share_begin(args_.batch, s.units_batch, ib); batch < batch_end; ++batch) {
+      for (int64 m = 0; m < args_.m; ++m) arrange_row(batch, m);
+      for (int64 n = n_begin; n < n_end; n += s.block_out) {
+        run_block(batch, n, blocking::smaller(n_end, n + s.block_out));
+      }
+    }
+  }
+
+ private:
+  static constexpr DType kType = kConfig.dtype;
+  static constexpr bool kNibbles = dtype_bits(kType) == 4, kDot = kConfig.mma == CpuMma::kDotBf16;
+  static constexpr int kRows = kConfig.rows, kColumns = kConfig.columns;
+  static constexpr int kBlockBytes = kDequantBlock * dtype_bits(kType) / 8;
+  static constexpr int64 kABlock = dequant_block_bytes(kConfig);
+
+  // Elements [k0, k0 + kDequantBlock) of a row of A as f32, zero past K.
+  template <DType kHalf>
+  TILEWRIGHT_INLINE void load_block(const char* row, int64 k0, float (&x)[kDequantBlock]) {
+    const int64 count = blocking::smaller(kDequantBlock, args_.k - k0), stride = args_.stride_a_k * 2;
+    const char* from = row + k0 * stride;
+    if (args_.stride_a_k == 1 && count == kDequantBlock) {
+      for (int i = 0; i < kDequantBlock; i += kVec) load_vec<kHalf>(from + i * 2).store(x + i);
+      return;
+    }
+    for (int64 i = 0; i < kDequantBlock; ++i) x[i] = i < count ? load_one<kHalf>(from + i * stride) : 0;
+  }
+
+  // Row m of A in the order of widened elements; behind each block its sums lane by lane.
+  void arrange_row(int64 batch, int64 m) {
+    const char* row = static_cast<const char*>(args_.a) + (batch * args_.stride_a_batch + m * args_.stride_a_m) * 2;
+    char* to = a_ + m / kRows * blocking_.grid.a_group_bytes + m % kRows * blocking_.row_bytes;
+    for (int64 block = 0; block < blocks_; ++block, to += kABlock) {
+      alignas(64) float x[kDequantBlock];
+      if (kDot || args_.a_dtype == DType::kBf16) {
+        load_block<DType::kBf16>(row, block * kDequantBlock, x);
+      } else {
+        load_block<DType::kF16>(row, block * kDequantBlock, x);
+      }
+      if constexpr (!kNibbles) {
+        __builtin_memcpy(to, x, sizeof(x));
+        continue;
+      }
+      auto* const floats = reinterpret_cast<float*>(to);
+      auto* const words = reinterpret_cast<unsigned short*>(to);
+      auto* const sums = reinterpret_cast<float*>(to + kABlock - 64);
+      for (int lane = 0; lane < 16; ++lane) {
+        const float* eight = x + 8 * lane;
+        for (int i = 0; i < 8; ++i) {
+          if constexpr (kDot) {
+            words[i % 4 * 32 + 2 * lane + i / 4] =
+                static_cast<unsigned short>(__builtin_bit_cast(unsigned, eight[i]) >> 16);
+          } else {
+            floats[i * 16 + lane] = eight[i];
+          }
+        }
+        sums[lane] = ((eight[0] + eight[1]) + (eight[2] + eight[3])) + ((eight[4] + eight[5]) + (eight[6] + eight[7]));
+      }
+    }
+  }
+
+  // Columns [begin, end) of D.
+  void run_block(int64 batch, int64 begin, int64 end) {
+    const GemvCpuBlocking& s = blocking_.grid;
+    ColumnSegment segments[2];
+    const int count = column_segments(args_.epilogue.gate, args_.n, begin, end, segments);
+    for (int i = 0; i < count; ++i) multiply(batch, segments[i], acc_ + i * s.segment_columns);
+    float* up = acc_ + s.segment_columns + (count == 2 ? segments[1].skip : 0);
+    gemm_epilogue<false>(args_.epilogue, args_.n, batch, 0, args_.m, begin, end - begin, acc_, up, s.acc_stride);
+  }
+
+  void multiply(int64 batch, const ColumnSegment& segment, float* acc) {
+    const int64 first = segment.panel * kPanelColumns;
+    const int64 last = blocking::smaller(args_.n, first + segment.panels * kPanelColumns);
+    const GemmBlockScale &scale = scaled_.scale.b, &zero = scaled_.zero_b;
+    const bool has_scale = scale.data != nullptr, has_zero = zero.data != nullptr;
+    const int every = has_scale && scale.k == kDequantBlock ? 1 : kDequantGroups;
+    for (int64 n = first + segment.skip; n < last; n += kColumns) {
+      const char* column[kColumns];
+      for (int j = 0; j < kColumns; ++j) {
+        // Past the last column it is read again; its results fall into padding.
+        const int64 at = blocking::smaller(n + j, last - 1);
+        column[j] = static_cast<const char*>(args_.b) +
+                    (batch * args_.stride_b_batch + at * args_.stride_b_n) * dtype_bits(kType) / 8;
+        float* const groups = groups_ + j * blocking_.group_floats;
+        if (has_scale) load_block_groups(scale, batch, at, args_.k, blocks_, every, groups);
+        if (has_zero) {
+          load_block_groups(zero, batch, at, args_.k, blocks_, every, groups + kColumns * blocking_.group_floats);
+        }
+      }
+      for (int64 g = 0; g < blocking_.grid.row_groups; ++g) {
+        const char* a = a_ + g * blocking_.grid.a_group_bytes;
+        float* c = acc + g * kRows * blocking_.grid.acc_stride + (n - first);
+        if (!has_scale) {
+          dot_columns<DequantScales::kNone, false>(a, column, c);
+        } else if (every == 1) {
+          has_zero ? dot_columns<DequantScales::kBlock, true>(a, column, c)
+                   : dot_columns<DequantScales::kBlock, false>(a, column, c);
+        } else {
+          has_zero ? dot_columns<DequantScales::kGroups, true>(a, column, c)
+                   : dot_columns<DequantScales::kGroups, false>(a, column, c);
+        }
+      }
+    }
+  }
+
+  static constexpr int kChains = dequant_chains(kConfig);
+  struct Sums {
+    F32x16 chain[kRows][kChains];
+    TILEWRIGHT_INLINE void clear() {
+      unroll<kRows * kChains>(
+          [&](auto i) __attribute__((always_inline)) { chain[i / kChains][i % kChains] = F32x16::splat(0); });
+    }
+    template <int r>
+    TILEWRIGHT_INLINE F32x16 total() const {
+      if constexpr (kChains == 4) return (chain[r][0] + chain[r][1]) + (chain[r][2] + chain[r][3]);
+      if constexpr (kChains == 2) return chain[r][0] + chain[r][1];
+      return chain[r][0];
+    }
+  };
+
+  // sums += a block of A times one of B, of 4-bit elements.
+  template <class Nibbles>
+  TILEWRIGHT_INLINE void add_nibbles(const Nibbles& nibbles, const char* a, const char* b, Sums& sums) {
+    const I32x16 words = held(I32x16::load(b));
+    unroll<Nibbles::kValues>([&](auto j) __attribute__((always_inline)) {
+      const auto value = nibbles.template get<j.value>(words);
+      unroll<kRows>([&](auto r) __attribute__((always_inline)) {
+        const char* from = a + r * blocking_.row_bytes + j * 64;
+        F32x16& sum = sums.chain[r][j % kChains];
+        if constexpr (kDot) {
+          sum = dot_bf16(sum, I32x16::load(from), value);
+        } else {
+          sum = fma(F32x16::load(from), value, sum);
+        }
+      });
+    });
+  }
+  // The same for 32 elements of 8 bits, those of group kGroup, less their zero point.
+  template <int kGroup, bool kZeros>
+  TILEWRIGHT_INLINE void add_bytes(const char* a, const char* b, float zero, Sums& sums) {
+    unroll<2>([&](auto half) __attribute__((always_inline)) {
+      F32x16 value = widen_bytes<kType>(b + kGroup * 32 + half * 16);
+      if constexpr (kZeros) value = value - F32x16::splat(zero);
+      unroll<kRows>([&](auto r) __attribute__((always_inline)) {
+        const char* from = a + r * blocking_.row_bytes + kGroup * 128 + half * 64;
+        F32x16& sum = sums.chain[r][(2 * kGroup + half) % kChains];
+        sum = fma(F32x16::load(from), value, sum);
+      });
+    });
+  }
+
+  template <DequantScales kScales, bool kZeros>
+  void dot_columns(const char* a, const char* const (&columns)[kColumns], float* c) {
+    Nibbles nibbles;
+    F32x16 total[kColumns][kRows];
+    unroll<kColumns * kRows>([&](auto i)
+                                 __attribute__((always_inline)) { total[i / kRows][i % kRows] = F32x16::splat(0); });
+    constexpr int kEvery = kScales == DequantScales::kGroups ? kDequantGroups : 1;
+    const float* scales = groups_;
+    const float* zeros = groups_ + kColumns * blocking_.group_floats;
+
+    const auto step = [&](const char* const(&from)[kColumns], const char* at) __attribute__((always_inline)) {
+      unroll<kColumns>([&](auto j) __attribute__((always_inline)) {
+        const float* scale = scales + j * blocking_.group_floats;
+        const float* zero = zeros + j * blocking_.group_floats;
+        Sums sums;
+        sums.clear();
+        const auto add = [&](F32x16 factor) __attribute__((always_inline)) {
+          unroll<kRows>([&](auto r) __attribute__((always_inline)) {
+            total[j][r] = fma(sums.template total<r.value>(), factor, total[j][r]);
+          });
+        };
+        if constexpr (kNibbles) {
+          add_nibbles(nibbles, at, from[j], sums);
+          if constexpr (kZeros) {
+            const F32x16 less = F32x16::splat(0) - (kEvery == 1 ? F32x16::splat(zero[0]) : spread_four(zero));
+            unroll<kRows>([&](auto r) __attribute__((always_inline)) {
+              F32x16& sum = sums.chain[r][0];
+              sum = fma(F32x16::load(at + r * blocking_.row_bytes + kABlock - 64), less, sum);
+            });
+          }
+        } else {
+          unroll<4>([&](auto g) __attribute__((always_inline)) {
+            if constexpr (kEvery != 1 && g.value != 0) sums.clear();
+            add_bytes<g.value, kZeros>(at, from[j], kZeros ? zero[kEvery == 1 ? 0 : g.value] : 0, sums);
+            if constexpr (kEvery != 1) add(F32x16::splat(scale[g.value]));
+          });
+        }
+        if constexpr (kScales == DequantScales::kNone) {
+          unroll<kRows>([&](auto r) __attribute__((always_inline)) {
+            total[j][r] = total[j][r] + sums.template total<r.value>();
+          });
+        } else if constexpr (kEvery == 1) {
+          add(F32x16::splat(scale[0]));
+        } else if constexpr (kNibbles) {
+          add(spread_four(scale));
+        }
+      });
+      scales += kEvery;
+      zeros += kEvery;
+    };
+
+    const char* column[kColumns];
+    unroll<kColumns>([&](auto j) __attribute__((always_inline)) { column[j] = columns[j]; });
+    int64 left = args_.k;
+    for (; left >= kDequantBlock; left -= kDequantBlock, a += kABlock) {
+      unroll<kColumns>([&](auto j) __attribute__((always_inline)) {
+        if constexpr (kConfig.prefetch > 0) __builtin_prefetch(column[j] + kConfig.prefetch * 64);
+        if constexpr (kConfig.prefetch > 0 && !kNibbles) __builtin_prefetch(column[j] + kConfig.prefetch * 64 + 64);
+      });
+      step(column, a);
+      unroll<kColumns>([&](auto j) __attribute__((always_inline)) { column[j] += kBlockBytes; });
+    }
+    if (left > 0) {
+      alignas(64) char tail[kColumns][kBlockBytes] = {};
+      const char* tails[kColumns];
+      unroll<kColumns>([&](auto j) __attribute__((always_inline)) {
+        __builtin_memcpy(tail[j], column[j], static_cast<unsigned long>((left * dtype_bits(kType) + 7) / 8));
+        tails[j] = tail[j];
+      });
+      step(tails, a);
+    }
+    unroll<kRows>([&](auto r) __attribute__((always_inline)) {
+      unroll<kColumns>([&](auto j) __attribute__((always_inline)) {
+        c[r * blocking_.grid.acc_stride + j] = sum_lanes(total[j][r]);
+      });
+    });
+  }
+
+  using Nibbles = typename NibblesOf<kType, kNibbles, kDot>::Type;
+
+  const GemmScaledArgs& scaled_;
+  const GemmArgs& args_;
+  const GemvDequantCpuBlocking blocking_;
+  const int64 blocks_, unit_;
+  float* acc_;
+  char* a_;
+  float* groups_;  // scales, then zero points, of the columns that are multiplied
+};
+
+template <GemvDequantCpuConfig kConfig>
+void gemv_dequant_cpu(const GemmScaledArgs& args, unsigned unit, unsigned units) {
+  static_assert(gemv_dequant_cpu_refusal(kConfig) == nullptr);
+  GemvDequantCpuUnit<kConfig>(args, unit, units).run();
+}
+
+}  // namespace TILEWRIGHT_ISA
+}  // namespace tilewright

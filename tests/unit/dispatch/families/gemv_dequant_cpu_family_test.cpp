@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// gemv_dequant_cpu asked about CPUs that need not be here: what it serves, by which instruction, and why not.
+#include <gmock/gmock.h>
+
+#include "ops/gemm/families/gemm_families.hpp"
+#include "unit/dispatch/families/asked_device.hpp"
+
+namespace tilewright {
+namespace {
+
+using test::problem;
+using testing::HasSubstr;
+
+DeviceSpec dequant_cpu(const char* target) {
+  DeviceSpec device;
+  device.arch = find_arch(target);
+  for (const ArchSpec* arch = device.arch; arch != nullptr; arch = find_arch(arch->base)) {
+    device.targets.push_back(arch);
+  }
+  device.units = 2;
+  return device;
+}
+
+std::string first_dequant_config(const char* target, const char* text) {
+  const GemmProblem p = problem(text);
+  const DeviceSpec device = dequant_cpu(target);
+  EXPECT_TRUE(gemv_dequant_cpu_family().supports(erase(p), device).ok()) << text;
+  const std::vector<Candidate> found = gemv_dequant_cpu_family().candidates(erase(p), device);
+  return found.empty() ? "" : std::string(found.front().step.key.config());
+}
+
+TEST(GemvDequantCpuFamily, TheBestInstructionOfTheTargetIsFirst) {
+  constexpr const char* kW4 = "m=1:n=4096:k=4096:b=u4:scale_b=f16.1x128:zero_b=u4";
+  EXPECT_THAT(first_dequant_config("x86-64-v4-bf16", kW4), HasSubstr("mma=dot_bf16:rows=1"));
+  EXPECT_THAT(first_dequant_config("x86-64-v4", kW4), HasSubstr("mma=fma_avx512:rows=1"));
+  EXPECT_THAT(first_dequant_config("x86-64-v3", kW4), HasSubstr("mma=fma_avx2:rows=1"));
+  // vdpbf16ps multiplies bf16 by what bf16 holds.
+  EXPECT_THAT(first_dequant_config("x86-64-v4-bf16", "m=1:n=4096:k=4096:a=f16:b=u4:scale_b=f16.1x128"),
+              HasSubstr("mma=fma_avx512"));
+  EXPECT_THAT(first_dequant_config("x86-64-v4-bf16", "m=1:n=4096:k=4096:b=i8:scale_b=f32"),
+              HasSubstr("mma=fma_avx512"));
+  // Rows share what is widened.
+  EXPECT_THAT(first_dequant_config("x86-64-v4-bf16", "m=8:n=4096:k=4096:b=u4:scale_b=f16.1x128"), HasSubstr("rows=8"));
+}
+
+TEST(GemvDequantCpuFamily, RefusalsSayWhy) {
+  const DeviceSpec device = dequant_cpu("x86-64-v4");
+  for (const auto& [text, why] : {std::pair{"m=17:n=64:k=64:b=u4", "M = 17, allowed: at most 16"},
+                                  {"m=1:n=64:k=64:b=u4:layout=rrr", "[N, K] with K contiguous"},
+                                  {"m=1:n=64:k=64:b=i8:packed=1", "B is packed"},
+                                  {"m=1:n=64:k=65:b=u4", "rows of half bytes"},
+                                  {"m=1:n=64:k=64:b=u4:scale_b=f16.1x16", "f16.1x16, allowed: groups of 32, 64 or 128"},
+                                  {"m=1:n=64:k=64:b=u4:scale_a=f32.1x64", "A has scales of groups"},
+                                  {"m=1:n=64:k=64:a=bf16", "A is bf16 and B bf16, allowed: f16 or bf16 x i4, u4"},
+                                  {"m=1:n=64:k=64:a=e4m3:b=e2m1", "A is e4m3"},
+                                  {"m=1:n=64:k=64:b=u4:batch_invariant=1", "batch_invariant"}}) {
+    const Status status = gemv_dequant_cpu_family().supports(erase(problem(text)), device);
+    EXPECT_EQ(status.code(), StatusCode::kUnsupported) << text;
+    EXPECT_THAT(status.message(), HasSubstr(why)) << text;
+  }
+  EXPECT_FALSE(gemv_dequant_cpu_family().supports(erase(problem("m=1:n=64:k=64:b=u4")), dequant_cpu("x86-64")).ok());
+}
+
+}  // namespace
+}  // namespace tilewright
