@@ -5,6 +5,7 @@
 
 #include "gemm/sm90/gemm_sm90_elements.cuh"
 #include "gemm/sm90/gemm_sm90_partial.cuh"
+#include "gemm/sm90/gemm_sm90_scales.cuh"
 #include "gemm/sm90/gemm_sm90_words.cuh"
 #include "tile/sm90/cluster.cuh"
 #include "tile/sm90/promote.cuh"
@@ -63,7 +64,8 @@ struct GemmSm90Tiles {
   }
 };
 
-// The producer, one thread. Blocks that need the same tile bring a slice of it each, for all of them.
+// The producer, one thread; where tiles have scales, a warp. Blocks that need the same tile bring a slice of it each, for
+// all of them.
 template <GemmSm90Config kConfig>
 __device__ __forceinline__ void gemm_sm90_load(const GemmSm90Args& args, const GemmSm90Layout<kConfig>& shared,
                                                int block_m, int block_n) {
@@ -89,18 +91,28 @@ __device__ __forceinline__ void gemm_sm90_load(const GemmSm90Args& args, const G
       if (first >= kConfig.tile_n / 2) n += static_cast<int>(args.gemm.n / 2);
     }
     const int batch_a = args.batch_a ? tiles.batch : 0, batch_b = args.batch_b ? tiles.batch : 0;
+    [[maybe_unused]] GemmSm90ScaleLoader<kConfig> scales;
+    if constexpr (kConfig.promote == Promotion::kScaled) {
+      scales.begin(args.scale, args.gemm, (tiles.m * kConfig.cluster_m + block_m) * kConfig.tile_m,
+                   (tiles.n * kConfig.cluster_n + block_n) * (kSeparated ? kConfig.tile_n / 2 : kConfig.tile_n),
+                   tiles.batch, tiles.first_step);
+    }
     for (int step = tiles.first_step; step < tiles.first_step + tiles.steps; ++step, ring.advance()) {
       sm90::wait(shared.empty(ring.stage), ring.phase ^ 1);
       sm90::Barrier& full = shared.full(ring.stage);
-      sm90::arrive_expect_bytes(full, Layout::kStageBytes);
-      Layout::A::template load<kSliceA, (kConfig.cluster_n > 1)>(args.a, shared.a(ring.stage), block_n * kSliceA, full,
-                                                                 blocks_a, m, step * Layout::kTileK, batch_a);
-      Layout::B::template load<kLoadB, (kConfig.cluster_m > 1)>(args.b, shared.b(ring.stage), first, full, blocks_b, n,
-                                                                step * Layout::kTileK, batch_b);
-      if constexpr (kLoadB < kSliceB) {
-        Layout::B::template load<kLoadB, false>(args.b, shared.b(ring.stage), first + kLoadB, full, blocks_b,
-                                                n + static_cast<int>(args.gemm.n / 2), step * Layout::kTileK, batch_b);
+      if (kConfig.promote != Promotion::kScaled || threadIdx.x % 32 == 0) {
+        sm90::arrive_expect_bytes(full, Layout::kStageBytes);
+        Layout::A::template load<kSliceA, (kConfig.cluster_n > 1)>(args.a, shared.a(ring.stage), block_n * kSliceA,
+                                                                   full, blocks_a, m, step * Layout::kTileK, batch_a);
+        Layout::B::template load<kLoadB, (kConfig.cluster_m > 1)>(args.b, shared.b(ring.stage), first, full, blocks_b,
+                                                                  n, step * Layout::kTileK, batch_b);
+        if constexpr (kLoadB < kSliceB) {
+          Layout::B::template load<kLoadB, false>(args.b, shared.b(ring.stage), first + kLoadB, full, blocks_b,
+                                                  n + static_cast<int>(args.gemm.n / 2), step * Layout::kTileK,
+                                                  batch_b);
+        }
       }
+      if constexpr (kConfig.promote == Promotion::kScaled) scales.load(args.scale, shared, ring.stage);
     }
   }
 }
@@ -204,8 +216,8 @@ __device__ __forceinline__ void gemm_sm90_multiply(const GemmSm90Layout<kConfig>
 template <GemmSm90Config kConfig, int kBeside, int kRows64, int kCount, class Beside>
 __device__ __forceinline__ void gemm_sm90_multiply_apart(const GemmSm90Layout<kConfig>& shared,
                                                          sm90::Ring<kConfig.stages>& ring, int steps, int warpgroup,
-                                                         int block_m, int block_n, float (&sum)[kRows64][kCount],
-                                                         Beside&& beside) {
+                                                         int block_m, int block_n, int first_column,
+                                                         float (&sum)[kRows64][kCount], Beside&& beside) {
   using Layout = GemmSm90Layout<kConfig>;
   constexpr int kColumns = gemm_sm90_columns_at_once(kConfig);
   using Wgmma = sm90::WgmmaInstruction<kConfig.dtype, kConfig.dtype, kColumns>;
@@ -213,10 +225,8 @@ __device__ __forceinline__ void gemm_sm90_multiply_apart(const GemmSm90Layout<kC
     return Layout::A::descriptor_at(shared.a(ring.stage), (warpgroup * kRows64 + r) * 64);
   };
   const auto b_of = [&](int n) { return Layout::B::descriptor_at(shared.b(ring.stage), n); };
-  const auto next = [&] {
-    gemm_sm90_release(shared, ring.stage, block_m, block_n);
-    ring.advance();
-  };
+  const auto release = [&] { gemm_sm90_release(shared, ring.stage, block_m, block_n); };
+  const GemmSm90TileScales<kConfig> scales(shared, warpgroup, first_column);
 
   sm90::wait(shared.full(ring.stage), ring.phase);
 #pragma unroll
@@ -231,21 +241,39 @@ __device__ __forceinline__ void gemm_sm90_multiply_apart(const GemmSm90Layout<kC
   for (int i = 0; i < kBeside; ++i) beside(i);
   sm90::wait_products<0>();
 #pragma unroll
-  for (int r = 0; r < kRows64; ++r) sm90::pin(sum[r]);
-  next();
+  for (int r = 0; r < kRows64; ++r) {
+    sm90::pin(sum[r]);
+#pragma unroll
+    for (int n = 0; n < kConfig.tile_n; n += kColumns) scales.of(ring.stage, r, n).multiply(&sum[r][n / 2]);
+  }
+  release();
+  ring.advance();
 
   float apart[kColumns / 2];  // the first product overwrites
-#pragma unroll 1
+  // A stage goes back before its last sums are added, and steps stand four times; halves of 112 columns leave no registers
+  // for that.
+  constexpr bool kEarly = kColumns != 112;
+  constexpr int kUnroll = kEarly ? 4 : 1;
+#pragma unroll kUnroll
   for (int step = 1; step < steps; ++step) {
     sm90::wait(shared.full(ring.stage), ring.phase);
 #pragma unroll
     for (int r = 0; r < kRows64; ++r) {
 #pragma unroll
       for (int n = 0; n < kConfig.tile_n; n += kColumns) {
-        sm90::add_products<Wgmma, Layout::kTileK>(&sum[r][n / 2], apart, a_of(r), b_of(n));
+        // Before the products, which leave shared memory little time for others.
+        auto scale = scales.of(ring.stage, r, n);
+        sm90::begin_apart<Wgmma, Layout::kTileK>(apart, a_of(r), b_of(n));
+        sm90::wait_products<0>();
+        sm90::pin(apart);
+        scale.pin();
+        const bool last = r == kRows64 - 1 && n == kConfig.tile_n - kColumns;
+        if (kEarly && last) release();
+        scale.add(&sum[r][n / 2], apart);
+        if (!kEarly && last) release();
       }
     }
-    next();
+    ring.advance();
   }
 }
 
@@ -272,7 +300,7 @@ __device__ __forceinline__ void gemm_sm90(const GemmSm90Args& args) {
   // block's producer is done with it.
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < kConfig.stages; ++stage) {
-      sm90::init(shared.full(stage), 1);
+      sm90::init(shared.full(stage), kConfig.promote == Promotion::kScaled ? 33 : 1);
       sm90::init(shared.empty(stage), (kConfig.cluster_m + kConfig.cluster_n - 1) * kConfig.warpgroups * 4);
     }
     for (int slot = 0; slot < kSm90Slots; ++slot) {
@@ -299,7 +327,9 @@ __device__ __forceinline__ void gemm_sm90(const GemmSm90Args& args) {
   const int warpgroup = warp / 4;
   if (warpgroup == kConfig.warpgroups) {
     sm90::release_registers<kProducerRegisters>();
-    if (warp % 4 == 0 && sm90::elect_one()) gemm_sm90_load(args, shared, block_m, block_n);
+    if (warp % 4 == 0 && (kConfig.promote == Promotion::kScaled || sm90::elect_one())) {
+      gemm_sm90_load(args, shared, block_m, block_n);
+    }
     if (warp % 4 != 0) gemm_sm90_tell<kConfig>(args, shared, block_m, block_n);
   } else {
     if constexpr (kConfig.warpgroups > 1) sm90::take_registers<kConsumerRegisters>();
@@ -322,9 +352,9 @@ __device__ __forceinline__ void gemm_sm90(const GemmSm90Args& args) {
         output.write(slot.stage ^ 1, i);
         if (i == Output::kWrites - 1) forget(slot.stage ^ 1);
       };
-      if constexpr (kConfig.promote) {
-        gemm_sm90_multiply_apart<kConfig, Output::kWrites>(shared, ring, steps, warpgroup, block_m, block_n, sum,
-                                                           beside);
+      if constexpr (kConfig.promote != Promotion::kNone) {
+        gemm_sm90_multiply_apart<kConfig, Output::kWrites>(shared, ring, steps, warpgroup, block_m, block_n,
+                                                           shared.tile(slot.stage).n, sum, beside);
       } else {
         gemm_sm90_multiply<kConfig, Output::kWrites>(shared, ring, steps, warpgroup, block_m, block_n, sum, beside);
       }

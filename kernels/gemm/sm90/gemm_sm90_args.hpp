@@ -2,7 +2,7 @@
 // What host and gemm_sm90 share: its config, its arguments, what lies in shared memory. Freestanding.
 #pragma once
 
-#include "gemm/gemm_args.hpp"
+#include "gemm/sm90/gemm_sm90_promotion.hpp"
 #include "tile/common/tensor_map.hpp"
 
 namespace tilewright {
@@ -16,7 +16,7 @@ struct GemmSm90Config {
   GateMode gate;
   DType d_dtype;
   bool d_words;              // D is 16-bit, its rows contiguous and at multiples of 16 bytes
-  bool promote;              // 8-bit floats: each tile of K is summed apart, then added in f32
+  Promotion promote;         // of 8-bit floats
   int tile_m;                // rows of D a block; warpgroups share them
   int tile_n;                // columns of B a block: a multiple of 16 from 64 to 256
   int warpgroups;            // that multiply
@@ -54,7 +54,7 @@ constexpr int gemm_sm90_d_columns(const GemmSm90Config& c) {
 
 // Columns of B that one instruction multiplies: for what is summed apart there are registers for no more.
 constexpr int gemm_sm90_columns_at_once(const GemmSm90Config& c) {
-  return c.promote && c.tile_n > 192 ? c.tile_n / 2 : c.tile_n;
+  return c.promote != Promotion::kNone && c.tile_n > 192 ? c.tile_n / 2 : c.tile_n;
 }
 
 struct GemmSm90Args {
@@ -68,6 +68,7 @@ struct GemmSm90Args {
   int split;
   float* partials;
   unsigned* counters;
+  GemmScaleArgs scale;  // Promotion::kScaled
 };
 
 // A row of a tile in shared memory, and the K of 16- and 8-bit types that it holds.
@@ -96,8 +97,22 @@ constexpr int gemm_sm90_slot_bytes(const GemmSm90Config& c) {
   return static_cast<int>(sizeof(GemmSm90Tile)) + (gemm_sm90_has_factors(c) ? c.tile_n * 8 + c.tile_m * 4 : 0);
 }
 
+// Columns of a tile that are never divided between two blocks of 128, wherever the tile lies.
+constexpr int gemm_sm90_scale_columns(const GemmSm90Config& c) {
+  int columns = kPromotedScaleBlock;
+  while (c.tile_n % columns != 0) columns /= 2;
+  return columns;
+}
+// Scales of a stage: of the tile's rows, then of the blocks of 128 columns that it may reach.
+constexpr int gemm_sm90_scale_blocks(const GemmSm90Config& c) {
+  return (c.tile_n - gemm_sm90_scale_columns(c) + kPromotedScaleBlock - 1) / kPromotedScaleBlock + 1;
+}
+constexpr int gemm_sm90_stage_scales(const GemmSm90Config& c) {
+  return c.promote == Promotion::kScaled ? c.tile_m + gemm_sm90_scale_blocks(c) : 0;
+}
+
 constexpr int gemm_sm90_shared_bytes(const GemmSm90Config& c) {
-  const int tiles = c.stages * (c.tile_m + c.tile_n) * kSm90RowBytes;
+  const int tiles = c.stages * ((c.tile_m + c.tile_n) * kSm90RowBytes + gemm_sm90_stage_scales(c) * 4);
   const int barriers = (2 * c.stages + 3 * kSm90Slots) * 8;
   return tiles + c.warpgroups * kSm90StagingBytes + kSm90Slots * gemm_sm90_slot_bytes(c) + barriers;
 }
@@ -116,7 +131,15 @@ constexpr const char* gemm_sm90_refusal(const GemmSm90Config& c) {
   if (c.tile_m / c.warpgroups * c.tile_n > 64 * 256) return "more sums than a warpgroup's registers hold";
   if (c.stages < 2 || c.stages > 16) return "stages outside [2, 16]";
   if (c.cluster_m < 1 || c.cluster_n < 1 || c.cluster_m * c.cluster_n > 2) return "clusters are none of 1x1, 2x1, 1x2";
-  if (c.promote && !is_ocp_f8(c.dtype)) return "promote: dtype is no 8-bit float";
+  if (const char* reason = promotion_refusal(c.promote, c.dtype)) return reason;
+  if (c.promote == Promotion::kScaled) {
+    if (c.tile_n > 192 && c.tile_n % kPromotedScaleBlock != 0) {
+      return "block scales: a tile of two instructions straddles blocks of 128 columns";
+    }
+    if (c.gate == GateMode::kSeparated && c.tile_n != 2 * kPromotedScaleBlock) {
+      return "block scales: halves of a separated gate have 128 columns";
+    }
+  }
   if (dtype_bits(c.dtype) != 16 && (c.a_major == Major::kMn || c.b_major == Major::kMn)) {
     return "wgmma reads types of 8 and 32 bits along K only";
   }

@@ -37,6 +37,11 @@ struct GemmSm90Layout {
   __device__ sm90::Barrier& told(int slot) const { return full(2 * kConfig.stages + slot); }
   __device__ sm90::Barrier& brought(int slot) const { return told(kSm90Slots + slot); }
   __device__ sm90::Barrier& read(int slot) const { return told(2 * kSm90Slots + slot); }
+  // Scales of a stage's rows of A, then of its blocks of columns of B.
+  __device__ float* row_scales(int stage) const {
+    return reinterpret_cast<float*>(&read(kSm90Slots)) + stage * gemm_sm90_stage_scales(kConfig);
+  }
+  __device__ float* block_scales(int stage) const { return row_scales(stage) + kConfig.tile_m; }
 };
 
 }  // namespace tilewright

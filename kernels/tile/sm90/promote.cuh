@@ -24,15 +24,5 @@ __device__ __forceinline__ void begin_apart(float (&apart)[kCount], unsigned lon
   commit_products();
   pin(apart);
 }
-// sum += A B over a tile of K, by descriptors of rows along K. The tile may be given back afterwards.
-template <class Wgmma, int kTileK, int kCount>
-__device__ __forceinline__ void add_products(float* sum, float (&apart)[kCount], unsigned long long a,
-                                             unsigned long long b) {
-  begin_apart<Wgmma, kTileK>(apart, a, b);
-  wait_products<0>();
-  pin(apart);
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) sum[i] += apart[i];
-}
 
 }  // namespace tilewright::sm90

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/fields.hpp"
+#include "gemm/gemm_scale_args.hpp"
 #include "gemm/portable/gemm_portable_shape.hpp"
 #include "gemm/portable/gemv_gpu_args.hpp"
 #include "jit/nvrtc/cubin_info.hpp"
@@ -59,7 +60,8 @@ class PortableKernels : public testing::TestWithParam<const char*> {
   void check(const Kernel& kernel, const CubinKernel& made) {
     EXPECT_EQ(made.local_bytes, 0) << "spills: " << kernel.key.text;
     EXPECT_EQ(made.shared_bytes, 0) << "static shared memory: " << kernel.key.text;
-    EXPECT_EQ(made.arg_bytes, static_cast<int64_t>(sizeof(GemmArgs))) << kernel.key.text;
+    const size_t arg_bytes = kernel.family->generic() ? sizeof(GemmScaledArgs) : sizeof(GemmArgs);
+    EXPECT_EQ(made.arg_bytes, static_cast<int64_t>(arg_bytes)) << kernel.key.text;
     if (kernel.family == &gemv_gpu_family()) return check_gemv(kernel, made);
     GemmPortableConfig config;
     if (kernel.family != &gemm_portable_family()) {

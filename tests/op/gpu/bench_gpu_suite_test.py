@@ -46,6 +46,17 @@ class GpuSuite(Program):
         e4m3 = len(re.findall(r"^m=\S*:a=e4m3", result.stdout, re.MULTILINE))
         self.assertEqual(e4m3 + (int(left_out.group(1)) if left_out else 0), 2 * (25 + 20 + 6))
 
+    def test_the_suite_of_quantised_products_is_another_one_on_gpus(self):
+        arguments = ("tune", "--suite", "quant", "--dry-run", "--csv")
+        result = self.run_program(*arguments, "--device", "cuda:0", **ENVIRONMENT)
+        self.assertEqual(result.returncode, OK, result.stderr)
+        scaled = re.findall(r"^m=\S*:a=e4m3\S*:scale_a=f32\.1x128\S*:scale_b=f32\.128x128", result.stdout, re.MULTILINE)
+        self.assertEqual(len(scaled), 5 * (4 + 4 + 1 + 1))
+        on_cpus = self.run_program(*arguments)
+        self.assertEqual(on_cpus.returncode, OK, on_cpus.stderr)
+        for weights in ("b=u4", "b=i4", "b=i8", "b=e2m1"):
+            self.assertEqual(len(re.findall(rf"m=\d+:n=\d+:k=\d+:a=bf16:{weights}:", on_cpus.stdout)), 8, weights)
+
     def test_kernels_are_compiled_before_any_is_measured_and_a_gpu_that_runs_none_gets_no_row(self):
         arguments = ("tune", "--gemm", "16x256x256:bf16", "--device", "cuda", "--budget", "10")
         result = self.json(*arguments, "--table", str(self.folder / "rows.csv"), code=CHECK_FAILED, **ENVIRONMENT)

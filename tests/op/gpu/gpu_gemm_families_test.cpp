@@ -152,6 +152,19 @@ TEST_F(GpuGemmFamilies, SumsAreFastWhereThatIsAllowed) {
   }
 }
 
+TEST_F(GpuGemmFamilies, ScalesOfGroupsMultiplyTheirOwnBlocks) {
+  fields = {":promote=", ":tile_m=", ":tile_n=", ":tokens=", ":splits=", ":cluster="};
+  for (const char* text :
+       {"m=1:n=2112:k=7168", "m=16:n=4096:k=1536:alpha=1", "m=33:n=1000:k=1040:bias=f32:act=gelu:d=f32",
+        "m=64:n=7168:k=2048:a=e5m2", "m=100:n=2120:k=7168", "m=128:n=4096:k=512:batch=3", "m=20:n=512:k=16384",
+        "m=77:n=2048:k=1040:gate=separated:act=silu", "m=128:n=2048:k=4096:gate=interleaved:act=silu:bias=bf16",
+        "m=1500:n=2120:k=1040", "m=300:n=2112:k=7168:a=e5m2:d=f32", "m=700:n=2056:k=528:batch=2:bias=f16",
+        "m=1500:n=4096:k=640:gate=separated:act=silu", "m=264:n=200:k=16:c=bf16:steps=act.relu"}) {
+    const std::string dtype = std::string(text).find(":a=") == std::string::npos ? ":a=e4m3" : "";
+    check(text + dtype + ":scale_a=f32.1x128:scale_b=f32.128x128");
+  }
+}
+
 TEST_F(GpuGemmFamilies, EveryTileIsWrittenWholeAlsoWhereItsLeftOversAreSplit) {
   fields = {":tile_m=", ":tile_n="};
   for (const char* text :
@@ -246,6 +259,35 @@ TEST_F(GpuGemmFamilies, RowsThatFitOneInstructionStreamTheWeights) {
   }
 }
 
+// Narrow weights beside 16-bit rows of A: each type and group, ragged sizes, gates, every tile and way to share K.
+class GpuNarrowWeights : public GpuGemmFamilies, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(
+    Problems, GpuNarrowWeights,
+    testing::Values(
+        "m=1:n=4096:k=4096:a=bf16:b=e2m1:scale_b=e8m0.1x32", "m=8:n=77:k=2880:a=bf16:b=e2m1:scale_b=e8m0.1x32:d=f32",
+        "m=16:n=2112:k=7168:a=bf16:b=e2m1:scale_b=e8m0.1x32", "m=33:n=1000:k=1056:a=bf16:b=e2m1:scale_b=e8m0.1x64",
+        "m=64:n=2048:k=2048:a=bf16:b=e2m1:scale_b=e8m0.1x128:bias=f32:act=gelu",
+        "m=100:n=300:k=4128:a=bf16:b=e2m1:scale_b=e8m0.1x32:batch=3", "m=16:n=1000:k=2048:a=bf16:b=e4m3",
+        "m=60:n=1000:k=1040:a=f16:b=e5m2:scale_b=f32:bias=f16", "m=9:n=515:k=1040:a=f16:b=e4m3:batch=2",
+        "m=1:n=4096:k=4096:a=bf16:b=e4m3:scale_b=f32.1x128", "m=16:n=1000:k=2080:a=bf16:b=e4m3:scale_b=f16.1x32",
+        "m=64:n=515:k=2096:a=f16:b=e5m2:scale_b=bf16.1x64:d=f32", "m=33:n=1000:k=2080:a=f16:b=e2m1:scale_b=e8m0.1x32",
+        "m=7:n=2048:k=4096:a=bf16:b=e2m1:scale_b=f32.1x128", "m=64:n=1000:k=2112:a=bf16:b=e2m1:scale_b=f16.1x64",
+        "m=48:n=300:k=2048:a=bf16:b=e4m3:scale_b=e8m0.1x128:batch=2",
+        "m=20:n=512:k=8192:a=f16:b=e2m1:scale_b=e4m3.1x32", "m=1:n=4096:k=4096:a=bf16:b=i4:scale_b=f16.1x128",
+        "m=16:n=1000:k=2080:a=bf16:b=u4:scale_b=f16.1x128:zero_b=u4",
+        "m=60:n=515:k=2080:a=f16:b=u4:scale_b=f32.1x64:zero_b=u4",
+        "m=5:n=1000:k=2080:a=f16:b=i4:scale_b=bf16.1x32:zero_b=i4:batch=2", "m=33:n=1000:k=1056:a=bf16:b=i4",
+        "m=20:n=515:k=1040:a=bf16:b=i8:scale_b=f16.1x128:zero_b=i8",
+        "m=64:n=1000:k=1040:a=f16:b=i8:scale_b=f32.1x32:zero_b=i8", "m=8:n=1000:k=1040:a=bf16:b=i8:scale_b=f32",
+        "m=13:n=2048:k=2048:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=separated:act=silu",
+        "m=64:n=2016:k=1056:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=interleaved:act=silu:bias=bf16",
+        "m=30:n=2048:k=2048:a=f16:b=e4m3:scale_b=f32.1x128:gate=separated:act=silu"));
+
+TEST_P(GpuNarrowWeights, AreWidenedRight) {
+  fields = {":rows=", ":warpgroups=", ":blocks=", ":splits="};
+  check(GetParam());
+}
+
 TEST_F(GpuGemmFamilies, EveryAlgorithmThatCublasLtProposesIsRight) {
   const KernelFamily& family = gemm_cublaslt_family();
   if (const Status s = family.supports(erase(*parse_gemm_problem("m=64:n=64:k=64")), device->spec()); !s) {
@@ -267,7 +309,9 @@ TEST_F(GpuGemmFamilies, EveryAlgorithmThatCublasLtProposesIsRight) {
                                     "m=130:n=208:k=1024:bias=bf16:align=16.16.16.16.2",
                                     "m=130:n=208:k=4096:a=e4m3:scale_a=f32:scale_b=f32",
                                     "m=130:n=208:k=4096:a=e4m3:scale_a=f32:scale_b=f32:allow_fast_accum=1",
-                                    "m=130:n=208:k=1024:a=e4m3:d=f32:scale_a=f32.0.0.0:bias=bf16"};
+                                    "m=130:n=208:k=1024:a=e4m3:d=f32:scale_a=f32.0.0.0:bias=bf16",
+                                    "m=132:n=272:k=640:a=e4m3:scale_a=f32.1x128.0.1.132:scale_b=f32.128x128.0.8.1",
+                                    "m=132:n=272:k=640:a=e4m3:scale_a=f32.1x128.0.1.132:scale_b=f32.1x128.0.1.272"};
   for (const char* layout : {"rcr", "rrr", "crr", "ccr", "rcc", "crc"}) {
     for (const char* dtype : {"bf16", "f16", "f32"}) {
       texts.push_back(fmt::format("m=264:n=200:k=328:a={}:layout={}", dtype, layout));

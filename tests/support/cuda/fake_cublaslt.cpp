@@ -315,14 +315,24 @@ EXPORTED LtStatus cublasLtMatmul(LtHandle, const LtMatmulDescriptor* descriptor,
   for (int64_t batch = 0; batch < ld.batch; ++batch) {
     for (int64_t column = 0; column < static_cast<int64_t>(ld.columns); ++column) {
       for (int64_t row = 0; row < static_cast<int64_t>(ld.rows); ++row) {
+        // The scale of a value at `k` of the row of A or column of B.
+        const auto group = [&](const void* values, int32_t mode, int64_t index, int64_t lines, int64_t k) {
+          if (values == nullptr || mode < static_cast<int32_t>(LtScaleMode::kRows128)) return 1.0;
+          const bool rows = mode == static_cast<int32_t>(LtScaleMode::kRows128);
+          const int64_t each = rows ? lines : (depth / 128 + 3) / 4 * 4;
+          return load(LtType::kF32, values, rows ? k / 128 * each + index : index / 128 * each + k / 128);
+        };
         double sum = 0;
         for (int64_t k = 0; k < depth; ++k) {
-          sum += load(la.type, a, p.transpose_a != 0 ? at(la, batch, k, row) : at(la, batch, row, k)) *
+          sum += group(p.scale_a, p.scale_mode_a, row, static_cast<int64_t>(ld.rows), k) *
+                 group(p.scale_b, p.scale_mode_b, column, static_cast<int64_t>(ld.columns), k) *
+                 load(la.type, a, p.transpose_a != 0 ? at(la, batch, k, row) : at(la, batch, row, k)) *
                  load(lb.type, b, p.transpose_b != 0 ? at(lb, batch, column, k) : at(lb, batch, k, column));
         }
         sum *= scale;
         const auto factor = [&](const void* values, int32_t mode, int64_t index) {
-          return values == nullptr ? 1.0 : load(LtType::kF32, values, mode == 0 ? 0 : index);
+          if (values == nullptr || mode >= static_cast<int32_t>(LtScaleMode::kRows128)) return 1.0;
+          return load(LtType::kF32, values, mode == 0 ? 0 : index);
         };
         sum *= factor(p.scale_a, p.scale_mode_a, row) * factor(p.scale_b, p.scale_mode_b, column);
         if (add != 0) sum += add * load(lc.type, c, at(lc, batch, row, column));

@@ -23,8 +23,10 @@ struct LtMatrix {
   uint32_t alignment = 16;                     // bytes, of every address that will come
 };
 
-// An operand that scales A or B: its pointer comes with each call.
-enum class LtScale : uint8_t { kNone, kScalar, kVector };
+// An operand that scales A or B: its pointer comes with each call. A float for the matrix; for each row of op(A) or column of
+// op(B); for each of them and 128 of K, those of one place in K next to each other; for 128 of them and 128 of K, those along
+// K next to each other and each line of them in a multiple of four.
+enum class LtScale : uint8_t { kNone, kScalar, kVector, kRows128, kBlocks128 };
 
 // D = epilogue(alpha op(A) op(B) + beta C + bias), without addresses. C has D's type.
 struct LtProblem {

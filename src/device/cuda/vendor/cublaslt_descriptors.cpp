@@ -53,8 +53,14 @@ LtStatus describe_product(const LtLibrary& l, const LtProblem& p, LtMatmulDescri
        {std::tuple{p.scale_a, LtMatmulAttribute::kScaleA, LtMatmulAttribute::kScaleModeA},
         std::tuple{p.scale_b, LtMatmulAttribute::kScaleB, LtMatmulAttribute::kScaleModeB}}) {
     if (scale == LtScale::kNone) continue;
-    set(pointer, uintptr_t{sizeof(float)});
-    if (scale == LtScale::kVector) set(mode, LtScaleMode::kVector);
+    const bool blocked = scale == LtScale::kRows128 || scale == LtScale::kBlocks128;
+    set(pointer, blocked ? uintptr_t{16} : uintptr_t{sizeof(float)});
+    switch (scale) {
+      case LtScale::kVector: set(mode, LtScaleMode::kVector); break;
+      case LtScale::kRows128: set(mode, LtScaleMode::kRows128); break;
+      case LtScale::kBlocks128: set(mode, LtScaleMode::kBlocks128); break;
+      default: break;
+    }
   }
   if (p.fast_accumulation) set(LtMatmulAttribute::kFastAccumulation, int8_t{1});
   if (p.units > 0) set(LtMatmulAttribute::kUnits, p.units);

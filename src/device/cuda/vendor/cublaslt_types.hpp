@@ -50,7 +50,7 @@ enum class LtMatmulAttribute : int {
 };
 
 // cublasLtMatmulMatrixScale_t
-enum class LtScaleMode : int32_t { kScalar = 0, kVector = 3 };
+enum class LtScaleMode : int32_t { kScalar = 0, kVector = 3, kRows128 = 4, kBlocks128 = 5 };
 
 // cublasLtMatmulPreferenceAttributes_t
 enum class LtPreferenceAttribute : int {

@@ -115,8 +115,33 @@ TEST(CublasLtProblem, ScalesOfEightBitFloatsAreValuesOrVectorsOfBoth) {
   EXPECT_EQ(scales("scale_a=f32.0.0.0:scale_b=f32.0.0.0:bias=bf16"), "11");
   EXPECT_EQ(scales("scale_a=f32.0.1.0:scale_b=f32.0.0.1:d=f32:bias=bf16"), "22");
   EXPECT_THAT(scales("scale_a=f32.0.1.0:scale_b=f32.0.0.0"), HasSubstr("only one of scale_a and scale_b is a vector"));
-  EXPECT_THAT(scales("scale_a=f32.0.3.0:scale_b=f32.0.0.1"), HasSubstr("scale_a has strides 0.3.0"));
+  EXPECT_THAT(scales("scale_a=f32.0.3.0:scale_b=f32.0.0.1"), HasSubstr("scale_a has strides 0.3,"));
+  EXPECT_THAT(scales("scale_a=f32.1x128"), HasSubstr("only one of A and B has scales of groups"));
+  EXPECT_THAT(scales("b=e5m2"), HasSubstr("A is e4m3 and B e5m2"));
   EXPECT_THAT(scales("d=f32:bias=f32"), HasSubstr("bias is f32, allowed with D of f32: bf16"));
+}
+
+TEST(CublasLtProblem, ScalesOfGroupsLieAsTheLibraryWantsThem) {
+  const auto scales = [](const std::string& sizes, const std::string& text) {
+    const Result<CublasLtProblem> made = cublaslt_problem(problem(sizes + ":a=e4m3:layout=rcr:" + text), 0);
+    if (!made) return made.status().message();
+    EXPECT_TRUE(made->swapped);
+    EXPECT_FALSE(made->lt.fast_accumulation);
+    return fmt::format("{}{}", static_cast<int>(made->lt.scale_b), static_cast<int>(made->lt.scale_a));
+  };
+  // Rows next to each other; K's groups next to each other, lines of four.
+  EXPECT_EQ(scales("m=8:n=256:k=640", "scale_a=f32.1x128.0.1.8:scale_b=f32.128x128.0.8.1"), "34");
+  EXPECT_EQ(scales("m=8:n=256:k=512", "scale_a=f32.1x128.0.1.8:scale_b=f32.128x128:allow_fast_accum=1"), "34");
+  EXPECT_EQ(scales("m=8:n=12:k=512", "scale_a=f32.1x128.0.1.8:scale_b=f32.1x128.0.1.12"), "33");
+  EXPECT_EQ(scales("m=256:n=12:k=512", "scale_a=f32.128x128:scale_b=f32.1x128.0.1.12"), "43");
+  EXPECT_THAT(scales("m=8:n=256:k=512", "scale_a=f32.1x128:scale_b=f32.128x128"),
+              HasSubstr("scale_a of 8 x 4 has strides 4.1, allowed: rows next to each other"));
+  EXPECT_THAT(scales("m=8:n=256:k=640", "scale_a=f32.1x128.0.1.8:scale_b=f32.128x128"),
+              HasSubstr("scale_b of 2 x 5 has strides 5.1, allowed: groups along K next to each other"));
+  EXPECT_THAT(scales("m=6:n=256:k=512", "scale_a=f32.1x128.0.1.6:scale_b=f32.128x128"), HasSubstr("multiple of four"));
+  EXPECT_THAT(scales("m=8:n=256:k=576", "scale_a=f32.1x128.0.1.8:scale_b=f32.128x128"), HasSubstr("K = 576"));
+  EXPECT_THAT(scales("m=8:n=256:k=512", "scale_a=f32.1x64.0.1.8:scale_b=f32.128x128"), HasSubstr("f32.1x64, allowed"));
+  EXPECT_THAT(scales("m=256:n=256:k=512", "scale_a=f32.128x128:scale_b=f32.128x128"), HasSubstr("one of them"));
 }
 
 // ---- Whole calls --------------------------------------------------------------------------------------------------------
@@ -181,6 +206,8 @@ TEST_F(GemmCublasLtCalls, EveryLayoutTypeAndEpilogueIsMultipliedRight) {
         "m=7:n=9:k=11:a=bf16:bias=bf16:act=gelu_tanh", "m=7:n=9:k=11:a=f32:c=f32:alpha=1", "m=1:n=1:k=1:a=bf16",
         "m=7:n=9:k=11:a=e4m3:scale_a=f32:scale_b=f32:bias=bf16", "m=7:n=9:k=11:a=e4m3:d=f32:scale_a=f32.0.0.0",
         "m=1:n=9:k=11:a=e4m3:d=f16:scale_a=f32:scale_b=f32:layout=rcr",
+        "m=8:n=130:k=640:a=e4m3:scale_a=f32.1x128.0.1.8:scale_b=f32.128x128.0.8.1:bias=bf16",
+        "m=130:n=12:k=256:a=e4m3:scale_a=f32.128x128.0.4.1:scale_b=f32.1x128.0.1.12",
         "m=7:n=9:k=11:a=bf16:layout=rcc:bias=bf16.0.1.0:c=bf16.0.1.7", "m=1:n=9:k=11:a=bf16:sa=0.1.3",
         "m=7:n=9:k=11:batch=3:a=bf16:bias=bf16:c=bf16", "m=7:n=9:k=11:batch=3:a=bf16:sb=0.1.11:bias=bf16.9.0.1",
         "m=7:n=9:k=11:a=bf16:align=2.4.8:sa=0.13.1:sb=0.1.15:sd=0.17.1"}) {

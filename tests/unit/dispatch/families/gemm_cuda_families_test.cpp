@@ -118,7 +118,7 @@ TEST(GemmCudaFamilies, KernelsThatSumFastServeOnlyCallsThatAllowIt) {
       int found = 0;
       for (const Candidate& candidate : family->candidates(erase(p), hopper)) {
         EXPECT_TRUE(family->check(erase(p), hopper, candidate.step).ok()) << candidate.step.key.text;
-        const bool fast = candidate.step.key.text.find(":promote=0") != std::string::npos;
+        const bool fast = candidate.step.key.text.find(":promote=none") != std::string::npos;
         EXPECT_EQ(family->numerics_id(candidate.step).ends_with("_fast"), fast) << candidate.step.key.text;
         EXPECT_EQ(family->numerics_id(candidate.step).ends_with("_by128"), !fast) << candidate.step.key.text;
         found |= fast ? 1 : 2;
@@ -129,13 +129,13 @@ TEST(GemmCudaFamilies, KernelsThatSumFastServeOnlyCallsThatAllowIt) {
     EXPECT_EQ(ways(allowed), 3) << text;
     const RecipeStep fast = family->candidates(erase(allowed), hopper).front().step;
     const RecipeStep exact = family->candidates(erase(strict), hopper).front().step;
-    EXPECT_THAT(fast.key.text, HasSubstr("promote=0")) << "the cost model takes what is allowed";
+    EXPECT_THAT(fast.key.text, HasSubstr("promote=none")) << "the cost model takes what is allowed";
     EXPECT_THAT(family->check(erase(strict), hopper, fast).message(), HasSubstr("allow_fast_accum"));
     EXPECT_TRUE(family->check(erase(allowed), hopper, exact).ok());
     // Other types have one way to sum.
     RecipeStep wrong = family->candidates(erase(problem(fmt::format("m={}:n=4096:k=4096:a=bf16", m))), hopper)[0].step;
     std::string key = wrong.key.text;
-    key.replace(key.find("promote=0"), 9, "promote=1");
+    key.replace(key.find("promote=none"), 12, "promote=sums");
     wrong.key = *parse_key(key);
     EXPECT_THAT(family->check(erase(problem(fmt::format("m={}:n=4096:k=4096:a=bf16", m))), hopper, wrong).message(),
                 HasSubstr("promote: dtype is no 8-bit float"));
@@ -145,6 +145,39 @@ TEST(GemmCudaFamilies, KernelsThatSumFastServeOnlyCallsThatAllowIt) {
     EXPECT_TRUE(gemm_portable_family().supports(erase(problem(text)), hopper).ok()) << text;
     EXPECT_TRUE(gemm_generic_gpu_family().supports(erase(problem(text)), hopper).ok()) << text;
   }
+}
+
+TEST(GemmCudaFamilies, ScalesOfGroupsAreMultipliedWhereTilesOfKHaveOneEach) {
+  const DeviceSpec hopper = gpu("sm_90a", 132);
+  const std::string_view scales = ":a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128";
+  for (const auto& [m, family] :
+       {std::pair{16, &gemm_sm90_skinny_family()}, {128, &gemm_sm90_skinny_family()}, {512, &gemm_sm90_family()}}) {
+    const GemmProblem scaled = problem(fmt::format("m={}:n=4096:k=7168{}", m, scales));
+    const GemmProblem plain = problem(fmt::format("m={}:n=4096:k=7168:a=e4m3", m));
+    const std::vector<Candidate> found = family->candidates(erase(scaled), hopper);
+    ASSERT_FALSE(found.empty()) << m;
+    for (const Candidate& candidate : found) {
+      EXPECT_THAT(candidate.step.key.text, HasSubstr(":promote=scaled"));
+      EXPECT_TRUE(family->numerics_id(candidate.step).ends_with("_scaled128")) << candidate.step.key.text;
+      EXPECT_TRUE(family->check(erase(scaled), hopper, candidate.step).ok()) << candidate.step.key.text;
+    }
+    EXPECT_THAT(family->check(erase(plain), hopper, found.front().step).message(), HasSubstr("there are none"));
+    const RecipeStep without = family->candidates(erase(plain), hopper).front().step;
+    EXPECT_THAT(family->check(erase(scaled), hopper, without).message(), HasSubstr("multiplies by no block scales"));
+    const auto refusal = [&](std::string_view rest) {
+      return family->supports(erase(problem(fmt::format("m={}:n=4096:k=7168{}", m, rest))), hopper).message();
+    };
+    EXPECT_THAT(refusal(":a=e4m3:scale_a=f32.1x64:scale_b=f32.128x128"),
+                HasSubstr("f32.1x64 of A and f32.128x128 of B"));
+    EXPECT_THAT(refusal(":a=e4m3:scale_a=f32.1x128"), HasSubstr("allowed: f32.1x128 and f32.128x128"));
+    EXPECT_THAT(refusal(":a=e4m3:scale_a=e8m0.1x32:scale_b=e8m0.1x32"), HasSubstr("allowed: f32.1x128"));
+    EXPECT_THAT(refusal(":a=e4m3:b=e5m2:scale_a=f32.1x128:scale_b=f32.128x128"), HasSubstr("A is e4m3 and B e5m2"));
+  }
+  const GemmProblem odd = problem(fmt::format("m=64:n=4160:k=1024{}:gate=separated:act=silu", scales));
+  EXPECT_THAT(gemm_sm90_skinny_family().supports(erase(odd), hopper).message(), HasSubstr("a multiple of 128"));
+  const GemmProblem any = problem(fmt::format("m=64:n=4096:k=1024{}", scales));
+  EXPECT_FALSE(gemm_portable_family().supports(erase(any), hopper).ok());
+  EXPECT_TRUE(gemm_generic_gpu_family().supports(erase(any), hopper).ok());
 }
 
 TEST(GemmCudaFamilies, AKernelOfAnotherProblemIsRefused) {

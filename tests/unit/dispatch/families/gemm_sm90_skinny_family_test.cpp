@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/fields.hpp"
-#include "gemm/sm90/gemm_sm90_skinny_args.hpp"
+#include "gemm/sm90/skinny/gemm_sm90_skinny_args.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
 #include "unit/dispatch/families/asked_device.hpp"
 

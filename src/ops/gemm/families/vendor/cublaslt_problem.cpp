@@ -113,22 +113,62 @@ Status read_bias(const GemmProblem& p, const Product& product, bool swapped, LtP
 }
 
 // One value, or one for each of `length` rows of A or columns of B.
-Status read_scale(const char* name, const OperandProblem& o, int64_t length, int64_t step, LtScale& scale) {
+Status read_scale(const char* name, const ScaleProblem& o, int64_t length, LtScale& scale) {
   if (!o.present()) return {};
+  const int64_t step = o.stride_outer;
   if (o.stride_batch != 0 || (length > 1 && step > 1)) {
-    return refuse_for_cublaslt("{} has strides {}.{}.{}, allowed: one value, or values next to each other, of no batch",
-                               name, o.stride_batch, o.stride_m, o.stride_n);
+    return refuse_for_cublaslt("{} has strides {}.{}, allowed: one value, or values next to each other, of no batch",
+                               name, o.stride_batch, step);
   }
   scale = length > 1 && step == 1 ? LtScale::kVector : LtScale::kScalar;
   return {};
 }
 
+// One for each row or column, or for 128 of them, and 128 of K, in the library's order.
+Status read_group_scale(const char* name, const ScaleProblem& s, int64_t length, int64_t k, LtScale& scale) {
+  const ScaleCounts counts = scale_counts(s, length, k);
+  const int64_t lines = s.outer == 1 ? counts.k : counts.outer, each = s.outer == 1 ? counts.outer : counts.k;
+  const int64_t along = s.outer == 1 ? s.stride_outer : s.stride_k, step = s.outer == 1 ? s.stride_k : s.stride_outer;
+  if (s.dtype != DType::kF32 || s.k != 128) {
+    return refuse_for_cublaslt("{} is {}, allowed: f32.1x128, f32.128x128", name, scale_mode_text(s));
+  }
+  if ((each > 1 && along != 1) || (lines > 1 && step != (each + 3) / 4 * 4) || s.shortfall > 0 ||
+      (s.outer == 1 && length % 4 != 0)) {
+    return refuse_for_cublaslt(
+        "{} of {} x {} has strides {}.{}, allowed: {} next to each other, and each {} of them in a multiple of four",
+        name, counts.outer, counts.k, s.stride_outer, s.stride_k, s.outer == 1 ? "rows" : "groups along K",
+        s.outer == 1 ? "group" : "row");
+  }
+  scale = s.outer == 1 ? LtScale::kRows128 : LtScale::kBlocks128;
+  return {};
+}
+
+Status read_group_scales(const GemmProblem& p, bool swapped, LtProblem& lt) {
+  LtScale a = LtScale::kNone, b = LtScale::kNone;
+  if (!p.scale_a.blocked() || !p.scale_b.blocked()) {
+    return refuse_for_cublaslt("only one of A and B has scales of groups, allowed: both");
+  }
+  if (p.k % 128 != 0 || p.batch != 1) {
+    return refuse_for_cublaslt("scales of groups with K = {} and batch = {}, allowed: a multiple of 128, and 1", p.k,
+                               p.batch);
+  }
+  if (Status s = read_group_scale("scale_a", p.scale_a, p.m, p.k, a); !s) return s;
+  if (Status s = read_group_scale("scale_b", p.scale_b, p.n, p.k, b); !s) return s;
+  if (a == LtScale::kBlocks128 && b == a) {
+    return refuse_for_cublaslt("A and B have scales of 128 x 128, allowed: one of them");
+  }
+  lt.fast_accumulation = false;  // what is summed apart is not for the library to say
+  lt.scale_a = swapped ? b : a, lt.scale_b = swapped ? a : b;
+  return {};
+}
+
 Status read_scales(const GemmProblem& p, const Product& product, bool swapped, LtProblem& lt) {
   if (!p.scale_a.present() && !p.scale_b.present()) return {};
+  if (product.scales && p.has_block_scales()) return read_group_scales(p, swapped, lt);
   if (!product.scales) return refuse_for_cublaslt("scales of {} are not expressible", dtype_name(p.a_dtype));
   LtScale a = LtScale::kNone, b = LtScale::kNone;
-  if (Status s = read_scale("scale_a", p.scale_a, p.m, p.scale_a.stride_m, a); !s) return s;
-  if (Status s = read_scale("scale_b", p.scale_b, p.n, p.scale_b.stride_n, b); !s) return s;
+  if (Status s = read_scale("scale_a", p.scale_a, p.m, a); !s) return s;
+  if (Status s = read_scale("scale_b", p.scale_b, p.n, b); !s) return s;
   // Both are values or both are vectors; a single row's or column's is either.
   if (b == LtScale::kVector && a == LtScale::kScalar && p.m == 1) a = LtScale::kVector;
   if (a == LtScale::kVector && b == LtScale::kScalar && p.n == 1) b = LtScale::kVector;
@@ -161,6 +201,9 @@ Status read_epilogue(const GemmProblem& p, LtProblem& lt) {
 Result<CublasLtProblem> cublaslt_problem(const GemmProblem& p, int units) {
   CublasLtProblem made;
   LtProblem& lt = made.lt;
+  if (!p.has_block_scales()) {
+    if (Status s = check_plain_product(p); !s) return s;
+  }
   const Product* product = nullptr;
   for (const Product& known : kProducts) {
     if (known.input == p.a_dtype && p.b_dtype == p.a_dtype && known.d == p.d_dtype) product = &known;

@@ -35,6 +35,7 @@ struct Found {
 Result<Found> find(const GemmProblem& p, const DeviceSpec& device) {
   Status s = check_gpu(device, ArchVendor::kNvidia);
   if (s) s = check_tiled_problem(p);
+  if (s) s = check_not_packed(p);
   if (!s) return refuse(s.message());
   if (p.batch_invariant) return refuse("batch_invariant: the library chooses the order of summation by the shape");
   const auto* const libraries = dynamic_cast<const cuda::CudaLibraries*>(device.vendor);

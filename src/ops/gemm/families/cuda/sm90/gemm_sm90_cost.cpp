@@ -43,25 +43,6 @@ const MmaSpec* sm90_wgmma(const ArchSpec& arch, DType dtype, int n) {
   return nullptr;
 }
 
-std::string sm90_order(DType dtype, bool promote, std::string_view wgmma) {
-  if (dtype == DType::kF32) return fmt::format("{}_tf32", wgmma);
-  if (promote) return fmt::format("{}_by{}", wgmma, sm90_tile_k(dtype));
-  return fmt::format("{}{}", wgmma, is_ocp_f8(dtype) ? "_fast" : "");
-}
-
-std::span<const bool> sm90_promotions(const GemmProblem& p) {
-  static constexpr bool kValues[] = {false, true};
-  const std::span<const bool> values = kValues;
-  if (!is_ocp_f8(p.a_dtype)) return values.first(1);
-  return p.allow_fast_accum ? values : values.last(1);
-}
-
-Status check_sm90_promotion(const GemmProblem& p, bool promote) {
-  const std::span<const bool> allowed = sm90_promotions(p);
-  if (std::ranges::find(allowed, promote) != allowed.end()) return {};
-  return unsupported("sums keep fewer bits than f32 has, which allow_fast_accum does not allow");
-}
-
 double gemm_sm90_cost(const GemmProblem& p, const DeviceSpec& device, const GemmSm90Config& c, int split) {
   const MmaSpec* spec = sm90_wgmma(*device.arch, c.dtype, c.tile_n);
   if (spec == nullptr) return 1;
@@ -75,7 +56,8 @@ double gemm_sm90_cost(const GemmProblem& p, const DeviceSpec& device, const Gemm
   const double products = 2.0 * c.tile_m * c.tile_n * sm90_tile_k(c.dtype) / spec->ops_per_cycle / clock;
   const double bytes =
       (static_cast<double>(c.tile_m) / c.cluster_n + static_cast<double>(c.tile_n) / c.cluster_m) * kSm90RowBytes;
-  const double shared = (shared_bytes_of_step(c) / kSharedBytes + (c.promote ? kAddingCycles : 0)) / clock;
+  const double shared =
+      (shared_bytes_of_step(c) / kSharedBytes + (c.promote != Promotion::kNone ? kAddingCycles : 0)) / clock;
   const double step =
       std::max({products, shared, bytes / (c.cluster_m > 1 ? kSharedL2BytesPerSecond : kL2BytesPerSecond)});
   const double part = static_cast<double>(c.tile_m) * c.tile_n / (128 * 256);

@@ -2,6 +2,7 @@
 // gemm_sm90: wgmma and the copy engine of Hopper, for operands that the copy engine can read.
 #include "ops/gemm/families/cuda/sm90/gemm_sm90_cost.hpp"
 #include "ops/gemm/families/cuda/sm90/operand_map.hpp"
+#include "ops/gemm/families/cuda/sm90/sm90_promotion.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
 #include "ops/gemm/families/gpu/gpu_family.hpp"
 
@@ -39,7 +40,7 @@ bool has_words(const GemmProblem& p) {
 }
 
 // The config of a problem with this tile; the rest of it the problem decides.
-GemmSm90Config make_config(const GemmProblem& p, const Tile& tile, bool promote) {
+GemmSm90Config make_config(const GemmProblem& p, const Tile& tile, Promotion promote) {
   const GemmEpilogueConfig e = choose_epilogue(p);
   const bool words = e.kind != EpilogueKind::kFull && e.gate != GateMode::kInterleaved && has_words(p);
   return {.dtype = p.a_dtype,
@@ -69,6 +70,7 @@ class GemmSm90Family final : public GpuFamily<GemmSm90Config> {
   }
 
  protected:
+  Status check_product(const GemmProblem& p) const override { return check_sm90_product(p); }
   Status check_problem(const GemmProblem& p, const DeviceSpec& device) const override {
     if (p.batch_invariant) return unsupported("batch_invariant: this device's order of summation is gemm_portable's");
     if (p.a_dtype == DType::kF32 && !p.allow_tf32) {
@@ -111,7 +113,11 @@ class GemmSm90Family final : public GpuFamily<GemmSm90Config> {
   const char* refusal_of(const GemmSm90Config& c, const ArchSpec& arch) const override {
     if (const char* reason = gemm_sm90_refusal(c)) return reason;
     // The odd halves of 208 and 240 columns make the compiler spill.
-    if (c.promote && gemm_sm90_columns_at_once(c) % 16 != 0) return "promote: half of tile_n is no multiple of 16";
+    if (c.promote != Promotion::kNone && gemm_sm90_columns_at_once(c) % 16 != 0)
+      return "promote: half of tile_n is no multiple of 16";
+    const bool spills = (c.tile_n == 176 && c.cluster_m > 1) || (c.tile_n >= 192 && c.cluster_n > 1) ||
+                        (c.tile_m == 128 && c.warpgroups == 1);
+    if (c.promote == Promotion::kScaled && spills) return "promote: scales of such a tile make the compiler spill";
     for (const int n : {c.tile_n, gemm_sm90_columns_at_once(c)}) {
       if (sm90_wgmma(arch, c.dtype, n) == nullptr) return "the target has no such wgmma";
     }
@@ -120,14 +126,21 @@ class GemmSm90Family final : public GpuFamily<GemmSm90Config> {
   }
 
   void add_candidates(const GemmProblem& p, const DeviceSpec& device, std::vector<Candidate>& found) const override {
-    for (const bool promote : sm90_promotions(p)) {
+    for (const Promotion promote : sm90_promotions(p)) {
       for (const Tile& tile : kTiles) add_tile(p, device, make_config(p, tile, promote), found);
     }
   }
   std::vector<GemmSm90Config> builtin_configs(const GemmProblem& p) const override {
     std::vector<GemmSm90Config> configs;
     if (p.a_dtype == DType::kF32 && !p.allow_tf32) return configs;
-    for (const Tile& tile : kPrebuiltTiles) configs.push_back(make_config(p, tile, sm90_promotions(p).front()));
+    for (const Tile& tile : kPrebuiltTiles) {
+      configs.push_back(make_config(p, tile, sm90_promotions(p).front()));
+      if (!is_ocp_f8(p.a_dtype)) continue;
+      // With scales of groups, which are no work of the epilogue.
+      GemmProblem scaled = p;
+      scaled.has_alpha = 0;
+      configs.push_back(make_config(scaled, tile, Promotion::kScaled));
+    }
     return configs;
   }
 
@@ -158,7 +171,9 @@ class GemmSm90Family final : public GpuFamily<GemmSm90Config> {
     args.batch_a = p.stride_a_batch != 0, args.batch_b = p.stride_b_batch != 0;
     args.raster = static_cast<int>(knobs.raster);
     args.split = static_cast<int>(knobs.split);
+    args.scale = gemm_scale_args(p);
     Stage stage = enclosing_stage(p, args, std::move(kernel));
+    add_scale_patches(stage, p, offsetof(GemmSm90Args, scale));
     if (knobs.split > 1) {
       add_patch(stage, ArgPatch::Kind::kWorkspace, 0, offsetof(GemmSm90Args, partials));
       stage.zero_bytes = kCounterBytes;

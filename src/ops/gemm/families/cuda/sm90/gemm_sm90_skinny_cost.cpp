@@ -37,8 +37,8 @@ double gemm_sm90_skinny_cost(const GemmProblem& p, const DeviceSpec& device, con
   const double present = std::min<double>(c.blocks, std::ceil(clusters * c.cluster / std::max(1, device.units)));
 
   const double tiles_of_k = steps * c.depth, sums = static_cast<double>(c.rows) * c.tokens;
-  const double products =
-      kProductsSeconds * std::max(c.tokens, 32) / 64 + (c.promote ? kApartSeconds * c.tokens / 64 : 0);
+  const double products = kProductsSeconds * std::max(c.tokens, 32) / 64 +
+                          (c.promote != Promotion::kNone ? kApartSeconds * c.tokens / 64 : 0);
   const double streams[] = {
       gemm_bytes_moved(p) / (kMemoryShare * memory_bytes_per_second(device)),
       clusters * tiles_of_k * kSkinnyRowBytes * (c.rows * c.cluster + c.tokens) / kCacheBytesPerSecond,

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "device/device.hpp"
-#include "gemm/sm90/gemm_sm90_skinny_args.hpp"
+#include "gemm/sm90/skinny/gemm_sm90_skinny_args.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
 
 namespace tilewright {

@@ -5,6 +5,8 @@
 #include "ops/gemm/families/cuda/sm90/gemm_sm90_cost.hpp"
 #include "ops/gemm/families/cuda/sm90/gemm_sm90_skinny_cost.hpp"
 #include "ops/gemm/families/cuda/sm90/operand_map.hpp"
+#include "ops/gemm/families/cuda/sm90/sm90_cut.hpp"
+#include "ops/gemm/families/cuda/sm90/sm90_promotion.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
 #include "ops/gemm/families/gpu/gpu_family.hpp"
 
@@ -29,38 +31,48 @@ constexpr Tile kSeparatedTiles[] = {{128, 8, 1, 2, 6, 1, 1},   {128, 16, 1, 2, 6
 constexpr int kSplits[] = {0, 1, 2, 4, 8};
 constexpr int kMaxTokens = 128;
 constexpr int kBlockShared = 1024;  // of every block, the system's own
-constexpr int64_t kMaxExchangeBytes = int64_t{64} << 20;
 
 std::span<const Tile> tiles_of(const GemmProblem& p) {
   if (choose_epilogue(p).gate == GateMode::kSeparated) return kSeparatedTiles;
   return kTiles;
 }
-GemmSm90SkinnyConfig make_config(const GemmProblem& p, const Tile& tile, bool promote, int splits) {
+// Whether a multiprocessor has room for its blocks.
+bool fits_shared(const GemmSm90SkinnyConfig& c) {
+  static const int kSharedBytes = find_arch("sm_90a")->shared_bytes;
+  return c.blocks * (gemm_sm90_skinny_shared_bytes(c) + kBlockShared) <= kSharedBytes + kBlockShared;
+}
+
+GemmSm90SkinnyConfig make_config(const GemmProblem& p, const Tile& tile, Promotion promote, int splits) {
   const GemmEpilogueConfig e = choose_epilogue(p);
-  return {.dtype = p.a_dtype,
-          .epilogue = e.kind,
-          .activation = e.activation,
-          .gate = e.gate,
-          .d_dtype = e.d_dtype,
-          .promote = promote,
-          .rows = tile.rows,
-          .tokens = tile.tokens,
-          .warpgroups = tile.warpgroups,
-          .depth = tile.depth,
-          .stages = tile.stages,
-          .cluster = tile.cluster,
-          .blocks = tile.blocks,
-          .splits = splits};
+  GemmSm90SkinnyConfig c{.dtype = p.a_dtype,
+                         .epilogue = e.kind,
+                         .activation = e.activation,
+                         .gate = e.gate,
+                         .d_dtype = e.d_dtype,
+                         .promote = promote,
+                         .rows = tile.rows,
+                         .tokens = tile.tokens,
+                         .warpgroups = tile.warpgroups,
+                         .depth = tile.depth,
+                         .stages = tile.stages,
+                         .cluster = tile.cluster,
+                         .blocks = tile.blocks,
+                         .splits = splits};
+  // Scales take room in shared memory.
+  while (c.promote == Promotion::kScaled && c.stages > 2 && !fits_shared(c)) --c.stages;
+  return c;
 }
 
 class GemmSm90SkinnyFamily final : public GpuFamily<GemmSm90SkinnyConfig> {
  public:
   GemmSm90SkinnyFamily()
-      : GpuFamily("gemm_sm90_skinny", {ArchVendor::kNvidia, "sm90/gemm_sm90_skinny.cuh", "GemmSm90SkinnyArgs"}) {}
+      : GpuFamily("gemm_sm90_skinny", {ArchVendor::kNvidia, "sm90/skinny/gemm_sm90_skinny.cuh", "GemmSm90SkinnyArgs"}) {
+  }
 
   std::span<const std::string_view> knob_names() const override { return {}; }
 
  protected:
+  Status check_product(const GemmProblem& p) const override { return check_sm90_product(p); }
   Status check_problem(const GemmProblem& p, const DeviceSpec& device) const override {
     if (p.m > kMaxTokens) return unsupported(fmt::format("M = {}, allowed: at most {}", p.m, kMaxTokens));
     if (p.batch_invariant) return unsupported("batch_invariant: more rows are summed in another order");
@@ -87,15 +99,13 @@ class GemmSm90SkinnyFamily final : public GpuFamily<GemmSm90SkinnyConfig> {
                     const Knobs&) const override {
     if (p.m > c.tokens) return unsupported(fmt::format("M = {}, the kernel takes {}", p.m, c.tokens));
     if (Status s = check_sm90_promotion(p, c.promote); !s) return s;
-    return check_splits(p, device, c);
+    return check_sm90_cut(cut_of(p, device, c), c.splits, p.k);
   }
 
   const char* refusal_of(const GemmSm90SkinnyConfig& c, const ArchSpec& arch) const override {
     if (const char* reason = gemm_sm90_skinny_refusal(c)) return reason;
     if (sm90_wgmma(arch, c.dtype, c.tokens) == nullptr) return "the target has no such wgmma";
-    if (c.blocks * (gemm_sm90_skinny_shared_bytes(c) + kBlockShared) > arch.shared_bytes + kBlockShared) {
-      return "more shared memory than a multiprocessor has";
-    }
+    if (!fits_shared(c)) return "more shared memory than a multiprocessor has";
     return nullptr;
   }
 
@@ -104,7 +114,7 @@ class GemmSm90SkinnyFamily final : public GpuFamily<GemmSm90SkinnyConfig> {
       // Rows that are not there cost what others do: the fewest that hold M.
       if (tile.tokens < p.m || (tile.tokens > 16 && tile.tokens / 2 >= p.m)) continue;
       if (tile.tokens == 16 && p.m <= 8) continue;
-      for (const bool promote : sm90_promotions(p)) {
+      for (const Promotion promote : sm90_promotions(p)) {
         for (const int splits : kSplits) add_config(p, device, make_config(p, tile, promote, splits), found);
       }
     }
@@ -113,7 +123,13 @@ class GemmSm90SkinnyFamily final : public GpuFamily<GemmSm90SkinnyConfig> {
     std::vector<GemmSm90SkinnyConfig> configs;
     for (const int tokens : {8, 32, 64}) {
       const auto holds = [&](const Tile& tile) { return tile.tokens == tokens && tile.blocks == 1; };
-      configs.push_back(make_config(p, *std::ranges::find_if(tiles_of(p), holds), sm90_promotions(p).front(), 1));
+      const Tile& tile = *std::ranges::find_if(tiles_of(p), holds);
+      configs.push_back(make_config(p, tile, sm90_promotions(p).front(), 1));
+      if (!is_ocp_f8(p.a_dtype)) continue;
+      // With scales of groups, which are no work of the epilogue.
+      GemmProblem scaled = p;
+      scaled.has_alpha = 0;
+      configs.push_back(make_config(scaled, tile, Promotion::kScaled, 1));
     }
     return configs;
   }
@@ -140,7 +156,9 @@ class GemmSm90SkinnyFamily final : public GpuFamily<GemmSm90SkinnyConfig> {
     GemmSm90SkinnyArgs args{};
     args.batch_a = p.stride_a_batch != 0, args.batch_b = p.stride_b_batch != 0;
     args.share = static_cast<int>(cut.share), args.extra = static_cast<int>(cut.extra);
+    args.scale = gemm_scale_args(p);
     Stage stage = enclosing_stage(p, args, std::move(kernel));
+    add_scale_patches(stage, p, offsetof(GemmSm90SkinnyArgs, scale));
     // Sums on their way stand in the stream's zeros, which are the workspace.
     std::erase_if(stage.patches, [](const ArgPatch& patch) { return patch.kind == ArgPatch::Kind::kWorkspace; });
     if (cut.exchange_bytes > 0) {
@@ -160,7 +178,8 @@ class GemmSm90SkinnyFamily final : public GpuFamily<GemmSm90SkinnyConfig> {
  private:
   void add_config(const GemmProblem& p, const DeviceSpec& device, const GemmSm90SkinnyConfig& config,
                   std::vector<Candidate>& found) const {
-    if (refusal_of(config, *device.arch) != nullptr || !check_splits(p, device, config)) return;
+    if (refusal_of(config, *device.arch) != nullptr || !check_sm90_cut(cut_of(p, device, config), config.splits, p.k))
+      return;
     // Parts that wait for a second round of clusters win nothing.
     const GemmSm90SkinnyCut cut = cut_of(p, device, config);
     if (config.splits > 1 && cut.tiles * config.splits > 2 * cut.clusters) return;
@@ -168,19 +187,6 @@ class GemmSm90SkinnyFamily final : public GpuFamily<GemmSm90SkinnyConfig> {
   }
   static GemmSm90SkinnyCut cut_of(const GemmProblem& p, const DeviceSpec& device, const GemmSm90SkinnyConfig& c) {
     return gemm_sm90_skinny_cut(c, p.n, p.k, p.batch, device.units);
-  }
-  // Ok, or why K cannot be cut so.
-  static Status check_splits(const GemmProblem& p, const DeviceSpec& device, const GemmSm90SkinnyConfig& c) {
-    const GemmSm90SkinnyCut cut = cut_of(p, device, c);
-    if (c.splits > cut.chunks) {
-      return unsupported(fmt::format("splits = {}: K = {} has {} steps of the kernel", c.splits, p.k, cut.chunks));
-    }
-    if (cut.steps > kMaxCopiedSize) return unsupported("more than 2^31 tiles");
-    if (cut.exchange_bytes > kMaxExchangeBytes) {
-      return unsupported(fmt::format("splits = {}: {} bytes of sums on their way, allowed: {}", c.splits,
-                                     cut.exchange_bytes, kMaxExchangeBytes));
-    }
-    return {};
   }
 };
 

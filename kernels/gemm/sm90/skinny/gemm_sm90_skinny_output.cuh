@@ -5,7 +5,7 @@
 #pragma once
 
 #include "gemm/gpu/gemm_epilogue_gpu.cuh"
-#include "gemm/sm90/gemm_sm90_skinny_exchange.cuh"
+#include "gemm/sm90/skinny/gemm_sm90_skinny_exchange.cuh"
 #include "tile/sm90/barrier.cuh"
 #include "tile/sm90/fresh_thread.cuh"
 #include "tile/sm90/wgmma.cuh"

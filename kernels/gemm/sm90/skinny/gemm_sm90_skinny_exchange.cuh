@@ -2,7 +2,7 @@
 // How blocks of gemm_sm90_skinny that share a tile add their sums, through the workspace.
 #pragma once
 
-#include "gemm/sm90/gemm_sm90_skinny_work.cuh"
+#include "gemm/sm90/skinny/gemm_sm90_skinny_work.cuh"
 #include "tile/sm90/fresh_thread.cuh"
 #include "tile/sm90/relaxed.cuh"
 

@@ -2,7 +2,7 @@
 // How gemm_sm90_skinny cuts its work: which cluster has which part of which tile.
 #pragma once
 
-#include "gemm/sm90/gemm_sm90_skinny_args.hpp"
+#include "gemm/sm90/skinny/gemm_sm90_skinny_args.hpp"
 #include "tile/sm90/cluster.cuh"
 
 namespace tilewright {

@@ -4,10 +4,11 @@
 // the copy engine for tiles, the warpgroups multiply, and K is cut among blocks so that all stream alike.
 #pragma once
 
-#include "gemm/sm90/gemm_sm90_skinny_output.cuh"
+#include "gemm/sm90/skinny/gemm_sm90_skinny_output.cuh"
 #include "tile/sm90/operand.cuh"
 #include "tile/sm90/promote.cuh"
 #include "tile/sm90/ring.cuh"
+#include "tile/sm90/word_copy.cuh"
 
 namespace tilewright {
 
@@ -42,6 +43,13 @@ struct GemmSm90SkinnyLayout {
   }
   // A has been asked for, as far as the ring goes.
   __device__ sm90::Barrier& a_asked() const { return full(4 * kConfig.stages); }
+  // Scales of the tokens, and of the weights' blocks.
+  __device__ float* token_scales(int stage, int tile) const {
+    return reinterpret_cast<float*>(&a_asked() + 1) + (stage * kConfig.depth + tile) * kConfig.tokens;
+  }
+  __device__ float* block_scales(int stage, int tile) const {
+    return token_scales(kConfig.stages, 0) + (stage * kConfig.depth + tile) * gemm_sm90_skinny_scale_blocks(kConfig);
+  }
   // Part p of a warpgroup's rows is rows [64 (p warpgroups + warpgroup), + 64).
   __device__ unsigned long long weights(int stage, int tile, int part, int warpgroup) const {
     return B::descriptor_at(b(stage, tile), (part * kConfig.warpgroups + warpgroup) * 64);
@@ -70,14 +78,20 @@ class GemmSm90SkinnyProducer {
       load_weights(s, k, ring.stage, policy);
     });
   }
-  __device__ __forceinline__ void bring_tokens() {
+  // Where tiles have scales, all threads of the warp ask for them; `leads`: the one that does the rest.
+  __device__ __forceinline__ void bring_tokens(bool leads) {
     int asked = 0;
+    [[maybe_unused]] Scales scales;
     each_step([&](const SkinnySegment& s, int k, sm90::Ring<kConfig.stages> ring) {
       sm90::wait(shared_.empty_a(ring.stage), ring.phase ^ 1);
-      load_tokens(s, k, ring.stage);
-      if (++asked == kConfig.stages) sm90::arrive(shared_.a_asked());
+      if (leads) load_tokens(s, k, ring.stage);
+      if constexpr (kConfig.promote == Promotion::kScaled) {
+        if (k == s.k0) scales = scales_of(s);
+        load_scales(scales, k, ring.stage);
+      }
+      if (++asked == kConfig.stages && leads) sm90::arrive(shared_.a_asked());
     });
-    if (asked < kConfig.stages) sm90::arrive(shared_.a_asked());
+    if (asked < kConfig.stages && leads) sm90::arrive(shared_.a_asked());
   }
 
  private:
@@ -134,6 +148,55 @@ class GemmSm90SkinnyProducer {
     }
   }
 
+  // A thread's scales, which it asks for tile of K by tile of K: of some tokens, and of a block of the weights.
+  static constexpr int kScaleTokens = (kConfig.tokens + 31) / 32;
+  struct Scales {
+    const float* token[kScaleTokens];
+    const float* block;
+    bool has_token[kScaleTokens], has_block;
+  };
+  __device__ __forceinline__ Scales scales_of(const SkinnySegment& s) const {
+    const int lane = threadIdx.x % 32;
+    const GemmBlockScale &a = args_.scale.a, &b = args_.scale.b;
+    const int64 tile = s.k0 * kConfig.depth;
+    Scales scales;
+#pragma unroll
+    for (int i = 0; i < kScaleTokens; ++i) {
+      const int token = lane + i * 32;
+      scales.has_token[i] = token < args_.gemm.m;
+      scales.token[i] = static_cast<const float*>(a.data) + s.batch * a.stride_batch + tile * a.stride_k;
+      if (scales.has_token[i]) scales.token[i] += token * a.stride_outer;
+    }
+    int64 n = static_cast<int64>(s.tile * kConfig.cluster + block_) * gemm_sm90_skinny_box_rows(kConfig);
+    n += kConfig.gate == GateMode::kSeparated ? lane * (args_.gemm.n / 2) : lane * kPromotedScaleBlock;
+    scales.has_block = n < args_.gemm.n;
+    scales.block = static_cast<const float*>(b.data) + s.batch * b.stride_batch + tile * b.stride_k;
+    if (scales.has_block) scales.block += n / kPromotedScaleBlock * b.stride_outer;
+    return scales;
+  }
+  // Of the next stage.
+  __device__ __forceinline__ void load_scales(Scales& scales, int k, int stage) const {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < kConfig.depth; ++i) {
+      // The last stage may reach past K.
+      const bool inside = i == 0 || (k * kConfig.depth + i) * kPromotedScaleBlock < args_.gemm.k;
+#pragma unroll
+      for (int j = 0; j < kScaleTokens; ++j) {
+        if (lane + j * 32 < kConfig.tokens) {
+          sm90::copy_word(shared_.token_scales(stage, i) + lane + j * 32, scales.token[j],
+                          inside && scales.has_token[j]);
+        }
+        scales.token[j] += args_.scale.a.stride_k;
+      }
+      if (lane < gemm_sm90_skinny_scale_blocks(kConfig)) {
+        sm90::copy_word(shared_.block_scales(stage, i) + lane, scales.block, inside && scales.has_block);
+      }
+      scales.block += args_.scale.b.stride_k;
+    }
+    sm90::arrive_with_words(shared_.full_a(stage));
+  }
+
   const GemmSm90SkinnyArgs& args_;
   const Layout& shared_;
   const int block_, chunks_;
@@ -161,11 +224,31 @@ __device__ __forceinline__ void gemm_sm90_skinny_multiply_apart(const GemmSm90Sk
   constexpr int kTokens = sm90::promoted_columns(kConfig.tokens, 64), kPieces = kConfig.tokens / kTokens;
   constexpr int kUnits = kConfig.depth * kParts * kPieces, kAtOnce = kUnits % 2 == 0 ? 2 : 1;
   using Wgmma = sm90::WgmmaInstruction<kConfig.dtype, kConfig.dtype, kTokens>;
+  constexpr bool kScaled = kConfig.promote == Promotion::kScaled;
   float apart[kAtOnce][kTokens / 2];  // the first product overwrites
+  // Two tokens of each eight are a thread's. Read before the products, which leave shared memory little time for others.
+  [[maybe_unused]] float2 token[kAtOnce][kScaled ? kTokens / 8 : 1];
+  [[maybe_unused]] float block[kAtOnce];
+  const auto read_scales = [&](int unit) {
+    const int tile = unit / kPieces / kParts, part = unit / kPieces % kParts;
+    block[unit % kAtOnce] = shared.block_scales(ring.stage, tile)[gemm_sm90_skinny_scale_block(kConfig, part)];
+    const auto* const pairs = reinterpret_cast<const float2*>(shared.token_scales(ring.stage, tile));
+#pragma unroll
+    for (int i = 0; i < kTokens / 8; ++i) {
+      token[unit % kAtOnce][i] = pairs[unit % kPieces * (kTokens / 2) + i * 4 + threadIdx.x % 4];
+    }
+  };
   const auto add = [&](int unit) {
+    float* const to = &sum[unit / kPieces % kParts][unit % kPieces * (kTokens / 2)];
 #pragma unroll
     for (int i = 0; i < kTokens / 2; ++i) {
-      sum[unit / kPieces % kParts][unit % kPieces * (kTokens / 2) + i] += apart[unit % kAtOnce][i];
+      const float x = apart[unit % kAtOnce][i];
+      if constexpr (kScaled) {
+        const float2 both = token[unit % kAtOnce][i / 4];
+        to[i] = __fmaf_rn(x, (i % 2 == 0 ? both.x : both.y) * block[unit % kAtOnce], to[i]);
+      } else {
+        to[i] += x;
+      }
     }
   };
   for (int step = 0; step < steps; ++step) {
@@ -175,6 +258,7 @@ __device__ __forceinline__ void gemm_sm90_skinny_multiply_apart(const GemmSm90Sk
     for (int unit = 0; unit < kUnits; ++unit) {
       const int tile = unit / kPieces / kParts;
       const unsigned long long weights = shared.weights(ring.stage, tile, unit / kPieces % kParts, warpgroup);
+      if constexpr (kScaled) read_scales(unit);
       sm90::begin_apart<Wgmma, Layout::kTileK>(
           apart[unit % kAtOnce], weights,
           Layout::A::descriptor_at(shared.a(ring.stage, tile), unit % kPieces * kTokens));
@@ -251,7 +335,7 @@ __device__ __forceinline__ void gemm_sm90_skinny(const GemmSm90SkinnyArgs& args)
       sm90::prefetch_map(args.b);
       for (int stage = 0; stage < kConfig.stages; ++stage) {
         sm90::init(shared.full(stage), 1);
-        sm90::init(shared.full_a(stage), 1);
+        sm90::init(shared.full_a(stage), kConfig.promote == Promotion::kScaled ? 33 : 1);
         sm90::init(shared.empty(stage), kConsumers);
         if (kConfig.cluster > 1) sm90::init(shared.empty_a(stage), kConfig.cluster * kConsumers);
       }
@@ -276,7 +360,8 @@ __device__ __forceinline__ void gemm_sm90_skinny(const GemmSm90SkinnyArgs& args)
     if constexpr (kConfig.cluster > 1) sm90::wait_cluster();
     if (warp == kConsumers + 1) {
       sm90::wait_for_previous_kernel();
-      if (sm90::elect_one()) producer.bring_tokens();
+      const bool leads = sm90::elect_one();
+      if (leads || kConfig.promote == Promotion::kScaled) producer.bring_tokens(leads);
     }
   } else {
     if constexpr (kLends) sm90::take_registers<232>();
@@ -304,7 +389,7 @@ __device__ __forceinline__ void gemm_sm90_skinny(const GemmSm90SkinnyArgs& args)
       // Zeros, not a first product that overwrites: ptxas answers sums that reach back to another tile by serialised
       // products.
       typename Layout::Wgmma::Accumulator sum[Layout::kParts][kConfig.tokens / 2] = {};
-      if constexpr (kConfig.promote) {
+      if constexpr (kConfig.promote != Promotion::kNone) {
         gemm_sm90_skinny_multiply_apart<kConfig>(shared, ring, s.k1 - s.k0, left, warpgroup, sum);
       } else {
         gemm_sm90_skinny_multiply<kConfig>(shared, ring, s.k1 - s.k0, left, warpgroup, sum);

@@ -3,7 +3,7 @@
 // Freestanding.
 #pragma once
 
-#include "gemm/gemm_args.hpp"
+#include "gemm/sm90/gemm_sm90_promotion.hpp"
 #include "tile/common/tensor_map.hpp"
 
 namespace tilewright {
@@ -15,15 +15,15 @@ struct GemmSm90SkinnyConfig {
   Activation activation;  // kLinear
   GateMode gate;
   DType d_dtype;
-  bool promote;    // 8-bit floats: each tile of K is summed apart, then added in f32
-  int rows;        // of the weights (columns of B) a block: 64, 128 or 256
-  int tokens;      // rows of A: 8, 16, 32, 64 or 128
-  int warpgroups;  // that multiply: 1 or 2, of at most 128 rows each
-  int depth;       // a stage holds so many tiles of 128 bytes of K: 1, 2 or 4
-  int stages;      // in flight
-  int cluster;     // blocks that share the tiles of A
-  int blocks;      // on a multiprocessor at a time
-  int splits;      // clusters that share the K of a tile: 1, 2, 4 or 8; 0: all clusters get the same share of all tiles
+  Promotion promote;  // of 8-bit floats
+  int rows;           // of the weights (columns of B) a block: 64, 128 or 256
+  int tokens;         // rows of A: 8, 16, 32, 64 or 128
+  int warpgroups;     // that multiply: 1 or 2, of at most 128 rows each
+  int depth;          // a stage holds so many tiles of 128 bytes of K: 1, 2 or 4
+  int stages;         // in flight
+  int cluster;        // blocks that share the tiles of A
+  int blocks;         // on a multiprocessor at a time
+  int splits;  // clusters that share the K of a tile: 1, 2, 4 or 8; 0: all clusters get the same share of all tiles
 
   bool operator==(const GemmSm90SkinnyConfig&) const = default;
   template <class Self, class Visit>
@@ -54,6 +54,7 @@ struct GemmSm90SkinnyArgs {
   GemmArgs gemm;
   bool batch_a, batch_b;  // false: one matrix serves every entry of the batch
   int share, extra;       // steps of K a part has: `share`, and one more the first `extra` parts
+  GemmScaleArgs scale;    // Promotion::kScaled
 };
 
 inline constexpr int kSkinnyRowBytes = 128;
@@ -79,13 +80,26 @@ constexpr int gemm_sm90_skinny_box_bytes(const GemmSm90SkinnyConfig& c) {
 }
 // Sums that 168 registers do not hold: the producers are then a warpgroup too, which gives registers away.
 constexpr bool gemm_sm90_skinny_lends(const GemmSm90SkinnyConfig& c) {
-  return c.warpgroups == 2 && c.rows / 128 * c.tokens + (c.promote ? 64 : 0) > 128;
+  return c.warpgroups == 2 && c.rows / 128 * c.tokens + (c.promote != Promotion::kNone ? 64 : 0) > 128;
 }
 constexpr int gemm_sm90_skinny_threads(const GemmSm90SkinnyConfig& c) {
   return c.warpgroups * 128 + (gemm_sm90_skinny_lends(c) ? 128 : 64);
 }
+// Scales of a tile of K: of the tokens, then of the blocks of 128 rows of the weights, or of the one that they are part of. Of
+// a separated gate: gate's and up's.
+constexpr int gemm_sm90_skinny_scale_blocks(const GemmSm90SkinnyConfig& c) {
+  if (c.gate == GateMode::kSeparated) return 2;
+  return (c.rows + kPromotedScaleBlock - 1) / kPromotedScaleBlock;
+}
+// Which of them part `part` of a warpgroup's rows has.
+constexpr int gemm_sm90_skinny_scale_block(const GemmSm90SkinnyConfig& c, int part) {
+  return c.gate == GateMode::kSeparated ? part : part * c.warpgroups * 64 / kPromotedScaleBlock;
+}
+constexpr int gemm_sm90_skinny_tile_scales(const GemmSm90SkinnyConfig& c) {
+  return c.promote == Promotion::kScaled ? c.tokens + gemm_sm90_skinny_scale_blocks(c) : 0;
+}
 constexpr int gemm_sm90_skinny_shared_bytes(const GemmSm90SkinnyConfig& c) {
-  const int tiles = c.stages * c.depth * (c.rows + c.tokens) * kSkinnyRowBytes;
+  const int tiles = c.stages * c.depth * ((c.rows + c.tokens) * kSkinnyRowBytes + gemm_sm90_skinny_tile_scales(c) * 4);
   return tiles + c.warpgroups * 4 * gemm_sm90_skinny_box_bytes(c) + c.tokens * 4 + (4 * c.stages + 1) * 8;
 }
 // A block's sums in the workspace, which holds zeros between calls.
@@ -125,8 +139,9 @@ constexpr GemmSm90SkinnyCut gemm_sm90_skinny_cut(const GemmSm90SkinnyConfig& c, 
 // Null, or why there is no kernel of this config; what a target allows besides is the host's to ask.
 constexpr const char* gemm_sm90_skinny_refusal(const GemmSm90SkinnyConfig& c) {
   if (dtype_bits(c.dtype) > 16) return "dtype has more than 16 bits";
-  if (c.promote && !is_ocp_f8(c.dtype)) return "promote: dtype is no 8-bit float";
+  if (const char* reason = promotion_refusal(c.promote, c.dtype)) return reason;
   if (c.epilogue == EpilogueKind::kFull) return "a full epilogue has no place in registers";
+  if (c.promote == Promotion::kScaled && c.rows * c.tokens > 128 * 128) return "scales and sums: too many registers";
   if (c.rows != 64 && c.rows != 128 && c.rows != 256) return "rows are none of 64, 128, 256";
   if (c.tokens != 8 && c.tokens != 16 && c.tokens != 32 && c.tokens != 64 && c.tokens != 128) {
     return "tokens are none of 8, 16, 32, 64, 128";

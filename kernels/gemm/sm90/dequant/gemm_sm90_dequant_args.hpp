@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+// What host and gemm_sm90_dequant share: its config, its arguments, what lies in shared memory, and the order in which it
+// takes K. Freestanding.
+#pragma once
+
+#include "gemm/sm90/skinny/gemm_sm90_skinny_args.hpp"
+#include "tile/common/narrow_weights.hpp"
+
+namespace tilewright {
+
+struct GemmSm90DequantConfig {
+  static constexpr const char* kTypeName = "GemmSm90DequantConfig";
+  DType dtype;   // of A: bf16 or f16
+  DType weight;  // of B
+  DType scale;   // of groups along K of B, kNone = none
+  int group;     // values along K that share a scale, 0 = all
+  DType zero;    // of the groups' zero points, kNone = none
+  EpilogueKind epilogue;
+  Activation activation;  // kLinear
+  GateMode gate;
+  DType d_dtype;
+  int rows;          // of the weights (columns of B) a block: 64, 128 or 256
+  int tokens;        // rows of A: 8, 16, 32, 64 or 128
+  int warpgroups;    // that multiply, of 64 or 128 rows each
+  int stages;        // of weights in flight
+  int token_stages;  // of A
+  int blocks;        // on a multiprocessor at a time
+  int splits;        // blocks that share the K of a tile: 1, 2, 4 or 8; 0: all blocks get the same share of all tiles
+
+  bool operator==(const GemmSm90DequantConfig&) const = default;
+  template <class Self, class Visit>
+  static constexpr void fields(Self& self, Visit&& visit) {
+    visit("dtype", self.dtype);
+    visit("weight", self.weight);
+    visit("scale", self.scale);
+    visit("group", self.group);
+    visit("zero", self.zero);
+    visit("epilogue", self.epilogue);
+    visit("activation", self.activation);
+    visit("gate", self.gate);
+    visit("d_dtype", self.d_dtype);
+    visit("rows", self.rows);
+    visit("tokens", self.tokens);
+    visit("warpgroups", self.warpgroups);
+    visit("stages", self.stages);
+    visit("token_stages", self.token_stages);
+    visit("blocks", self.blocks);
+    visit("splits", self.splits);
+  }
+};
+
+struct GemmSm90DequantArgs {
+  GemmSm90SkinnyArgs product;  // `a` is no tensor map here: A is loaded by address
+  GemmBlockScale zero_b;       // of the groups of product.scale.b
+};
+
+// A stage: 128 bytes of K of all rows of the weights, and the same K of A, two bytes a value.
+constexpr int gemm_sm90_dequant_tile_k(DType weight) { return kSkinnyRowBytes * 8 / dtype_bits(weight); }
+inline constexpr int kDequantWords = 8;  // of a stage that a thread has of a row
+// That bring A. Few of them leave more registers to those that multiply.
+constexpr int gemm_sm90_dequant_loaders(const GemmSm90DequantConfig& c) { return c.tokens <= 16 ? 64 : 128; }
+
+// The parts of gemm_sm90_skinny that are shared: the cut of the work, how sums travel, D. They see the config of that
+// kernel with the same sums; a step of it is a stage of this one.
+constexpr GemmSm90SkinnyConfig gemm_sm90_dequant_sums(const GemmSm90DequantConfig& c) {
+  return {.dtype = DType::kBf16,
+          .epilogue = c.epilogue,
+          .activation = c.activation,
+          .gate = c.gate,
+          .d_dtype = c.d_dtype,
+          .promote = Promotion::kNone,
+          .rows = c.rows,
+          .tokens = c.tokens,
+          .warpgroups = c.warpgroups,
+          .depth = gemm_sm90_dequant_tile_k(c.weight) / 64,
+          .stages = c.stages,
+          .cluster = 1,
+          .blocks = c.blocks,
+          .splits = c.splits};
+}
+
+// Where scales go. e2m1 times a power of two is a bf16: the weights take their scales along. All others multiply the sum
+// of their group, in f32.
+constexpr bool gemm_sm90_dequant_folds(const GemmSm90DequantConfig& c) {
+  return c.scale == DType::kE8M0 && c.weight == DType::kF4E2M1 && c.dtype == DType::kBf16;
+}
+constexpr bool gemm_sm90_dequant_promotes(const GemmSm90DequantConfig& c) {
+  return c.scale != DType::kNone && !gemm_sm90_dequant_folds(c);
+}
+
+// Sums that stand apart take registers too.
+constexpr int gemm_sm90_dequant_most_tokens(const GemmSm90DequantConfig& c) {
+  return gemm_sm90_dequant_promotes(c) ? 64 : 128;
+}
+
+// The order of K. Word `word` (0 to 7) of a thread, which is number `quarter` of the four that share a row, holds
+// consecutive values of a stage's K from here on. Where groups are summed apart the four share 16 bytes; else each has 32
+// bytes of its own, which it reads at once.
+constexpr int gemm_sm90_dequant_word_k(const GemmSm90DequantConfig& c, int word, int quarter) {
+  const int values = word_values(c.weight);
+  return gemm_sm90_dequant_promotes(c) ? (word * 4 + quarter) * values : (quarter * kDequantWords + word) * values;
+}
+// A's pieces. A piece is what two instructions multiply: 32 values of K, 64 bytes of a token's row in shared memory, of
+// which sixteen bytes `chunk` hold one pair of each quarter. They come from 32 loaded values, 8 from each of four places.
+constexpr int gemm_sm90_dequant_pieces(DType weight) { return gemm_sm90_dequant_tile_k(weight) / 32; }
+constexpr int gemm_sm90_dequant_piece_k(const GemmSm90DequantConfig& c, int piece, int place) {
+  if (gemm_sm90_dequant_promotes(c)) return piece * 32 + place * 8;
+  return place * kDequantWords * word_values(c.weight) + piece * 8;
+}
+// Which of the loaded values, 0 to 31, is half `half` of the pair of `quarter` in `chunk`.
+constexpr int gemm_sm90_dequant_piece_value(const GemmSm90DequantConfig& c, int chunk, int quarter, int half) {
+  if (dtype_bits(c.weight) == 4) return quarter * 8 + pair_value(c.weight, chunk, half);
+  const int word = chunk / 2, value = pair_value(c.weight, chunk % 2, half);
+  return gemm_sm90_dequant_promotes(c) ? word * 16 + quarter * 4 + value : quarter * 8 + word * 4 + value;
+}
+
+// Steps that those who load A have in hand at once.
+constexpr int gemm_sm90_dequant_at_once(const GemmSm90DequantConfig& c) {
+  const int pieces = c.tokens * gemm_sm90_dequant_pieces(c.weight);
+  const int loaders = gemm_sm90_dequant_loaders(c);
+  return pieces < loaders ? loaders / pieces : 1;
+}
+
+constexpr int gemm_sm90_dequant_threads(const GemmSm90DequantConfig& c) {
+  return c.warpgroups * 128 + gemm_sm90_dequant_loaders(c) + 32;
+}
+constexpr int gemm_sm90_dequant_weight_bytes(const GemmSm90DequantConfig& c) { return c.rows * kSkinnyRowBytes; }
+constexpr int gemm_sm90_dequant_token_bytes(const GemmSm90DequantConfig& c) {
+  return c.tokens * gemm_sm90_dequant_tile_k(c.weight) * 2;
+}
+constexpr int gemm_sm90_dequant_shared_bytes(const GemmSm90DequantConfig& c) {
+  return c.stages * gemm_sm90_dequant_weight_bytes(c) + c.token_stages * gemm_sm90_dequant_token_bytes(c) +
+         c.warpgroups * 4 * gemm_sm90_skinny_box_bytes(gemm_sm90_dequant_sums(c)) + c.tokens * 4 +
+         2 * (c.stages + c.token_stages) * 8;
+}
+
+// Null, or why there is no kernel of this config.
+constexpr const char* gemm_sm90_dequant_refusal(const GemmSm90DequantConfig& c) {
+  if (c.dtype != DType::kBf16 && c.dtype != DType::kF16) return "dtype is none of bf16, f16";
+  const bool nibbles = c.weight == DType::kI4 || c.weight == DType::kU4, integer = nibbles || c.weight == DType::kI8;
+  if (!integer && c.weight != DType::kF4E2M1 && !is_ocp_f8(c.weight)) return "no such weights";
+  if ((c.scale == DType::kNone) != (c.group == 0)) return "scales without groups, or groups without scales";
+  if (c.group != 0 && c.group != 32 && c.group != 64 && c.group != 128) return "group is none of 32, 64, 128";
+  if (c.zero != DType::kNone && (c.scale == DType::kNone || !integer)) return "zero points of no group of integers";
+  // Else weights less their zero point would not be whole in 16 bits.
+  if (c.zero != DType::kNone && !(nibbles ? c.zero == DType::kI4 || c.zero == DType::kU4 : c.zero == DType::kI8)) {
+    return "zero points have neither the weights' bits nor are they integers";
+  }
+  if (c.scale == DType::kNone && c.weight == DType::kF4E2M1 && c.dtype == DType::kF16) {
+    return "e2m1 as f16 wants the factor of a scale";
+  }
+  if (c.epilogue == EpilogueKind::kFull) return "a full epilogue has no place in registers";
+  if (c.rows != 64 && c.rows != 128 && c.rows != 256) return "rows are none of 64, 128, 256";
+  if (c.tokens != 8 && c.tokens != 16 && c.tokens != 32 && c.tokens != 64 && c.tokens != 128) {
+    return "tokens are none of 8, 16, 32, 64, 128";
+  }
+  if (c.warpgroups != 1 && c.warpgroups != 2 && c.warpgroups != 4) return "warpgroups are none of 1, 2, 4";
+  const int parts = c.rows / 64 / c.warpgroups;
+  if (parts != 1 && parts != 2) return "a warpgroup has neither 64 rows nor 128";
+  if (c.gate == GateMode::kSeparated && parts != 2) return "a separated gate wants 128 rows a warpgroup";
+  if (c.warpgroups == 4 && c.tokens > 32) return "more sums than a thread's registers hold";
+  const int most = gemm_sm90_dequant_promotes(c) && c.warpgroups > 1 ? 64 : 128;
+  if (c.tokens > gemm_sm90_dequant_most_tokens(c) || parts * c.tokens > most)
+    return "more sums than a thread's registers hold";
+  if (c.stages < 2 || c.stages > 24) return "stages outside [2, 24]";
+  if (c.token_stages < 2 || c.token_stages > 8) return "token stages outside [2, 8]";
+  // Else who waits for a stage could take the phase before for its own.
+  if (c.token_stages < gemm_sm90_dequant_at_once(c)) return "less token stages than steps that are loaded at once";
+  if (c.blocks != 1 && c.blocks != 2) return "blocks are none of 1, 2";
+  const int groups = c.group == 0 ? 0 : gemm_sm90_dequant_tile_k(c.weight) / c.group;
+  if (c.blocks == 2 && gemm_sm90_dequant_promotes(c) && (c.tokens > 32 || groups > 4)) {
+    return "scales and sums leave no registers to a second block";
+  }
+  if (gemm_sm90_dequant_promotes(c) && groups > 4 && c.warpgroups > 1 && c.rows > 128) {
+    return "scales and sums: too many registers";
+  }
+  if (c.zero != DType::kNone && c.warpgroups > 1 &&
+      (parts * c.tokens > (groups > 2 ? 32 : 64) || (parts == 2 && c.tokens > 16))) {
+    return "scales, zero points and sums: too many registers";
+  }
+  if (c.splits != 0 && c.splits != 1 && c.splits != 2 && c.splits != 4 && c.splits != 8) {
+    return "splits are none of 0, 1, 2, 4, 8";
+  }
+  return nullptr;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// Shared memory of gemm_sm90_dequant, its barriers, and where it stands in its work.
+#pragma once
+
+#include "gemm/sm90/dequant/gemm_sm90_dequant_args.hpp"
+#include "gemm/sm90/skinny/gemm_sm90_skinny_work.cuh"
+#include "tile/sm90/barrier.cuh"
+
+namespace tilewright {
+
+// Stages of weights: rows of 128 bytes, swizzled. Stages of A: for each 64 values of K, in the order in which the weights
+// have them, rows of 128 bytes of all tokens, swizzled. A warp's box, the tokens' factors, barriers.
+template <GemmSm90DequantConfig kConfig>
+struct GemmSm90DequantLayout {
+  static constexpr int kTileK = gemm_sm90_dequant_tile_k(kConfig.weight);
+  static constexpr int kWeightBytes = gemm_sm90_dequant_weight_bytes(kConfig);
+  static constexpr int kTokenBytes = gemm_sm90_dequant_token_bytes(kConfig);
+  static constexpr int kSliceBytes = kConfig.tokens * kSkinnyRowBytes;   // of A, 64 values of K
+  static constexpr int kThreads = kConfig.warpgroups * 128;              // that multiply
+  static constexpr int kParts = kConfig.rows / 64 / kConfig.warpgroups;  // of 64 rows a warpgroup
+
+  unsigned char* base;
+  __device__ explicit GemmSm90DequantLayout(unsigned char* memory) : base(memory) {}
+  __device__ unsigned char* weights(int stage) const { return base + stage * kWeightBytes; }
+  __device__ unsigned char* tokens(int stage) const { return weights(kConfig.stages) + stage * kTokenBytes; }
+  __device__ unsigned char* box(int warp) const {
+    return tokens(kConfig.token_stages) + warp * gemm_sm90_skinny_box_bytes(gemm_sm90_dequant_sums(kConfig));
+  }
+  __device__ float* factors() const { return reinterpret_cast<float*>(box(4 * kConfig.warpgroups)); }
+  __device__ sm90::Barrier& full(int stage) const {
+    return reinterpret_cast<sm90::Barrier*>(factors() + kConfig.tokens)[stage];
+  }
+  __device__ sm90::Barrier& empty(int stage) const { return full(kConfig.stages + stage); }
+  __device__ sm90::Barrier& full_tokens(int stage) const { return full(2 * kConfig.stages + stage); }
+  __device__ sm90::Barrier& empty_tokens(int stage) const {
+    return full(2 * kConfig.stages + kConfig.token_stages + stage);
+  }
+};
+
+// Step by step through all segments of a block.
+template <int kSplits>
+class DequantSteps {
+ public:
+  __device__ __forceinline__ explicit DequantSteps(const SkinnyWork<kSplits>& work) : work_(work) {
+    there_ = work_.take(segment);
+    k = there_ ? segment.k0 : 0;
+  }
+  __device__ __forceinline__ bool there() const { return there_; }
+  __device__ __forceinline__ void advance() {
+    if (++k < segment.k1) return;
+    there_ = work_.take(segment);
+    if (there_) k = segment.k0;
+  }
+
+  SkinnySegment segment;
+  int k;
+
+ private:
+  SkinnyWork<kSplits> work_;
+  bool there_;
+};
+
+}  // namespace tilewright

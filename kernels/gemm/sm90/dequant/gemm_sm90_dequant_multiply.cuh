@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT
+// A warpgroup of gemm_sm90_dequant: words of weights from shared memory, widened in registers, times A's tile.
+#pragma once
+
+#include "gemm/sm90/dequant/gemm_sm90_dequant_scales.cuh"
+#include "tile/sm90/registers/shared_words.cuh"
+#include "tile/sm90/registers/wgmma_registers.cuh"
+#include "tile/sm90/ring.cuh"
+
+namespace tilewright {
+
+template <GemmSm90DequantConfig kConfig>
+class GemmSm90DequantMultiply {
+ public:
+  using Layout = GemmSm90DequantLayout<kConfig>;
+  using Scales = GemmSm90DequantScales<kConfig>;
+  static constexpr int kParts = Layout::kParts, kSums = kConfig.tokens / 2;
+  static constexpr bool kFolds = gemm_sm90_dequant_folds(kConfig), kPromotes = gemm_sm90_dequant_promotes(kConfig);
+  static constexpr bool kScaled = kFolds || kPromotes;
+
+  __device__ GemmSm90DequantMultiply(const GemmSm90DequantArgs& args, const Layout& shared)
+      : shared_(shared), scales_(args) {
+    const auto thread = static_cast<int>(threadIdx.x);
+    const int row = thread / 32 * 16 + thread % 32 / 4, quarter = thread % 4, turn = row % 8;
+    if constexpr (kPromotes) {
+      words_ = row * kSkinnyRowBytes + (turn * 16 + quarter * 4);
+    } else {
+      words_ = row * kSkinnyRowBytes + ((2 * quarter ^ turn) * 16);
+    }
+  }
+
+  // The sums of a segment.
+  __device__ __forceinline__ void run(const SkinnySegment& s, float (&sum)[kParts][kSums]) {
+    if constexpr (kScaled) scales_.begin(s);
+    DequantShift<kParts> shift;
+#pragma unroll 1
+    for (int k = s.k0; k < s.k1; ++k) {
+      typename Scales::Step codes;
+      if constexpr (kScaled) codes = scales_.take();
+      if constexpr (kFolds) raise(codes, shift, sum);
+      sm90::wait(shared_.full(ring_.stage), ring_.phase);
+      sm90::wait(shared_.full_tokens(token_ring_.stage), token_ring_.phase);
+      step(codes, shift, sum);
+      ring_.advance();
+      token_ring_.advance();
+    }
+    if constexpr (kFolds) {
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) multiply_rows(sum[part], shift.of[part]);
+    }
+  }
+
+ private:
+  static constexpr int kTile = Layout::kTileK / 16;                                        // instructions of a step
+  static constexpr int kOfWord = kTile / kDequantWords;                                    // of a word
+  static constexpr int kChunk = kPromotes && kConfig.group < 64 ? kConfig.group / 16 : 4;  // at a time
+  static constexpr int kChunkWords = kChunk / kOfWord;
+  static constexpr int kRanges = kPromotes ? Layout::kTileK / kConfig.group : 1;  // groups that are summed apart
+  static constexpr int kOfRange = kTile / kChunk / kRanges;                       // chunks
+  static constexpr int kUnits = kTile / kChunk * kParts;
+  using Wgmma = sm90::WgmmaOfRegisters<kConfig.dtype, kConfig.tokens>;
+
+  __device__ __forceinline__ static void release(sm90::Barrier& barrier) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) sm90::arrive(barrier);
+  }
+  __device__ __forceinline__ static void pin_all(float (&sum)[kParts][kSums]) {
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) sm90::pin(sum[part]);
+  }
+  // Rows r and r + 8 of a part times 2^shift.
+  __device__ __forceinline__ static void multiply_rows(float (&sum)[kSums], const int (&shift)[2]) {
+    const float upper = __uint_as_float((127 + shift[0]) << 23), lower = __uint_as_float((127 + shift[1]) << 23);
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) sum[i] *= i % 4 < 2 ? upper : lower;
+  }
+
+  // A code that the shifts do not hold: they become larger, and the sums smaller.
+  __device__ __forceinline__ static void raise(const typename Scales::Step& codes, DequantShift<kParts>& shift,
+                                               float (&sum)[kParts][kSums]) {
+    bool holds = true;
+#pragma unroll
+    for (int i = 0; i < kParts * 2 * Scales::kCount; ++i) {
+      const int part = i / Scales::kCount / 2, half = i / Scales::kCount % 2;
+      holds &= shift.holds(part, half, codes.bits[part][half][i % Scales::kCount]);
+    }
+    if (__all_sync(0xFFFFFFFF, holds)) return;
+    sm90::wait_products<0>();
+    pin_all(sum);
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      int down[2];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        int wanted = shift.of[part][half];
+#pragma unroll
+        for (int i = 0; i < Scales::kCount; ++i) {
+          const auto code = static_cast<int>(codes.bits[part][half][i]);
+          if (code != 255) wanted = max(wanted, code - 128);
+        }
+        // The four threads of a row add to the same sums.
+        wanted = max(wanted, __shfl_xor_sync(0xFFFFFFFF, wanted, 1));
+        wanted = max(wanted, __shfl_xor_sync(0xFFFFFFFF, wanted, 2));
+        down[half] = shift.of[part][half] - wanted;
+        shift.of[part][half] = wanted;
+      }
+      multiply_rows(sum[part], down);
+    }
+    pin_all(sum);
+  }
+
+  // sum += scale * apart.
+  __device__ __forceinline__ static void add(const float (&apart)[kSums], const float (&scale)[2],
+                                             float (&sum)[kSums]) {
+    constexpr int kShift = widened_shift<kConfig.weight, kConfig.dtype>();
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) {
+      const float x = kShift == 0 ? apart[i] : apart[i] * static_cast<float>(1 << kShift);
+      sum[i] = __fmaf_rn(x, scale[i % 4 / 2], sum[i]);
+    }
+  }
+
+  __device__ __forceinline__ void load_words(unsigned base, int part, int chunk, unsigned (&words)[2][4]) const {
+    const unsigned rows = base + part * kConfig.warpgroups * 64 * kSkinnyRowBytes;
+    if constexpr (kPromotes) {
+#pragma unroll
+      for (int i = 0; i < kChunkWords; ++i) {
+        const unsigned at = rows + (words_ ^ (chunk * kChunkWords + i) * 16);
+        words[0][i] = sm90::load_word(at);
+        words[1][i] = sm90::load_word(at + 8 * kSkinnyRowBytes);
+      }
+    } else if (chunk * kChunkWords % 4 == 0) {
+      const unsigned at = rows + (words_ ^ chunk * kChunkWords / 4 * 16);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const uint4 four = sm90::load_words(at + half * 8 * kSkinnyRowBytes);
+        words[half][0] = four.x, words[half][1] = four.y, words[half][2] = four.z, words[half][3] = four.w;
+      }
+    }
+  }
+  template <int kSub>
+  __device__ __forceinline__ static void widen(const unsigned (&words)[2], const unsigned (&operands)[2],
+                                               unsigned (&to)[4]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      to[half] = widen_pair<kConfig.weight, kConfig.dtype, 2 * kSub, Scales::kZeroed>(words[half], operands[half]);
+      to[2 + half] =
+          widen_pair<kConfig.weight, kConfig.dtype, 2 * kSub + 1, Scales::kZeroed>(words[half], operands[half]);
+    }
+  }
+
+  // A stage. A chunk is widened while the one before is multiplied; at the end nothing is in flight: over the end of a loop
+  // ptxas would not let registers of a product be written while another one runs, and would wait for each.
+  __device__ __forceinline__ void step(const typename Scales::Step& codes, const DequantShift<kParts>& shift,
+                                       float (&sum)[kParts][kSums]) {
+    const unsigned base = sm90::shared_address(shared_.weights(ring_.stage));
+    const unsigned long long tokens =
+        sm90::descriptor<Major::kK>(sm90::shared_address(shared_.tokens(token_ring_.stage)), 0);
+    unsigned words[2][4];
+    float apart[kPromotes ? kSums : 1];
+    [[maybe_unused]] float scale[2];
+#pragma unroll
+    for (int unit = 0; unit < kUnits; ++unit) {
+      const int range = unit / (kOfRange * kParts), part = unit / kOfRange % kParts;
+      const int chunk = range * kOfRange + unit % kOfRange;
+      unsigned fragments[kChunk][4];
+      load_words(base, part, chunk, words);
+      widen_chunk(words, chunk, part, codes, shift, fragments);
+      if (unit == kUnits - 1) release(shared_.empty(ring_.stage));
+      if constexpr (kPromotes) {
+        if (unit > 0) finish(apart);
+        if (unit % kOfRange == 0) {
+          if (unit > 0) add(apart, scale, sum[(part + kParts - 1) % kParts]);
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            scale[half] = dequant_scale<kConfig.scale>(codes.bits[part][half][range]);
+          }
+        }
+        multiply(apart, fragments, tokens, chunk, unit % kOfRange != 0);
+      } else {
+        if (unit > 0) finish(sum[(unit - 1) / kOfRange % kParts]);
+        multiply(sum[part], fragments, tokens, chunk, true);
+      }
+    }
+    if constexpr (kPromotes) {
+      finish(apart);
+      add(apart, scale, sum[kParts - 1]);
+    } else {
+      finish(sum[kParts - 1]);
+    }
+    release(shared_.empty_tokens(token_ring_.stage));
+  }
+  __device__ __forceinline__ void widen_chunk(const unsigned (&words)[2][4], int chunk, int part,
+                                              const typename Scales::Step& codes, const DequantShift<kParts>& shift,
+                                              unsigned (&fragments)[kChunk][4]) const {
+    const int first = kPromotes ? 0 : chunk * kChunkWords % 4;
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) {
+      const int word = i / kOfWord;
+      constexpr unsigned kOperand = widened_operand<kConfig.weight, kConfig.dtype>();
+      unsigned operands[2] = {kOperand, kOperand};
+      if constexpr (kFolds) {
+        const int code = (chunk * kChunkWords + word) * word_values(kConfig.weight) / kConfig.group;
+#pragma unroll
+        for (int half = 0; half < 2; ++half) operands[half] = shift.factor(part, half, codes.bits[part][half][code]);
+      }
+      if constexpr (Scales::kZeroed) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          operands[half] =
+              zeroed_operand<kConfig.weight, kConfig.dtype>(scales_.zero(codes, part, half, chunk / kOfRange));
+        }
+      }
+      const unsigned both[2] = {words[0][first + word], words[1][first + word]};
+      if (i % kOfWord == 0) {
+        widen<0>(both, operands, fragments[i]);
+      } else if constexpr (kOfWord == 2) {
+        widen<1>(both, operands, fragments[i]);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) sm90::pin(fragments[i]);
+  }
+  template <int kCount>
+  __device__ __forceinline__ static void finish(float (&sum)[kCount]) {
+    sm90::wait_products<0>();
+    sm90::pin(sum);
+  }
+  __device__ __forceinline__ static void multiply(float (&sum)[kSums], const unsigned (&fragments)[kChunk][4],
+                                                  unsigned long long tokens, int chunk, bool adds) {
+    sm90::pin(sum);
+    sm90::begin_products();
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) {
+      const int at = chunk * kChunk + i;
+      Wgmma::multiply(sum, fragments[i],
+                      tokens + (at / 4 * Layout::kSliceBytes >> 4) + at % 4 * sm90::kDescriptorStep<Major::kK>,
+                      adds || i > 0);
+    }
+    sm90::commit_products();
+    sm90::pin(sum);
+  }
+
+  const Layout& shared_;
+  Scales scales_;
+  sm90::Ring<kConfig.stages> ring_;
+  sm90::Ring<kConfig.token_stages> token_ring_;
+  unsigned words_;  // of a stage's weights: where this thread's first word of its upper row lies
+};
+
+}  // namespace tilewright

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// Words between registers and shared memory of sm_90.
+#pragma once
+
+#include "tile/sm90/memory.cuh"
+
+namespace tilewright::sm90 {
+
+__device__ __forceinline__ unsigned load_word(unsigned address) {
+  unsigned word;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
+  return word;
+}
+__device__ __forceinline__ void store_words(unsigned address, const unsigned (&words)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]),
+               "r"(words[3])
+               : "memory");
+}
+
+}  // namespace tilewright::sm90

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// The slowest of four streams, rounded where they meet: memory for all weights; the second level of cache for what all blocks
+// ask of it; instructions that widen weights and bring A; products. Then the exchange of sums, and D. Instructions are
+// counted in what NVRTC makes; what they share with gemm_sm90_skinny has that model's constants.
+#include "ops/gemm/families/cuda/sm90/dequant/gemm_sm90_dequant_cost.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/gemm/families/gpu/gpu_problem.hpp"
+
+namespace tilewright {
+namespace {
+
+constexpr double kMemoryShare = 0.915;              // of the nominal bandwidth
+constexpr double kCacheBytesPerSecond = 11.4e12;    // the second level to all SMs
+constexpr double kInstructionsPerCycle = 4 * 0.75;  // of warps, of an SM
+constexpr double kTokenInstructions = 9;            // of a thread, for eight values of A
+constexpr double kFixedSeconds = 3.1e-6;            // launch, first copies, end
+constexpr double kStepSeconds = 0.1e-6;             // at whose end nothing is in flight
+constexpr double kExchangeSeconds = 0.12e-6;
+constexpr double kExchangeByteSeconds = 110e-12;  // of sums that a block gives away
+constexpr double kWriteSumSeconds = 98e-12;       // from the last product to D
+constexpr double kSharpness = 6;                  // of the maximum
+
+// Of a thread, for a value of the weights.
+double widening_instructions(const GemmSm90DequantConfig& c) {
+  const double widen = c.weight == DType::kF4E2M1 ? 2.3 : dtype_bits(c.weight) == 4 ? 1.5 : 2.2;
+  if (!gemm_sm90_dequant_promotes(c)) return widen + 0.6;
+  // A sum of a group is half as many values of a thread as there are tokens, for half of its rows' group each.
+  return widen + 0.8 + static_cast<double>(c.tokens) / c.group;
+}
+
+}  // namespace
+
+double gemm_sm90_dequant_cost(const GemmProblem& p, const DeviceSpec& device, const GemmSm90DequantConfig& c) {
+  const GemmSm90SkinnyCut cut = gemm_sm90_skinny_cut(gemm_sm90_dequant_sums(c), p.n, p.k, p.batch, device.units);
+  const auto blocks = static_cast<double>(cut.clusters), splits = static_cast<double>(c.splits);
+  // Of the busiest block: steps of K, and tiles of D that it begins or ends.
+  const double parts = std::ceil(static_cast<double>(cut.tiles) * splits / blocks);
+  const double share = static_cast<double>(cut.share) + (cut.extra > 0 ? 1 : 0);
+  const double steps = c.splits > 0 ? parts * share : share;
+  const double writes = c.splits > 0 ? parts : 1 + share / static_cast<double>(cut.chunks);
+  const double present = std::min<double>(c.blocks, std::ceil(blocks / std::max(1, device.units)));
+
+  const double tile_k = gemm_sm90_dequant_tile_k(c.weight), sums = static_cast<double>(c.rows) * c.tokens;
+  const double instructions =
+      (c.rows * tile_k * widening_instructions(c) + c.tokens * tile_k / 8 * kTokenInstructions) / 32;
+  const double products = c.rows / 64.0 * tile_k / 16 * std::max(c.tokens / 2.0, 16.0);  // cycles
+  const double streams[] = {
+      gemm_bytes_moved(p) / (kMemoryShare * memory_bytes_per_second(device)),
+      blocks * steps * (gemm_sm90_dequant_weight_bytes(c) + gemm_sm90_dequant_token_bytes(c)) / kCacheBytesPerSecond,
+      present * steps * instructions / kInstructionsPerCycle / clock_hz(device),
+      present * steps * products / clock_hz(device)};
+  double stream = 0;
+  for (const double seconds : streams) stream += std::pow(seconds, kSharpness);
+  stream = std::pow(stream, 1 / kSharpness);
+  if (c.warpgroups * c.blocks == 1) stream += steps * kStepSeconds;
+
+  // Equal shares: who completes a tile takes the parts of it one after another.
+  const double others = std::ceil(static_cast<double>(cut.chunks) / std::max(1.0, static_cast<double>(cut.share)));
+  const double given = c.splits == 1 ? 0 : sums * 4 * (c.splits == 0 ? others : (splits - 1) / splits);
+  const double exchange = c.splits == 1 ? 0 : kExchangeSeconds + present * given * kExchangeByteSeconds;
+  return kFixedSeconds + stream + exchange + present * sums * writes * kWriteSumSeconds;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT
+// gemm_sm90_dequant: few rows of A in 16 bits times narrow weights on Hopper, which are widened in registers.
+#include <algorithm>
+
+#include "ops/gemm/families/cuda/sm90/dequant/gemm_sm90_dequant_cost.hpp"
+#include "ops/gemm/families/cuda/sm90/gemm_sm90_cost.hpp"
+#include "ops/gemm/families/cuda/sm90/operand_map.hpp"
+#include "ops/gemm/families/cuda/sm90/sm90_cut.hpp"
+#include "ops/gemm/families/gemm_families.hpp"
+#include "ops/gemm/families/gpu/gpu_family.hpp"
+
+namespace tilewright {
+namespace {
+
+struct DequantTile {
+  int rows, tokens, warpgroups, stages, token_stages, blocks;
+};
+// Stages are the most; what does not fit is left out.
+constexpr DequantTile kDequantTiles[] = {
+    {128, 8, 2, 10, 4, 1}, {64, 8, 1, 9, 4, 2},   {256, 8, 4, 5, 4, 1},  {256, 8, 2, 5, 4, 1},   {128, 16, 2, 10, 4, 1},
+    {64, 16, 1, 8, 3, 2},  {256, 16, 4, 5, 4, 1}, {256, 16, 2, 5, 4, 1}, {128, 32, 2, 10, 3, 1}, {64, 32, 1, 8, 3, 2},
+    {256, 32, 2, 5, 3, 1}, {128, 64, 2, 8, 3, 1}, {64, 64, 1, 8, 3, 1},  {64, 64, 1, 5, 2, 2},   {64, 128, 1, 8, 2, 1}};
+// Of a separated gate a warpgroup has 128 rows.
+constexpr DequantTile kSeparatedDequantTiles[] = {{256, 8, 2, 5, 4, 1},   {128, 8, 1, 10, 4, 1}, {256, 16, 2, 5, 4, 1},
+                                                  {128, 16, 1, 10, 4, 1}, {256, 32, 2, 5, 3, 1}, {128, 32, 1, 10, 3, 1},
+                                                  {128, 64, 1, 8, 3, 1}};
+constexpr int kDequantSplits[] = {0, 1, 2, 4, 8};
+constexpr int kDequantBlockShared = 1024;  // of every block, the system's own
+
+std::span<const DequantTile> dequant_tiles_of(const GemmProblem& p) {
+  if (choose_epilogue(p).gate == GateMode::kSeparated) return kSeparatedDequantTiles;
+  return kDequantTiles;
+}
+bool fits_shared(const GemmSm90DequantConfig& c) {
+  static const int kSharedBytes = find_arch("sm_90a")->shared_bytes;
+  return c.blocks * (gemm_sm90_dequant_shared_bytes(c) + kDequantBlockShared) <= kSharedBytes + kDequantBlockShared;
+}
+
+GemmSm90DequantConfig make_config(const GemmProblem& p, const DequantTile& tile, int splits) {
+  const GemmEpilogueConfig e = choose_epilogue(p);
+  GemmSm90DequantConfig c{.dtype = p.a_dtype,
+                          .weight = p.b_dtype,
+                          .scale = p.scale_b.blocked() ? p.scale_b.dtype : DType::kNone,
+                          .group = p.scale_b.k,
+                          .zero = p.zero_b.dtype,
+                          .epilogue = e.kind,
+                          .activation = e.activation,
+                          .gate = e.gate,
+                          .d_dtype = e.d_dtype,
+                          .rows = tile.rows,
+                          .tokens = tile.tokens,
+                          .warpgroups = tile.warpgroups,
+                          .stages = tile.stages,
+                          .token_stages = tile.token_stages,
+                          .blocks = tile.blocks,
+                          .splits = splits};
+  while (c.stages > 2 && !fits_shared(c)) --c.stages;
+  return c;
+}
+
+class GemmSm90DequantFamily final : public GpuFamily<GemmSm90DequantConfig> {
+ public:
+  GemmSm90DequantFamily()
+      : GpuFamily("gemm_sm90_dequant",
+                  {ArchVendor::kNvidia, "sm90/dequant/gemm_sm90_dequant.cuh", "GemmSm90DequantArgs"}) {}
+
+  std::span<const std::string_view> knob_names() const override { return {}; }
+  bool tuned_only() const override { return true; }
+
+ protected:
+  Status check_product(const GemmProblem& p) const override {
+    if (p.scale_a.blocked()) return unsupported("A has scales of groups, the kernel has those of B");
+    if (p.scale_b.blocked() && p.scale_b.outer != 1) {
+      return unsupported(fmt::format("B has scales of {} columns, allowed: 1", int{p.scale_b.outer}));
+    }
+    if (p.a_dtype == p.b_dtype) {
+      return unsupported(fmt::format("A and B are {}, the kernel widens B to A's type", dtype_name(p.a_dtype)));
+    }
+    return {};
+  }
+  Status check_problem(const GemmProblem& p, const DeviceSpec& device) const override {
+    if (p.batch_invariant) return unsupported("batch_invariant: more rows are summed in another order");
+    if (choose_epilogue(p).kind == EpilogueKind::kFull) {
+      return unsupported("the epilogue has C, steps, or an operand that varies by both row and column");
+    }
+    const GemmSm90DequantConfig smallest = make_config(p, dequant_tiles_of(p).front(), 1);
+    if (const char* reason = gemm_sm90_dequant_refusal(smallest)) return unsupported(reason);
+    const int most = p.gate == GateMode::kSeparated ? 64 : gemm_sm90_dequant_most_tokens(smallest);
+    if (p.m > most)
+      return unsupported(fmt::format("M = {}, allowed with these scales and gate: at most {}", p.m, most));
+    if (sm90_wgmma(*device.arch, p.a_dtype, 8) == nullptr) {
+      return unsupported(fmt::format("{} has no wgmma for {}", device.arch->target, dtype_name(p.a_dtype)));
+    }
+    for (const auto& [name, access] : {std::pair{"a", access_a(p)}, {"b", access_b(p)}}) {
+      if (access.major != Major::kK || access.copy != 16) {
+        return unsupported(fmt::format("{}: the kernel wants rows along K, at multiples of 16 bytes", name));
+      }
+    }
+    if (p.k % 8 != 0) return unsupported(fmt::format("K = {}, allowed: multiples of 8", p.k));
+    if (Status s = check_copied_sizes(p); !s) return s;
+    // The smallest tile makes the most.
+    if (p.n / 64 + 1 > kMaxCopiedSize / (p.k / 64 + 1) / p.batch) return unsupported("more than 2^31 tiles");
+    return {};
+  }
+  Status check_pair(const GemmProblem& p, const DeviceSpec& device, const GemmSm90DequantConfig& c,
+                    const Knobs&) const override {
+    if (c.weight != p.b_dtype) {
+      return unsupported(fmt::format("kernel widens {}, B is {}", dtype_name(c.weight), dtype_name(p.b_dtype)));
+    }
+    const DType scale = p.scale_b.blocked() ? p.scale_b.dtype : DType::kNone;
+    if (c.scale != scale || c.group != p.scale_b.k) {
+      return unsupported(fmt::format("the kernel has scales {} of {} values, B has {} of {}", dtype_name(c.scale),
+                                     c.group, dtype_name(scale), int{p.scale_b.k}));
+    }
+    if (c.zero != p.zero_b.dtype) {
+      return unsupported(
+          fmt::format("the kernel has zero points {}, B has {}", dtype_name(c.zero), dtype_name(p.zero_b.dtype)));
+    }
+    if (p.m > c.tokens) return unsupported(fmt::format("M = {}, the kernel takes {}", p.m, c.tokens));
+    return check_sm90_cut(cut_of(p, device, c), c.splits, p.k);
+  }
+
+  const char* refusal_of(const GemmSm90DequantConfig& c, const ArchSpec& arch) const override {
+    if (const char* reason = gemm_sm90_dequant_refusal(c)) return reason;
+    if (sm90_wgmma(arch, c.dtype, c.tokens) == nullptr) return "the target has no such wgmma";
+    if (!fits_shared(c)) return "more shared memory than a multiprocessor has";
+    return nullptr;
+  }
+
+  void add_candidates(const GemmProblem& p, const DeviceSpec& device, std::vector<Candidate>& found) const override {
+    for (const DequantTile& tile : dequant_tiles_of(p)) {
+      // Rows that are not there cost what others do: the fewest that hold M.
+      if (tile.tokens < p.m || (tile.tokens > 8 && tile.tokens / 2 >= p.m)) continue;
+      for (const int splits : kDequantSplits) {
+        const GemmSm90DequantConfig config = make_config(p, tile, splits);
+        if (refusal_of(config, *device.arch) != nullptr ||
+            !check_sm90_cut(cut_of(p, device, config), config.splits, p.k))
+          continue;
+        // Parts that wait for a second round of blocks win nothing.
+        const GemmSm90SkinnyCut cut = cut_of(p, device, config);
+        if (config.splits > 1 && cut.tiles * config.splits > 2 * cut.clusters) continue;
+        found.push_back({{key_of(config, device.arch->target), {}}, gemm_sm90_dequant_cost(p, device, config)});
+      }
+    }
+  }
+  std::vector<GemmSm90DequantConfig> builtin_configs(const GemmProblem& usual) const override {
+    if (usual.a_dtype != DType::kBf16) return {};
+    std::vector<GemmSm90DequantConfig> configs;
+    GemmProblem p = usual;
+    for (const DType weight : {DType::kF8E4M3, DType::kF4E2M1}) {
+      p.b_dtype = weight;
+      if (weight == DType::kF4E2M1) p.scale_b.dtype = DType::kE8M0, p.scale_b.outer = 1, p.scale_b.k = 32;
+      for (const int tokens : {16, 64}) {
+        const auto holds = [&](const DequantTile& tile) { return tile.tokens == tokens; };
+        configs.push_back(make_config(p, *std::ranges::find_if(kDequantTiles, holds), 1));
+      }
+    }
+    return configs;
+  }
+
+  double cost_of(const GemmProblem& p, const DeviceSpec& device, const GemmSm90DequantConfig& c,
+                 const Knobs&) const override {
+    return gemm_sm90_dequant_cost(p, device, c);
+  }
+  std::string order_of(const GemmSm90DequantConfig& c, const Knobs&) const override {
+    std::string order = fmt::format("wgmma_t_w{}", dtype_bits(c.weight));
+    if (gemm_sm90_dequant_promotes(c)) order += fmt::format("_scaled{}", c.group);
+    if (c.splits == 1) return "seq:" + order;
+    if (c.splits > 1) return fmt::format("split{}:{}", c.splits, order);
+    return fmt::format("even{}x{}:{}", c.rows, c.blocks, order);
+  }
+  std::string label_of(const GemmSm90DequantConfig& c) const override {
+    return fmt::format("{}-{}x{}", dtype_name(c.weight), c.rows, c.tokens);
+  }
+  int threads_of(const GemmSm90DequantConfig& c) const override { return gemm_sm90_dequant_threads(c); }
+  int blocks_of(const GemmSm90DequantConfig& c) const override { return c.blocks; }
+  int shared_bytes_of(const GemmSm90DequantConfig& c) const override { return gemm_sm90_dequant_shared_bytes(c); }
+
+  std::vector<Stage> stages_of(const GemmProblem& p, const DeviceSpec& device, const GemmSm90DequantConfig& c,
+                               const Knobs&, Kernel kernel) const override {
+    const GemmSm90SkinnyCut cut = cut_of(p, device, c);
+    GemmSm90SkinnyArgs args{};
+    args.batch_a = p.stride_a_batch != 0, args.batch_b = p.stride_b_batch != 0;
+    args.share = static_cast<int>(cut.share), args.extra = static_cast<int>(cut.extra);
+    args.scale = gemm_scale_args(p);
+    Stage stage = enclosing_stage(p, args, std::move(kernel));
+    add_scale_patches(stage, p, offsetof(GemmSm90SkinnyArgs, scale));
+    // Sums on their way stand in the stream's zeros, which are the workspace.
+    std::erase_if(stage.patches, [](const ArgPatch& patch) { return patch.kind == ArgPatch::Kind::kWorkspace; });
+    if (cut.exchange_bytes > 0) {
+      stage.zero_bytes = cut.exchange_bytes;
+      add_patch(stage, ArgPatch::Kind::kZeros, 0, offsetof(GemmSm90SkinnyArgs, gemm) + offsetof(GemmArgs, workspace));
+    }
+    // The copy engine brings bytes of weights. A comes without it.
+    GemmProblem bytes = p;
+    const int in_a_byte = 8 / dtype_bits(p.b_dtype);
+    bytes.b_dtype = DType::kI8;
+    bytes.k /= in_a_byte, bytes.stride_b_n /= in_a_byte, bytes.stride_b_batch /= in_a_byte;
+    add_operand_b(stage, bytes, offsetof(GemmSm90SkinnyArgs, b), Major::kK,
+                  gemm_sm90_skinny_box_rows(gemm_sm90_dequant_sums(c)));
+    // The arguments of the product come first.
+    static_assert(offsetof(GemmSm90DequantArgs, product) == 0);
+    GemmSm90DequantArgs whole{};
+    std::memcpy(&whole.product, stage.args.data(), sizeof(whole.product));
+    whole.zero_b = {nullptr,    p.zero_b.stride_batch, p.zero_b.stride_outer, p.zero_b.stride_k, p.zero_b.outer,
+                    p.zero_b.k, p.zero_b.dtype};
+    stage.args.resize(sizeof(whole));
+    std::memcpy(stage.args.data(), &whole, sizeof(whole));
+    if (p.zero_b.present()) {
+      add_patch(stage, ArgPatch::Kind::kPointer, kSlotZeroB,
+                offsetof(GemmSm90DequantArgs, zero_b) + offsetof(GemmBlockScale, data));
+    }
+    stage.shape.grid = {static_cast<uint32_t>(cut.clusters), 1, 1};
+    stage.shape.threads = static_cast<uint32_t>(gemm_sm90_dequant_threads(c));
+    stage.shape.programmatic_edge = true;
+    stage.shape.shared_bytes = static_cast<uint32_t>(gemm_sm90_dequant_shared_bytes(c));
+    return {std::move(stage)};
+  }
+
+ private:
+  static GemmSm90SkinnyCut cut_of(const GemmProblem& p, const DeviceSpec& device, const GemmSm90DequantConfig& c) {
+    return gemm_sm90_skinny_cut(gemm_sm90_dequant_sums(c), p.n, p.k, p.batch, device.units);
+  }
+};
+
+}  // namespace
+
+const KernelFamily& gemm_sm90_dequant_family() {
+  static const GemmSm90DequantFamily kFamily;
+  return kFamily;
+}
+
+}  // namespace tilewright
