@@ -8,6 +8,7 @@
 
 #include "gemm/amd/gemm_amd_load.hpp"
 #include "gemm/amd/gemm_amd_output.hpp"
+#include "gemm/amd/gemm_amd_scales.hpp"
 
 namespace tilewright {
 
@@ -21,10 +22,12 @@ struct GemmAmd {
   using Output = AmdOutput<kConfig>;
   using ATile = typename Wave::ATile;
   using BTile = typename Wave::BTile;
-  using ALoader =
-      typename AmdLoader<ATile, kConfig.tile_m, 1, kShape.size, kShape.threads, kConfig.a_major, kConfig.a_copy>::Type;
-  using BLoader = typename AmdLoader<BTile, kConfig.tile_n, kParts, kShape.size, kShape.threads, kConfig.b_major,
-                                     kConfig.b_copy>::Type;
+  using ALoader = typename AmdLoader<ATile, kConfig.tile_m, 1, kShape.a_size, kShape.threads, kConfig.a_major,
+                                     kConfig.a_copy>::Type;
+  using BLoader = typename AmdWeightLoader<kConfig, BTile, kParts>::Type;
+  using Scales = AmdScales<kConfig>;
+  // What is copied as one: two elements of 4 bits.
+  static constexpr int kAPair = dtype_bits(kConfig.dtype) < 8 ? 1 : 0, kBPair = dtype_bits(kConfig.b_dtype) < 8 ? 1 : 0;
 
   const GemmAmdArgs& args;
   const GemmAmdTiles& tiles;
@@ -57,36 +60,80 @@ struct GemmAmd {
   }
   __device__ __forceinline__ AmdSource a_source(const Place& p, int64 k) const {
     const GemmArgs& g = args.gemm;
-    const char* data = static_cast<const char*>(g.a) +
-                       (p.batch * g.stride_a_batch + p.m0 * g.stride_a_m + k * g.stride_a_k) * kShape.size;
-    return {data, data, g.stride_a_m * kShape.size, g.stride_a_k * kShape.size, cut(g.m - p.m0, kConfig.tile_m)};
+    const auto bytes = [](int64 elements) { return (elements >> kAPair) * kShape.a_size; };
+    const char* data =
+        static_cast<const char*>(g.a) + bytes(p.batch * g.stride_a_batch + p.m0 * g.stride_a_m + k * g.stride_a_k);
+    return {data, data, bytes(g.stride_a_m), g.stride_a_k * kShape.a_size, cut(g.m - p.m0, kConfig.tile_m)};
+  }
+  // Of gate and up each, a column of B for one of D.
+  __device__ __forceinline__ int64 b_column(const Place& p) const {
+    return kConfig.gate == GateMode::kInterleaved ? 2 * p.n0 : p.n0;
+  }
+  __device__ __forceinline__ int b_columns(const Place& p) const {
+    const int out = cut(tiles.out_n - p.n0, kTileOut);
+    return kConfig.gate == GateMode::kInterleaved ? 2 * out : out;
   }
   __device__ __forceinline__ AmdSource b_source(const Place& p, int64 k) const {
     const GemmArgs& g = args.gemm;
-    const bool interleaved = kConfig.gate == GateMode::kInterleaved;
-    const int64 n0 = interleaved ? 2 * p.n0 : p.n0;
-    const int out = cut(tiles.out_n - p.n0, kTileOut);
+    if constexpr (kConfig.b_packed) return packed_source(p, k);
+    const auto bytes = [](int64 elements) { return (elements >> kBPair) * kShape.b_size; };
     const char* data = static_cast<const char*>(g.b) +
-                       (p.batch * g.stride_b_batch + n0 * g.stride_b_n + k * g.stride_b_k) * kShape.size;
-    return {data, data + tiles.out_n * g.stride_b_n * kShape.size, g.stride_b_n * kShape.size,
-            g.stride_b_k * kShape.size, interleaved ? 2 * out : out};
+                       bytes(p.batch * g.stride_b_batch + b_column(p) * g.stride_b_n + k * g.stride_b_k);
+    return {data, data + bytes(tiles.out_n * g.stride_b_n), bytes(g.stride_b_n), g.stride_b_k * kShape.b_size,
+            b_columns(p)};
+  }
+  // Rows of a source of packed weights are panels, those of K are lines.
+  __device__ __forceinline__ AmdSource packed_source(const Place& p, int64 k) const {
+    const GemmArgs& g = args.gemm;
+    const int64 panel = packed_panel_bytes(kConfig.b_dtype, g.k), line = packed_line_bytes(kConfig.b_dtype);
+    const int64 gate = b_column(p), up = gate + tiles.out_n;
+    const char* data =
+        static_cast<const char*>(g.b) + p.batch * g.stride_b_batch + k / packed_kp(kConfig.b_dtype) * line;
+    return {data + gate / kPanelColumns * panel, data + up / kPanelColumns * panel, panel, line, b_columns(p),
+            static_cast<int>(up % kPanelColumns)};
+  }
+  __device__ __forceinline__ typename Scales::Sources scale_sources(const Place& p, int64 k) const {
+    if constexpr (kConfig.scale_copy == 0) {
+      return {};
+    } else {
+      const auto source = [&](const GemmBlockScale& s, int64 row, int64 up, int rows) -> AmdScaleSource {
+        constexpr int kSize = kConfig.scale == DType::kF32 ? 4 : 1;
+        constexpr int kDepth = kConfig.scale == DType::kF32 ? kAmdScaleWord : kAmdScaleDepth;
+        if (s.data == nullptr) return {nullptr, 0, 0, 1, 0, 0, 0};
+        const int64 group = kSize == 4 ? row / s.outer : row;
+        const int64 at = p.batch * s.stride_batch + group * s.stride_outer + k / kDepth * s.stride_k;
+        return {static_cast<const char*>(s.data) + at * kSize,
+                s.stride_outer * kSize,
+                s.stride_k * kSize,
+                s.outer,
+                static_cast<int>(row - group * s.outer),
+                (kSize == 4 ? up / s.outer : up) * s.stride_outer * kSize,
+                rows};
+      };
+      return {source(args.scale.a, p.m0, 0, cut(args.gemm.m - p.m0, kConfig.tile_m)),
+              source(args.scale.b, b_column(p), tiles.out_n, b_columns(p))};
+    }
   }
 
   // Adds steps [first, first + steps) of K to the wave's sums.
   __device__ __forceinline__ void multiply(Wave& wave, const Place& p, unsigned first, unsigned steps) const {
     const int64 k0 = int64{first} * kConfig.tile_k, depth = args.gemm.k - k0;
     const AmdSource a_from = a_source(p, k0), b_from = b_source(p, k0);
-    if constexpr (kConfig.direct == 1) return multiply_direct(wave, a_from, b_from, depth, steps);
+    const auto scales_from = scale_sources(p, k0);
+    if constexpr (kConfig.direct == 1) return multiply_direct(wave, a_from, b_from, scales_from, depth, steps);
     ALoader a(a_from, thread);
     BLoader b(b_from, thread);
+    Scales scales(scales_from, thread);
     const auto fetch = [&](unsigned step) {
       const int64 k = int64{step} * kConfig.tile_k;
-      a.fetch(k, depth - k);
-      b.fetch(k, depth - k);
+      a.fetch(k >> kAPair, (depth - k) >> kAPair);
+      b.fetch(k >> kBPair, (depth - k) >> kBPair);
+      scales.fetch(k, depth - k);
     };
     const auto store = [&](unsigned stage) {
       a.store(lds, stage);
       b.store(lds, stage + ATile::kBytes);
+      scales.store(lds, stage + kShape.a_bytes + kShape.b_bytes);
     };
     fetch(0);
     store(0);
@@ -119,17 +166,21 @@ struct GemmAmd {
   // every step waits for as many.
   __device__ __forceinline__ void multiply_direct([[maybe_unused]] Wave& wave, [[maybe_unused]] const AmdSource& a_from,
                                                   [[maybe_unused]] const AmdSource& b_from,
+                                                  [[maybe_unused]] const typename Scales::Sources& scales_from,
                                                   [[maybe_unused]] int64 depth, [[maybe_unused]] unsigned steps) const {
 #if defined(__gfx950__)
-    using ACopy = AmdStraightToLds<ATile, kConfig.tile_m, 1, kShape.size, kShape.threads>;
-    using BCopy = AmdStraightToLds<BTile, kConfig.tile_n, kParts, kShape.size, kShape.threads>;
+    using ACopy = AmdStraightToLds<ATile, kConfig.tile_m, 1, kShape.a_size, kShape.threads>;
+    using BCopy = AmdStraightToLds<BTile, kConfig.tile_n, kParts, kShape.b_size, kShape.threads>;
     constexpr int kAhead = kConfig.stages - 1;
-    const ACopy a(a_from, thread);
-    const BCopy b(b_from, thread);
+    ACopy a(a_from, thread);
+    BCopy b(b_from, thread);
+    Scales scales(scales_from, thread);
     const auto fetch = [&](unsigned step, unsigned stage) {
-      const int64 k = int64{step} * kConfig.tile_k;
-      a.fetch(k, depth - k, lds, stage);
-      b.fetch(k, depth - k, lds, stage + ATile::kBytes);
+      const int64 k = int64{step} * kConfig.tile_k, left = depth - k;
+      if (left < kConfig.tile_k) a.cut(left >> kAPair), b.cut(left >> kBPair), scales.cut(left);
+      a.fetch(k >> kAPair, lds, stage);
+      b.fetch(k >> kBPair, lds, stage + kShape.a_bytes);
+      scales.copy(k, lds, stage + kShape.a_bytes + kShape.b_bytes);
     };
     constexpr auto kStage = static_cast<unsigned>(kShape.stage_bytes), kEnd = kStage * kConfig.stages;
 #pragma unroll 1
@@ -138,7 +189,7 @@ struct GemmAmd {
 #pragma unroll 1
     for (unsigned step = 0; step < steps; ++step) {
       // This tile is there for all, and the one before it has been read by all.
-      wait_for_copies<(kAhead - 1) * (ACopy::kCount + BCopy::kCount)>();
+      wait_for_copies<(kAhead - 1) * (ACopy::kCount + BCopy::kCount + Scales::kCount)>();
       __syncthreads();
       wave.multiply(lds, stage, [&] { fetch(step + kAhead, free); });
       free = stage;

@@ -2,17 +2,20 @@
 // What host and gemm_amd share: its config, what follows from it, and how a problem is cut. Freestanding.
 #pragma once
 
-#include "gemm/gemm_args.hpp"
+#include "gemm/gemm_scale_args.hpp"
 
 namespace tilewright {
 
 struct GemmAmdConfig {
   static constexpr const char* kTypeName = "GemmAmdConfig";
-  DType dtype;  // of A and B
-  int wave;     // lanes of the target's waves
-  int mma;      // rows and columns of the matrix instruction: 32 or 16
+  DType dtype, b_dtype;  // of A; of B, the same but for floats of 8 and 4 bits on CDNA4
+  int wave;              // lanes of the target's waves
+  int mma;               // rows and columns of the matrix instruction: 32 or 16
   Major a_major, b_major;
+  bool b_packed;               // gemm_pack_weights made B: b_major is mn, b_copy 16
   int a_copy, b_copy;          // bytes of a chunk on its way to LDS: 16, or 0 = by elements, of any strides
+  DType scale;                 // of blocks: e8m0 of 1 x 32, f32 of 1 x 128 of A with 128 x 128 of B, or none
+  int scale_copy;              // bytes of scales read together along K: 4, or 1 = of any strides; 0 = none
   int tile_m, tile_n, tile_k;  // of a workgroup
   int waves_m, waves_n;
   int direct;  // 1: copies go straight to LDS (CDNA4, chunks along K), 0: through registers
@@ -26,12 +29,16 @@ struct GemmAmdConfig {
   template <class Self, class Visit>
   static constexpr void fields(Self& self, Visit&& visit) {
     visit("dtype", self.dtype);
+    visit("b_dtype", self.b_dtype);
     visit("wave", self.wave);
     visit("mma", self.mma);
     visit("a_major", self.a_major);
     visit("b_major", self.b_major);
+    visit("b_packed", self.b_packed);
     visit("a_copy", self.a_copy);
     visit("b_copy", self.b_copy);
+    visit("scale", self.scale);
+    visit("scale_copy", self.scale_copy);
     visit("tile_m", self.tile_m);
     visit("tile_n", self.tile_n);
     visit("tile_k", self.tile_k);
@@ -70,11 +77,18 @@ struct GemmAmdArgs {
   unsigned band;     // rows of tiles that share columns of B in the cache
   unsigned split_k;  // steps of tile_k in a part of K; 0 = all of them
   unsigned workers;  // stream-K: workgroups that share all steps of all tiles evenly; 0 = one tile or part each
+  GemmScaleArgs scale;
 };
 
+// What scales along K come in: four of them in a word.
+inline constexpr int kAmdScaleDepth = 32, kAmdScaleWord = 4 * kAmdScaleDepth;
+
 struct GemmAmdShape {
-  int size;  // of an element
-  int threads, row_bytes;
+  int a_size, b_size;  // bytes that are copied as one: an element, or two of 4 bits
+  int threads;
+  int a_row_bytes, b_row_bytes;         // of tile_k
+  int scale_words, a_scales, b_scales;  // of a row, of the tiles of A and B with what fills their last wave
+  int a_bytes, b_bytes, scale_bytes;    // of a stage
   int stage_bytes;
   int wave_rows, wave_columns;          // of D, per wave; with a gate the columns of B
   int blocks_m, blocks_n;               // matrix instructions of a wave
@@ -84,10 +98,17 @@ struct GemmAmdShape {
 
 constexpr GemmAmdShape gemm_amd_shape(const GemmAmdConfig& c) {
   GemmAmdShape s{};
-  s.size = dtype_bits(c.dtype) / 8;
+  const int a_bits = dtype_bits(c.dtype), b_bits = dtype_bits(c.b_dtype);
+  s.a_size = a_bits < 8 ? 1 : a_bits / 8, s.b_size = b_bits < 8 ? 1 : b_bits / 8;
   s.threads = c.wave * c.waves_m * c.waves_n;
-  s.row_bytes = c.tile_k * s.size;
-  s.stage_bytes = (c.tile_m + c.tile_n) * s.row_bytes;
+  s.a_row_bytes = c.tile_k * a_bits / 8, s.b_row_bytes = c.tile_k * b_bits / 8;
+  s.a_bytes = c.tile_m * s.a_row_bytes, s.b_bytes = c.tile_n * s.b_row_bytes;
+  if (c.scale_copy != 0) {
+    s.scale_words = c.tile_k / kAmdScaleWord;
+    s.a_scales = (c.tile_m * s.scale_words + 63) / 64 * 64, s.b_scales = (c.tile_n * s.scale_words + 63) / 64 * 64;
+    s.scale_bytes = (s.a_scales + s.b_scales + s.threads - 1) / s.threads * s.threads * 4;
+  }
+  s.stage_bytes = s.a_bytes + s.b_bytes + s.scale_bytes;
   s.wave_rows = c.tile_m / c.waves_m, s.wave_columns = c.tile_n / c.waves_n;
   s.blocks_m = s.wave_rows / c.mma, s.blocks_n = s.wave_columns / c.mma;
   s.unit_columns = s.wave_columns < 64 ? s.wave_columns : 64;
@@ -98,11 +119,27 @@ constexpr GemmAmdShape gemm_amd_shape(const GemmAmdConfig& c) {
   return s;
 }
 
+constexpr bool is_block_scaled(DType dtype) { return is_ocp_f8(dtype) || dtype == DType::kF4E2M1; }
+
 // Null, or why no kernel has this config; which instructions there are, the host knows of each target.
 constexpr const char* gemm_amd_refusal(const GemmAmdConfig& c) {
   const auto power_of_two = [](int x) { return x > 0 && (x & (x - 1)) == 0; };
   const int bits = dtype_bits(c.dtype);
-  if (bits != 32 && bits != 16 && bits != 8) return "dtype is of 32, 16 or 8 bits";
+  const bool scalable = is_block_scaled(c.dtype) && is_block_scaled(c.b_dtype);
+  if (c.scale_copy != 0 && c.scale_copy != 1 && c.scale_copy != 4) return "scale_copy is 0, 1 or 4";
+  const bool promoted = c.scale == DType::kF32;
+  if (promoted || c.scale == DType::kE8M0 ? c.scale_copy == 0 : c.scale_copy != 0 || c.scale != DType::kNone) {
+    return "block scales are e8m0, f32 or none";
+  }
+  if (promoted && (!is_f8(c.dtype) || c.b_dtype != c.dtype || c.wave != 64)) return "f32 scales are of one type of f8";
+  if (promoted && (c.tile_k != kAmdScaleWord || c.scale_copy != 4)) return "f32 scales are of 128 of K, the tile's";
+  if (c.scale == DType::kE8M0 && !scalable) return "e8m0 scales are of e4m3, e5m2 and e2m1";
+  if (!scalable && c.b_dtype != c.dtype) return "A and B of two types are of e4m3, e5m2 and e2m1";
+  if (!scalable && bits != 32 && bits != 16 && bits != 8) return "dtype is of 32, 16 or 8 bits";
+  const bool a_across = c.dtype == DType::kF4E2M1 && c.a_major == Major::kMn;
+  if (a_across || (c.b_dtype == DType::kF4E2M1 && c.b_major == Major::kMn)) return "e2m1 lies along K";
+  if (c.b_packed && (c.b_major != Major::kMn || c.b_copy != 16)) return "packed weights come in chunks along N";
+  if (c.b_packed && (bits == 4 || is_f8(c.dtype))) return "packed weights are of f32, f16, bf16 and i8";
   if (c.wave != 64 && c.wave != 32) return "waves are of 64 or 32 lanes";
   if (c.mma != 16 && c.mma != 32) return "mma is 32 or 16";
   if ((c.a_copy != 16 && c.a_copy != 0) || (c.b_copy != 16 && c.b_copy != 0)) return "a_copy and b_copy are 16 or 0";
@@ -115,17 +152,21 @@ constexpr const char* gemm_amd_refusal(const GemmAmdConfig& c) {
   if (c.direct == 1 && (c.wave != 64 || !along_k)) return "direct copies are of waves of 64, in chunks along K";
   const GemmAmdShape s = gemm_amd_shape(c);
   if (s.threads > 512) return "more than 512 work-items";
-  if (s.row_bytes != 64 && s.row_bytes != 128 && s.row_bytes != 256) return "rows of K are 64, 128 or 256 bytes";
+  const auto fits_rows = [](int bytes) { return bytes == 64 || bytes == 128 || bytes == 256; };
+  if (!fits_rows(s.a_row_bytes) || !fits_rows(s.b_row_bytes)) return "rows of K are 64, 128 or 256 bytes";
+  if (c.scale_copy != 0 && c.tile_k % kAmdScaleWord != 0) return "block scales come for 128 of K";
+  if (c.direct == 1 && c.scale_copy == 1) return "direct copies bring block scales four at a time";
   if (s.wave_rows < c.mma || s.wave_columns < c.mma) return "a wave has at least one block of the instruction";
   const int parts = c.gate == GateMode::kSeparated ? 2 : 1;
   if (s.wave_columns / parts < c.mma) return "a wave has at least one block of gate and up each";
   if (s.unit_columns < 16 * parts) return "a wave has at least 16 columns of D";
   // Every work-item brings whole chunks of a tile, and with a separated gate of either half of it.
-  const auto uneven = [&s](Major major, int copy, int rows) {
-    const int pieces = (major == Major::kMn && copy != 0 ? rows / 4 : rows) * (s.row_bytes / 16);
+  const auto uneven = [&s](Major major, int copy, int rows, int row_bytes) {
+    const int pieces = (major == Major::kMn && copy != 0 ? rows / 4 : rows) * (row_bytes / 16);
     return pieces % s.threads != 0;
   };
-  if (uneven(c.a_major, c.a_copy, c.tile_m) || uneven(c.b_major, c.b_copy, c.tile_n / parts)) {
+  if (uneven(c.a_major, c.a_copy, c.tile_m, s.a_row_bytes) ||
+      uneven(c.b_major, c.b_copy, c.tile_n / parts, s.b_row_bytes)) {
     return "fewer pieces of a tile than work-items";
   }
   if (s.wave_rows * s.wave_columns / c.wave > 256) return "more than 256 sums a lane";

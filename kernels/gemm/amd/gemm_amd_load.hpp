@@ -17,6 +17,7 @@ struct AmdSource {
   const char *gate, *up;       // the first row, the first column of K; the same for all lanes
   int64 stride_row, stride_k;  // bytes
   int rows;                    // of a part that are there
+  int up_column = 0;           // packed weights: of its panel, where up begins
 
   __device__ __forceinline__ const char* of(bool second) const { return second ? up : gate; }
 };
@@ -101,19 +102,19 @@ struct AmdRowsAlongMn {
   }
 };
 
-template <int kSize>
-struct UnsignedOf;
-template <>
-struct UnsignedOf<4> {
-  using Type = unsigned;
-};
-template <>
-struct UnsignedOf<2> {
-  using Type = unsigned short;
-};
-template <>
-struct UnsignedOf<1> {
-  using Type = unsigned char;
+// Packed weights: four columns of a panel, as many lines as a chunk has. kUnit: bytes of a column in a line.
+template <class Tile, int kRows, int kParts, int kSize, int kUnit, int kThreads>
+struct AmdRowsPacked : AmdRowsAlongMn<Tile, kRows, kParts, kUnit, kThreads> {
+  using Base = AmdRowsAlongMn<Tile, kRows, kParts, kUnit, kThreads>;
+
+  __device__ __forceinline__ AmdRowsPacked(const AmdSource& from, int thread) : Base(from, thread) {
+    const unsigned column = this->offset / kUnit + (this->up ? static_cast<unsigned>(from.up_column) : 0u);
+    const auto panel = static_cast<unsigned>(from.stride_row);
+    if (this->offset != kOutside) this->offset = column / kPanelColumns * panel + column % kPanelColumns * kUnit;
+  }
+  __device__ __forceinline__ void fetch(int64 k, int64 left) {
+    Base::fetch(k * kSize / kUnit, (left * kSize + kUnit - 1) / kUnit);
+  }
 };
 
 // Any strides and alignments: a chunk element by element. kAlongMn: neighbouring lanes along M or N.
@@ -176,39 +177,36 @@ struct AmdStraightToLds {
   __device__ __forceinline__ AmdStraightToLds(const AmdSource& from, int thread)
       : source(from), wave(__builtin_amdgcn_readfirstlane(thread / 64)), lane(thread % 64) {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) offsets[i] = offset_of(i);
+    for (int i = 0; i < kCount; ++i) {
+      const int in_part = static_cast<int>(row_of(i)) % (kRows / kParts);
+      const auto offset = static_cast<unsigned>(in_part * static_cast<int>(source.stride_row)) + chunk_of(i) * 16;
+      offsets[i] = in_part < source.rows ? offset : kOutside;
+    }
   }
-  __device__ __forceinline__ unsigned offset_of(int i) const {
-    const int in_part = static_cast<int>(row_of(i)) % (kRows / kParts);
-    const auto offset = static_cast<unsigned>(in_part * static_cast<int>(source.stride_row)) + chunk_of(i) * 16;
-    return in_part < source.rows ? offset : kOutside;
-  }
-  __device__ __forceinline__ unsigned place(int i) const {
-    return static_cast<unsigned>((wave * kCount + i) * 64 + lane);
-  }
+  // Waves take turns: all of a wave's instructions bring chunks of few columns.
+  __device__ __forceinline__ unsigned first(int i) const { return static_cast<unsigned>(i * kWaves + wave) * 64; }
   // A row's place is that of the row which is at its own.
-  __device__ __forceinline__ unsigned row_of(int i) const { return Tile::place(place(i) / Tile::kChunks); }
+  __device__ __forceinline__ unsigned row_of(int i) const {
+    return Tile::place((first(i) + static_cast<unsigned>(lane)) / Tile::kChunks);
+  }
   __device__ __forceinline__ unsigned chunk_of(int i) const {
-    return place(i) % Tile::kChunks ^ Tile::phase(row_of(i));
+    return static_cast<unsigned>(lane) % Tile::kChunks ^ Tile::phase(row_of(i));
   }
 
-  __device__ __forceinline__ void fetch(int64 k, int64 left, Lds lds, unsigned tile) const {
-    if (left >= Tile::kChunks * 16 / kSize) {
+  // From here on K has `left` elements, fewer than a tile.
+  __device__ __forceinline__ void cut(int64 left) {
+    const int there = left > 0 ? static_cast<int>(left) : 0;
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) copy(i, k, offsets[i], lds + tile);
-      return;
-    }
-    // The end of K, once or twice a tile of D: short code.
-#pragma unroll 1
     for (int i = 0; i < kCount; ++i) {
-      const bool there = static_cast<int64>(chunk_of(i)) * (16 / kSize) < left;
-      copy(i, k, there ? offset_of(i) : kOutside, lds + tile);
+      if (static_cast<int>(chunk_of(i)) * (16 / kSize) >= there) offsets[i] = kOutside;
     }
   }
-  __device__ __forceinline__ void copy(int i, int64 k, unsigned offset, Lds to) const {
-    const int first = (wave * kCount + i) * 64 / Tile::kChunks;
-    copy_to_lds(source.of(first >= kRows / kParts) + k * kSize, offset,
-                to + static_cast<unsigned>((wave * kCount + i) * 1024));
+  __device__ __forceinline__ void fetch(int64 k, Lds lds, unsigned tile) const {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const bool up = first(i) / Tile::kChunks >= kRows / kParts;
+      copy_to_lds(source.of(up) + k * kSize, offsets[i], lds + tile + first(i) * 16);
+    }
   }
 };
 #endif
@@ -224,6 +222,19 @@ struct AmdLoader<Tile, kRows, kParts, kSize, kThreads, Major::kK, 16> {
 template <class Tile, int kRows, int kParts, int kSize, int kThreads>
 struct AmdLoader<Tile, kRows, kParts, kSize, kThreads, Major::kMn, 16> {
   using Type = AmdRowsAlongMn<Tile, kRows, kParts, kSize, kThreads>;
+};
+
+template <GemmAmdConfig kConfig, class Tile, int kParts, bool kPacked = kConfig.b_packed>
+struct AmdWeightLoader {
+  static constexpr GemmAmdShape kShape = gemm_amd_shape(kConfig);
+  using Type = typename AmdLoader<Tile, kConfig.tile_n, kParts, kShape.b_size, kShape.threads, kConfig.b_major,
+                                  kConfig.b_copy>::Type;
+};
+template <GemmAmdConfig kConfig, class Tile, int kParts>
+struct AmdWeightLoader<kConfig, Tile, kParts, true> {
+  static constexpr GemmAmdShape kShape = gemm_amd_shape(kConfig);
+  static constexpr int kUnit = static_cast<int>(packed_line_bytes(kConfig.b_dtype)) / kPanelColumns;
+  using Type = AmdRowsPacked<Tile, kConfig.tile_n, kParts, kShape.b_size, kUnit, kShape.threads>;
 };
 
 }  // namespace tilewright

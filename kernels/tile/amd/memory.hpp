@@ -31,16 +31,41 @@ __device__ __forceinline__ __amdgpu_buffer_rsrc_t window(const char* base) {
 #endif
   return __builtin_amdgcn_make_buffer_rsrc(const_cast<char*>(base), 0, 0x7FFFFFFF, kFlags);
 }
-// At `base` + `offset`, aligned to 4 bytes.
-__device__ __forceinline__ Words4 load_words4(const char* base, unsigned offset) {
+// At `base` + `offset` + `scalar`, aligned to 4 bytes; `scalar` is the same for all lanes.
+__device__ __forceinline__ Words4 load_words4(const char* base, unsigned offset, int scalar = 0) {
   return __builtin_bit_cast(Words4,
-                            __builtin_amdgcn_raw_buffer_load_b128(window(base), static_cast<int>(offset), 0, 0));
+                            __builtin_amdgcn_raw_buffer_load_b128(window(base), static_cast<int>(offset), scalar, 0));
 }
-__device__ __forceinline__ Words2 load_words2(const char* base, unsigned offset) {
-  return __builtin_bit_cast(Words2, __builtin_amdgcn_raw_buffer_load_b64(window(base), static_cast<int>(offset), 0, 0));
+__device__ __forceinline__ Words2 load_words2(const char* base, unsigned offset, int scalar = 0) {
+  return __builtin_bit_cast(Words2,
+                            __builtin_amdgcn_raw_buffer_load_b64(window(base), static_cast<int>(offset), scalar, 0));
 }
-__device__ __forceinline__ unsigned load_word(const char* base, unsigned offset) {
-  return __builtin_amdgcn_raw_buffer_load_b32(window(base), static_cast<int>(offset), 0, 0);
+__device__ __forceinline__ unsigned load_word(const char* base, unsigned offset, int scalar = 0) {
+  return __builtin_amdgcn_raw_buffer_load_b32(window(base), static_cast<int>(offset), scalar, 0);
+}
+// One element, of its own alignment.
+template <int kSize>
+struct UnsignedOf;
+template <>
+struct UnsignedOf<4> {
+  using Type = unsigned;
+};
+template <>
+struct UnsignedOf<2> {
+  using Type = unsigned short;
+};
+template <>
+struct UnsignedOf<1> {
+  using Type = unsigned char;
+};
+__device__ __forceinline__ void load_element(const char* base, unsigned offset, unsigned& element) {
+  element = load_word(base, offset);
+}
+__device__ __forceinline__ void load_element(const char* base, unsigned offset, unsigned short& element) {
+  element = __builtin_amdgcn_raw_buffer_load_b16(window(base), static_cast<int>(offset), 0, 0);
+}
+__device__ __forceinline__ void load_element(const char* base, unsigned offset, unsigned char& element) {
+  element = __builtin_amdgcn_raw_buffer_load_b8(window(base), static_cast<int>(offset), 0, 0);
 }
 
 // The workgroup's LDS. Offsets are in bytes.
@@ -56,6 +81,10 @@ __device__ __forceinline__ Words4 read_lds(Lds lds, unsigned offset) {
 __device__ __forceinline__ void write_lds(Lds lds, unsigned offset, Words4 words) {
   *(TILEWRIGHT_LDS Words4*)(lds + offset) = words;
 }
+
+// The compiler moves no instruction past it. Loads are waited for by how many were asked for after them: those that a
+// loop has in flight stay there only if all ways into it ask for them in one order.
+__device__ __forceinline__ void keep_order() { __builtin_amdgcn_sched_barrier(0); }
 
 // What the lanes of a wave have written to LDS, its other lanes may read. Nothing waits.
 __device__ __forceinline__ void join_wave() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// MFMA of CDNA2 (gfx90a), CDNA3 (gfx942) and CDNA4 (gfx950), wave64. Sources: the instruction-set references, "Matrix
+// MFMA of CDNA2 (gfx90a), CDNA3 (gfx942) and CDNA4 (gfx950; block scales and the full rate of 8-bit floats:
+// scaled_step.hpp), wave64. Sources: the instruction-set references, "Matrix
 // Arithmetic Instructions"; lane layouts as ROCm's matrix instruction calculator prints them (tile/emu/matrix/layout.hpp).
 #pragma once
 
@@ -13,13 +14,9 @@ struct MatrixStep {
   using Element = typename SumOf<kType>::Type;
   static constexpr int kRows = kTile, kWave = 64, kGroups = 64 / kTile;
   static constexpr int kSums = kTile * kTile / 64, kRun = 4;  // kRun: of a lane's sums, neighbours along x
-  static constexpr bool kIsF8 = is_f8(kType);
-#if defined(__gfx950__)
-  static constexpr int kChunks = kIsF8 ? 2 : 1;
-#else
   static constexpr int kChunks = 1;
-#endif
-  static constexpr int kStepBytes = kGroups * kChunks * 16;
+  static constexpr bool kIsE4m3 = kType == DType::kF8E4M3Fnuz || kType == DType::kF8E4M3;
+  static constexpr int kDepth = kGroups * 128 / dtype_bits(kType);  // of K
   using Sums = VectorOf<Element, kSums>;
 
   __device__ __forceinline__ static int row(int lane, int i) { return i / 4 * kGroups * 4 + lane / kTile * 4 + i % 4; }
@@ -35,8 +32,10 @@ struct MatrixStep {
           sums = __builtin_amdgcn_mfma_f32_16x16x4f32(p, q, sums, 0, 0, 0);
         }
       }
-    } else if constexpr (kIsF8) {
-      multiply_f8(sums, x, y);
+#if defined(__gfx942__) || defined(__gfx950__)
+    } else if constexpr (is_f8(kType)) {
+      multiply_f8(sums, x[0], y[0]);
+#endif
     } else {
 #if defined(__gfx950__)
       multiply_wide(sums, x[0], y[0]);
@@ -73,19 +72,6 @@ struct MatrixStep {
       } else {
         sums = __builtin_amdgcn_mfma_i32_16x16x64_i8(p, q, sums, 0, 0, 0);
       }
-    }
-  }
-
-  // Two chunks are an operand of 8-bit floats. Scales are 2^0, of e8m0.
-  __device__ __forceinline__ static void multiply_f8(Sums& sums, const Words4 (&x)[2], const Words4 (&y)[2]) {
-    constexpr int kFormat = kType == DType::kF8E4M3 ? 0 : 1, kOne = 0x7F7F7F7F;
-    Int8 p, q;
-    __builtin_memcpy(&p, x, 32);
-    __builtin_memcpy(&q, y, 32);
-    if constexpr (kTile == 32) {
-      sums = __builtin_amdgcn_mfma_scale_f32_32x32x64_f8f6f4(p, q, sums, kFormat, kFormat, 0, kOne, 0, kOne);
-    } else {
-      sums = __builtin_amdgcn_mfma_scale_f32_16x16x128_f8f6f4(p, q, sums, kFormat, kFormat, 0, kOne, 0, kOne);
     }
   }
 #else
@@ -130,14 +116,17 @@ struct MatrixStep {
     }
   }
 
-  __device__ __forceinline__ static void multiply_f8(Sums& sums, const Words4 (&x)[1], const Words4 (&y)[1]) {
-#if defined(__gfx942__)
+#endif
+
+#if defined(__gfx942__) || defined(__gfx950__)
+  // Half a chunk is an operand.
+  __device__ __forceinline__ static void multiply_f8(Sums& sums, const Words4& x, const Words4& y) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const auto p = piece_of<long>(x[0], i), q = piece_of<long>(y[0], i);
-      if constexpr (kType == DType::kF8E4M3Fnuz && kTile == 32) {
+      const auto p = piece_of<long>(x, i), q = piece_of<long>(y, i);
+      if constexpr (kIsE4m3 && kTile == 32) {
         sums = __builtin_amdgcn_mfma_f32_32x32x16_fp8_fp8(p, q, sums, 0, 0, 0);
-      } else if constexpr (kType == DType::kF8E4M3Fnuz) {
+      } else if constexpr (kIsE4m3) {
         sums = __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(p, q, sums, 0, 0, 0);
       } else if constexpr (kTile == 32) {
         sums = __builtin_amdgcn_mfma_f32_32x32x16_bf8_bf8(p, q, sums, 0, 0, 0);
@@ -145,9 +134,6 @@ struct MatrixStep {
         sums = __builtin_amdgcn_mfma_f32_16x16x32_bf8_bf8(p, q, sums, 0, 0, 0);
       }
     }
-#else
-    static_assert(kType == DType::kNone, "gfx90a multiplies no 8-bit floats");
-#endif
   }
 #endif
 };

@@ -21,7 +21,7 @@ struct MatrixStep {
   static constexpr int kGroups = 2, kRun = 8;
   static constexpr int kChunks = 1;
 #endif
-  static constexpr int kStepBytes = kGroups * kChunks * 16;
+  static constexpr int kDepth = kGroups * kChunks * 128 / dtype_bits(kType);  // of K
   using Sums = VectorOf<Element, kSums>;
 
   __device__ __forceinline__ static int row(int lane, int i) {

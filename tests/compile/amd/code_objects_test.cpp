@@ -10,6 +10,7 @@
 #include <map>
 #include <thread>
 
+#include "compile/amd/matrix_words.hpp"
 #include "device/hip/object/code_object.hpp"
 #include "jit/amdgcn/amdgcn_compiler.hpp"
 #include "unit/jit/cache_test_support.hpp"
@@ -20,23 +21,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr const char* kTargets[] = {"gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"};
-
 // One tile of bf16 through LDS: each wave multiplies what another one brought.
-constexpr const char* kKernel = R"(#include "tile/common/numeric.hpp"
-#if defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx950__)
-typedef short Operand __attribute__((ext_vector_type(4)));
-typedef float Accumulator __attribute__((ext_vector_type(4)));
-#define TW_MULTIPLY(a, b, c) __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(a, b, c, 0, 0, 0)
-#elif defined(__gfx1100__)
-typedef short Operand __attribute__((ext_vector_type(16)));
-typedef float Accumulator __attribute__((ext_vector_type(8)));
-#define TW_MULTIPLY(a, b, c) __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(a, b, c)
-#else
-typedef __bf16 Operand __attribute__((ext_vector_type(8)));
-typedef float Accumulator __attribute__((ext_vector_type(8)));
-#define TW_MULTIPLY(a, b, c) __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(a, b, c)
-#endif
+const std::string kKernel = std::string(test::kMatrixWords) + R"(#include "tile/common/numeric.hpp"
 using Narrow = tilewright::FloatFormat<8, 7, 127, tilewright::FloatFlavour::kIeee>;
 struct Args {
   const Operand *a, *b;
@@ -48,7 +34,7 @@ T larger(T x, T y) { return x < y ? y : x; }  // without __device__, as in the c
 extern "C" __global__ void __launch_bounds__(256, 2) tw_entry(const __grid_constant__ Args args) {
   __shared__ Operand block[256];
   const unsigned thread = __builtin_amdgcn_workitem_id_x();
-  Accumulator sum = {};
+  Sum sum = {};
   for (int step = 0; step < args.steps; ++step) {
     block[thread] = args.b[step * 256 + thread];
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
@@ -79,7 +65,7 @@ class AmdCodeObjects : public test::CodeCacheFixture {
   // All targets at the same time.
   std::map<std::string, Result<Artifact>> compile_all(CodeCache& cache) {
     std::map<std::string, Result<Artifact>> made;
-    for (const char* target : kTargets) made.emplace(target, Status(StatusCode::kInternal, "not compiled"));
+    for (const char* target : test::kAmdTargets) made.emplace(target, Status(StatusCode::kInternal, "not compiled"));
     std::vector<std::thread> threads;
     for (auto& [target, result] : made) {
       threads.emplace_back([&cache, &target, &result] { result = cache.get(kernel(target), amdgcn_compiler()); });
@@ -105,7 +91,8 @@ TEST_F(AmdCodeObjects, EveryTargetCompilesAtTheSameTimeOnceAndWithoutSpills) {
     EXPECT_EQ(read.name, "tw_entry");
     EXPECT_EQ(read.arg_bytes, 32);
     EXPECT_EQ(read.kernarg_bytes, 32) << "nothing hidden is asked for";
-    EXPECT_EQ(read.lds_bytes, 256 * (cdna ? 8 : target == "gfx1100" ? 32 : 16));
+    const int operand = target == "gfx90a" || target == "gfx942" ? 8 : target == "gfx1100" ? 32 : 16;
+    EXPECT_EQ(read.lds_bytes, 256 * operand);
     EXPECT_EQ(read.scratch_bytes, 0);
     EXPECT_EQ(read.vgpr_spills, 0);
     EXPECT_EQ(read.sgpr_spills, 0);
@@ -115,15 +102,15 @@ TEST_F(AmdCodeObjects, EveryTargetCompilesAtTheSameTimeOnceAndWithoutSpills) {
     EXPECT_EQ(read.wave_size, cdna ? 64 : 32);
     EXPECT_EQ(read.max_threads, 256);
     EXPECT_GT(read.code_bytes, 128);
-    for (const char* device : kTargets) {
+    for (const char* device : test::kAmdTargets) {
       EXPECT_EQ(amd_object_matches(made->image, device).ok(), target == device) << target << " on " << device;
     }
   }
-  EXPECT_EQ(counters.compiles.load(), std::size(kTargets));
+  EXPECT_EQ(counters.compiles.load(), std::size(test::kAmdTargets));
 
   CodeCache later = open(JitMode::kOff);
   for (const auto& [target, found] : compile_all(later)) EXPECT_TRUE(found.ok()) << found.status().message();
-  EXPECT_EQ(counters.compiles.load(), std::size(kTargets));
+  EXPECT_EQ(counters.compiles.load(), std::size(test::kAmdTargets));
 }
 
 TEST_F(AmdCodeObjects, TheMatrixInstructionOfEachTargetStandsInTheCode) {
@@ -137,9 +124,10 @@ TEST_F(AmdCodeObjects, TheMatrixInstructionOfEachTargetStandsInTheCode) {
     if (std::system(fmt::format("'{}' -d '{}' >'{}' 2>&1", *objdump, file, text).c_str()) != 0) {
       GTEST_SKIP() << *objdump << " does not run: " << *read_file(text);
     }
-    const char* const instruction = target == "gfx90a"           ? "v_mfma_f32_16x16x16bf16_1k"
-                                    : target.starts_with("gfx9") ? "v_mfma_f32_16x16x16_bf16"
-                                                                 : "v_wmma_f32_16x16x16_bf16";
+    const char* const instruction = target == "gfx90a"   ? "v_mfma_f32_32x32x8bf16_1k"
+                                    : target == "gfx942" ? "v_mfma_f32_32x32x8_bf16"
+                                    : target == "gfx950" ? "v_mfma_f32_32x32x16_bf16"
+                                                         : "v_wmma_f32_16x16x16_bf16";
     const std::string code = *read_file(text);
     EXPECT_THAT(code, AllOf(HasSubstr(instruction), HasSubstr("s_barrier"))) << target;
     EXPECT_THAT(code, testing::Not(HasSubstr("scratch_"))) << target;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "compile/amd/matrix_words.hpp"
 #include "unit/jit/cache_test_support.hpp"
 
 namespace tilewright {
@@ -16,8 +17,6 @@ namespace {
 using emu::MatrixTarget;
 using testing::HasSubstr;
 using Class = InstructionClass;
-
-constexpr const char* kTargets[] = {"gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"};
 
 bool is_cdna(std::string_view target) { return target.starts_with("gfx9"); }
 
@@ -57,25 +56,8 @@ class AmdInspectionTest : public test::CodeCacheFixture {
 };
 
 // Each step copies 32 bytes a work-item to LDS, reads two operands and multiplies them into four sums.
-constexpr const char* kLoop = R"(#include "tile/common/numeric.hpp"
+const std::string kLoop = std::string(test::kMatrixWords) + R"(#include "tile/common/numeric.hpp"
 typedef float Quad __attribute__((ext_vector_type(4)));
-#if defined(__gfx90a__) || defined(__gfx942__)
-typedef short Operand __attribute__((ext_vector_type(4)));
-typedef float Sum __attribute__((ext_vector_type(16)));
-#define TW_MULTIPLY(a, b, c) __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(a, b, c, 0, 0, 0)
-#elif defined(__gfx950__)
-typedef __bf16 Operand __attribute__((ext_vector_type(8)));
-typedef float Sum __attribute__((ext_vector_type(16)));
-#define TW_MULTIPLY(a, b, c) __builtin_amdgcn_mfma_f32_32x32x16_bf16(a, b, c, 0, 0, 0)
-#elif defined(__gfx1100__)
-typedef short Operand __attribute__((ext_vector_type(16)));
-typedef float Sum __attribute__((ext_vector_type(8)));
-#define TW_MULTIPLY(a, b, c) __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(a, b, c)
-#else
-typedef __bf16 Operand __attribute__((ext_vector_type(8)));
-typedef float Sum __attribute__((ext_vector_type(8)));
-#define TW_MULTIPLY(a, b, c) __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(a, b, c)
-#endif
 struct Args { const Quad* from; Sum* to; int steps; };
 extern "C" __global__ void __launch_bounds__(256, 2) tw_entry(const __grid_constant__ Args args) {
   __shared__ Quad block[512];
@@ -107,7 +89,7 @@ TEST_F(AmdInspectionTest, TheLoopOfEachTargetHasWhatTheSourceAsksFor) {
       {"gfx950", {"v_mfma_f32_32x32x16_bf16", 32}},
       {"gfx1100", {"v_wmma_f32_16x16x16_bf16", 32}},
       {"gfx1201", {"v_wmma_f32_16x16x16_bf16", 16}}};
-  for (const std::string target : kTargets) {
+  for (const std::string target : test::kAmdTargets) {
     AmdInspectOptions options;
     options.source = kLoop;
     options.lint = true;
@@ -202,7 +184,7 @@ extern "C" __global__ void __launch_bounds__(64) tw_entry(const __grid_constant_
 }
 
 TEST_F(AmdInspectionTest, EveryRowOfTheTableIsAnInstructionThatTheAssemblerWrites) {
-  for (const std::string target : kTargets) {
+  for (const std::string target : test::kAmdTargets) {
     const MatrixTarget id = *matrix_target(target);
     const AmdInspection found = inspect(compile(target, every_matrix_instruction(id)));
     ASSERT_TRUE(found.code_problem.ok()) << target << ": " << found.code_problem.message();
@@ -252,7 +234,7 @@ int told_occupancy(const std::string& words) {
 }
 
 TEST_F(AmdInspectionTest, ClangSeesTheSameOccupancy) {
-  for (const std::string target : kTargets) {
+  for (const std::string target : test::kAmdTargets) {
     // One wave for each of four SIMDs: clang counts waves, here they come in whole workgroups.
     const int threads = is_cdna(target) ? 256 : 128;
     for (const auto& [registers, lds] :

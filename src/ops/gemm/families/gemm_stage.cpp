@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "ops/gemm/families/gemm_stage.hpp"
 
-#include <cstddef>
-#include <cstring>
-
 namespace tilewright {
 namespace {
 
 EpilogueOperand operand(const OperandProblem& o) { return {nullptr, o.stride_batch, o.stride_m, o.stride_n, o.dtype}; }
+
+bool in_epilogue(const ScaleProblem& s) { return s.present() && !s.blocked(); }
+
+GemmBlockScale block_scale(const ScaleProblem& s) {
+  if (!s.blocked()) return {};
+  return {nullptr, s.stride_batch, s.stride_outer, s.stride_k, s.outer, s.k, s.dtype};
+}
 
 }  // namespace
 
@@ -21,7 +25,9 @@ GemmArgs gemm_args(const GemmProblem& p, const GemmKnobs& knobs) {
   args.block_m = knobs.block_m, args.block_n = knobs.block_n, args.block_k = knobs.block_k;
   GemmEpilogueArgs& e = args.epilogue;
   e.alpha = 1;
-  e.scale_a = operand(p.scale_a), e.scale_b = operand(p.scale_b), e.c = operand(p.c), e.bias = operand(p.bias);
+  e.c = operand(p.c), e.bias = operand(p.bias);
+  if (in_epilogue(p.scale_a)) e.scale_a = {nullptr, p.scale_a.stride_batch, p.scale_a.stride_outer, 0, p.scale_a.dtype};
+  if (in_epilogue(p.scale_b)) e.scale_b = {nullptr, p.scale_b.stride_batch, 0, p.scale_b.stride_outer, p.scale_b.dtype};
   e.activation = p.activation;
   e.gate = p.gate;
   e.step_count = p.step_count;
@@ -54,8 +60,8 @@ Stage gemm_stage(const GemmProblem& p, const GemmKnobs& knobs, uint32_t units,
   pointer(kSlotB, offsetof(GemmArgs, b));
   pointer(kSlotD, kEpilogue + offsetof(GemmEpilogueArgs, d));
   stage.patches.push_back({ArgPatch::Kind::kWorkspace, 0, offsetof(GemmArgs, workspace)});
-  if (p.scale_a.present()) pointer(kSlotScaleA, kEpilogue + offsetof(GemmEpilogueArgs, scale_a) + kData);
-  if (p.scale_b.present()) pointer(kSlotScaleB, kEpilogue + offsetof(GemmEpilogueArgs, scale_b) + kData);
+  if (in_epilogue(p.scale_a)) pointer(kSlotScaleA, kEpilogue + offsetof(GemmEpilogueArgs, scale_a) + kData);
+  if (in_epilogue(p.scale_b)) pointer(kSlotScaleB, kEpilogue + offsetof(GemmEpilogueArgs, scale_b) + kData);
   if (p.c.present()) {
     pointer(kSlotC, kEpilogue + offsetof(GemmEpilogueArgs, c) + kData);
     scalar(kScalarBeta, kEpilogue + offsetof(GemmEpilogueArgs, beta));
@@ -75,6 +81,32 @@ Stage gemm_stage(const GemmProblem& p, const GemmKnobs& knobs, uint32_t units,
       scalar(kScalarStep0 + 2 * i, step + offsetof(EpilogueStep, low));
       scalar(kScalarStep0 + 2 * i + 1, step + offsetof(EpilogueStep, high));
     }
+  }
+  return stage;
+}
+
+GemmScaleArgs gemm_scale_args(const GemmProblem& p) { return {block_scale(p.scale_a), block_scale(p.scale_b)}; }
+
+void add_scale_patches(Stage& stage, const GemmProblem& p, size_t offset) {
+  constexpr size_t kData = offsetof(GemmBlockScale, data);
+  const auto add = [&](const ScaleProblem& s, uint16_t slot, size_t at) {
+    if (s.blocked()) add_patch(stage, ArgPatch::Kind::kPointer, slot, offset + at + kData);
+  };
+  add(p.scale_a, kSlotScaleA, offsetof(GemmScaleArgs, a));
+  add(p.scale_b, kSlotScaleB, offsetof(GemmScaleArgs, b));
+}
+
+Stage gemm_scaled_stage(const GemmProblem& p, const GemmKnobs& knobs, uint32_t units,
+                        std::shared_ptr<const LoadedKernel> kernel) {
+  Stage stage = gemm_stage(p, knobs, units, std::move(kernel));
+  GemmScaledArgs args{};
+  args.scale = gemm_scale_args(p);
+  args.zero_b = block_scale(p.zero_b);
+  enclose_args(stage, args);
+  add_scale_patches(stage, p, offsetof(GemmScaledArgs, scale));
+  if (p.zero_b.present()) {
+    add_patch(stage, ArgPatch::Kind::kPointer, kSlotZeroB,
+              offsetof(GemmScaledArgs, zero_b) + offsetof(GemmBlockScale, data));
   }
   return stage;
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "core/fields.hpp"
 #include "device/absent_device.hpp"
 #include "gemm/amd/gemm_amd_args.hpp"
@@ -12,23 +14,11 @@
 namespace tilewright {
 namespace {
 
-using test::problem;
+using test::first_part, test::problem;
 using testing::HasSubstr;
 
-DeviceSpec first_part(const char* target) {
-  const ArchSpec* arch = find_arch(target);
-  return spec_of_part(*arch, arch->parts.front());
-}
-
 GemmAmdConfig best(const char* target, const std::string& text) {
-  const GemmProblem p = problem(text);
-  const std::vector<Candidate> found = gemm_amd_family().candidates(erase(p), first_part(target));
-  GemmAmdConfig config{};
-  EXPECT_FALSE(found.empty()) << text;
-  if (!found.empty()) {
-    EXPECT_TRUE(parse_fields(found.front().step.key.config(), config).ok());
-  }
-  return config;
+  return test::best_config<GemmAmdConfig>(gemm_amd_family(), target, text);
 }
 
 TEST(GemmAmdFamily, EveryCandidateIsLegalAndHasASource) {
@@ -37,8 +27,11 @@ TEST(GemmAmdFamily, EveryCandidateIsLegalAndHasASource) {
     for (const char* text :
          {"m=1:n=1:k=1:a=bf16", "m=16:n=4096:k=4096:a=bf16", "m=8192:n=8192:k=8192:a=f16:layout=crr",
           "m=33:n=70:k=35:a=i8", "m=300:n=600:k=512:a=bf16:gate=separated:act=silu:batch=3",
-          "m=64:n=64:k=64:a=bf16:align=2.4.8:steps=add.bf16", "m=4096:n=2112:k=7168:a=bf16:layout=rrr"}) {
+          "m=64:n=64:k=64:a=bf16:align=2.4.8:steps=add.bf16", "m=4096:n=2112:k=7168:a=bf16:layout=rrr",
+          "m=300:n=600:k=512:a=e4m3:b=e2m1:scale_a=e8m0.1x32:scale_b=e8m0.1x32",
+          "m=16:n=4096:k=4096:a=e2m1:scale_a=e8m0.1x32:scale_b=e8m0.1x32"}) {
       const GemmProblem p = problem(text);
+      if (p.has_block_scales() && std::string_view(target) != "gfx950") continue;
       const std::vector<Candidate> found = gemm_amd_family().candidates(erase(p), device);
       ASSERT_FALSE(found.empty()) << target << " " << text;
       for (const Candidate& candidate : found) {
@@ -85,6 +78,62 @@ TEST(GemmAmdFamily, EightBitFloatsAreThoseOfTheTarget) {
   EXPECT_THAT(serves("gfx1100", "f32").message(), HasSubstr("no matrix instruction"));
 }
 
+TEST(GemmAmdFamily, BlockScalesAndMixedTypesAreThoseOfGfx950) {
+  const auto why = [](const std::string& text, const char* target = "gfx950") {
+    return gemm_amd_family().supports(erase(problem(text)), first_part(target)).message();
+  };
+  const std::string mx = ":scale_a=e8m0.1x32:scale_b=e8m0.1x32", sizes = "m=64:n=64:k=256";
+  for (const char* types : {":a=e4m3", ":a=e2m1", ":a=e5m2:b=e4m3", ":a=e4m3:b=e2m1", ":a=e2m1:b=e5m2"}) {
+    EXPECT_EQ(why(sizes + types + mx), "") << types;
+    EXPECT_EQ(why(sizes + types), "") << types;
+    EXPECT_THAT(why(sizes + types + mx, "gfx942"), HasSubstr("groups of 1 x 32")) << types;
+    EXPECT_THAT(why(sizes + types + mx, "gfx1201"), HasSubstr("groups of 1 x 32")) << types;
+  }
+  EXPECT_THAT(why(sizes + ":a=bf16:b=e2m1:scale_b=e8m0.1x32"), HasSubstr("groups of 1 x 32"));
+  EXPECT_THAT(why(sizes + ":a=e2m1:scale_a=e4m3.1x16:scale_b=e4m3.1x16"), HasSubstr("take e8m0.1x32"));
+  EXPECT_THAT(why(sizes + ":a=e4m3:scale_a=f32.1x128:scale_b=f32.1x128"), HasSubstr("take e8m0.1x32"));
+  EXPECT_THAT(why(sizes + ":a=e2m1:layout=rrr" + mx), HasSubstr("b is e2m1 and does not lie along K"));
+  EXPECT_THAT(why("m=64:n=64:k=35:a=e2m1" + mx), HasSubstr("half bytes"));
+}
+
+TEST(GemmAmdFamily, F32ScalesOf128OfKAreThoseOfOneTypeOnCdna) {
+  const auto why = [](const std::string& text, const char* target) {
+    return gemm_amd_family().supports(erase(problem(text)), first_part(target)).message();
+  };
+  const std::string f32 = ":scale_a=f32.1x128:scale_b=f32.128x128";
+  EXPECT_EQ(why("m=64:n=512:k=256:a=e4m3fnuz" + f32, "gfx942"), "");
+  EXPECT_EQ(why("m=64:n=512:k=256:a=e5m2" + f32 + ":gate=separated", "gfx950"), "");
+  EXPECT_THAT(why("m=64:n=320:k=256:a=e5m2" + f32 + ":gate=separated", "gfx950"), HasSubstr("group of 128 columns"));
+  EXPECT_THAT(why("m=64:n=512:k=256:a=e4m3" + f32, "gfx1201"), HasSubstr("on CDNA"));
+  EXPECT_THAT(why("m=64:n=512:k=256:a=bf16" + f32, "gfx942"), HasSubstr("8-bit floats"));
+  EXPECT_THAT(why("m=64:n=512:k=256:a=e4m3:b=e5m2" + f32, "gfx950"), HasSubstr("one type"));
+  const GemmAmdConfig c = best("gfx950", "m=8192:n=8192:k=8192:a=e4m3" + f32);
+  EXPECT_EQ(c.scale, DType::kF32);
+  EXPECT_EQ(c.tile_k, 128);
+}
+
+TEST(GemmAmdFamily, BlockScalesComeFourAtATimeWhereTheyLieSo) {
+  const auto copy = [](const std::string& text) { return best("gfx950", text).scale_copy; };
+  const std::string mx = ":scale_a=e8m0.1x32:scale_b=e8m0.1x32";
+  EXPECT_EQ(copy("m=256:n=256:k=512:a=e4m3"), 0);
+  EXPECT_EQ(copy("m=256:n=256:k=512:a=e4m3" + mx), 4);
+  EXPECT_EQ(copy("m=256:n=256:k=480:a=e4m3" + mx + ":gate=separated"), 1);
+  EXPECT_EQ(copy("m=256:n=256:k=496:a=e4m3" + mx), 4);
+  EXPECT_EQ(copy("m=256:n=256:k=512:a=e4m3:scale_a=e8m0.1x32"), 1);
+  EXPECT_EQ(copy("m=256:n=256:k=512:a=e4m3:scale_a=e8m0.1x32.0.1.256:scale_b=e8m0.1x32"), 1);
+  EXPECT_EQ(copy("m=256:n=256:k=512:a=e4m3:scale_a=e8m0.1x32.0.18.1:scale_b=e8m0.1x32"), 1);
+  EXPECT_EQ(copy("m=256:n=256:k=512:a=e4m3" + mx + ":align=16.16.16.16.16.16.2"), 1);
+
+  // A kernel of words does not take what comes in bytes; the large tiles are those of one instruction or the other.
+  const GemmProblem words = problem("m=8192:n=8192:k=8192:a=e2m1" + mx);
+  const GemmProblem bytes = problem("m=8192:n=8192:k=8160:a=e2m1" + mx);
+  const RecipeStep step = gemm_amd_family().candidates(erase(words), first_part("gfx950")).front().step;
+  EXPECT_THAT(gemm_amd_family().check(erase(bytes), first_part("gfx950"), step).message(),
+              HasSubstr("of e8m0 by 4 bytes"));
+  EXPECT_EQ(best("gfx950", "m=8192:n=8192:k=8192:a=e2m1" + mx).mma, 16);
+  EXPECT_EQ(best("gfx950", "m=8192:n=8192:k=8192:a=e4m3:b=e2m1" + mx).mma, 32);
+}
+
 TEST(GemmAmdFamily, SizesBeyondALaunchAreLeftToTheGenericKernel) {
   const DeviceSpec device = first_part("gfx942");
   const GemmProblem large = problem("m=131072:n=131072:k=8192:a=bf16"),
@@ -128,6 +177,26 @@ TEST(GemmAmdFamily, StreamKSharesEveryStepOnce) {
       const unsigned steps = gemm_amd_first_step(tiles, workers, w + 1) - gemm_amd_first_step(tiles, workers, w);
       EXPECT_LE(steps, tiles.count * tiles.steps / workers + 1);
       EXPECT_GE(steps, tiles.count * tiles.steps / workers);
+    }
+  }
+}
+
+// More of them than this spill: a lane has a register for each until it is written to LDS.
+TEST(GemmAmdFamily, NoLaneCopiesTooManyElementsOneByOne) {
+  for (const char* target : kEmulatedTargets) {
+    for (const char* dtype : {"bf16", "i8"}) {
+      const GemmProblem p = problem(fmt::format("m=301:n=263:k=4099:layout=crr:a={}", dtype));
+      const std::vector<Candidate> found = gemm_amd_family().candidates(erase(p), first_part(target));
+      std::set<std::string> tiles;
+      for (const Candidate& candidate : found) {
+        GemmAmdConfig c{};
+        ASSERT_TRUE(parse_fields(candidate.step.key.config(), c).ok());
+        EXPECT_EQ(c.a_copy + c.b_copy, 0);
+        EXPECT_LE((c.tile_m + c.tile_n) * c.tile_k, (c.wave == 64 ? 128 : 64) * gemm_amd_shape(c).threads);
+        tiles.insert(fmt::format("{}x{}", c.tile_m, c.tile_n));
+      }
+      EXPECT_GE(tiles.size(), 5u) << target << " " << dtype;
+      EXPECT_TRUE(tiles.contains("32x64")) << target << " " << dtype;
     }
   }
 }

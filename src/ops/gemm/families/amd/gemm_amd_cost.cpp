@@ -30,25 +30,32 @@ const MmaSpec* amd_mma(const ArchSpec& arch, DType dtype, int mma) {
   return found;
 }
 
-int amd_step_bytes(const ArchSpec& arch, DType dtype, int mma) {
-  if (arch.wave_size == 64) return 64 / mma * 16 * (arch.target == "gfx950" && is_ocp_f8(dtype) ? 2 : 1);
+int amd_step_depth(const ArchSpec& arch, DType dtype, int mma) {
+  const int bits = dtype_bits(dtype);
+  if (arch.target == "gfx950" && is_block_scaled(dtype)) return 64 / mma * 32;
+  if (arch.wave_size == 64) return 64 / mma * 128 / bits;
   const bool twice = arch.target == "gfx1100";  // both halves of a wave hold the same
-  return twice && dtype == DType::kI8 ? 16 : 32;
+  return (twice && dtype == DType::kI8 ? 128 : 256) / bits;
 }
 
-int gemm_amd_registers(const GemmAmdConfig& c, int step_bytes) {
+int gemm_amd_registers(const GemmAmdConfig& c, int depth) {
   const GemmAmdShape s = gemm_amd_shape(c);
-  const int sums = s.wave_rows * s.wave_columns / c.wave;
-  const bool twice = c.wave == 32 && step_bytes * c.mma * 2 > 16 * c.wave;
-  const int fragments = 2 * (s.blocks_m + s.blocks_n) * (twice ? 8 : std::max(4, step_bytes * c.mma / (4 * c.wave)));
-  return sums + fragments + (c.direct != 0 ? 0 : s.stage_bytes / (4 * s.threads)) + 72;
+  const int sums = s.wave_rows * s.wave_columns / c.wave * (c.scale == DType::kF32 ? 2 : 1);
+  const auto words = [&](DType dtype) {  // of a block's fragment
+    const int bits = depth * dtype_bits(dtype) * c.mma;
+    return c.wave == 32 && bits * 2 > 128 * c.wave ? 8 : std::max(4, bits / (32 * c.wave));
+  };
+  const int fragments = 2 * (s.blocks_m * words(c.dtype) + s.blocks_n * words(c.b_dtype));
+  // Of block scales the words, and where they come from.
+  const int scales = (s.blocks_m + s.blocks_n) * s.scale_words + (c.scale_copy != 0 && c.direct == 0 ? 32 : 0);
+  return sums + fragments + scales + (c.direct != 0 ? 0 : s.stage_bytes / (4 * s.threads)) + 72;
 }
 
 int gemm_amd_residents(const ArchSpec& arch, const GemmAmdConfig& c) {
   const GemmAmdShape s = gemm_amd_shape(c);
   const int simds = arch.wave_size == 64 ? 4 : 2;
   const int waves = c.waves_m * c.waves_n, file = arch.wave_size == 64 ? 512 : 1536;
-  const int registers = gemm_amd_registers(c, amd_step_bytes(arch, c.dtype, c.mma));
+  const int registers = gemm_amd_registers(c, amd_step_depth(arch, c.dtype, c.mma));
   const int by_registers = std::max(1, file / std::max(registers, 1) * simds / std::max(waves, 1));
   const int by_lds = std::max<int>(1, static_cast<int>(arch.shared_bytes / s.lds_bytes));
   return std::min(by_registers, by_lds);
@@ -59,7 +66,7 @@ unsigned amd_dies(const ArchSpec& arch) { return arch.target == "gfx942" || arch
 double gemm_amd_cost(const GemmProblem& p, const DeviceSpec& device, const GemmAmdConfig& c,
                      const GemmAmdKnobs& knobs) {
   const ArchSpec& arch = *device.arch;
-  const MmaSpec* spec = amd_mma(arch, c.dtype, c.mma);
+  const MmaSpec* spec = amd_mma(arch, wider_dtype(c.dtype, c.b_dtype), c.mma);
   if (spec == nullptr || spec->ops_per_cycle <= 0) return 1;
   const GemmAmdShape s = gemm_amd_shape(c);
   const auto split = static_cast<unsigned>(knobs.split_k);
@@ -76,9 +83,9 @@ double gemm_amd_cost(const GemmProblem& p, const DeviceSpec& device, const GemmA
   // One step of one workgroup: the instructions, fragments out of LDS, the tile through LDS and from the caches.
   const double products = 2.0 * c.tile_m * c.tile_n * c.tile_k / spec->ops_per_cycle;
   const double waves = c.waves_m * c.waves_n;
-  const double fragments = waves * (s.wave_rows + s.wave_columns) * s.row_bytes / kLdsBytesPerCycle;
+  const double fragments = waves * (s.wave_rows * s.a_row_bytes + s.wave_columns * s.b_row_bytes) / kLdsBytesPerCycle;
   const double copied = s.stage_bytes / kCacheBytesPerCycle;
-  const double slow = c.a_copy != 0 && c.b_copy != 0 ? 1 : 8.0 / s.size;  // by elements
+  const double slow = c.a_copy != 0 && c.b_copy != 0 ? 1 : 8.0 / s.a_size;  // by elements
   const double exposed = (c.stages == 1 ? copied / 2 : 0) + kBarrierCycles;
   const double step = std::max({products, fragments + s.stage_bytes / kLdsBytesPerCycle, copied * slow}) +
                       exposed / std::max(1.0, resident);

@@ -19,10 +19,12 @@ double gemm_amd_cost(const GemmProblem& problem, const DeviceSpec& device, const
 
 // The target's instruction of `mma` rows for the dtype, the fastest where there are several; null when there is none.
 const MmaSpec* amd_mma(const ArchSpec& arch, DType dtype, int mma);
-// Bytes of K that the matrix instructions of one step take (MatrixStep::kStepBytes).
-int amd_step_bytes(const ArchSpec& arch, DType dtype, int mma);
-// Vector registers that a lane needs, about.
-int gemm_amd_registers(const GemmAmdConfig& config, int step_bytes);
+// Of two types the one of more bits: block-scaled instructions run at its pace.
+constexpr DType wider_dtype(DType a, DType b) { return dtype_bits(b) > dtype_bits(a) ? b : a; }
+// Columns of K that the matrix instructions of one step take (MatrixStep::kDepth).
+int amd_step_depth(const ArchSpec& arch, DType dtype, int mma);
+// Vector registers that a lane needs, about, with steps of `depth`.
+int gemm_amd_registers(const GemmAmdConfig& config, int depth);
 // Workgroups that a CU holds at a time.
 int gemm_amd_residents(const ArchSpec& arch, const GemmAmdConfig& config);
 // Dies of the part that workgroups are dealt out to.

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/gemm/families/amd/gemm_amd_cost.hpp"
+#include "ops/gemm/families/amd/gemm_amd_operands.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
 #include "ops/gemm/families/gpu/gpu_family.hpp"
 
@@ -13,7 +14,7 @@ struct Tile {
   int m, n, row_bytes, waves_m, waves_n, mma, stages;
   int direct = 0;
 };
-// What is worth trying; gemm_amd_refusal() and the target's LDS and registers have the last word.
+// What is worth trying, bytes of a row of K those of the wider operand; gemm_amd_refusal() and the target's LDS and registers have the last word.
 constexpr Tile kCdnaTiles[] = {{256, 256, 128, 2, 2, 32, 2}, {256, 256, 64, 2, 2, 32, 2}, {256, 256, 64, 2, 2, 16, 2},
                                {256, 128, 128, 2, 2, 32, 2}, {256, 128, 64, 2, 2, 32, 2}, {128, 256, 64, 2, 2, 32, 2},
                                {128, 128, 128, 2, 2, 32, 2}, {128, 128, 64, 2, 2, 32, 2}, {128, 128, 256, 2, 2, 32, 1},
@@ -25,12 +26,18 @@ constexpr Tile kDirectTiles[] = {
     {256, 256, 128, 2, 2, 32, 2, 1}, {256, 256, 64, 2, 2, 32, 4, 1},  {256, 128, 128, 2, 2, 32, 3, 1},
     {128, 256, 128, 2, 2, 32, 3, 1}, {128, 128, 128, 2, 2, 32, 4, 1}, {64, 128, 128, 2, 2, 32, 4, 1},
     {64, 64, 256, 2, 2, 16, 4, 1},   {32, 64, 256, 1, 4, 16, 4, 1},   {16, 64, 256, 1, 4, 16, 4, 1}};
+// The largest where 4-bit floats take part. With both of 4 bits by instructions of 16 rows: those of 32 leave the compiler
+// to move sums about.
+constexpr Tile kLargeOfFourBits = {256, 256, 64, 2, 2, 16, 4, 1}, kLargeOfTwoWidths = {256, 256, 128, 2, 2, 32, 3, 1};
 constexpr Tile kRdnaTiles[] = {{128, 128, 64, 2, 4, 16, 2}, {128, 128, 128, 2, 4, 16, 2}, {256, 128, 64, 4, 2, 16, 2},
                                {128, 64, 128, 4, 2, 16, 2}, {64, 128, 128, 2, 4, 16, 2},  {64, 64, 128, 2, 2, 16, 2},
-                               {32, 64, 128, 1, 4, 16, 2},  {16, 64, 128, 1, 4, 16, 2},   {16, 64, 256, 1, 4, 16, 1}};
+                               {32, 128, 128, 1, 4, 16, 2}, {32, 64, 128, 1, 4, 16, 2},   {16, 64, 128, 1, 4, 16, 2},
+                               {16, 64, 256, 1, 4, 16, 1}};
 constexpr Tile kPrebuiltCdna[] = {
     {256, 256, 64, 2, 2, 32, 2}, {128, 128, 128, 2, 2, 32, 2}, {16, 64, 256, 1, 4, 16, 2}};
 constexpr Tile kPrebuiltDirect[] = {{256, 256, 128, 2, 2, 32, 2, 1}, {128, 128, 128, 2, 2, 32, 4, 1}};
+// With block scales, after the largest.
+constexpr Tile kPrebuiltScaled[] = {{128, 128, 128, 2, 2, 32, 4, 1}, {16, 64, 256, 1, 4, 16, 4, 1}};
 constexpr Tile kPrebuiltRdna[] = {{128, 128, 64, 2, 4, 16, 2}, {64, 64, 128, 2, 2, 16, 2}, {16, 64, 128, 1, 4, 16, 2}};
 constexpr int64_t kUsualBand = 8;
 constexpr double kUnusualBand = 1.02;
@@ -38,44 +45,34 @@ constexpr double kUnusualBand = 1.02;
 GemmAmdKnobs typed(const Knobs& knobs) { return {knobs.values[0], knobs.values[1], knobs.values[2]}; }
 Knobs erase_knobs(const GemmAmdKnobs& knobs) { return {{knobs.band, knobs.split_k, knobs.workers}}; }
 
-// Bytes of a chunk: 16, or 0 where an operand has to be read by elements. Chunks lie along K, or are made of four
-// neighbours of M or N; they are whole or not there, begin at multiples of 4 bytes, and offsets within a tile count in 31 bits.
-int chunk_bytes(const OperandAccess& access, DType dtype, int64_t size_k, int64_t size_mn, int64_t stride, int rows) {
-  const int size = dtype_bits(dtype) / 8;
-  const bool along_k = access.major == Major::kK;
-  if (access.copy == 0 || (along_k ? size_k * size % 16 != 0 : size_mn % 4 != 0)) return 0;
-  return std::abs(stride) * size <= (int64_t{1} << 30) / rows && stride >= 0 ? 16 : 0;
+int depth_of(const GemmProblem& p, const Tile& tile) {
+  return tile.row_bytes * 8 / dtype_bits(wider_dtype(p.a_dtype, p.b_dtype));
 }
 
-struct Chunks {
-  OperandAccess a, b;  // copy: 16 or 0
-};
-Chunks chunks_of(const GemmProblem& p, const Tile& tile) {
-  Chunks c{access_a(p), access_b(p)};
-  const int depth = tile.row_bytes * 8 / dtype_bits(p.a_dtype);
-  const bool a_k = c.a.major == Major::kK, b_k = c.b.major == Major::kK;
-  // The far half of a separated gate begins at a group of four of its own.
-  const int64_t half = p.gate == GateMode::kSeparated ? p.out_n() : p.n;
-  if (!b_k && half != p.n && half * (dtype_bits(p.b_dtype) / 8) > int64_t{1} << 29) c.b.copy = 0;
-  c.a.copy = chunk_bytes(c.a, p.a_dtype, p.k, p.m, a_k ? p.stride_a_m : p.stride_a_k, a_k ? tile.m : depth);
-  c.b.copy = chunk_bytes(c.b, p.b_dtype, p.k, half, b_k ? p.stride_b_n : p.stride_b_k, b_k ? tile.n : depth);
-  return c;
+// Elements along M or N that a lane copies one by one: each has a register of its own until it is written to LDS, and its
+// offset and its test others. With more the compiler spills, where a lane has 256 registers, and where it has 512.
+constexpr int kMostElements = 64, kMostElementsAlone = 128;
+int elements_by_one(const GemmAmdConfig& c) {
+  const int a = c.a_major == Major::kMn && c.a_copy == 0 ? c.tile_m : 0;
+  const int b = c.b_major == Major::kMn && c.b_copy == 0 && !c.b_packed ? c.tile_n : 0;
+  return (a + b) * c.tile_k / gemm_amd_shape(c).threads;
 }
 
 GemmAmdConfig make_config(const GemmProblem& p, int wave, const Tile& tile) {
-  const Chunks chunks = chunks_of(p, tile);
+  const AmdChunks chunks = amd_chunks(p, tile.m, tile.n, depth_of(p, tile));
   const GemmEpilogueConfig e = choose_epilogue(p);
-  GemmAmdConfig c{p.a_dtype,     wave,          tile.mma,    chunks.a.major, chunks.b.major,
-                  chunks.a.copy, chunks.b.copy, tile.m,      tile.n,         tile.row_bytes * 8 / dtype_bits(p.a_dtype),
-                  tile.waves_m,  tile.waves_n,  tile.direct, tile.stages,    e.kind,
-                  e.activation,  e.gate,        e.d_dtype};
+  GemmAmdConfig c{
+      p.a_dtype,       p.b_dtype,         wave,          tile.mma,           chunks.a.major,    chunks.b.major,
+      p.b_packed != 0, chunks.a.copy,     chunks.b.copy, amd_scale_dtype(p), amd_scale_copy(p), tile.m,
+      tile.n,          depth_of(p, tile), tile.waves_m,  tile.waves_n,       tile.direct,       tile.stages,
+      e.kind,          e.activation,      e.gate,        e.d_dtype};
   // Too few groups of four for all work-items: by elements, which neighbouring work-items still read side by side.
   if (gemm_amd_refusal(c) != nullptr && c.a_major == Major::kMn) {
     GemmAmdConfig other = c;
     other.a_copy = 0;
     if (gemm_amd_refusal(other) == nullptr) return other;
   }
-  if (gemm_amd_refusal(c) != nullptr && c.b_major == Major::kMn) {
+  if (gemm_amd_refusal(c) != nullptr && c.b_major == Major::kMn && !c.b_packed) {
     c.b_copy = 0;
     if (gemm_amd_refusal(c) != nullptr && c.a_major == Major::kMn) c.a_copy = 0;
   }
@@ -84,11 +81,15 @@ GemmAmdConfig make_config(const GemmProblem& p, int wave, const Tile& tile) {
 
 bool is_cdna(const ArchSpec& arch) { return arch.wave_size == 64; }
 bool has_direct_copies(const ArchSpec& arch) { return arch.target == "gfx950"; }
-std::vector<Tile> tiles_for(const ArchSpec& arch) {
+std::vector<Tile> tiles_for(const GemmProblem& p, const ArchSpec& arch) {
   const std::span<const Tile> usual =
       is_cdna(arch) ? std::span<const Tile>(kCdnaTiles) : std::span<const Tile>(kRdnaTiles);
   std::vector<Tile> tiles(usual.begin(), usual.end());
   if (has_direct_copies(arch)) tiles.insert(tiles.end(), std::begin(kDirectTiles), std::end(kDirectTiles));
+  // Of equal cost the first is taken.
+  if (p.a_dtype == DType::kF4E2M1 || p.b_dtype == DType::kF4E2M1) {
+    tiles.insert(tiles.begin(), p.a_dtype == p.b_dtype ? kLargeOfFourBits : kLargeOfTwoWidths);
+  }
   return tiles;
 }
 
@@ -120,6 +121,18 @@ std::vector<int64_t> splits(const GemmProblem& p, const DeviceSpec& device, cons
   return found;
 }
 
+// Ok, or why packed weights do not come in groups of four columns with offsets that count in 31 bits.
+Status check_packed(const GemmProblem& p) {
+  if (p.b_packed == 0) return {};
+  const bool separated = p.gate == GateMode::kSeparated;
+  if (separated && p.out_n() % 4 != 0) {
+    return unsupported(fmt::format("packed: N = {}, of a separated gate the kernel wants whole groups of 4", p.n));
+  }
+  const double panels = static_cast<double>(packed_panels((separated ? p.out_n() : 0) + 256) + 1);
+  if (panels * static_cast<double>(packed_panel_bytes(p.b_dtype, p.k)) < 0x1p31) return {};
+  return unsupported("packed: columns of a tile further than 2 GiB apart");
+}
+
 class GemmAmdFamily final : public GpuFamily<GemmAmdConfig> {
  public:
   GemmAmdFamily() : GpuFamily("gemm_amd", {ArchVendor::kAmd, "amd/gemm_amd.hpp", "GemmAmdArgs"}) {}
@@ -130,11 +143,12 @@ class GemmAmdFamily final : public GpuFamily<GemmAmdConfig> {
   }
 
  protected:
+  bool reads_packed() const override { return true; }
+  // Which types and scales go together is the target's.
+  Status check_product(const GemmProblem&) const override { return {}; }
   Status check_problem(const GemmProblem& p, const DeviceSpec& device) const override {
-    if (amd_mma(*device.arch, p.a_dtype, 16) == nullptr) {
-      return unsupported(
-          fmt::format("{} has no matrix instruction for {}", device.arch->target, dtype_name(p.a_dtype)));
-    }
+    if (Status s = check_amd_product(p, *device.arch); !s) return s;
+    if (Status s = check_packed(p); !s) return s;
     // The largest tile that every target and type has.
     const Tile& largest = is_cdna(*device.arch) ? kPrebuiltCdna[0] : kPrebuiltRdna[0];
     if (!fits_counts(p, make_config(p, device.arch->wave_size, largest))) {
@@ -144,14 +158,25 @@ class GemmAmdFamily final : public GpuFamily<GemmAmdConfig> {
   }
   Status check_pair(const GemmProblem& p, const DeviceSpec& device, const GemmAmdConfig& c,
                     const Knobs& erased) const override {
-    const Tile tile{c.tile_m, c.tile_n, gemm_amd_shape(c).row_bytes, c.waves_m, c.waves_n, c.mma, c.stages, c.direct};
-    const Chunks chunks = chunks_of(p, tile);
+    if (c.b_dtype != p.b_dtype) {
+      return unsupported(
+          fmt::format("kernel takes {} as b, the problem is {}", dtype_name(c.b_dtype), dtype_name(p.b_dtype)));
+    }
+    const int scale_copy = amd_scale_copy(p);
+    if (c.scale_copy > scale_copy || c.scale != amd_scale_dtype(p)) {
+      return unsupported(fmt::format("the kernel reads block scales of {} by {} bytes, the problem has {} by {}",
+                                     dtype_name(c.scale), c.scale_copy, dtype_name(amd_scale_dtype(p)), scale_copy));
+    }
+    const AmdChunks chunks = amd_chunks(p, c.tile_m, c.tile_n, c.tile_k);
     for (const auto& [name, access, major, copy] :
          {std::tuple{"a", chunks.a, c.a_major, c.a_copy}, {"b", chunks.b, c.b_major, c.b_copy}}) {
       if (copy == 0 || (major == access.major && copy <= access.copy)) continue;
       return unsupported(fmt::format("{} lies along {} in chunks of {} bytes, the kernel copies {} along {}", name,
                                      fields_detail::print_value(access.major), access.copy, copy,
                                      fields_detail::print_value(major)));
+    }
+    if (c.b_packed != (p.b_packed != 0)) {
+      return unsupported(fmt::format("b is {}packed, the kernel reads the other", p.b_packed != 0 ? "" : "not "));
     }
     const GemmAmdKnobs knobs = typed(erased);
     if (knobs.band < 0 || knobs.band > 65536) {
@@ -179,12 +204,16 @@ class GemmAmdFamily final : public GpuFamily<GemmAmdConfig> {
   const char* refusal_of(const GemmAmdConfig& c, const ArchSpec& arch) const override {
     if (const char* reason = gemm_amd_refusal(c)) return reason;
     if (c.wave != arch.wave_size) return "the target's waves have another size";
-    if (amd_mma(arch, c.dtype, c.mma) == nullptr) return "the target has no such matrix instruction";
+    const bool known = amd_mma(arch, c.dtype, c.mma) != nullptr && amd_mma(arch, c.b_dtype, c.mma) != nullptr;
+    if (!known) return "the target has no such matrix instruction";
+    const bool plain = c.scale != DType::kE8M0 && c.b_dtype == c.dtype;
+    if (!plain && !has_block_scales(arch))
+      return "the target's matrix instructions take no block scales, nor two types";
     if (c.direct != 0 && !has_direct_copies(arch)) return "the target copies no 16 bytes straight to LDS";
     const GemmAmdShape s = gemm_amd_shape(c);
-    const int step = amd_step_bytes(arch, c.dtype, c.mma);
-    if (s.row_bytes % step != 0) return "tile_k is no multiple of a step of the matrix instruction";
-    if (is_cdna(arch) && s.wave_rows * s.wave_columns == 256 * c.wave && s.row_bytes > 2 * step) {
+    const int step = amd_step_depth(arch, c.dtype, c.mma);
+    if (c.tile_k % step != 0) return "tile_k is no multiple of a step of the matrix instruction";
+    if (is_cdna(arch) && s.wave_rows * s.wave_columns == 256 * c.wave && c.tile_k > 2 * step) {
       return "a lane with 256 sums has registers for the fragments of two steps of K, not of more";
     }
     if (s.lds_bytes > arch.shared_bytes) return "more LDS than a workgroup can use";
@@ -193,8 +222,16 @@ class GemmAmdFamily final : public GpuFamily<GemmAmdConfig> {
   }
 
   void add_candidates(const GemmProblem& p, const DeviceSpec& device, std::vector<Candidate>& found) const override {
-    for (const Tile& tile : tiles_for(*device.arch)) {
-      const GemmAmdConfig config = make_config(p, device.arch->wave_size, tile);
+    for (Tile tile : tiles_for(p, *device.arch)) {
+      GemmAmdConfig config = make_config(p, device.arch->wave_size, tile);
+      const auto most = [&] {
+        return config.wave == 64 && blocks_of(config) == 1 ? kMostElementsAlone : kMostElements;
+      };
+      while (elements_by_one(config) > most() && tile.row_bytes > 64) {
+        tile.row_bytes /= 2;
+        config = make_config(p, device.arch->wave_size, tile);
+      }
+      if (elements_by_one(config) > most()) continue;
       if (refusal_of(config, *device.arch) != nullptr || !fits_counts(p, config)) continue;
       const KernelKey key = key_of(config, device.arch->target);
       const auto add = [&](const GemmAmdKnobs& knobs, double factor = 1) {
@@ -218,8 +255,23 @@ class GemmAmdFamily final : public GpuFamily<GemmAmdConfig> {
       for (const Tile& tile : kPrebuiltCdna) configs.push_back(make_config(p, 64, tile));
       for (const Tile& tile : kPrebuiltDirect) configs.push_back(make_config(p, 64, tile));
       for (const Tile& tile : kPrebuiltRdna) configs.push_back(make_config(p, 32, tile));
+      if (usual.a_dtype == DType::kF8E4M3) add_scaled_configs(p, configs);
     }
     return configs;
+  }
+
+  // mxfp8, mxfp4, and the first by the second, where the target has them.
+  static void add_scaled_configs(GemmProblem p, std::vector<GemmAmdConfig>& configs) {
+    p.has_alpha = 0;
+    p.scale_a = p.scale_b = {0, p.k / kAmdScaleDepth, 1, DType::kE8M0, 1, kAmdScaleDepth, 0, {}};
+    constexpr DType kEight = DType::kF8E4M3, kFour = DType::kF4E2M1;
+    for (const auto& [a, b, largest] : {std::tuple{kEight, kEight, kPrebuiltDirect[0]},
+                                        {kFour, kFour, kLargeOfFourBits},
+                                        {kEight, kFour, kLargeOfTwoWidths}}) {
+      p.a_dtype = a, p.b_dtype = b;
+      configs.push_back(make_config(p, 64, largest));
+      for (const Tile& tile : kPrebuiltScaled) configs.push_back(make_config(p, 64, tile));
+    }
   }
 
   double cost_of(const GemmProblem& p, const DeviceSpec& device, const GemmAmdConfig& c,
@@ -244,7 +296,7 @@ class GemmAmdFamily final : public GpuFamily<GemmAmdConfig> {
   int threads_of(const GemmAmdConfig& c) const override { return gemm_amd_shape(c).threads; }
   // Waves of a SIMD that registers must leave room for. More may fit: an estimate that is too low would spill.
   int blocks_of(const GemmAmdConfig& c) const override {
-    return c.wave == 64 && gemm_amd_registers(c, 64) < 180 ? 2 : 1;
+    return c.wave == 64 && gemm_amd_registers(c, 512 / dtype_bits(wider_dtype(c.dtype, c.b_dtype))) < 180 ? 2 : 1;
   }
 
   int shared_bytes_of(const GemmAmdConfig& c) const override { return gemm_amd_shape(c).lds_bytes; }
@@ -262,7 +314,9 @@ class GemmAmdFamily final : public GpuFamily<GemmAmdConfig> {
       args.band = static_cast<unsigned>(knobs.band > 0 ? knobs.band : kUsualBand);
       args.split_k = static_cast<unsigned>(knobs.split_k);
       args.workers = static_cast<unsigned>(knobs.workers);
+      args.scale = gemm_scale_args(p);
       Stage made = enclosing_stage(p, args, kernel);
+      add_scale_patches(made, p, offsetof(GemmAmdArgs, scale));
       made.shape.grid = {groups, 1, 1};
       made.shape.threads = static_cast<uint32_t>(shape.threads);
       made.shape.shared_bytes = static_cast<uint32_t>(shape.lds_bytes);
