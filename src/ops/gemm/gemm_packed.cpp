@@ -6,7 +6,8 @@
 #include <cstring>
 
 #include "dispatch/context_impl.hpp"
-#include "ops/gemm/families/cpu/gemm_pack_family.hpp"
+#include "ops/gemm/families/amd/gemm_pack_amd_family.hpp"
+#include "ops/gemm/families/cpu/gemm_pack_cpu_family.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
 #include "ops/op_list.hpp"
 
@@ -27,70 +28,32 @@ Status check_packable(DType dtype, int64_t n, int64_t k, int64_t batch, const ch
   return {};
 }
 
-}  // namespace
-
-Result<int64_t> gemm_packed_bytes(DType dtype, int64_t n, int64_t k, int64_t batch) {
-  if (Status s = check_packable(dtype, n, k, batch, "gemm_packed_bytes"); !s) return s;
-  return static_cast<int64_t>(sizeof(GemmPackedHeader)) + batch * packed_batch_bytes(dtype, n, k);
-}
-
-Status gemm_pack_weights(Context& context, const TensorView& b, void* out, int64_t out_bytes) {
-  if (b.rank != 2 && b.rank != 3) {
-    return refuse_packing(fmt::format("gemm_pack_weights: argument 'b' has rank {}, allowed: 2 or 3", b.rank));
-  }
-  if (b.layout != Layout::kStrided) return refuse_packing("gemm_pack_weights: argument 'b' is packed already");
-  if (b.device.kind != DeviceKind::kCpu) {
-    return refuse_packing(fmt::format("gemm_pack_weights: argument 'b' is on {}, allowed: cpu", to_string(b.device)));
-  }
-  const int64_t batch = b.rank == 3 ? b.shape[0] : 1, k = b.shape[b.rank - 2], n = b.shape[b.rank - 1];
-  Result<int64_t> bytes = gemm_packed_bytes(b.dtype, n, k, batch);
-  if (!bytes) return bytes.status();
-  if (out == nullptr || reinterpret_cast<uintptr_t>(out) % 64 != 0) {
-    return refuse_packing("gemm_pack_weights: argument 'out' must be a 64-byte aligned address");
-  }
-  if (out_bytes < *bytes) {
-    return refuse_packing(fmt::format("gemm_pack_weights: argument 'out_bytes' is {}, needs {}", out_bytes, *bytes));
-  }
-  if (b.data == nullptr && n * k * batch != 0)
-    return refuse_packing("gemm_pack_weights: argument 'b' has a null data pointer");
-
-  GemmPackedHeader header{};
-  header.magic = kPackedMagic;
-  header.version = kPackedVersion;
-  header.dtype = b.dtype;
-  header.kp = static_cast<unsigned char>(packed_kp(b.dtype));
-  header.n = n, header.k = k, header.batch = batch;
-  header.batch_bytes = packed_batch_bytes(b.dtype, n, k);
-  header.total_bytes = *bytes;
-  std::memcpy(out, &header, sizeof(header));
-  if (n * k * batch == 0) {
-    std::memset(static_cast<char*>(out) + sizeof(header), 0, static_cast<size_t>(*bytes) - sizeof(header));
-    return {};
-  }
-
-  GemmPackArgs args{};
-  args.n = n, args.k = k, args.batch = batch;
-  args.b = b.data;
-  args.dtype = b.dtype;
-  args.stride_b_batch = b.rank == 3 ? b.stride[0] : 0;
-  args.stride_b_k = b.stride[b.rank - 2];
-  args.stride_b_n = b.stride[b.rank - 1];
-  args.packed = static_cast<char*>(out) + sizeof(header);
-  args.packed_batch_bytes = header.batch_bytes;
-  const OpenDevice& cpu = context.impl().cpu();
-  const DeviceSpec& spec = cpu.device->spec();
+Status pack_on_cpu(const OpenDevice& on, const GemmPackArgs& args) {
+  const DeviceSpec& spec = on.device->spec();
   Result<std::shared_ptr<const LoadedKernel>> kernel =
-      cpu.dispatcher->load(gemm_pack_family(), gemm_pack_key(spec), /*allow_compile=*/true);
+      on.dispatcher->load(gemm_pack_cpu_family(), gemm_pack_cpu_key(spec), /*allow_compile=*/true);
   if (!kernel) return kernel.status();
-  return cpu.device->launch(**kernel, std::as_bytes(std::span(&args, 1)), {static_cast<uint32_t>(spec.units)}, {});
+  return on.device->launch(**kernel, std::as_bytes(std::span(&args, 1)), {static_cast<uint32_t>(spec.units)}, {});
 }
 
-Result<TensorView> gemm_packed_view(void* data, int64_t bytes) {
-  GemmPackedHeader header;
-  if (data == nullptr || bytes < static_cast<int64_t>(sizeof(header))) {
-    return refuse_packing(fmt::format("gemm_packed_view: {} bytes hold no packed weight", bytes));
+// Waits until the packed bytes are there.
+Status pack_on_amd(const OpenDevice& on, const GemmPackArgs& args) {
+  constexpr int64_t kMostPanels = int64_t{1} << 24;  // a workgroup each, of 256 work-items, which count in 32 bits
+  const int64_t panels = packed_panels(args.n);
+  if (panels >= kMostPanels / args.batch) {
+    return refuse_packing(
+        fmt::format("gemm_pack_weights: N = {}, batch = {} are too many for a launch", args.n, args.batch));
   }
-  std::memcpy(&header, data, sizeof(header));
+  Result<std::shared_ptr<const LoadedKernel>> kernel = on.dispatcher->load(
+      gemm_pack_amd_family(), gemm_pack_amd_key(on.device->spec().arch->target), /*allow_compile=*/true);
+  if (!kernel) return kernel.status();
+  const LaunchShape shape = gemm_pack_amd_shape(panels * args.batch);
+  if (Status s = on.device->launch(**kernel, std::as_bytes(std::span(&args, 1)), shape, {}); !s) return s;
+  return on.device->synchronize();
+}
+
+// The view of packed bytes at `data`, whose header is `header`.
+Result<TensorView> packed_view(const GemmPackedHeader& header, void* data, int64_t bytes) {
   auto corrupt = [](std::string message) {
     return Status(StatusCode::kCorrupt, "gemm_packed_view: " + std::move(message));
   };
@@ -119,6 +82,86 @@ Result<TensorView> gemm_packed_view(void* data, int64_t bytes) {
   }
   view.shape[at] = header.k;
   view.shape[at + 1] = header.n;
+  return view;
+}
+
+}  // namespace
+
+Result<int64_t> gemm_packed_bytes(DType dtype, int64_t n, int64_t k, int64_t batch) {
+  if (Status s = check_packable(dtype, n, k, batch, "gemm_packed_bytes"); !s) return s;
+  return static_cast<int64_t>(sizeof(GemmPackedHeader)) + batch * packed_batch_bytes(dtype, n, k);
+}
+
+Status gemm_pack_weights(Context& context, const TensorView& b, void* out, int64_t out_bytes) {
+  if (b.rank != 2 && b.rank != 3) {
+    return refuse_packing(fmt::format("gemm_pack_weights: argument 'b' has rank {}, allowed: 2 or 3", b.rank));
+  }
+  if (b.layout != Layout::kStrided) return refuse_packing("gemm_pack_weights: argument 'b' is packed already");
+  const Result<OpenDevice*> on = context.impl().open_device("gemm_pack_weights", b.device);
+  if (!on) return on.status();
+  const DeviceSpec& spec = (*on)->device->spec();
+  if (spec.arch->vendor == ArchVendor::kNvidia) {
+    return refuse_packing(
+        fmt::format("gemm_pack_weights: argument 'b' is on {}, allowed: cpu, AMD GPUs", to_string(b.device)));
+  }
+  const int64_t batch = b.rank == 3 ? b.shape[0] : 1, k = b.shape[b.rank - 2], n = b.shape[b.rank - 1];
+  Result<int64_t> bytes = gemm_packed_bytes(b.dtype, n, k, batch);
+  if (!bytes) return bytes.status();
+  if (out == nullptr || reinterpret_cast<uintptr_t>(out) % 64 != 0) {
+    return refuse_packing("gemm_pack_weights: argument 'out' must be a 64-byte aligned address");
+  }
+  if (out_bytes < *bytes) {
+    return refuse_packing(fmt::format("gemm_pack_weights: argument 'out_bytes' is {}, needs {}", out_bytes, *bytes));
+  }
+  if (b.data == nullptr && n * k * batch != 0)
+    return refuse_packing("gemm_pack_weights: argument 'b' has a null data pointer");
+
+  GemmPackedHeader header{};
+  header.magic = kPackedMagic;
+  header.version = kPackedVersion;
+  header.dtype = b.dtype;
+  header.kp = static_cast<unsigned char>(packed_kp(b.dtype));
+  header.n = n, header.k = k, header.batch = batch;
+  header.batch_bytes = packed_batch_bytes(b.dtype, n, k);
+  header.total_bytes = *bytes;
+  Device& device = *(*on)->device;
+  if (Status s = device.copy_from_host(out, &header, sizeof(header)); !s) return s;
+  if (n * k * batch == 0) {
+    return device.fill(static_cast<char*>(out) + sizeof(header), 0, *bytes - static_cast<int64_t>(sizeof(header)));
+  }
+
+  GemmPackArgs args{};
+  args.n = n, args.k = k, args.batch = batch;
+  args.b = b.data;
+  args.dtype = b.dtype;
+  args.stride_b_batch = b.rank == 3 ? b.stride[0] : 0;
+  args.stride_b_k = b.stride[b.rank - 2];
+  args.stride_b_n = b.stride[b.rank - 1];
+  args.packed = static_cast<char*>(out) + sizeof(header);
+  args.packed_batch_bytes = header.batch_bytes;
+  return spec.arch->vendor == ArchVendor::kAmd ? pack_on_amd(**on, args) : pack_on_cpu(**on, args);
+}
+
+Result<TensorView> gemm_packed_view(void* data, int64_t bytes) {
+  GemmPackedHeader header;
+  if (data == nullptr || bytes < static_cast<int64_t>(sizeof(header))) {
+    return refuse_packing(fmt::format("gemm_packed_view: {} bytes hold no packed weight", bytes));
+  }
+  std::memcpy(&header, data, sizeof(header));
+  return packed_view(header, data, bytes);
+}
+
+Result<TensorView> gemm_packed_view(Context& context, DeviceId device, void* data, int64_t bytes) {
+  if (device == DeviceId{}) return gemm_packed_view(data, bytes);
+  const Result<OpenDevice*> on = context.impl().open_device("gemm_packed_view", device);
+  if (!on) return on.status();
+  GemmPackedHeader header;
+  if (data == nullptr || bytes < static_cast<int64_t>(sizeof(header))) {
+    return refuse_packing(fmt::format("gemm_packed_view: {} bytes hold no packed weight", bytes));
+  }
+  if (Status s = (*on)->device->copy_to_host(&header, data, sizeof(header)); !s) return s;
+  Result<TensorView> view = packed_view(header, data, bytes);
+  if (view) view->device = device;
   return view;
 }
 

@@ -5,9 +5,12 @@
 
 #include "dispatch/arg_struct.hpp"
 #include "gemm/amd/gemm_amd_args.hpp"
+#include "gemm/amd/gemv_amd_args.hpp"
 #include "gemm/gemm_args.hpp"
+#include "gemm/gemm_scale_args.hpp"
+#include "gemm/sm90/dequant/gemm_sm90_dequant_args.hpp"
 #include "gemm/sm90/gemm_sm90_args.hpp"
-#include "gemm/sm90/gemm_sm90_skinny_args.hpp"
+#include "gemm/sm90/skinny/gemm_sm90_skinny_args.hpp"
 
 namespace tilewright {
 
@@ -79,6 +82,33 @@ constexpr void arg_fields(const GemmArgs& s, Visit&& visit) {
 TILEWRIGHT_CHECK_ARG_FIELDS(GemmArgs);
 
 template <class Visit>
+constexpr void arg_fields(const GemmBlockScale& s, Visit&& visit) {
+  visit("data", s.data);
+  visit("stride_batch", s.stride_batch);
+  visit("stride_outer", s.stride_outer);
+  visit("stride_k", s.stride_k);
+  visit("outer", s.outer);
+  visit("k", s.k);
+  visit("dtype", s.dtype);
+}
+TILEWRIGHT_CHECK_ARG_FIELDS(GemmBlockScale);
+
+template <class Visit>
+constexpr void arg_fields(const GemmScaleArgs& s, Visit&& visit) {
+  visit("a", s.a);
+  visit("b", s.b);
+}
+TILEWRIGHT_CHECK_ARG_FIELDS(GemmScaleArgs);
+
+template <class Visit>
+constexpr void arg_fields(const GemmScaledArgs& s, Visit&& visit) {
+  visit("gemm", s.gemm);
+  visit("scale", s.scale);
+  visit("zero_b", s.zero_b);
+}
+TILEWRIGHT_CHECK_ARG_FIELDS(GemmScaledArgs);
+
+template <class Visit>
 constexpr void arg_fields(const GemmSm90Args& s, Visit&& visit) {
   visit("a", s.a);
   visit("b", s.b);
@@ -89,6 +119,7 @@ constexpr void arg_fields(const GemmSm90Args& s, Visit&& visit) {
   visit("split", s.split);
   visit("partials", s.partials);
   visit("counters", s.counters);
+  visit("scale", s.scale);
 }
 TILEWRIGHT_CHECK_ARG_FIELDS(GemmSm90Args);
 
@@ -101,8 +132,16 @@ constexpr void arg_fields(const GemmSm90SkinnyArgs& s, Visit&& visit) {
   visit("batch_b", s.batch_b);
   visit("share", s.share);
   visit("extra", s.extra);
+  visit("scale", s.scale);
 }
 TILEWRIGHT_CHECK_ARG_FIELDS(GemmSm90SkinnyArgs);
+
+template <class Visit>
+constexpr void arg_fields(const GemmSm90DequantArgs& s, Visit&& visit) {
+  visit("product", s.product);
+  visit("zero_b", s.zero_b);
+}
+TILEWRIGHT_CHECK_ARG_FIELDS(GemmSm90DequantArgs);
 
 template <class Visit>
 constexpr void arg_fields(const GemmAmdTiles& s, Visit&& visit) {
@@ -124,7 +163,18 @@ constexpr void arg_fields(const GemmAmdArgs& s, Visit&& visit) {
   visit("band", s.band);
   visit("split_k", s.split_k);
   visit("workers", s.workers);
+  visit("scale", s.scale);
 }
 TILEWRIGHT_CHECK_ARG_FIELDS(GemmAmdArgs);
+
+template <class Visit>
+constexpr void arg_fields(const GemvAmdArgs& s, Visit&& visit) {
+  visit("gemm", s.gemm);
+  visit("phase", s.phase);
+  visit("groups", s.groups);
+  visit("splits", s.splits);
+  visit("split_k", s.split_k);
+}
+TILEWRIGHT_CHECK_ARG_FIELDS(GemvAmdArgs);
 
 }  // namespace tilewright

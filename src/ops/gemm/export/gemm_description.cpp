@@ -11,6 +11,14 @@ namespace {
 constexpr const char* kMeaning =
     "D[b,m,n] = steps(gate(act(alpha * scale_a * scale_b * sum_k A[b,m,k] B[b,k,n] + beta * C + bias)))";
 
+// With zero points.
+constexpr const char* kZeroMeaning =
+    "D[b,m,n] = steps(gate(act(alpha * sum_k (A[b,m,k] scale_a)((B[b,k,n] - zero_b) scale_b) + beta * C + bias)))";
+
+// With scales of groups along K.
+constexpr const char* kScaledMeaning =
+    "D[b,m,n] = steps(gate(act(alpha * sum_k (A[b,m,k] scale_a)(B[b,k,n] scale_b) + beta * C + bias)))";
+
 CallBuffer buffer(uint16_t slot, std::string name, std::string meaning, DType dtype, std::array<int64_t, 3> shape,
                   std::array<int64_t, 3> strides) {
   int64_t last = 0;
@@ -36,8 +44,10 @@ class Describer {
 
   CallDescription run() {
     add_matrices();
-    operand(kSlotScaleA, "scale_a", "of A's rows; a stride of 0: the same for all", p_.scale_a, p_.n);
-    operand(kSlotScaleB, "scale_b", "of B's columns; a stride of 0: the same for all", p_.scale_b, p_.n);
+    if (p_.has_block_scales()) out_.meaning = p_.zero_b.present() ? kZeroMeaning : kScaledMeaning;
+    add_scale_a();
+    add_of_columns(kSlotScaleB, "scale_b", p_.scale_b);
+    add_of_columns(kSlotZeroB, "zero_b", p_.zero_b);
     operand(kSlotC, "c", "added, times beta", p_.c, p_.n);
     operand(kSlotBias, "bias", "added", p_.bias, p_.n);
     if (p_.has_alpha) scalar(kScalarAlpha, "alpha", "factor of the product");
@@ -71,6 +81,25 @@ class Describer {
     out_.buffers.back().output = true;
     out_.buffers.back().alignment = 16 >> p_.shortfall_d;
   }
+  static std::string scale_meaning(const ScaleProblem& s, const char* rows) {
+    if (!s.blocked()) return fmt::format("of {}; a stride of 0: the same for all", rows);
+    return fmt::format("one for {} of {} and {} values along K", s.outer, rows, s.k);
+  }
+  void add_scale_a() {
+    const ScaleProblem& s = p_.scale_a;
+    if (!s.present()) return;
+    const ScaleCounts counts = scale_counts(s, p_.m, p_.k);
+    out_.buffers.push_back(buffer(kSlotScaleA, "scale_a", scale_meaning(s, "A's rows"), s.dtype,
+                                  {p_.batch, counts.outer, s.blocked() ? counts.k : p_.n},
+                                  {s.stride_batch, s.stride_outer, s.stride_k}));
+  }
+  void add_of_columns(uint16_t slot, const char* name, const ScaleProblem& s) {
+    if (!s.present()) return;
+    const ScaleCounts counts = scale_counts(s, p_.n, p_.k);
+    out_.buffers.push_back(buffer(slot, name, scale_meaning(s, "B's columns"), s.dtype,
+                                  {p_.batch, s.blocked() ? counts.k : p_.m, counts.outer},
+                                  {s.stride_batch, s.stride_k, s.stride_outer}));
+  }
   void operand(uint16_t slot, const std::string& name, const std::string& meaning, const OperandProblem& o,
                int64_t columns) {
     if (!o.present()) return;
@@ -97,8 +126,11 @@ CallDescription describe_gemm_call(const GemmProblem& problem) { return Describe
 Result<ArgStruct> describe_gemm_args(std::string_view family) {
   if (family == "gemm_sm90") return describe_struct<GemmSm90Args>("GemmSm90Args");
   if (family == "gemm_sm90_skinny") return describe_struct<GemmSm90SkinnyArgs>("GemmSm90SkinnyArgs");
+  if (family == "gemm_sm90_dequant") return describe_struct<GemmSm90DequantArgs>("GemmSm90DequantArgs");
   if (family == "gemm_amd") return describe_struct<GemmAmdArgs>("GemmAmdArgs");
-  for (const std::string_view plain : {"gemm_portable", "gemv_gpu", "gemv_dot_gpu", "gemm_generic_gpu"}) {
+  if (family == "gemm_generic_gpu") return describe_struct<GemmScaledArgs>("GemmScaledArgs");
+  if (family == "gemv_amd") return describe_struct<GemvAmdArgs>("GemvAmdArgs");
+  for (const std::string_view plain : {"gemm_portable", "gemv_gpu", "gemv_dot_gpu"}) {
     if (family == plain) return describe_struct<GemmArgs>("GemmArgs");
   }
   return Status(StatusCode::kUnsupported,

@@ -40,8 +40,10 @@ std::optional<int64_t> config_field(const KernelKey& key, std::string_view name)
 }
 
 int64_t tile_k(const KernelKey& key) { return std::max<int64_t>(config_field(key, "tile_k").value_or(1), 1); }
-// gemm_amd counts the width of a part in steps of tile_k, gemm_portable in columns.
-int64_t width_unit(const KernelKey& key) { return key.family == "gemm_amd" ? tile_k(key) : 1; }
+// AMD's families count the width of a part in steps of tile_k, gemm_portable in columns.
+int64_t width_unit(const KernelKey& key) {
+  return key.family == "gemm_amd" || key.family == "gemv_amd" ? tile_k(key) : 1;
+}
 
 // The steps of a choice's kernel that may cut K in about `parts`.
 std::vector<RecipeStep> steps_with(const GemmProblem& p, const KernelFamily& family, const RecipeStep& chosen,
