@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "gemm_call.hpp"
 
+#include <utility>
+
 #include "call/current_stream.hpp"
 #include "call/epilogue_arguments.hpp"
 #include "call/openmp_threads.hpp"
@@ -75,6 +77,17 @@ void choose_execution(const char* op, const GemmArguments& arguments, ParsedGemm
   if (exec.units == 0 && openmp.threads > 0 && openmp.threads < kAll) exec.units = openmp.threads;
 }
 
+// What bytes of B hold: "i4" or "u4", two each.
+DType parse_b_dtype(const char* op, nb::handle value) {
+  if (value.is_none()) return DType::kNone;
+  std::string_view name;
+  if (nb::try_cast(value, name)) {
+    if (name == "i4") return DType::kI4;
+    if (name == "u4") return DType::kU4;
+  }
+  refuse("{}: argument 'b_dtype' is {}, allowed: None, 'i4', 'u4' (of a uint8 tensor, two a byte)", op, printed(value));
+}
+
 // B as [.., K, N], whichever way it came.
 void import_b(const GemmFunction& function, const GemmArguments& arguments, Access access, ParsedGemm& parsed) {
   TensorView& b = parsed.call.b;
@@ -88,23 +101,62 @@ void import_b(const GemmFunction& function, const GemmArguments& arguments, Acce
   }
   const bool linear = function.form == GemmForm::kLinear;
   const char* const name = linear ? "weight" : "b";
-  b = import_tensor(function.name, name, arguments[kB], access, parsed.scope).view;
+  const NibbleShape nibbles{parse_b_dtype(function.name, arguments[kBDtype])};
+  b = import_nibbles(function.name, name, arguments[kB], access, parsed.scope, nibbles).view;
+  if (nibbles.nibbles != DType::kNone && b.dtype != nibbles.nibbles) {
+    refuse("{}: argument 'b_dtype' is {}, and '{}' is {}, allowed: uint8", function.name, dtype_name(nibbles.nibbles),
+           name, dtype_name(b.dtype));
+  }
   check_rank(function.name, name, b);
   if (!linear) return;
   if (b.rank != 2) refuse("{}: argument 'weight' has rank {}, allowed: 2 ([N, K])", function.name, b.rank);
   b = b.transposed();
 }
 
+// Scales of groups lie as what they scale: those of linear's weight [N, K] as [N / outer, K / k], a vector's as a vector.
+void parse_groups(const GemmFunction& function, const GemmArguments& arguments, bool vector, GemmCall& call) {
+  if (arguments.given(kScaleGroupA)) {
+    call.scale_group_a = parse_scale_group(function.name, "scale_group_a", arguments[kScaleGroupA]);
+    const TensorView s = call.scale_a;
+    if (vector && s.defined() && s.rank == 1) {
+      call.scale_a = TensorView::strided(s.data, s.dtype, {1, s.shape[0]}, {0, s.stride[0]}, s.device);
+    }
+  }
+  if (arguments.given(kScaleGroupB)) {
+    call.scale_group_b = parse_scale_group(function.name, "scale_group_b", arguments[kScaleGroupB]);
+    if (function.form == GemmForm::kLinear && call.scale_group_b.k != 0 && call.scale_b.rank == 2) {
+      call.scale_b = call.scale_b.transposed();
+    }
+  }
+}
+
+// Zero points lie as the scales of groups do; bytes of them hold two of B's own type.
+void parse_zero(const GemmFunction& function, const GemmArguments& arguments, Access access, ParsedGemm& parsed) {
+  if (!arguments.given(kZeroB)) return;
+  GemmCall& call = parsed.call;
+  const bool turned = function.form == GemmForm::kLinear;
+  const ScaleGroup& group = call.scale_group_b;
+  NibbleShape shape;
+  if (dtype_bits(call.b.dtype) == 4 && group.k > 0 && group.outer > 0) {
+    const auto groups = [](int64_t size, int64_t each) { return (size + each - 1) / each; };
+    shape = {call.b.dtype, groups(call.b.shape[call.b.rank - 2], group.k),
+             groups(call.b.shape[call.b.rank - 1], group.outer)};
+    if (turned) std::swap(shape.rows, shape.columns);
+  }
+  call.zero_b = import_nibbles(function.name, "zero_b", arguments[kZeroB], access, parsed.scope, shape).view;
+  if (turned && call.zero_b.rank == 2) call.zero_b = call.zero_b.transposed();
+}
+
 }  // namespace
 
-void parse_gemm(const GemmFunction& function, const GemmArguments& arguments, ParsedGemm& parsed) {
+bool parse_all_but_result(const GemmFunction& function, const GemmArguments& arguments, ImportedTensor& a,
+                          ParsedGemm& parsed) {
   const char* const op = function.name;
   const Access access = function.purpose == Purpose::kDescribe ? Access::kDescribe : Access::kRead;
   parsed.scope.autograd_decided = function.purpose == Purpose::kOperator;
   GemmCall& call = parsed.call;
 
   // Tensors.
-  ImportedTensor a;
   const bool vector = import_a(function, arguments, access, a, parsed);
   import_b(function, arguments, access, parsed);
   import_optional(op, "bias", arguments, kBias, access, call.bias, parsed.scope);
@@ -119,6 +171,8 @@ void parse_gemm(const GemmFunction& function, const GemmArguments& arguments, Pa
   if (arguments.given(kScaleB)) {
     parse_scale(op, "scale_b", arguments[kScaleB], access, call.alpha, call.scale_b, parsed.scope);
   }
+  parse_groups(function, arguments, vector, call);
+  parse_zero(function, arguments, access, parsed);
   if (arguments.given(kActivation)) {
     const ParsedActivation activation = parse_activation(op, "activation", arguments[kActivation]);
     call.activation = activation.activation;
@@ -141,6 +195,14 @@ void parse_gemm(const GemmFunction& function, const GemmArguments& arguments, Pa
     call.options.recipe = recipe;
   }
   choose_execution(op, arguments, parsed);
+  return vector;
+}
+
+void parse_gemm(const GemmFunction& function, const GemmArguments& arguments, ParsedGemm& parsed) {
+  const char* const op = function.name;
+  GemmCall& call = parsed.call;
+  ImportedTensor a;
+  const bool vector = parse_all_but_result(function, arguments, a, parsed);
 
   // Shape of the result: [lead.., M, N or I]; a vector has no M.
   const Shape lead = broadcast_leading(op, call.a, call.b);

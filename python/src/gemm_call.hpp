@@ -12,7 +12,7 @@
 
 namespace tilewright::python {
 
-// Those from kStepTensors on are the torch operators' only.
+// Those from kStepTensors to kBatch are the torch operators' only, those behind them grouped_gemm's.
 enum Parameter : int {
   kA,
   kB,
@@ -25,6 +25,10 @@ enum Parameter : int {
   kC,
   kScaleA,
   kScaleB,
+  kScaleGroupA,
+  kScaleGroupB,
+  kZeroB,
+  kBDtype,
   kGate,
   kSteps,
   kDeterministic,
@@ -37,12 +41,21 @@ enum Parameter : int {
   kStepTensors,  // what the steps "add" and "mul" take, in order: a torch schema has no tuples
   kColumns,      // N of packed bytes: a fake tensor has no header to read
   kBatch,        // batch of packed bytes
+  kMode,
+  kSizes,
+  kOffsets,
+  kAlignment,
+  kGather,
+  kScatter,
+  kStatus,
+  kExpectedRows,
   kParameters,
 };
 
 enum class GemmForm : uint8_t {
-  kGemm,    // b is [.., K, N]
-  kLinear,  // b is a weight [N, K], a may be a vector
+  kGemm,     // b is [.., K, N]
+  kLinear,   // b is a weight [N, K], a may be a vector
+  kGrouped,  // neither broadcasts: their shapes say what groups are
 };
 
 enum class WeightForm : uint8_t {
@@ -85,6 +98,9 @@ struct ParsedGemm {
   ImportScope scope;
 };
 
+// A, B, the epilogue, options and the way of the call; what is left is the result. True when A came as a vector.
+bool parse_all_but_result(const GemmFunction& function, const GemmArguments& arguments, ImportedTensor& a,
+                          ParsedGemm& parsed);
 void parse_gemm(const GemmFunction& function, const GemmArguments& arguments, ParsedGemm& parsed);
 
 }  // namespace tilewright::python

@@ -6,6 +6,7 @@
 #include "call/call_parts.hpp"
 #include "dispatch/context_impl.hpp"
 #include "gemm_call.hpp"
+#include "grouped_call.hpp"
 #include "python_function.hpp"
 
 namespace tilewright::python {
@@ -113,6 +114,10 @@ constexpr ParameterText kTexts[] = {{nullptr, nullptr},
                                     {"c", "None"},
                                     {"scale_a", "None"},
                                     {"scale_b", "None"},
+                                    {"scale_group_a", "None"},
+                                    {"scale_group_b", "None"},
+                                    {"zero_b", "None"},
+                                    {"b_dtype", "None"},
                                     {"gate", "None"},
                                     {"steps", "()"},
                                     {"deterministic", "False"},
@@ -124,7 +129,15 @@ constexpr ParameterText kTexts[] = {{nullptr, nullptr},
                                     {"programmatic_edge", "False"},
                                     {"step_tensors", "None"},
                                     {"n", nullptr},
-                                    {"batch", "1"}};
+                                    {"batch", "1"},
+                                    {"mode", "'contiguous'"},
+                                    {"sizes", "None"},
+                                    {"offsets", "None"},
+                                    {"alignment", "1"},
+                                    {"gather", "None"},
+                                    {"scatter", "None"},
+                                    {"status", "None"},
+                                    {"expected_rows", "0"}};
 static_assert(std::size(kTexts) == kParameters);
 
 // One function of the module.
@@ -138,6 +151,7 @@ struct Entry {
 
 constexpr GemmFunction kGemmRun = {"gemm"};
 constexpr GemmFunction kLinearRun = {"linear", GemmForm::kLinear};
+constexpr GemmFunction kGroupedRun = {"grouped_gemm", GemmForm::kGrouped};
 constexpr GemmFunction kPrepare = {"prepare", GemmForm::kGemm, Purpose::kDescribe};
 constexpr GemmFunction kQuery = {"query", GemmForm::kGemm, Purpose::kDescribe};
 constexpr GemmFunction kExplain = {"explain", GemmForm::kGemm, Purpose::kDescribe};
@@ -152,6 +166,8 @@ constexpr Entry kEntries[] = {
      "D = steps(gate(activation(alpha * scale_a * scale_b * a @ b + beta * c + bias))); returns D, or out."},
     {"linear", kLinearRun, "x", "weight", &run,
      "activation(x @ weight.T + bias), with weight [N, K] as torch.nn.Linear has it, or packed."},
+    {"grouped_gemm", kGroupedRun, "a", "b", &run_grouped,
+     "A GEMM of each group of rows, with matrices b of their own; sizes and offsets stay on the device."},
     {"prepare", kPrepare, "a", "b", &prepare,
      "Chooses, compiles and loads what gemm() of the same arguments will run. Values are not read."},
     {"query", kQuery, "a", "b", &query, "What gemm() of the same arguments would run. Never compiles."},
@@ -184,6 +200,9 @@ Parameters parameters_of(const Entry& entry) {
     found.required = ++found.positional;
   }
   if (entry.function.form == GemmForm::kLinear) found.positional += 2;  // bias, activation
+  for (int i = kMode; entry.function.form == GemmForm::kGrouped && i < kParameters; ++i) {
+    found.all.push_back({kTexts[i].name, i});
+  }
   const int end = entry.function.purpose == Purpose::kOperator ? kColumns : kStepTensors;
   for (int i = kBias; i < end; ++i) found.all.push_back({kTexts[i].name, i});
   if (packed) found.all.push_back({kTexts[kBatch].name, kBatch});

@@ -30,6 +30,10 @@ class _GemmOptions(TypedDict, total=False):
     c: _Tensor | None
     scale_a: _Tensor | float | None
     scale_b: _Tensor | float | None
+    scale_group_a: Sequence[int] | None
+    scale_group_b: Sequence[int] | None
+    zero_b: _Tensor | None
+    b_dtype: Literal["i4", "u4"] | None
     gate: _Gate
     steps: Sequence[_Step]
     deterministic: bool
@@ -110,6 +114,23 @@ def gemm(
     out: _Out,
     **options: Unpack[_GemmOptions],
 ) -> _Out: ...
+def grouped_gemm(
+    a: _T,
+    b: _Tensor | PackedWeights,
+    *,
+    mode: Literal["contiguous", "masked", "ragged_k"] = "contiguous",
+    sizes: _Tensor | None = None,
+    offsets: _Tensor | None = None,
+    alignment: int = 1,
+    gather: _Tensor | None = None,
+    scatter: _Tensor | None = None,
+    status: _Tensor | None = None,
+    expected_rows: int = 0,
+    bias: _Tensor | None = None,
+    activation: _Activation = None,
+    out: _Tensor | None = None,
+    **options: Unpack[_GemmOptions],
+) -> _T: ...
 @overload
 def linear(
     x: _T,

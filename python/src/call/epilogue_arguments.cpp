@@ -127,6 +127,16 @@ void parse_scale(const char* op, const char* name, nb::handle value, Access acce
   }
 }
 
+ScaleGroup parse_scale_group(const char* op, const char* name, nb::handle value) {
+  ScaleGroup group;
+  if (value.is_none()) return group;
+  const bool pair = (PyTuple_Check(value.ptr()) || PyList_Check(value.ptr())) && nb::len(value) == 2;
+  if (!pair || !nb::try_cast(nb::object(value[0]), group.outer) || !nb::try_cast(nb::object(value[1]), group.k)) {
+    refuse("{}: argument '{}' is {}, allowed: None, or two integers, (1, 32)", op, name, printed(value));
+  }
+  return group;
+}
+
 float parse_number(const char* op, const char* name, nb::handle value, float fallback) {
   if (value.is_none()) return fallback;
   const double number = PyFloat_AsDouble(value.ptr());

@@ -30,6 +30,9 @@ void parse_steps(const char* op, nb::handle steps, nb::handle tensors, Access ac
 void parse_scale(const char* op, const char* name, nb::handle value, Access access, float& alpha, TensorView& scale,
                  ImportScope& scope);
 
+// (rows or columns, values along K) that share a scale; the default where nothing was passed.
+ScaleGroup parse_scale_group(const char* op, const char* name, nb::handle value);
+
 // Numbers and truth values; `fallback` where nothing was passed.
 float parse_number(const char* op, const char* name, nb::handle value, float fallback);
 bool parse_bool(const char* op, const char* name, nb::handle value);

@@ -14,7 +14,7 @@ bool is_output_dtype(DType dtype) { return dtype == DType::kF32 || dtype == DTyp
 
 // A dtype by tilewright's name ("bf16"), or any framework's own, whose text ends in a common one ("torch.bfloat16").
 DType parse_out_dtype(const char* op, nb::handle value, DType a) {
-  if (value.is_none()) return a == DType::kI8 ? DType::kF32 : is_f8(a) ? DType::kBf16 : a;
+  if (value.is_none()) return a == DType::kI8 ? DType::kF32 : dtype_bits(a) <= 8 ? DType::kBf16 : a;
   static constinit PythonFunction name_of(kFrameworks, "dtype_name");
   const auto text = nb::cast<std::string>(name_of.get()(value));
   constexpr std::pair<std::string_view, DType> kNames[] = {{"float32", DType::kF32}, {"f32", DType::kF32},

@@ -9,7 +9,7 @@
 
 namespace tilewright::python {
 
-inline constexpr int kMaxParameters = 24;
+inline constexpr int kMaxParameters = 36;
 
 // A call as CPython passes it (METH_FASTCALL | METH_KEYWORDS).
 struct RawCall {

@@ -62,8 +62,11 @@ struct Operand {
 std::vector<Operand> epilogue_operands(GemmCall& call) {
   static constexpr const char* kStepNames[kMaxSteps] = {"steps[0]", "steps[1]", "steps[2]",
                                                         "steps[3]", "steps[4]", "steps[5]"};
-  std::vector<Operand> all = {
-      {"scale_a", &call.scale_a}, {"scale_b", &call.scale_b}, {"c", &call.c}, {"bias", &call.bias}};
+  std::vector<Operand> all = {{"scale_a", &call.scale_a},
+                              {"scale_b", &call.scale_b},
+                              {"zero_b", &call.zero_b},
+                              {"c", &call.c},
+                              {"bias", &call.bias}};
   for (size_t i = 0; i < call.steps.size() && i < kMaxSteps; ++i) all.push_back({kStepNames[i], &call.steps[i].tensor});
   std::erase_if(all, [](const Operand& o) { return !o.view->defined(); });
   return all;
@@ -76,23 +79,39 @@ void repeat_rows(TensorView& t, int64_t rows) {
   t.stride[t.rank - 2] = 0;
 }
 
+// Whether the operand lies as B does: it has no rows.
+bool goes_with_b(const Operand& o, const GemmCall& call) {
+  return (o.view == &call.scale_b && call.scale_group_b.k != 0) || o.view == &call.zero_b;
+}
+
+// The same without its leading dimensions, which are all 1.
+TensorView last_two(const TensorView& t) {
+  if (t.layout != Layout::kStrided || t.rank <= 2) return t;
+  return TensorView::strided(t.data, t.dtype, {t.shape[t.rank - 2], t.shape[t.rank - 1]},
+                             {t.stride[t.rank - 2], t.stride[t.rank - 1]}, t.device);
+}
+
 // Leading dimensions and rows of every operand but B as one; false when a stride does not allow it.
 bool fold_into_rows(std::span<const int64_t> lead, const std::vector<Operand>& operands, GemmCall& call) {
   const int count = static_cast<int>(lead.size()) + 1;
   const int64_t rows = call.a.shape[call.a.rank - 2];
+  if (call.scale_group_a.outer != 1) return false;
   std::vector<TensorView> folded(operands.size());
   for (size_t i = 0; i < operands.size(); ++i) {
+    if (goes_with_b(operands[i], call)) {
+      const TensorView& t = *operands[i].view;
+      if (std::any_of(t.shape.begin(), t.shape.begin() + std::max(t.rank - 2, 0), [](int64_t s) { return s != 1; }))
+        return false;
+      folded[i] = last_two(t);
+      continue;
+    }
     if (!expand(*operands[i].view, lead, folded[i])) return false;
     repeat_rows(folded[i], rows);
     if (folded[i].shape[count - 1] != rows || !merge(folded[i], count)) return false;
   }
   for (size_t i = 0; i < operands.size(); ++i) *operands[i].view = folded[i];
   // B's own leading dimensions are all 1.
-  const TensorView b = call.b;
-  if (b.layout == Layout::kStrided && b.rank > 2) {
-    call.b = TensorView::strided(b.data, b.dtype, {b.shape[b.rank - 2], b.shape[b.rank - 1]},
-                                 {b.stride[b.rank - 2], b.stride[b.rank - 1]}, b.device);
-  }
+  call.b = last_two(call.b);
   return true;
 }
 

@@ -259,9 +259,41 @@ TwDLTensor read_tensor(const Argument& argument, const TypeTraits& traits) {
 
 }  // namespace
 
-ImportedTensor import_tensor(const char* op, const char* name, nb::handle object, Access access, ImportScope& scope) {
+namespace {
+
+// Bytes as elements of four bits: the dimension along which they are neighbours has twice as many, or one less.
+bool split_bytes(const NibbleShape& want, TensorView& view) {
+  int along = -1;
+  const int64_t sizes[2] = {want.rows, want.columns};
+  for (int i = 0; i < 2; ++i) {
+    const int d = view.rank - 2 + i, other = view.rank - 1 - i;
+    const bool neighbours = view.stride[d] == 1 || view.shape[d] == 1;
+    if (neighbours && view.shape[d] == (sizes[i] + 1) / 2 && view.shape[other] == sizes[1 - i]) along = d;
+  }
+  if (along < 0) return false;
+  view.shape[along] = sizes[along - (view.rank - 2)];
+  for (int i = 0; i < view.rank; ++i) {
+    if (i != along) view.stride[i] *= 2;
+  }
+  view.stride[along] = 1;
+  return true;
+}
+
+bool is_bytes(const TwDLTensor& tensor) {
+  return tensor.dtype.code == TW_DL_UINT && tensor.dtype.bits == 8 && tensor.dtype.lanes == 1;
+}
+
+}  // namespace
+
+ImportedTensor import_nibbles(const char* op, const char* name, nb::handle object, Access access, ImportScope& scope,
+                              const NibbleShape& shape) {
   const TypeTraits& traits = traits_of(object);
   TwDLTensor tensor = read_tensor({op, name, object, access, scope}, traits);
+  const bool pairs = shape.nibbles != DType::kNone && is_bytes(tensor), sized = shape.rows >= 0;
+  if (pairs) {
+    tensor.dtype = {static_cast<uint8_t>(shape.nibbles == DType::kI4 ? TW_DL_INT : TW_DL_UINT), 4,
+                    static_cast<uint16_t>(sized ? 1 : 2)};
+  }
   const bool absent = tensor.data == nullptr && access == Access::kDescribe;
   if (absent) tensor.data = &tensor;  // never read
   Result<TensorView> view = from_dlpack(tensor);
@@ -270,7 +302,16 @@ ImportedTensor import_tensor(const char* op, const char* name, nb::handle object
     raise(Status(why.code(), fmt::format("{}: argument '{}': {}", op, name, why.message())));
   }
   if (absent) view->data = nullptr;
+  if (pairs && sized && (view->rank < 2 || !split_bytes(shape, *view))) {
+    refuse("{}: argument '{}' has shape [{}] of bytes, expected pairs of {} that make [{}, {}]", op, name,
+           fmt::join(view->shape.begin(), view->shape.begin() + view->rank, ", "), dtype_name(shape.nibbles),
+           shape.rows, shape.columns);
+  }
   return {*view, traits.framework, traits.plain};
+}
+
+ImportedTensor import_tensor(const char* op, const char* name, nb::handle object, Access access, ImportScope& scope) {
+  return import_nibbles(op, name, object, access, scope, {});
 }
 
 ImportedBytes import_bytes(const char* op, const char* name, nb::handle object, Access access, ImportScope& scope) {

@@ -33,6 +33,16 @@ struct ImportScope {
 // autograd records, and, to write, read-only memory.
 ImportedTensor import_tensor(const char* op, const char* name, nb::handle object, Access access, ImportScope& scope);
 
+// The same where bytes (uint8) hold two elements of `nibbles` each, i4 or u4, the even one in the low nibble: neighbours along
+// the dimension of stride 1. kNone: as above. `columns` and `rows`, where not -1, are the sizes that the last two dimensions
+// have: they tell along which one the pairs lie, and that a last one may be half used.
+struct NibbleShape {
+  DType nibbles = DType::kNone;
+  int64_t rows = -1, columns = -1;
+};
+ImportedTensor import_nibbles(const char* op, const char* name, nb::handle object, Access access, ImportScope& scope,
+                              const NibbleShape& shape);
+
 // The memory of a contiguous uint8 vector.
 struct ImportedBytes {
   void* data;

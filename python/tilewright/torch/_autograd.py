@@ -21,12 +21,12 @@ from .._errors import InvalidArgument
 _ops = torch.ops.tilewright
 
 
-_EIGHT_BIT_FLOATS = (torch.float8_e4m3fn, torch.float8_e5m2)
+_NARROW_FLOATS = (torch.float8_e4m3fn, torch.float8_e5m2, getattr(torch, "float4_e2m1fn_x2", torch.float8_e5m2))
 
 
 def result_dtype(a: torch.dtype) -> torch.dtype:
     """That of a result whose out_dtype nobody gave."""
-    if a in _EIGHT_BIT_FLOATS:
+    if a in _NARROW_FLOATS:
         return torch.bfloat16
     return torch.float32 if a == torch.int8 else a
 
@@ -180,6 +180,10 @@ def _recorded(
     c: torch.Tensor | None = None,
     scale_a: torch.Tensor | None = None,
     scale_b: torch.Tensor | None = None,
+    scale_group_a: Sequence[int] | None = None,
+    scale_group_b: Sequence[int] | None = None,
+    zero_b: torch.Tensor | None = None,
+    b_dtype: str | None = None,
     gate: str | None = None,
     steps: Sequence[str] | None = None,
     step_tensors: Sequence[torch.Tensor] | None = None,
@@ -188,9 +192,17 @@ def _recorded(
     **options: Any,
 ) -> torch.Tensor:
     """The operator, such that autograd can follow it."""
-    if a.dtype in _EIGHT_BIT_FLOATS and (a.requires_grad or b.requires_grad):
+    if a.dtype in _NARROW_FLOATS and (a.requires_grad or b.requires_grad):
         raise InvalidArgument(
             f"{op}: {a.dtype} is too narrow for a gradient: pass detached operands, or call under torch.no_grad()"
+        )
+    if not b.is_floating_point() and sizes is None and a.is_floating_point():
+        raise InvalidArgument(
+            f"{op}: weights of integers record no gradient: pass detached tensors, or call under torch.no_grad()"
+        )
+    if scale_group_a is not None or scale_group_b is not None or zero_b is not None or b_dtype is not None:
+        raise InvalidArgument(
+            f"{op}: scales of groups record no gradient: pass detached tensors, or call under torch.no_grad()"
         )
     dtype = out_dtype or result_dtype(a.dtype)
     scales = [scale for scale in (scale_a, scale_b) if scale is not None]

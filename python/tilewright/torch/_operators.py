@@ -47,24 +47,47 @@ def _result(
     return a.new_empty((*lead, columns), dtype=dtype)
 
 
+_FLOAT4 = getattr(torch, "float4_e2m1fn_x2", None)
+_SMALL_FLOATS = (torch.float8_e4m3fn, torch.float8_e5m2, _FLOAT4)
+
+
+def _may_multiply(a: torch.dtype, b: torch.dtype) -> bool:
+    if a == b:
+        return True
+    if b in (torch.int8, torch.uint8):  # integers, in bytes or two a byte
+        return a in (torch.float16, torch.bfloat16)
+    known = (*_SMALL_FLOATS, torch.float16, torch.bfloat16)
+    return a in known and b in known and (a in _SMALL_FLOATS or b in _SMALL_FLOATS)
+
+
+def _sizes(t: torch.Tensor) -> tuple[Any, ...]:
+    """The shape in elements: pairs of 4-bit ones count as two along the dimension where they are neighbours."""
+    if t.dtype not in (_FLOAT4, torch.uint8):
+        return tuple(t.shape)
+    strides = t.stride()
+    along = [i for i in range(t.dim()) if strides[i] == 1 and t.shape[i] != 1] or [t.dim() - 1]
+    return tuple(2 * size if i == along[-1] else size for i, size in enumerate(t.shape))
+
+
 def _check_product(op: str, a: torch.Tensor, b: torch.Tensor, k: Any) -> None:
-    torch._check(
-        a.shape[-1] == k, lambda: f"{op}: shapes {tuple(a.shape)} and {tuple(b.shape)} differ in K: {a.shape[-1]}, {k}"
-    )
-    torch._check(a.dtype == b.dtype, lambda: f"{op}: dtypes {a.dtype} and {b.dtype} differ")
+    depth = _sizes(a)[-1]
+    torch._check(depth == k, lambda: f"{op}: shapes {tuple(a.shape)} and {tuple(b.shape)} differ in K: {depth}, {k}")
+    torch._check(_may_multiply(a.dtype, b.dtype), lambda: f"{op}: dtypes {a.dtype} and {b.dtype} differ")
 
 
 def _fake_gemm(a: torch.Tensor, b: torch.Tensor, **options: Any) -> torch.Tensor:
     torch._check(a.dim() >= 2 and b.dim() >= 2, lambda: "gemm: arguments 'a' and 'b' need rank 2 or more")
-    _check_product("gemm", a, b, b.shape[-2])
+    *_, k, n = _sizes(b)
+    _check_product("gemm", a, b, k)
     lead = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    return _result("gemm", a, (*lead, a.shape[-2]), b.shape[-1], **options)
+    return _result("gemm", a, (*lead, a.shape[-2]), n, **options)
 
 
 def _fake_linear(x: torch.Tensor, weight: torch.Tensor, *_: Any, **options: Any) -> torch.Tensor:
     torch._check(weight.dim() == 2 and x.dim() >= 1, lambda: "linear: argument 'weight' needs rank 2, 'x' 1 or more")
-    _check_product("linear", x, weight, weight.shape[-1])
-    return _result("linear", x, tuple(x.shape[:-1]), weight.shape[0], **options)
+    n, k = _sizes(weight)
+    _check_product("linear", x, weight, k)
+    return _result("linear", x, tuple(x.shape[:-1]), n, **options)
 
 
 def _fake_gemm_packed(a: torch.Tensor, packed: torch.Tensor, n: Any, *, batch: Any = 1, **options: Any) -> torch.Tensor:
@@ -139,6 +162,10 @@ _TYPES = {
     "c": "Tensor?",
     "scale_a": "Tensor?",
     "scale_b": "Tensor?",
+    "scale_group_a": "int[]?",
+    "scale_group_b": "int[]?",
+    "zero_b": "Tensor?",
+    "b_dtype": "str?",
     "gate": "str?",
     "steps": "str[]?",
     "step_tensors": "Tensor[]?",
