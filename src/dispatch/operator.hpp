@@ -62,6 +62,8 @@ class Operator {
   virtual bool programmatic_edge(ProblemRef) const { return false; }
   // What its multiplications take: names the arithmetic roof. kNone = none worth a roof, memory is the limit.
   virtual DType multiplied_dtype(ProblemRef) const { return DType::kNone; }
+  // The same for people and columns; of two types both: "e4m3xe2m1".
+  virtual std::string dtype_text(ProblemRef problem) const { return dtype_name(multiplied_dtype(problem)); }
 
   // What `tilewright export` writes down of a call, and of the arguments of a family's GPU kernels.
   virtual Result<CallDescription> describe_call(ProblemRef) const {

@@ -62,9 +62,13 @@ static_assert(offsetof(tilewright_gemm_call, a) == 8 && offsetof(tilewright_gemm
 static_assert(offsetof(tilewright_gemm_call, b_packed) == 32 && offsetof(tilewright_gemm_call, scale_a) == 48);
 static_assert(offsetof(tilewright_gemm_call, bias) == 72 && offsetof(tilewright_gemm_call, alpha) == 80);
 static_assert(offsetof(tilewright_gemm_call, gate) == 92 && offsetof(tilewright_gemm_call, steps) == 104);
-static_assert(offsetof(tilewright_gemm_call, recipe) == 120);
+static_assert(offsetof(tilewright_gemm_call, recipe) == 120 && offsetof(tilewright_gemm_call, scale_a_outer) == 128);
+static_assert(offsetof(tilewright_gemm_call, zero_b) == 144);
 static_assert(sizeof(tilewright_exec) >= 48 && offsetof(tilewright_exec, parallel_for) == 32);
 static_assert(sizeof(tilewright_query_result) >= 56 && offsetof(tilewright_query_result, source) == 24);
+static_assert(sizeof(tilewright_grouped_gemm_call) >= 72 && offsetof(tilewright_grouped_gemm_call, gemm) == 8);
+static_assert(offsetof(tilewright_grouped_gemm_call, status) == 48);
+static_assert(offsetof(tilewright_grouped_gemm_call, alignment) == 56);
 static_assert(sizeof(tilewright_packed_info) >= 40 && offsetof(tilewright_packed_info, bytes) == 32);
 
 // ---- Helpers ------------------------------------------------------------------------------------------------------
@@ -100,6 +104,44 @@ struct SmallGemm {
   }
 };
 
+TEST(CAbi, GroupedGemmMultipliesTheRowsOfEachGroup) {
+  SmallGemm small;
+  int64_t groups_shape[] = {2}, b_shape[] = {2, 5, 4}, one[] = {1};
+  std::vector<float> both = small.b.values;
+  for (const float value : small.b.values) both.push_back(2 * value);
+  small.b.tensor = {both.data(), {TW_DL_CPU, 0}, 3, {TW_DL_FLOAT, 32, 1}, b_shape, nullptr, 0};
+  int32_t numbers[] = {2, 5}, flag = 0;
+  const TwDLTensor sizes = {numbers, {TW_DL_CPU, 0}, 1, {TW_DL_INT, 32, 1}, groups_shape, nullptr, 0};
+  const TwDLTensor status = {&flag, {TW_DL_CPU, 0}, 1, {TW_DL_INT, 32, 1}, one, nullptr, 0};
+  tilewright_grouped_gemm_call call = tilewright_grouped_gemm_call_defaults();
+  EXPECT_EQ(tilewright_grouped_gemm(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  call.gemm = &small.call;
+  EXPECT_EQ(tilewright_grouped_gemm(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  EXPECT_THAT(tilewright_last_error(), HasSubstr("argument 'sizes' is missing"));
+  call.sizes = &sizes;
+  call.status = &status;
+  ASSERT_EQ(tilewright_grouped_gemm_prepare(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  tilewright_query_result result = tilewright_query_result_defaults();
+  EXPECT_EQ(tilewright_grouped_gemm_query(nullptr, &call, nullptr, &result), TILEWRIGHT_OK);
+  EXPECT_EQ(result.built, 1);
+  size_t size = 0;
+  EXPECT_EQ(tilewright_grouped_gemm_explain(nullptr, &call, nullptr, nullptr, &size), TILEWRIGHT_OK);
+  EXPECT_GT(size, 1u);
+  for (const bool reference : {false, true}) {
+    std::fill(small.d.values.begin(), small.d.values.end(), -1.0f);
+    flag = 0;
+    ASSERT_EQ(reference ? tilewright_grouped_gemm_reference(&call) : tilewright_grouped_gemm(nullptr, &call, nullptr),
+              TILEWRIGHT_OK)
+        << tilewright_last_error();
+    EXPECT_EQ(flag, 1);
+    for (int m = 0; m < 3; ++m) {
+      for (int n = 0; n < 4; ++n) {
+        EXPECT_EQ(small.d.values[static_cast<size_t>(m * 4 + n)], small.expected(m, n) * (m < 2 ? 1 : 2));
+      }
+    }
+  }
+}
+
 // ---- Errors -------------------------------------------------------------------------------------------------------
 
 TEST(CAbi, VersionsAndNamesAreText) {
@@ -120,6 +162,8 @@ TEST(CAbi, EveryRequiredPointerMayBeNullWithoutACrash) {
   EXPECT_EQ(tilewright_gemm(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
   EXPECT_EQ(tilewright_gemm_prepare(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
   EXPECT_EQ(tilewright_gemm_reference(nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  EXPECT_EQ(tilewright_grouped_gemm(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  EXPECT_EQ(tilewright_grouped_gemm_reference(nullptr), TILEWRIGHT_INVALID_ARGUMENT);
   SmallGemm small;
   EXPECT_EQ(tilewright_gemm_query(nullptr, &small.call, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
   EXPECT_EQ(tilewright_gemm_explain(nullptr, &small.call, nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
@@ -289,6 +333,60 @@ TEST(CAbi, EveryFieldOfACallReachesGemm) {
   call.d = &want.tensor;
   ASSERT_EQ(tilewright_gemm_reference(&call), TILEWRIGHT_OK) << tilewright_last_error();
   EXPECT_EQ(want.values, small.d.values);
+}
+
+TEST(CAbi, ScalesOfGroupsReachGemmFromCallersThatKnowThem) {
+  SmallGemm small;
+  float a_values[3] = {1, 0.5f, 4};
+  uint8_t b_values[4] = {127, 128, 126, 129};  // 2^(code - 127)
+  int64_t a_shape[2] = {3, 1}, b_shape[2] = {1, 4};
+  TwDLTensor scale_a{a_values, {TW_DL_CPU, 0}, 2, {TW_DL_FLOAT, 32, 1}, a_shape, nullptr, 0};
+  TwDLTensor scale_b{b_values, {TW_DL_CPU, 0}, 2, {TW_DL_FLOAT8_E8M0FNU, 8, 1}, b_shape, nullptr, 0};
+  tilewright_gemm_call& call = small.call;
+  call.scale_a = &scale_a;
+  call.scale_b = &scale_b;
+  call.scale_a_k = 128;  // outer = 0 is 1
+  call.scale_b_outer = 1, call.scale_b_k = 32;
+  ASSERT_EQ(tilewright_gemm(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  for (int m = 0; m < 3; ++m) {
+    for (int n = 0; n < 4; ++n) {
+      const float want = a_values[m] * std::ldexp(small.expected(m, n), b_values[n] - 127);
+      EXPECT_EQ(small.d.values[m * 4 + n], want) << m << ", " << n;
+    }
+  }
+  call.scale_b_outer = 2;
+  EXPECT_EQ(tilewright_gemm(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  EXPECT_THAT(tilewright_last_error(), HasSubstr("'scale_group_b' is 2 x 32, allowed"));
+  // What lies behind an older caller's struct is not read.
+  call.scale_b = nullptr;
+  call.struct_size = offsetof(tilewright_gemm_call, scale_a_outer);
+  EXPECT_EQ(tilewright_gemm(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(small.d.values[4], 0.5f * small.expected(1, 0));
+}
+
+TEST(CAbi, WeightsOfFourBitsReachGemmWithTheirZeroPoints) {
+  // A [1, 32] of ones in bf16, B [32, 2] u4 of a weight [2, 32]: 16 values of 5 and 3 each; W = (q - z) s.
+  std::vector<uint16_t> a(32, 0x3F80);
+  std::vector<uint8_t> b(32, 0x35);
+  uint8_t zero_codes[1] = {0x21};
+  float scale_values[2] = {0.5f, 2}, d_values[2] = {};
+  int64_t a_shape[2] = {1, 32}, b_shape[2] = {32, 2}, b_strides[2] = {1, 32}, group_shape[2] = {1, 2},
+          d_shape[2] = {1, 2};
+  TwDLTensor a_tensor{a.data(), {TW_DL_CPU, 0}, 2, {TW_DL_BFLOAT, 16, 1}, a_shape, nullptr, 0};
+  TwDLTensor b_tensor{b.data(), {TW_DL_CPU, 0}, 2, {TW_DL_UINT, 4, 1}, b_shape, b_strides, 0};
+  TwDLTensor scale_b{scale_values, {TW_DL_CPU, 0}, 2, {TW_DL_FLOAT, 32, 1}, group_shape, nullptr, 0};
+  TwDLTensor zero_b{zero_codes, {TW_DL_CPU, 0}, 2, {TW_DL_UINT, 4, 1}, group_shape, nullptr, 0};
+  TwDLTensor d{d_values, {TW_DL_CPU, 0}, 2, {TW_DL_FLOAT, 32, 1}, d_shape, nullptr, 0};
+  tilewright_gemm_call call = tilewright_gemm_call_defaults();
+  call.a = &a_tensor, call.b = &b_tensor, call.d = &d;
+  call.scale_b = &scale_b, call.zero_b = &zero_b, call.scale_b_k = 32;
+  ASSERT_EQ(tilewright_gemm(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(d_values[0], 0.5f * (16 * (5 - 1) + 16 * (3 - 1)));
+  EXPECT_EQ(d_values[1], 2.0f * (16 * (5 - 2) + 16 * (3 - 2)));
+  // What lies behind an older caller's struct is not read.
+  call.struct_size = offsetof(tilewright_gemm_call, zero_b);
+  ASSERT_EQ(tilewright_gemm(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(d_values[0], 0.5f * 16 * (5 + 3));
 }
 
 TEST(CAbi, TheCallersThreadsRunTheWork) {

@@ -45,7 +45,7 @@ TEST(GemmDescription, EveryFamilyWithKernelsOfAGpuHasItsStruct) {
 }
 
 TEST(GemmDescription, FieldsStandOneBehindTheOtherWhereTheCompilerPutThem) {
-  for (const char* family : {"gemm_sm90", "gemm_sm90_skinny", "gemm_amd", "gemm_portable"}) {
+  for (const char* family : {"gemm_sm90", "gemm_sm90_skinny", "gemm_amd", "gemv_amd", "gemm_portable"}) {
     const Result<ArgStruct> args = describe_gemm_args(family);
     ASSERT_TRUE(args.ok()) << args.status().message();
     uint32_t end = 0;
@@ -104,6 +104,20 @@ TEST(GemmDescription, ACallHasItsTensorsWithStridesAndItsScalars) {
   EXPECT_EQ(call.buffers[4].bytes, 4);       // one for all
   EXPECT_EQ(call.buffers[6].bytes, 8 * 2);   // [N], before the gate
   EXPECT_EQ(call.buffers[7].bytes, 60 * 4);  // [batch, M, N / 2]
+}
+
+TEST(GemmDescription, ZeroPointsStandAmongTheTensors) {
+  const CallDescription call =
+      describe_gemm_call(parsed_problem("m=2:n=6:k=256:b=u4:scale_b=f16.1x128:zero_b=u4:bias=f32:steps=add.f32"));
+  std::vector<std::string> names;
+  for (const CallBuffer& b : call.buffers) names.push_back(b.name);
+  EXPECT_THAT(names, testing::ElementsAre("a", "b", "d", "scale_b", "zero_b", "bias", "step0"));
+  EXPECT_THAT(call.meaning, HasSubstr("B[b,k,n] - zero_b"));
+  const CallBuffer& zero = call.buffers[4];
+  EXPECT_EQ(zero.dtype, DType::kU4);
+  EXPECT_THAT(zero.shape, testing::ElementsAre(1, 2, 6));
+  EXPECT_EQ(zero.bytes, 6);  // twelve of four bits
+  EXPECT_EQ(call.buffers[1].bytes, 6 * 128);
 }
 
 TEST(GemmDescription, AnEmptyTensorHasNoBytes) {

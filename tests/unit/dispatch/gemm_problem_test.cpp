@@ -127,13 +127,19 @@ TEST(GemmProblem, OverlapOfDWithAnInputIsRefusedUnlessItIsInPlace) {
   }
 }
 
-TEST(GemmProblem, EightBitFloatsMultiplyTheirOwnTypeAndHaveNoPackedForm) {
+TEST(GemmProblem, EightBitFloatsMultiplyWhatTheyMayAndHaveNoPackedForm) {
   for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
     Matrices m;
     m.call.a.dtype = m.call.b.dtype = dtype;
     EXPECT_TRUE(m.make().ok());
-    m.call.b.dtype = dtype == DType::kF8E4M3 ? DType::kF8E5M2 : DType::kF8E4M3;
-    expect_refused(m.make(), "both must have one dtype");
+    for (const DType other : {DType::kF8E4M3, DType::kF8E5M2, DType::kF4E2M1, DType::kF16, DType::kBf16}) {
+      m.call.b.dtype = other;
+      EXPECT_TRUE(m.make().ok());
+    }
+    for (const DType other : {DType::kF32, DType::kI8, DType::kF8E4M3Fnuz, DType::kF8E5M2Fnuz}) {
+      m.call.b.dtype = other;
+      expect_refused(m.make(), "both must have one dtype");
+    }
     m.call.d.dtype = m.call.a.dtype;
     m.call.b.dtype = dtype;
     expect_refused(m.make(), "argument 'd' is e");
@@ -141,6 +147,7 @@ TEST(GemmProblem, EightBitFloatsMultiplyTheirOwnTypeAndHaveNoPackedForm) {
   EXPECT_THAT(parse_gemm_problem("m=1:n=16:k=16:a=e4m3:packed=1").status().message(),
               testing::HasSubstr("'b' is packed e4m3, allowed: f32, f16, bf16, i8"));
   EXPECT_EQ(parse_gemm_problem("m=1:n=16:k=16:a=e5m2")->d_dtype, DType::kBf16);
+  EXPECT_EQ(parse_gemm_problem("m=1:n=16:k=16:a=e2m1")->d_dtype, DType::kBf16);
 }
 
 TEST(GemmProblem, Tf32IsAQuestionOfF32AndPartOfTheProblem) {

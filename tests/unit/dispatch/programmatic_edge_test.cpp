@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Calls with programmatic edges choose for themselves: by rows that were measured so, else by those of ordinary edges.
-#include "dispatch/context_impl.hpp"
-#include "ops/gemm/problem/gemm_problem.hpp"
-#include "ops/op_list.hpp"
-#include "tilewright/gemm.hpp"
-#include "unit/device/cuda/fake_device.hpp"
-#include "unit/jit/cache_test_support.hpp"
+#include "unit/dispatch/cuda_choice.hpp"
 
 namespace tilewright {
 namespace {
@@ -16,40 +11,7 @@ using testing::Not;
 constexpr const char* kPlain = "m=16:n=4096:k=4096:a=bf16";
 constexpr const char* kEdged = "m=16:n=4096:k=4096:a=bf16:programmatic_edge=1";
 
-class ProgrammaticEdgeChoice : public test::FakeCudaTest {
- protected:
-  void SetUp() override {
-    test::FakeCudaTest::SetUp();
-    setenv("TILEWRIGHT_CUDA_DRIVER", test::kFakeCuda.c_str(), 1);
-    if (const auto opened = cuda::driver(); !opened) GTEST_SKIP() << opened.status().message();
-    ContextOptions options;
-    options.cache_dir = scratch / "cache";
-    options.user_tables = false;
-    context = *Context::create(options);
-    ASSERT_TRUE(impl().select_device({DeviceKind::kCuda, 0}).ok());
-  }
-  ContextImpl& impl() { return context->impl(); }
-
-  std::vector<Choice> choices(const char* text, const TunedTable& table) {
-    return *impl().dispatcher().choices(gemm_operator(), *gemm_operator().parse_problem(text), impl().spec(0), table,
-                                        "", nullptr);
-  }
-  // A row of this problem that names the cost model's choice number `place`.
-  TunedRow row(const char* text, size_t place) {
-    const ProblemSignature s = gemm_operator().signature(*gemm_operator().parse_problem(text));
-    TunedRow row;
-    row.op = "gemm", row.target = "sm_90a", row.part = impl().spec(0).part, row.units = impl().spec(0).units;
-    row.core = s.core, row.epilogue = s.epilogue, row.sizes = s.sizes, row.bucket = s.bucket, row.us = 1;
-    row.recipe = print_recipe(gemm_operator().families(), choices(text, {}).at(place).recipe);
-    return row;
-  }
-  std::string first(const char* text, const TunedTable& table) {
-    return print_recipe(gemm_operator().families(), choices(text, table).front().recipe);
-  }
-
-  test::ScratchFolder scratch;
-  std::unique_ptr<Context> context;
-};
+class ProgrammaticEdgeChoice : public test::CudaChoice {};
 
 TEST_F(ProgrammaticEdgeChoice, ItsOwnRowComesBeforeTheOneOfOrdinaryEdgesAndServesNobodyElse) {
   const TunedRow plain = row(kPlain, 2), edged = row(kEdged, 3);
