@@ -10,7 +10,7 @@
 #include "command.hpp"
 #include "core/environment.hpp"
 #include "device/hip/object/code_object.hpp"
-#include "jit/amdgcn/amdgcn_compiler.hpp"
+#include "jit/amdgcn/amd_compilers.hpp"
 #include "jit/system/files.hpp"
 #include "output/numbers.hpp"
 #include "peer/find_peers.hpp"
@@ -67,9 +67,9 @@ Finding check_compiler() {
 Finding check_amd_compiler() {
   constexpr const char* kWhat = "AMD compiler";
   constexpr const char* kRemedy =
-      "install clang 20 or later with lld (Debian: clang-22 lld-22), or name one in TILEWRIGHT_AMDCLANG; no kernel of "
-      "an AMD GPU is compiled until then";
-  AmdgcnCompiler& compiler = amdgcn_compiler();
+      "install clang 20 or later with lld (Debian: clang-22 lld-22), or name one in TILEWRIGHT_AMDCLANG, or ROCm 7's "
+      "libamd_comgr in TILEWRIGHT_COMGR; no kernel of an AMD GPU is compiled until then";
+  Compiler& compiler = amd_compiler();
   if (Status s = compiler.available(); !s) return {Verdict::kWarn, kWhat, s.message(), kRemedy};
   std::vector<std::string> targets;
   for (const ArchSpec& arch : arch_specs()) {

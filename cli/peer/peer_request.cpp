@@ -13,7 +13,7 @@ Status peer_request(const Operator& op, ProblemRef problem, PeerRequest& request
   const bool plain_epilogue = !p.c.present() && !p.bias.present() && p.step_count == 0 && !p.has_alpha &&
                               p.activation == Activation::kNone && p.gate == GateMode::kNone;
   const bool weight = p.b_packed || (p.stride_b_k == 1 && p.stride_b_n == p.k);
-  if (p.batch != 1 || !plain_epilogue || !weight || p.stride_a_k != 1 || p.stride_d_n != 1) {
+  if (!check_plain_product(p) || p.batch != 1 || !plain_epilogue || !weight || p.stride_a_k != 1 || p.stride_d_n != 1) {
     return Status(StatusCode::kUnsupported, "peers multiply matrices; this problem is another function");
   }
   request.m = p.m, request.n = p.n, request.k = p.k;

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "core/fields.hpp"
+#include "ops/gemm/problem/gemm_problem.hpp"
 
 namespace tilewright::cli {
 namespace {
@@ -76,10 +77,10 @@ class Row {
 // "torch.bfloat16" -> "bf16".
 Result<std::string> dtype_of(const std::string& torch) {
   constexpr std::pair<const char*, const char*> kNames[] = {
-      {"torch.bfloat16", "bf16"},        {"torch.float16", "f16"},
-      {"torch.float32", "f32"},          {"torch.int8", "i8"},
-      {"torch.float8_e4m3fn", "e4m3fn"}, {"torch.float8_e4m3fnuz", "e4m3fnuz"},
-      {"torch.float8_e5m2", "e5m2"},     {"torch.float8_e5m2fnuz", "e5m2fnuz"}};
+      {"torch.bfloat16", "bf16"},      {"torch.float16", "f16"},
+      {"torch.float32", "f32"},        {"torch.int8", "i8"},
+      {"torch.float8_e4m3fn", "e4m3"}, {"torch.float8_e4m3fnuz", "e4m3fnuz"},
+      {"torch.float8_e5m2", "e5m2"},   {"torch.float8_e5m2fnuz", "e5m2fnuz"}};
   for (const auto& [name, dtype] : kNames) {
     if (torch == name) return std::string(dtype);
   }
@@ -90,8 +91,15 @@ Status unserved(const char* what) {
   return Status(StatusCode::kUnsupported, fmt::format("no operator serves {} yet", what));
 }
 
-// Token and output channel scales, as AITER's a8w8 has them.
+// Scales as AITER has them: of tokens and output channels (a8w8), of the tensor (scaleAB), of 1 x 128 and 128 x 128
+// (blockscale), of 32 (mx).
 constexpr const char* kScales = ":scale_a=f32:scale_b=f32";
+constexpr const char* kTensorScales = ":scale_a=f32.0.0.0:scale_b=f32.0.0.0";
+constexpr const char* kBlockScales = ":scale_a=f32.1x128:scale_b=f32.128x128";
+constexpr const char* kMxScales = ":scale_a=e8m0.1x32:scale_b=e8m0.1x32";
+
+// Tables whose columns name no dtype: the flavour of the GPU's 8-bit floats.
+const char* f8_of(const Row& row) { return row.text("gfx") == "gfx942" ? "e4m3fnuz" : "e4m3"; }
 
 Result<std::string> text_of(const Row& row) {
   const Variant variant = row.variant();
@@ -99,10 +107,6 @@ Result<std::string> text_of(const Row& row) {
     case Variant::kUnknown: return refuse("these are no columns of AITER's");
     case Variant::kMoe: return unserved("fused mixture of experts");
     case Variant::kGatedDelta: return unserved("the gated delta rule");
-    case Variant::kBatchedMx: return unserved("batched mx (block-scaled fp8 and fp4) gemm");
-    case Variant::kMnk:
-      return row.named("a4w4") ? unserved("a4w4 (fp4 with block scales) gemm")
-                               : unserved("blockscale (fp8 with 128x128 scales) gemm");
     default: break;
   }
   Result<int64_t> m = row.size("m"), n = row.size("n"), k = row.size("k");
@@ -110,14 +114,23 @@ Result<std::string> text_of(const Row& row) {
     if (!*size) return size->status();
   }
   std::string text = fmt::format("m={}:n={}:k={}", *m, *n, *k);
+  if (variant == Variant::kMnk) {
+    if (row.named("a4w4")) return text + ":a=e2m1" + kMxScales;
+    if (row.named("bpreshuffle")) return unserved("blockscale gemm with shuffled weights");
+    return text + fmt::format(":a={}{}", f8_of(row), kBlockScales);
+  }
   if (variant == Variant::kLegacyA8w8Asm) {
     text += fmt::format(":a=i8{}", kScales);
     if (row.flag("bias")) text += ":bias=f32";
     return text;
   }
-  if (variant == Variant::kBatched) {
+  if (variant == Variant::kBatched || variant == Variant::kBatchedMx) {
     const Result<int64_t> batch = row.size("b");
     if (!batch) return batch.status();
+    if (variant == Variant::kBatchedMx) {
+      return text + fmt::format(":batch={}:a={}{}", *batch, row.named("fp4") || row.named("a4w4") ? "e2m1" : "e4m3",
+                                kMxScales);
+    }
     return text + fmt::format(":batch={}{}", *batch, row.named("a8w8") ? fmt::format(":a=i8{}", kScales) : ":a=bf16");
   }
   const bool packed = row.flag("bpreshuffle") || (variant == Variant::kA8w8 && row.named("bpreshuffle"));
@@ -125,17 +138,17 @@ Result<std::string> text_of(const Row& row) {
   const Result<std::string> dtype = dtype_of(row.text(variant == Variant::kA8w8 ? "q_dtype_w" : "dtype"));
   if (!dtype) return dtype.status();
   const bool quantised = variant == Variant::kA8w8 || row.flag("scaleab");
-  if (quantised && *dtype != "i8") {
-    return unserved(fmt::format("{} gemm with a scale for each token and channel", *dtype).c_str());
+  if (packed && !is_packable(*parse_dtype(*dtype))) {
+    return unserved(fmt::format("{} gemm with shuffled weights", *dtype).c_str());
   }
   text += fmt::format(":a={}", *dtype);
   if (variant == Variant::kBf16) {
     const Result<std::string> out = dtype_of(row.text("outdtype"));
     if (!out) return out.status();
-    if (*out != *dtype) text += ":d=" + *out;
+    if (*out != dtype_name(usual_d_dtype(*parse_dtype(*dtype)))) text += ":d=" + *out;
   }
   text += packing;
-  if (quantised) text += kScales;
+  if (quantised) text += variant == Variant::kBf16 && *dtype != "i8" ? kTensorScales : kScales;
   // AITER's bias has the output's dtype.
   if (row.flag("bias")) text += ":bias=" + (row.has("outdtype") ? *dtype_of(row.text("outdtype")) : "f32");
   return text;

@@ -3,7 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "problems/suites/gemm_gpu_suite.hpp"
+#include "problems/suites/quant_cpu_suite.hpp"
+#include "problems/suites/quant_gpu_suite.hpp"
 
 namespace tilewright::cli {
 namespace {
@@ -82,11 +87,20 @@ void Suite::add(const std::string& text, SuiteProblem item, const std::string& n
   problems.push_back(std::move(item));
 }
 
-std::vector<std::string> suite_names() { return {"gemm"}; }
+std::vector<std::string> suite_names() { return {"gemm", "quant"}; }
 
 Result<Suite> find_suite(const std::string& suite, DeviceKind kind) {
-  if (suite == "gemm" || suite == "all") return kind == DeviceKind::kCpu ? gemm_suite() : gemm_gpu_suite();
-  return Status(StatusCode::kNotFound, fmt::format("suite '{}' is unknown; known: gemm, all", suite));
+  const bool gpu = kind != DeviceKind::kCpu;
+  if (suite == "gemm" || (suite == "all" && !gpu)) return gpu ? gemm_gpu_suite() : gemm_suite();
+  if (suite == "quant") return gpu ? quant_gpu_suite() : quant_cpu_suite();
+  if (suite != "all") {
+    return Status(StatusCode::kNotFound, fmt::format("suite '{}' is unknown; known: gemm, quant, all", suite));
+  }
+  Suite both = gemm_gpu_suite();
+  Suite quant = quant_gpu_suite();
+  std::ranges::move(quant.problems, std::back_inserter(both.problems));
+  std::ranges::move(quant.skipped, std::back_inserter(both.skipped));
+  return both;
 }
 
 }  // namespace tilewright::cli

@@ -3,44 +3,14 @@
 
 #include <fmt/format.h>
 
+#include "problems/suites/gpu_regimes.hpp"
+
 namespace tilewright::cli {
 namespace {
 
-struct Weight {
-  int64_t n, k;
-};
 // Llama-3.1-8B and 70B (o, gate-up, down; gate-up, down), DeepSeek-V3 (qkv_a, q_b, o, shared down).
 constexpr Weight kWeights[] = {{4096, 4096}, {28672, 4096}, {4096, 14336}, {57344, 8192}, {8192, 28672},
                                {2112, 7168}, {24576, 1536}, {7168, 16384}, {7168, 2048}};
-// DeepSeek-V3: what is quantised.
-constexpr Weight kQuantisedWeights[] = {{24576, 1536}, {2112, 7168}, {32768, 512}, {4096, 7168}, {7168, 2048}};
-
-// On an H200, in rested bursts; the chip's rates of i8 and e4m3 are the same.
-constexpr double kBf16Gflops = 840e3, kEightBitGflops = 1602e3, kReadGbps = 4690;
-constexpr SuiteBar bf16_bar(double fraction, double ratio = 0) { return {fraction, ratio, kBf16Gflops, kReadGbps}; }
-constexpr SuiteBar eight_bit_bar(double fraction) { return {fraction, 0, kEightBitGflops, kReadGbps}; }
-
-struct Regime {
-  const char* name;
-  std::vector<int64_t> rows;
-  SuiteBar bar;
-  double edged_fraction = 0;  // what calls with programmatic edges are held to; 0 = there are none
-  bool sustained = false;
-};
-
-// The regime's rows of this problem: with ordinary edges, and with programmatic ones.
-void add_to_regime(Suite& suite, const Regime& regime, const std::string& text) {
-  suite.add(text, {.regime = regime.name, .bar = regime.bar, .sustained = regime.sustained});
-  if (regime.edged_fraction == 0) return;
-  SuiteBar bar = regime.bar;
-  bar.fraction = regime.edged_fraction;
-  suite.add(text + ":programmatic_edge=1", {.regime = fmt::format("{}, pdl edges", regime.name), .bar = bar});
-}
-
-std::string problem_text(int64_t m, const Weight& w, const char* dtype, std::string_view rest = "") {
-  return fmt::format("m={}:n={}:k={}:a={}{}", m, w.n, w.k, dtype, rest);
-}
-
 void add_bf16(Suite& suite) {
   const Regime regimes[] = {{"bf16 m=1", {1}, bf16_bar(0.88), 0.93},
                             {"bf16 m=16", {16}, bf16_bar(0.84), 0.89},

@@ -85,11 +85,11 @@ Table bench_csv_table(const std::vector<BenchRow>& rows) {
   for (const BenchRow& row : rows) {
     const NamedProblem& p = row.item.problem;
     const auto add = [&](const BenchRow::Peer* peer) {
-      table.add({text_cell(std::string(p.op->name())), text_cell(p.text()),
-                 text_cell(dtype_name(p.op->multiplied_dtype(p.ref()))), text_cell(row.device), count_cell(row.threads),
-                 text_cell(row.item.regime), text_cell(row.edges), text_cell(row.recipe), number_cell(row.us, ""),
-                 number_cell(row.spread, ""), number_cell(tflops_of(row), ""), number_cell(gbps_of(row), ""),
-                 positive_cell(row.limit.ratio, ""), peer != nullptr ? text_cell(peer->name) : absent(),
+      table.add({text_cell(std::string(p.op->name())), text_cell(p.text()), text_cell(p.op->dtype_text(p.ref())),
+                 text_cell(row.device), count_cell(row.threads), text_cell(row.item.regime), text_cell(row.edges),
+                 text_cell(row.recipe), number_cell(row.us, ""), number_cell(row.spread, ""),
+                 number_cell(tflops_of(row), ""), number_cell(gbps_of(row), ""), positive_cell(row.limit.ratio, ""),
+                 peer != nullptr ? text_cell(peer->name) : absent(),
                  peer != nullptr ? number_cell(peer->us, "") : absent(),
                  peer != nullptr ? number_cell(peer->ratio.ratio, "") : absent(), number_cell(row.rel_error, ""),
                  peer != nullptr ? number_cell(peer->ratio.low, "") : absent(),
