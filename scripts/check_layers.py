@@ -4,7 +4,8 @@
 
 core < arch < device < jit < dispatch < ops < tuning < api (C ABI, program, Python, benches, examples, tests): each
 knows only those before it. Kernels know kernels/tile and their own folder; kernels/tile/<target> knows
-kernels/tile/common, its own folder and those of TILE_FOLDERS. Inline assembly stands only in kernels/tile.
+kernels/tile/common, its own folder and those of TILE_FOLDERS; an operator made of another's kernels knows
+these too (KERNEL_FOLDERS). Inline assembly stands only in kernels/tile.
 
 check_layers.py [root]      prints each breach as file:line: message; exit code 1 if there is one
 """
@@ -30,6 +31,9 @@ PUBLIC_HEADERS = {
 
 # kernels/tile/<target> that knows others besides its own: what the vendor's GPUs share; `gpu`, what each vendor's have.
 TILE_FOLDERS = {"cdna": {"amd"}, "rdna": {"amd"}, "gpu": {"amd", "portable"}}
+
+# kernels/<op> made of another operator's kernels.
+KERNEL_FOLDERS = {"grouped_gemm": {"gemm"}}
 
 # Folders outside src/ that use the library from above.
 TOP_FOLDERS = {"cli", "python", "bench", "examples", "tests", "scripts", "docs"}
@@ -75,7 +79,7 @@ def kernel_breach(includer, included):
         allowed = {"common", own} | TILE_FOLDERS.get(own, set())
         if target[2] not in allowed:
             return f"kernels/tile/{own} includes {included}: only kernels/tile/{{{', '.join(sorted(allowed))}}}"
-    elif target[1] not in ("tile", folder):
+    elif target[1] not in {"tile", folder} | KERNEL_FOLDERS.get(folder, set()):
         return f"kernels/{folder} includes {included}: only kernels/tile and its own folder"
     return None
 

@@ -59,6 +59,7 @@ std::vector<std::string> text_seeds() {
       "gemm/gemm_cpu/x86-64-v4-amx/dtype=bf16/mma=amx_bf16:tile_m=32:tile_n=32:prefetch=0",
       "m=16:n=4096:k=4096:a=bf16:packed=1:bias=bf16:act=gelu",
       "m=9:n=33:k=40:sa=0.-40.1:sb=0.1.-40:sd=0.-33.1:batch=2:gate=separated:act=clamp",
+      "m=3:n=40:k=300:a=bf16:b=u4:scale_b=f16.1x128:zero_b=u4.0.1.40:align=16.2.16.16.16.16.1.4",
       "m=9223372036854775807:n=4611686018427387904:k=2:a=i8:scale_a=f32:scale_b=f32",
       "verify\tproblem=a\\tb\tunits=3\tseconds=1e300"};
   const std::vector<std::byte> problem = *gemm_operator().parse_problem("m=5:n=40:k=70:a=f32");

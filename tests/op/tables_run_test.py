@@ -204,18 +204,25 @@ class Tables(Program):
                 + "16,64,128,True,torch.bfloat16,torch.float32,False,False\n"
                 + "16,64,128,False,torch.bfloat16,torch.bfloat16,False,True\n"
                 + "16,64,128,False,torch.float8_e4m3fnuz,torch.bfloat16,True,False\n",
-                ["m=16:n=64:k=128:a=bf16:d=f32:layout=rcr:bias=f32", "m=16:n=64:k=128:a=bf16:layout=rcr:packed=1"],
-                "e4m3fnuz gemm",
+                [
+                    "m=16:n=64:k=128:a=bf16:d=f32:layout=rcr:bias=f32",
+                    "m=16:n=64:k=128:a=bf16:layout=rcr:packed=1",
+                    "m=16:n=64:k=128:a=e4m3fnuz:layout=rcr:scale_a=f32.0.0.0:scale_b=f32.0.0.0",
+                ],
+                "",
             ),
             "a8w8_untuned_gemm.csv": (
                 "M,N,K,q_dtype_w\n1,64,128,torch.int8\n1,64,128,torch.float8_e4m3fn\n",
-                ["m=1:n=64:k=128:a=i8:layout=rcr:scale_a=f32:scale_b=f32"],
-                "e4m3fn gemm",
+                [
+                    "m=1:n=64:k=128:a=i8:layout=rcr:scale_a=f32:scale_b=f32",
+                    "m=1:n=64:k=128:a=e4m3:layout=rcr:scale_a=f32:scale_b=f32",
+                ],
+                "",
             ),
             "a8w8_bpreshuffle_untuned_gemm.csv": (
-                "M,N,K,q_dtype_w\n1,64,128,torch.int8\n",
+                "M,N,K,q_dtype_w\n1,64,128,torch.int8\n1,64,128,torch.float8_e4m3fn\n",
                 ["m=1:n=64:k=128:a=i8:layout=rcr:packed=1:scale_a=f32:scale_b=f32"],
-                "",
+                "e4m3 gemm with shuffled weights",
             ),
             "bf16_untuned_batched_gemm.csv": (
                 "B,M,N,K\n4,1,64,128\n",
@@ -232,9 +239,27 @@ class Tables(Program):
                 ["m=1:n=64:k=128:a=i8:layout=rcr:scale_a=f32:scale_b=f32"],
                 "",
             ),
-            "a8w8_blockscale_untuned_gemm.csv": ("M,N,K\n16,1536,7168\n", [], "blockscale"),
-            "a4w4_blockscale_untuned_gemm.csv": ("M,N,K\n16,1536,7168\n", [], "a4w4"),
-            "mx_bmm.csv": ("gfx,b,m,n,k\ngfx950,4,1,64,128\n", [], "batched mx"),
+            "a8w8_blockscale_untuned_gemm.csv": (
+                "M,N,K\n16,1536,7168\n",
+                ["m=16:n=1536:k=7168:a=e4m3:layout=rcr:scale_a=f32.1x128:scale_b=f32.128x128"],
+                "",
+            ),
+            "a8w8_blockscale_tuned_gemm.csv": (
+                "gfx,cu_num,M,N,K,libtype\ngfx942,304,16,1536,7168,ck\n",
+                ["m=16:n=1536:k=7168:a=e4m3fnuz:layout=rcr:scale_a=f32.1x128:scale_b=f32.128x128"],
+                "",
+            ),
+            "a8w8_blockscale_bpreshuffle_untuned_gemm.csv": ("M,N,K\n16,1536,7168\n", [], "shuffled weights"),
+            "a4w4_blockscale_untuned_gemm.csv": (
+                "M,N,K\n16,1536,7168\n",
+                ["m=16:n=1536:k=7168:a=e2m1:layout=rcr:scale_a=e8m0.1x32:scale_b=e8m0.1x32"],
+                "",
+            ),
+            "mx_bmm.csv": (
+                "gfx,b,m,n,k\ngfx950,4,1,64,128\n",
+                ["m=1:n=64:k=128:batch=4:a=e4m3:layout=rcr:scale_a=e8m0.1x32:scale_b=e8m0.1x32"],
+                "",
+            ),
             "untuned_fmoe.csv": ("token,model_dim,inter_dim,expert,topk\n1,2,3,4,5\n", [], "mixture of experts"),
             "gdn.csv": ("gfx,cu_num,dtype,K,V,BT,H,Hg\ngfx942,304,x,1,2,3,4,5\n", [], "gated delta rule"),
         }
@@ -264,6 +289,12 @@ class Tables(Program):
             "m=2:n=64:k=128:a=i8:layout=rcr:scale_a=f32:scale_b=f32",
             "m=2:n=64:k=128:a=i8:layout=rcr:packed=1:scale_a=f32:scale_b=f32",
             "m=2:n=64:k=128:batch=3:a=bf16:layout=rcr",
+            "m=2:n=64:k=128:a=e4m3:layout=rcr:scale_a=f32:scale_b=f32",
+            "m=2:n=64:k=128:a=e5m2:layout=rcr:scale_a=f32.0.0.0:scale_b=f32.0.0.0",
+            "m=2:n=64:k=128:a=e4m3:layout=rcr:scale_a=f32.1x128:scale_b=f32.128x128",
+            "m=2:n=64:k=128:a=e2m1:layout=rcr:scale_a=e8m0.1x32:scale_b=e8m0.1x32",
+            "m=2:n=64:k=128:batch=3:a=e4m3:layout=rcr:scale_a=e8m0.1x32:scale_b=e8m0.1x32",
+            "m=2:n=64:k=128:batch=3:a=e2m1:layout=rcr:scale_a=e8m0.1x32:scale_b=e8m0.1x32",
         ]
         arguments = [word for problem in problems for word in ("--problem", problem)]
         self.tune(*arguments, "--problem", "m=2:n=64:k=128:a=bf16:layout=rcr:act=gelu")

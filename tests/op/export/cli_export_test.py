@@ -131,8 +131,9 @@ class Export(unittest.TestCase):
         self.assertEqual([s["name"] for s in plan["scalars"]], ["alpha", "beta", "low", "high"])
         self.assertEqual(plan["numerics"], ["generic"])
         self.assertEqual(plan["chosen_by"], "forced")
-        self.assertEqual(self.field(plan, "epilogue.steps[0].operand.data")["buffer"], "step0")
-        self.assertEqual(self.field(plan, "epilogue.scale_b.data")["value"], None)
+        self.assertEqual(self.field(plan, "gemm.epilogue.steps[0].operand.data")["buffer"], "step0")
+        self.assertEqual(self.field(plan, "gemm.epilogue.scale_b.data")["value"], None)
+        self.assertEqual(self.field(plan, "scale.a.data")["value"], None)
 
     def test_options_say_what_the_problems_text_says(self):
         options = ("--m", 64, "--n", 128, "--k", 256, "--dtype", "i8", "--layout", "rcr", "--d-dtype", "f16")

@@ -26,7 +26,7 @@ KernelUnderTest gemv_row() {
 }
 inline KernelUnderTest generic_row() {
   return {KernelKind::kGeneric, {}, {}, [](const void* args, unsigned unit, unsigned units) {
-            gemm_generic(*static_cast<const GemmArgs*>(args), unit, units);
+            gemm_generic({*static_cast<const GemmArgs*>(args), {}, {}}, unit, units);
           }};
 }
 

@@ -4,6 +4,7 @@ run loses nothing that counts."""
 
 import os
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -263,6 +264,20 @@ g.cpp:3: Failure
         self.assertEqual(len(kept), 4, kept)
         self.assertIn("unit.Gamma", kept[0])
         self.assertIn("1 tests failed", kept[-1])
+
+
+class CompilersOfAmdKernels(unittest.TestCase):
+    """scripts/install finds those that the library takes, in the same order."""
+
+    def test_both_lists_are_the_same(self):
+        install = (ROOT / "scripts/install").read_text(encoding="utf-8")
+        library = (ROOT / "src/jit/amdgcn/amd_compilers.cpp").read_text(encoding="utf-8")
+        oldest = re.search(r"AMD_OLDEST=(\d+)", install).group(1)
+        versions = re.search(r"clang-2\{([\d,]+)\} clang;", install).group(1)
+        names = re.search(r"plain_clangs\(\) \{ return \{(.*?)\}; \}", library, re.S).group(1)
+        self.assertEqual([f"clang-2{v}" for v in versions.split(",")] + ["clang"], re.findall(r'"(.*?)"', names))
+        header = (ROOT / "src/jit/amdgcn/hip_source.hpp").read_text(encoding="utf-8")
+        self.assertIn(f"kOldestAmdClang = {oldest};", header)
 
 
 if __name__ == "__main__":

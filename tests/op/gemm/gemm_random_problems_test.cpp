@@ -4,8 +4,9 @@
 // TILEWRIGHT_TEST_FIRST the first one's, so that several processes can share many.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -15,17 +16,13 @@
 #include "ops/gemm/instance/gemm_reference.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
 #include "ops/op_list.hpp"
+#include "support/random_choice.hpp"
 #include "tilewright/gemm.hpp"
 
 namespace tilewright {
 namespace {
 
-using Random = std::mt19937_64;
-
-int64_t pick(Random& random, int64_t low, int64_t high) {
-  return std::uniform_int_distribution<int64_t>(low, high)(random);
-}
-bool chance(Random& random, double p) { return std::uniform_real_distribution<>(0, 1)(random) < p; }
+using test::chance, test::from_environment, test::pick, test::Random;
 
 int64_t pick_size(Random& random) {
   const int64_t kinds[] = {0, 1, pick(random, 2, 8), pick(random, 9, 40), pick(random, 41, 130)};
@@ -59,16 +56,22 @@ Tensor make_tensor(Random& random, DType dtype, std::vector<int64_t> shape, bool
     (reach < 0 ? low : high) += reach;
     step = step * std::max<int64_t>(shape[static_cast<size_t>(d)], 1) + (chance(random, 0.2) ? pick(random, 1, 5) : 0);
   }
-  const int64_t size = dtype_bits(dtype) / 8;
-  t.bytes = static_cast<size_t>((high - low + 1) * size);
+  const int64_t bits = dtype_bits(dtype);
+  low -= bits < 8 ? low & 1 : 0;  // an address is that of a whole byte
+  t.bytes = static_cast<size_t>(((high - low + 1) * bits + 7) / 8);
   // Now and then at an address that is no multiple of anything: views into buffers and files are like that.
   const int64_t offset = chance(random, 0.2) ? pick(random, 1, 63) : 0;
   t.memory = std::make_unique<uint8_t[]>(t.bytes + static_cast<size_t>(offset));
   uint8_t* const first = t.memory.get() + offset;
-  t.view.data = first - low * size;
+  t.view.data = first - low * bits / 8;
   std::normal_distribution<> normal;
   for (int64_t i = 0; i < high - low + 1; ++i) {
-    store_element(dtype, first, i, dtype == DType::kI8 ? static_cast<double>(pick(random, -128, 127)) : normal(random));
+    const double value = dtype == DType::kI8     ? static_cast<double>(pick(random, -128, 127))
+                         : dtype == DType::kI4   ? static_cast<double>(pick(random, -8, 7))
+                         : dtype == DType::kU4   ? static_cast<double>(pick(random, 0, 15))
+                         : dtype == DType::kE8M0 ? std::exp2(static_cast<double>(pick(random, -8, 8)))
+                                                 : normal(random);
+    store_element(dtype, first, i, value);
   }
   t.bytes += static_cast<size_t>(offset);
   if (output) std::memset(t.memory.get(), 0xFF, t.bytes);
@@ -102,6 +105,49 @@ TensorView pick_operand(Random& random, RandomCall& r, DType dtype, int64_t batc
   return keep(r, make_tensor(random, dtype, shape, false));
 }
 
+// Scales of groups, now and then 0 or subnormal.
+TensorView pick_block_scale(Random& random, RandomCall& r, const ScaleGroup& group, int64_t batch, int64_t outer,
+                            int64_t k, bool of_b) {
+  const DType dtype = std::array{DType::kF32, DType::kF16, DType::kBf16, DType::kE8M0,
+                                 DType::kF8E4M3}[static_cast<size_t>(pick(random, 0, 4))];
+  std::vector<int64_t> shape = {(outer + group.outer - 1) / group.outer, (k + group.k - 1) / group.k};
+  if (of_b) std::swap(shape[0], shape[1]);
+  if (batch != 1 && chance(random, 0.7)) shape.insert(shape.begin(), chance(random, 0.3) ? 1 : batch);
+  Tensor tensor = make_tensor(random, dtype, shape, false);
+  if (dtype == DType::kF32 && tensor.view.numel() > 0 && chance(random, 0.2)) {
+    store_element(dtype, tensor.view.data, 0, chance(random, 0.5) ? 0 : 1e-41);
+  }
+  return keep(r, std::move(tensor));
+}
+
+ScaleGroup pick_group(Random& random) {
+  constexpr int64_t kDepths[] = {16, 32, 64, 128};
+  return {chance(random, 0.7) ? 1 : 128, kDepths[pick(random, 0, 3)]};
+}
+
+// Zero points of scales of groups, of any strides of their own.
+TensorView pick_zero(Random& random, RandomCall& r, int64_t batch, int64_t n, int64_t k) {
+  const DType dtype =
+      std::array{DType::kI8, DType::kI4, DType::kU4, DType::kF32, DType::kF16, DType::kBf16}[static_cast<size_t>(
+          pick(random, 0, 5))];
+  const ScaleGroup& group = r.call.scale_group_b;
+  std::vector<int64_t> shape = {(k + group.k - 1) / group.k, (n + group.outer - 1) / group.outer};
+  if (batch != 1 && chance(random, 0.5)) shape.insert(shape.begin(), chance(random, 0.3) ? 1 : batch);
+  return keep(r, make_tensor(random, dtype, shape, false));
+}
+
+// What may be multiplied with `a`, most often `a` itself.
+DType pick_other(Random& random, DType a) {
+  constexpr DType kMixed[] = {DType::kF8E4M3, DType::kF8E5M2, DType::kF4E2M1, DType::kF16, DType::kBf16};
+  const auto* const end = std::end(kMixed);
+  if (chance(random, dtype_bits(a) == 16 ? 0.5 : 0.8) || std::find(std::begin(kMixed), end, a) == end) return a;
+  const bool is_16_bit = dtype_bits(a) == 16;
+  if (is_16_bit && chance(random, 0.6)) {
+    return std::array{DType::kI8, DType::kI4, DType::kU4}[static_cast<size_t>(pick(random, 0, 2))];
+  }
+  return kMixed[static_cast<size_t>(pick(random, 0, is_16_bit ? 2 : 4))];
+}
+
 RandomCall make_call(Random& random, Context& context) {
   RandomCall r;
   const int64_t m = pick_size(random), k = pick_size(random), batch = chance(random, 0.2) ? pick(random, 0, 3) : 1;
@@ -109,18 +155,18 @@ RandomCall make_call(Random& random, Context& context) {
   r.call.gate = chance(random, 0.2) ? static_cast<GateMode>(pick(random, 1, 2)) : GateMode::kNone;
   if (r.call.gate != GateMode::kNone) n += n % 2;
   const int64_t out_n = r.call.gate == GateMode::kNone ? n : n / 2;
-  const DType dtype =
-      std::array{
-          DType::kF32, DType::kF16, DType::kBf16, DType::kI8, DType::kF8E4M3, DType::kF8E5M2}[static_cast<size_t>(
-          pick(random, 0, 5))];
+  const DType
+      dtype = std::array{DType::kF32,    DType::kF16,    DType::kBf16,  DType::kI8,
+                         DType::kF8E4M3, DType::kF8E5M2, DType::kF4E2M1}[static_cast<size_t>(pick(random, 0, 6))];
+  const DType b_dtype = pick_other(random, dtype);
   auto shape = [&](int64_t rows, int64_t columns, bool batched) {
     return batched ? std::vector<int64_t>{batch, rows, columns} : std::vector<int64_t>{rows, columns};
   };
   const bool batched = batch != 1 || chance(random, 0.1);
   r.call.a = keep(r, make_tensor(random, dtype, shape(m, k, batched && chance(random, 0.8)), false));
-  r.call.b = keep(r, make_tensor(random, dtype, shape(k, n, batched && chance(random, 0.8)), false));
-  if (is_packable(dtype) && chance(random, 0.3)) {
-    const int64_t bytes = *gemm_packed_bytes(dtype, n, k, r.call.b.rank == 3 ? batch : 1);
+  r.call.b = keep(r, make_tensor(random, b_dtype, shape(k, n, batched && chance(random, 0.8)), false));
+  if (is_packable(b_dtype) && chance(random, 0.3)) {
+    const int64_t bytes = *gemm_packed_bytes(b_dtype, n, k, r.call.b.rank == 3 ? batch : 1);
     r.packed.resize(static_cast<size_t>(bytes) + 64);
     void* out = r.packed.data() + (64 - reinterpret_cast<uintptr_t>(r.packed.data()) % 64) % 64;
     const Status packed = gemm_pack_weights(context, r.call.b, out, bytes);
@@ -145,6 +191,17 @@ RandomCall make_call(Random& random, Context& context) {
     r.call.scale_b =
         keep(r, make_tensor(random, DType::kF32,
                             chance(random, 0.5) ? std::vector<int64_t>{n} : std::vector<int64_t>{1}, false));
+  if (chance(random, 0.2)) {
+    r.call.scale_group_a = pick_group(random);
+    r.call.scale_a = pick_block_scale(random, r, r.call.scale_group_a, batch, m, k, /*of_b=*/false);
+  }
+  if (chance(random, is_weight_integer(b_dtype) ? 0.6 : 0.2)) {
+    r.call.scale_group_b = pick_group(random);
+    r.call.scale_b = pick_block_scale(random, r, r.call.scale_group_b, batch, n, k, /*of_b=*/true);
+    if (dtype != b_dtype && is_weight_integer(b_dtype) && chance(random, 0.7)) {
+      r.call.zero_b = pick_zero(random, r, batch, n, k);
+    }
+  }
   if (chance(random, 0.5)) r.call.activation = pick_activation(random);
   r.call.low = -0.5f;
   r.call.high = 0.75f;
@@ -167,7 +224,7 @@ RandomCall make_call(Random& random, Context& context) {
 void plant_defect(Random& random, RandomCall& r) {
   r.broken = true;
   GemmCall& c = r.call;
-  switch (pick(random, 0, 11)) {
+  switch (pick(random, 0, 14)) {
     case 0: c.a.shape[c.a.rank - 1] += 1; break;
     case 1: c.b.dtype = c.b.dtype == DType::kF32 ? DType::kBf16 : DType::kF32; break;
     case 2: c.d.dtype = DType::kI8; break;
@@ -179,8 +236,19 @@ void plant_defect(Random& random, RandomCall& r) {
     case 8:
       c.scale_a = c.a;
       c.scale_a.dtype = DType::kF16;
+      c.scale_group_a = {};
       break;
     case 9: c.d.device = {DeviceKind::kCuda, 0}; break;
+    case 12: c.scale_group_a = {2, 32}; break;
+    case 13:
+      c.scale_group_b = {1, 32};
+      c.scale_b = {};
+      break;
+    case 14:
+      c.scale_group_b = {1, 16};
+      c.scale_b = c.d;
+      c.scale_b.dtype = DType::kF8E5M2;
+      break;
     case 10: c.options.recipe = "gemm/no_such_family/x86-64/a/b"; break;
     default:
       c.a.stride[0] = std::numeric_limits<int64_t>::max() / 2;
@@ -244,11 +312,6 @@ void expect_reference(const RandomCall& r) {
           << ", expected " << block[i].value << ", allowed error " << block[i].allowed;
     }
   }
-}
-
-int from_environment(const char* name, int otherwise) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? std::atoi(value) : otherwise;
 }
 
 TEST(GemmRandomProblems, EachIsRefusedWithAReasonOrEqualsTheReference) {

@@ -13,35 +13,25 @@
 
 #include "dispatch/context_impl.hpp"
 #include "dispatch/problem_instance.hpp"
+#include "op/gemm/built_context.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
 #include "ops/op_list.hpp"
 
 namespace tilewright {
 namespace {
 
-Context& context() {
-  static const std::unique_ptr<Context> kContext = [] {
-    ContextOptions options;
-    options.jit = "off";
-    options.user_tables = false;
-    options.cpu_units = 2;
-    return std::move(*Context::create(options));
-  }();
-  return *kContext;
-}
-
 // Runs a problem from its text on guarded, poisoned buffers and returns the verdict.
 VerifyReport run_text(const std::string& text, uint64_t seed = 1, int units = 0, const std::string& recipe = "") {
   const Operator& op = gemm_operator();
   Result<std::vector<std::byte>> problem = op.parse_problem(text);
   EXPECT_TRUE(problem.ok()) << problem.status().to_string();
-  auto instance = op.instantiate(*problem, context().impl().device(), {});
+  auto instance = op.instantiate(*problem, test::built_context().impl().device(), {});
   EXPECT_TRUE(instance.ok()) << instance.status().to_string();
   (*instance)->fill(seed, InputData::kNormal);
   (*instance)->poison();
   Exec exec;
   exec.units = units;
-  const Status status = context().impl().run(op, *problem, (*instance)->bindings(), exec, recipe);
+  const Status status = test::built_context().impl().run(op, *problem, (*instance)->bindings(), exec, recipe);
   EXPECT_TRUE(status.ok()) << status.to_string();
   return (*instance)->verify();
 }
@@ -87,7 +77,7 @@ TEST(Gemm, EveryCandidateOfEveryFamilyThatIsBuiltMatchesTheReference) {
     const Operator& op = gemm_operator();
     Result<std::vector<std::byte>> problem = op.parse_problem(text);
     ASSERT_TRUE(problem.ok());
-    ContextImpl& impl = context().impl();
+    ContextImpl& impl = test::built_context().impl();
     auto choices = impl.dispatcher().choices(op, *problem, impl.spec(0), *impl.tables(), "", nullptr);
     ASSERT_TRUE(choices.ok()) << choices.status().to_string();
     int ran = 0;
@@ -112,11 +102,11 @@ TEST(Gemm, EmptyOutputsAreLeftAloneAndZeroKAppliesTheEpilogue) {
   call.d = TensorView::contiguous(d, DType::kF32, {2, 4});
   call.bias = TensorView::contiguous(bias, DType::kF32, {4});
   call.activation = Activation::kRelu;
-  ASSERT_TRUE(gemm(context(), call).ok());
+  ASSERT_TRUE(gemm(test::built_context(), call).ok());
   for (int i = 0; i < 8; ++i) EXPECT_EQ(d[i], std::max(bias[i % 4], 0.0f));
   call.a.shape[0] = call.d.shape[0] = 0;
   std::fill_n(d, 8, 99.0f);
-  ASSERT_TRUE(gemm(context(), call).ok());
+  ASSERT_TRUE(gemm(test::built_context(), call).ok());
   EXPECT_EQ(d[0], 99.0f);
 }
 
@@ -124,10 +114,10 @@ TEST(Gemm, QuestionsAboutEmptyProblemsAreAnswered) {
   for (const char* text : {"m=0:n=4:k=4", "m=4:n=0:k=4", "m=4:n=4:k=0", "m=4:n=4:k=4:batch=0", "m=0:n=0:k=0"}) {
     for (const char* more : {":a=f32", ":a=bf16:packed=1", ":a=i8:d=f32"}) {
       const std::vector<std::byte> problem = *gemm_operator().parse_problem(std::string(text) + more);
-      const Result<QueryResult> query = context().impl().query(gemm_operator(), problem, 0, "");
+      const Result<QueryResult> query = test::built_context().impl().query(gemm_operator(), problem, 0, "");
       ASSERT_TRUE(query.ok()) << text << more << ": " << query.status().to_string();
       EXPECT_EQ(query->source, "generic") << text << more;
-      EXPECT_TRUE(context().impl().explain(gemm_operator(), problem, 0, "").ok()) << text << more;
+      EXPECT_TRUE(test::built_context().impl().explain(gemm_operator(), problem, 0, "").ok()) << text << more;
     }
   }
 }
@@ -142,10 +132,10 @@ TEST(Gemm, BetaZeroDoesNotReadNaNAndInPlaceAddWorks) {
   call.b = TensorView::contiguous(b, DType::kF32, {8, 4});
   call.d = TensorView::contiguous(d, DType::kF32, {4, 4});
   call.c = call.d;
-  ASSERT_TRUE(gemm(context(), call).ok());
+  ASSERT_TRUE(gemm(test::built_context(), call).ok());
   for (float x : d) EXPECT_EQ(x, 16.0f);
   call.beta = 1;
-  ASSERT_TRUE(gemm(context(), call).ok());
+  ASSERT_TRUE(gemm(test::built_context(), call).ok());
   for (float x : d) EXPECT_EQ(x, 32.0f);
 }
 
@@ -163,10 +153,10 @@ TEST(Gemm, NaNAndInfinityInInputsReachTheOutput) {
     std::vector<uint8_t> memory(static_cast<size_t>(*gemm_packed_bytes(DType::kF32, 8, 40)) + 64);
     void* out = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
     if (packed) {
-      ASSERT_TRUE(gemm_pack_weights(context(), call.b, out, static_cast<int64_t>(memory.size()) - 63).ok());
+      ASSERT_TRUE(gemm_pack_weights(test::built_context(), call.b, out, static_cast<int64_t>(memory.size()) - 63).ok());
       call.b = *gemm_packed_view(out, static_cast<int64_t>(memory.size()) - 63);
     }
-    ASSERT_TRUE(gemm(context(), call).ok());
+    ASSERT_TRUE(gemm(test::built_context(), call).ok());
     for (int n = 0; n < 8; ++n) {
       EXPECT_TRUE(std::isnan(d[2 * 8 + n]));
       EXPECT_TRUE(std::isinf(d[5 * 8 + n]));
@@ -202,12 +192,12 @@ TEST(Gemm, BatchInvariantRowsHaveTheSameBitsWhateverMPlaceAndUnits) {
           call.d = TensorView::contiguous(d.data(), DType::kF32, {m, kN});
           call.options.batch_invariant = true;
           if (packed) {
-            ASSERT_TRUE(gemm_pack_weights(context(), call.b, out, *gemm_packed_bytes(dtype, kN, kK)).ok());
+            ASSERT_TRUE(gemm_pack_weights(test::built_context(), call.b, out, *gemm_packed_bytes(dtype, kN, kK)).ok());
             call.b = *gemm_packed_view(out, *gemm_packed_bytes(dtype, kN, kK));
           }
           Exec exec;
           exec.units = units;
-          const Status status = gemm(context(), call, exec);
+          const Status status = gemm(test::built_context(), call, exec);
           ASSERT_TRUE(status.ok()) << status.to_string();
           if (first.empty()) first.assign(d.begin(), d.begin() + kN);
           for (int64_t row = 0; row < m; ++row) {
@@ -237,7 +227,7 @@ TEST(Gemm, EightBitFloatsGiveTheBitsOfTheSameNumbersInF32) {
       call.d = TensorView::contiguous(out.data(), DType::kF32, {kM, kN});
       call.scale_a = TensorView::contiguous(scale.data(), DType::kF32, {kM, 1});
       call.options.recipe = "gemm/gemm_generic/x86-64/any/run_time=1";
-      const Status status = gemm(context(), call);
+      const Status status = gemm(test::built_context(), call);
       EXPECT_TRUE(status.ok()) << status.to_string();
     };
     run(dtype, a.data(), b.data(), d);
@@ -260,10 +250,10 @@ TEST(Gemm, PackedWeightsUnpackToTheSameBytesAndDamagedOnesAreRefused) {
           return k_contiguous ? TensorView::contiguous(data, dtype, {n, k}).transposed()
                               : TensorView::contiguous(data, dtype, {k, n});
         };
-        ASSERT_TRUE(gemm_pack_weights(context(), view(b.data()), out, bytes).ok());
+        ASSERT_TRUE(gemm_pack_weights(test::built_context(), view(b.data()), out, bytes).ok());
         Result<TensorView> packed = gemm_packed_view(out, bytes);
         ASSERT_TRUE(packed.ok()) << packed.status().to_string();
-        ASSERT_TRUE(gemm_unpack_weights(context(), *packed, view(back.data())).ok());
+        ASSERT_TRUE(gemm_unpack_weights(test::built_context(), *packed, view(back.data())).ok());
         EXPECT_EQ(std::memcmp(b.data(), back.data(), static_cast<size_t>(n * k) * size), 0)
             << dtype_name(dtype) << " " << k << "x" << n;
         EXPECT_FALSE(gemm_packed_view(out, bytes - 1).ok());
@@ -287,7 +277,7 @@ TEST(Gemm, UnalignedPointersWork) {
     call.a = TensorView::contiguous(a.data() + shift, DType::kBf16, {7, 33});
     call.b = TensorView::contiguous(b.data() + shift, DType::kBf16, {33, 21});
     call.d = TensorView::contiguous(d.data() + shift, DType::kBf16, {7, 21});
-    ASSERT_TRUE(gemm(context(), call).ok());
+    ASSERT_TRUE(gemm(test::built_context(), call).ok());
     call.d.data = e.data() + shift;
     ASSERT_TRUE(gemm_reference(call).ok());
     for (int64_t i = 0; i < 7 * 21; ++i) {
@@ -304,15 +294,15 @@ TEST(Gemm, AForcedRecipeRunsAndAnIllegalOneIsRefused) {
   call.b = TensorView::contiguous(b, DType::kF32, {4, 4});
   call.d = TensorView::contiguous(d, DType::kF32, {4, 4});
   call.options.recipe = "gemm/gemm_generic/x86-64/any/run_time=1";
-  EXPECT_TRUE(gemm(context(), call).ok());
-  Result<QueryResult> query = gemm_query(context(), call);
+  EXPECT_TRUE(gemm(test::built_context(), call).ok());
+  Result<QueryResult> query = gemm_query(test::built_context(), call);
   ASSERT_TRUE(query.ok());
   EXPECT_EQ(query->source, "forced");
   for (const char* recipe : {"nonsense", "gemm/nobody/x86-64/any/run_time=1", "gemm/gemm_generic/x86-64/any/run_time=2",
                              "gemm/gemm_cpu/sm_90a/dtype=f32/"
                              "dtype=f32:mma=fma_avx2:tile_m=6:tile_n=16:prefetch=0@block_m=1:block_n=1:block_k=1"}) {
     call.options.recipe = recipe;
-    EXPECT_FALSE(gemm(context(), call).ok()) << recipe;
+    EXPECT_FALSE(gemm(test::built_context(), call).ok()) << recipe;
   }
 }
 
@@ -321,7 +311,7 @@ TEST(Gemm, ExplainNamesTheChoiceAndEveryRefusal) {
   call.a = TensorView::contiguous(nullptr, DType::kBf16, {64, 128});
   call.b = TensorView::contiguous(nullptr, DType::kBf16, {32, 128}).transposed();
   call.d = TensorView::contiguous(nullptr, DType::kBf16, {64, 32});
-  Result<std::string> text = gemm_explain(context(), call);
+  Result<std::string> text = gemm_explain(test::built_context(), call);
   ASSERT_TRUE(text.ok()) << text.status().to_string();
   EXPECT_NE(text->find("chosen"), std::string::npos);
   EXPECT_NE(text->find("gemm_generic"), std::string::npos) << *text;
@@ -334,16 +324,16 @@ TEST(Gemm, ATooSmallWorkspaceIsRefusedAndTheQueriedSizeWorks) {
   call.a = TensorView::contiguous(a.data(), DType::kF32, {64, 64});
   call.b = TensorView::contiguous(b.data(), DType::kF32, {64, 64});
   call.d = TensorView::contiguous(d.data(), DType::kF32, {64, 64});
-  Result<QueryResult> query = gemm_query(context(), call);
+  Result<QueryResult> query = gemm_query(test::built_context(), call);
   ASSERT_TRUE(query.ok());
   if (query->workspace_bytes == 0) GTEST_SKIP() << "the chosen kernel needs no workspace";
   std::vector<uint8_t> workspace(static_cast<size_t>(query->workspace_bytes) + 64);
   Exec exec;
   exec.workspace = workspace.data() + (64 - reinterpret_cast<uintptr_t>(workspace.data()) % 64) % 64;
   exec.workspace_bytes = query->workspace_bytes;
-  EXPECT_TRUE(gemm(context(), call, exec).ok());
+  EXPECT_TRUE(gemm(test::built_context(), call, exec).ok());
   exec.workspace_bytes -= 1;
-  EXPECT_EQ(gemm(context(), call, exec).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(gemm(test::built_context(), call, exec).code(), StatusCode::kInvalidArgument);
 }
 
 TEST(Gemm, AnInstanceCompiledNowMatchesTheReferenceAndIsThereNextTime) {
@@ -414,7 +404,7 @@ TEST(Gemm, OffsetsBeyondTwoToThe31ElementsAndBytesAreRight) {
     call.d = TensorView::strided(d.data, DType::kF32, {m, kN}, {kFar, 1});
     for (const char* recipe : {"", "gemm/gemm_generic/x86-64/any/run_time=1"}) {
       call.options.recipe = recipe;
-      const Status status = gemm(context(), call);
+      const Status status = gemm(test::built_context(), call);
       ASSERT_TRUE(status.ok()) << status.to_string();
       for (int64_t i = 0; i < m; ++i) {
         for (int64_t n = 0; n < kN; ++n) {

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+// gemv_dequant_cpu through the public API: every built kernel against the reference, at sizes that leave tails in N and K,
+// with scales and zero points of all kinds and orders; and every code that a weight or a power of two may have.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "dispatch/context_impl.hpp"
+#include "dispatch/problem_instance.hpp"
+#include "op/gemm/built_context.hpp"
+#include "ops/gemm/problem/gemm_problem.hpp"
+#include "ops/op_list.hpp"
+#include "tilewright/gemm.hpp"
+
+namespace tilewright {
+namespace {
+
+// The recipes of the family's built kernels for a problem.
+std::vector<std::string> dequant_recipes(const std::vector<std::byte>& problem) {
+  ContextImpl& impl = test::built_context().impl();
+  const Operator& op = gemm_operator();
+  const auto choices = impl.dispatcher().choices(op, problem, impl.spec(0), TunedTable(), "", nullptr);
+  std::vector<std::string> recipes;
+  for (const Choice& choice : *choices) {
+    const std::string recipe = print_recipe(op.families(), choice.recipe);
+    const bool own = recipe.find("/gemv_dequant_cpu/") != std::string::npos;
+    if (own && impl.dispatcher().built(op, choice.recipe)) recipes.push_back(recipe);
+  }
+  return recipes;
+}
+
+// How many kernels multiplied the problem.
+int check_dequant_kernels(const std::string& text, InputData data, std::set<std::string>& seen) {
+  SCOPED_TRACE(text);
+  const Operator& op = gemm_operator();
+  const Result<std::vector<std::byte>> problem = op.parse_problem(text);
+  if (!problem) {
+    ADD_FAILURE() << problem.status().to_string();
+    return 0;
+  }
+  auto instance = op.instantiate(*problem, test::built_context().impl().device(), {});
+  if (!instance) {
+    ADD_FAILURE() << instance.status().to_string();
+    return 0;
+  }
+  (*instance)->fill(3, data);
+  int ran = 0;
+  for (const std::string& recipe : dequant_recipes(*problem)) {
+    (*instance)->poison();
+    const Status status = test::built_context().impl().run(op, *problem, (*instance)->bindings(), {}, recipe);
+    EXPECT_TRUE(status.ok()) << recipe << ": " << status.to_string();
+    const VerifyReport report = (*instance)->verify();
+    EXPECT_TRUE(report.passed) << recipe << ": " << report.failure;
+    seen.insert(recipe);
+    ++ran;
+  }
+  return ran;
+}
+
+bool dequant_runs() { return !dequant_recipes(*gemm_operator().parse_problem("m=1:n=64:k=128:b=u4")).empty(); }
+
+TEST(GemmDequant, EveryBuiltKernelMatchesTheReference) {
+  if (!dequant_runs()) GTEST_SKIP() << "no AVX2";
+  std::set<std::string> seen;
+  for (const char* mode :
+       {"a=bf16:b=u4:scale_b=f16.1x128:zero_b=u4", "a=f16:b=u4:scale_b=f32.1x64:zero_b=i8",
+        "a=bf16:b=i4:scale_b=bf16.1x32", "a=bf16:b=u4:scale_b=e4m3.1x32:zero_b=f16",
+        "a=bf16:b=i4:scale_b=f16.128x128:zero_b=i4", "a=f16:b=i4:scale_b=f32", "a=bf16:b=i8:scale_b=f32",
+        "a=f16:b=i8:scale_b=f16.1x128:zero_b=i8", "a=bf16:b=i8:scale_b=f16.1x32:zero_b=bf16",
+        "a=bf16:b=e2m1:scale_b=e8m0.1x32", "a=f16:b=e2m1:scale_b=e8m0.1x64", "a=bf16:b=e4m3:scale_b=f32",
+        "a=f16:b=e5m2", "a=bf16:b=e4m3:scale_b=f32.1x128", "a=bf16:b=e5m2:scale_b=bf16.1x64"}) {
+    for (const char* sizes :
+         {"m=1:n=200:k=300", "m=3:n=37:k=128", "m=16:n=70:k=258", "m=5:n=33:k=1000:bias=f32:alpha=1"}) {
+      for (const InputData data : {InputData::kNormal, InputData::kPositive}) {
+        EXPECT_GE(check_dequant_kernels(fmt::format("{}:{}", sizes, mode), data, seen), 1);
+      }
+    }
+  }
+  const auto has = [&](const char* mma) {
+    return std::any_of(seen.begin(), seen.end(),
+                       [&](const std::string& s) { return s.find(mma) != std::string::npos; });
+  };
+  EXPECT_TRUE(has("mma=fma_avx2"));
+}
+
+TEST(GemmDequant, StridesBatchesAndGatesAreServed) {
+  if (!dequant_runs()) GTEST_SKIP() << "no AVX2";
+  std::set<std::string> seen;
+  for (const char* text :
+       {"m=2:n=40:k=256:batch=3:b=u4:scale_b=f16.1x128:zero_b=u4",
+        "m=2:n=40:k=256:batch=2:b=u4:sb=0.1.256:scale_b=f16.1x64",
+        "m=3:n=40:k=200:b=i4:sa=0.1.3:sb=0.1.220:sd=0.1.7:scale_b=f16.1x32",
+        "m=1:n=70:k=300:b=i8:sb=0.1.333:scale_b=f32",
+        // Scales and zero points along N, as AWQ and GPTQ have them.
+        "m=4:n=36:k=384:b=u4:scale_b=f16.1x128.0.1.36:zero_b=u4.0.1.36",
+        "m=4:n=36:k=384:b=i8:scale_b=f16.1x64.0.1.40:zero_b=i8.0.1.36",
+        "m=4:n=36:k=384:b=e2m1:scale_b=e8m0.1x32.0.1.36",
+        "m=3:n=74:k=192:b=u4:scale_b=f16.1x64:gate=separated:act=silu",
+        "m=3:n=74:k=192:b=e2m1:scale_b=e8m0.1x32:gate=interleaved:act=silu:steps=add.f32",
+        "m=1:n=1:k=1:b=u4:scale_b=f16.1x32", "m=1:n=17:k=2:b=i4", "m=2:n=5:k=127:b=e4m3:sb=0.1.129:c=bf16"}) {
+    EXPECT_GE(check_dequant_kernels(text, InputData::kNormal, seen), 1) << text;
+  }
+}
+
+TEST(GemmDequant, OthersAreTheGenericKernels) {
+  for (const char* text :
+       {"m=17:n=40:k=256:b=u4:scale_b=f16.1x128", "m=1:n=40:k=256:b=u4:layout=rrr", "m=1:n=40:k=255:b=u4",
+        "m=1:n=40:k=256:b=i4:scale_b=f16.1x16", "m=1:n=40:k=256:b=u4:scale_a=f32.1x128", "m=1:n=40:k=256:b=i8:packed=1",
+        "m=1:n=40:k=0:b=u4", "m=1:n=40:k=256:b=u4:batch_invariant=1", "m=1:n=40:k=256:a=e4m3:b=e2m1"}) {
+    EXPECT_TRUE(dequant_recipes(*gemm_operator().parse_problem(text)).empty()) << text;
+  }
+}
+
+// D = 1 x W of K = 64 whose first column of A is 1 and others are 0: D is the widened weight, exactly.
+TEST(GemmDequant, EveryCodeIsWidenedExactly) {
+  if (!dequant_runs()) GTEST_SKIP() << "no AVX2";
+  for (const DType dtype : {DType::kI8, DType::kF8E4M3, DType::kF8E5M2, DType::kI4, DType::kU4, DType::kF4E2M1}) {
+    const bool nibbles = dtype_bits(dtype) == 4;
+    const int64_t codes = nibbles ? 16 : 256;
+    for (int64_t at = 0; at < 64; at += 7) {
+      std::vector<uint8_t> b(static_cast<size_t>(codes * 64)), scales(static_cast<size_t>(codes * 2), 127);
+      std::vector<uint16_t> a(64);
+      a[static_cast<size_t>(at)] = 0x3F80;
+      for (int64_t n = 0; n < codes; ++n) {
+        const int64_t index = n * 64 + at;
+        if (nibbles) b[static_cast<size_t>(index / 2)] = static_cast<uint8_t>(n << index % 2 * 4);
+        if (!nibbles) b[static_cast<size_t>(index)] = static_cast<uint8_t>(n);
+      }
+      std::vector<float> d(static_cast<size_t>(codes));
+      GemmCall call;
+      call.a = TensorView::contiguous(a.data(), DType::kBf16, {1, 64});
+      call.b = TensorView::contiguous(b.data(), dtype, {codes, 64}).transposed();
+      call.d = TensorView::contiguous(d.data(), DType::kF32, {1, codes});
+      call.scale_b = TensorView::contiguous(scales.data(), DType::kE8M0, {codes, 2}).transposed();
+      call.scale_group_b = {1, 32};
+      const GemmProblem p = [&] {
+        GemmProblem made;
+        GemmBindings bindings;
+        EXPECT_TRUE(make_gemm_problem(call, true, made, bindings).ok());
+        return made;
+      }();
+      for (const std::string& recipe : dequant_recipes(*gemm_operator().parse_problem(print_gemm_problem(p)))) {
+        call.options.recipe = recipe;
+        ASSERT_TRUE(gemm(test::built_context(), call).ok());
+        for (int64_t n = 0; n < codes; ++n) {
+          const double want = load_element(dtype, b.data(), n * 64 + at);
+          const float got = d[static_cast<size_t>(n)];
+          ASSERT_TRUE(std::isnan(want) ? std::isnan(got) : got == want)
+              << dtype_name(dtype) << " code " << n << ": " << got << ", not " << want << " " << recipe;
+        }
+      }
+    }
+  }
+}
+
+TEST(GemmDequant, EveryPowerOfTwoScalesExactly) {
+  if (!dequant_runs()) GTEST_SKIP() << "no AVX2";
+  std::vector<uint8_t> b(256 * 16, 0x22), scales(256);  // 1 in e2m1
+  std::vector<uint16_t> a(32);
+  a[5] = 0x3F80;
+  for (size_t n = 0; n < 256; ++n) scales[n] = static_cast<uint8_t>(n);
+  std::vector<float> d(256);
+  GemmCall call;
+  call.a = TensorView::contiguous(a.data(), DType::kBf16, {1, 32});
+  call.b = TensorView::contiguous(b.data(), DType::kF4E2M1, {256, 32}).transposed();
+  call.d = TensorView::contiguous(d.data(), DType::kF32, {1, 256});
+  call.scale_b = TensorView::contiguous(scales.data(), DType::kE8M0, {256, 1}).transposed();
+  call.scale_group_b = {1, 32};
+  for (const char* order : {"e8m0.1x32", "e8m0.1x32.0.1.256"}) {
+    const std::string text = fmt::format("m=1:n=256:k=32:b=e2m1:d=f32:scale_b={}", order);
+    for (const std::string& recipe : dequant_recipes(*gemm_operator().parse_problem(text))) {
+      call.options.recipe = recipe;
+      ASSERT_TRUE(gemm(test::built_context(), call).ok());
+      for (size_t n = 0; n < 255; ++n) {
+        ASSERT_EQ(d[n], std::ldexp(1.0f, static_cast<int>(n) - 127)) << n << " " << recipe;
+      }
+      ASSERT_TRUE(std::isnan(d[255]));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tilewright
