@@ -26,6 +26,7 @@ PUBLIC_HEADERS = {
     "dlpack_abi.h": "core",
     "profile.hpp": "core",
     "context.hpp": "dispatch",
+    "stored_weights.hpp": "ops",
     "tilewright.h": "api",
 }
 

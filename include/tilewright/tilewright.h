@@ -338,6 +338,41 @@ TILEWRIGHT_C_API tilewright_status tilewright_gemm_packed_view(const void* packe
 TILEWRIGHT_C_API tilewright_status tilewright_gemm_unpack_weights(const void* packed, int64_t packed_bytes,
                                                                   const TwDLTensor* b);
 
+/* ---- Weights of checkpoints and other libraries ------------------------------------------------------------------- */
+
+/* Numbers are those of tilewright::WeightFormat; include/tilewright/stored_weights.hpp says what each holds. */
+enum {
+  TILEWRIGHT_WEIGHTS_AWQ = 0,
+  TILEWRIGHT_WEIGHTS_GPTQ = 1,
+  TILEWRIGHT_WEIGHTS_GPTQ_V2 = 2,
+  TILEWRIGHT_WEIGHTS_AITER = 3,
+  TILEWRIGHT_WEIGHTS_AITER_SCALES = 4
+};
+
+typedef struct tilewright_stored_weights {
+  uint32_t struct_size;
+  int32_t format; /* TILEWRIGHT_WEIGHTS_... */
+  const TwDLTensor* weight;
+  const TwDLTensor* zeros;       /* NULL: every zero point is half of the range */
+  const TwDLTensor* group_index; /* NULL: groups lie one after another */
+} tilewright_stored_weights;
+
+typedef struct tilewright_plain_weights {
+  uint32_t struct_size;
+  const TwDLTensor* b;      /* [K, N]: a weight stored as [N, K] with its shapes and strides exchanged */
+  const TwDLTensor* zero_b; /* [G, N]; NULL: none */
+  const TwDLTensor* order;  /* int32 [K]; NULL: none */
+} tilewright_plain_weights;
+
+/* Writes `plain` from `stored`, exactly. Tensors of the CPU. */
+TILEWRIGHT_C_API tilewright_status tilewright_import_weights(tilewright_context* context,
+                                                             const tilewright_stored_weights* stored,
+                                                             const tilewright_plain_weights* plain);
+/* The way back: writes `stored` from `plain`. */
+TILEWRIGHT_C_API tilewright_status tilewright_export_weights(tilewright_context* context,
+                                                             const tilewright_plain_weights* plain,
+                                                             const tilewright_stored_weights* stored);
+
 /* ---- Defaults ---------------------------------------------------------------------------------------------------- */
 
 /* Inline, so that struct_size is the caller's own. */
@@ -383,6 +418,20 @@ static inline tilewright_packed_info tilewright_packed_info_defaults(void) {
   memset(&info, 0, sizeof(info));
   info.struct_size = sizeof(info);
   return info;
+}
+
+static inline tilewright_stored_weights tilewright_stored_weights_defaults(void) {
+  tilewright_stored_weights stored;
+  memset(&stored, 0, sizeof(stored));
+  stored.struct_size = sizeof(stored);
+  return stored;
+}
+
+static inline tilewright_plain_weights tilewright_plain_weights_defaults(void) {
+  tilewright_plain_weights plain;
+  memset(&plain, 0, sizeof(plain));
+  plain.struct_size = sizeof(plain);
+  return plain;
 }
 
 /* NOLINTEND(readability-identifier-naming) */

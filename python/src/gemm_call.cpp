@@ -8,8 +8,8 @@
 #include "call/openmp_threads.hpp"
 #include "call/result.hpp"
 #include "dispatch/context_impl.hpp"
-#include "packed_weights.hpp"
 #include "tensor/broadcast.hpp"
+#include "weights/packed_weights.hpp"
 
 namespace tilewright::python {
 namespace {

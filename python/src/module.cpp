@@ -5,8 +5,9 @@
 #include "arch/cpu_nodes.hpp"
 #include "dispatch/context_impl.hpp"
 #include "gemm_functions.hpp"
-#include "packed_weights.hpp"
 #include "tensor/buffer.hpp"
+#include "weights/packed_weights.hpp"
+#include "weights/stored_weights.hpp"
 
 namespace tilewright::python {
 namespace {
@@ -62,6 +63,7 @@ NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);
   bind_buffer(module);
   bind_packed_weights(module);
+  bind_stored_weights(module);
   bind_gemm(module);
   module.def("devices", &devices, "The devices that kernels run on, each as a dict.");
   module.def("counters", &counters, "Calls, plan hits, compiles, fallbacks ... since the process started.");

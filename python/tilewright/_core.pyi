@@ -17,6 +17,7 @@ _Activation = _ActivationName | tuple[Literal["clamp"], float, float] | None
 _Gate = Literal["none", "separated", "interleaved"] | None
 _Step = _Activation | tuple[Literal["add", "mul"], _Tensor]
 _Layout = Literal["kn", "nk"]
+_WeightFormat = Literal["awq", "gptq", "gptq_v2", "aiter", "aiter_scales"]
 _DtypeName = Literal["f32", "f16", "bf16", "i8"]
 # "float32", "bf16", torch.float16, numpy.float32, jax.numpy.bfloat16 ...
 _OutDtype = Any
@@ -181,6 +182,29 @@ def explain(
 def pack_weights(b: _Tensor, *, layout: _Layout = "kn") -> PackedWeights: ...
 def packed_nbytes(dtype: str, n: int, k: int, batch: int = 1) -> int: ...
 def pack_weights_into(b: _Tensor, out: _Tensor, *, layout: _Layout = "kn") -> None: ...
+def import_weights(
+    format: _WeightFormat,
+    weight: _Tensor,
+    out: _Tensor,
+    *,
+    zeros: _Tensor | None = None,
+    group_index: _Tensor | None = None,
+    zero_out: _Tensor | None = None,
+    order_out: _Tensor | None = None,
+    dtype: Literal["i4", "u4"] | None = None,
+    layout: _Layout = "kn",
+) -> None: ...
+def export_weights(
+    format: _WeightFormat,
+    b: _Tensor,
+    out: _Tensor,
+    *,
+    zero_b: _Tensor | None = None,
+    zeros_out: _Tensor | None = None,
+    group_index_out: _Tensor | None = None,
+    dtype: Literal["i4", "u4"] | None = None,
+    layout: _Layout = "kn",
+) -> None: ...
 def devices() -> list[dict[str, Any]]: ...
 def counters() -> dict[str, int]: ...
 def tables_digest() -> str: ...

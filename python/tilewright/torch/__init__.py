@@ -6,10 +6,12 @@ Importing this registers torch.ops.tilewright.*; importing tilewright alone neve
 
 from ._functions import gemm, gemm_packed, linear, linear_packed, pack_weights, unpack_weights
 from ._modules import GatedLinear, Linear, convert
+from ._quantised import QuantisedLinear
 
 __all__ = [
     "GatedLinear",
     "Linear",
+    "QuantisedLinear",
     "convert",
     "gemm",
     "gemm_packed",

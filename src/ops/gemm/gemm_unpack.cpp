@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "device/cpu/run_on_units.hpp"
 #include "dispatch/context_impl.hpp"
 #include "gemm/cpu/gemm_cpu_blocking.hpp"
 #include "tilewright/gemm.hpp"
@@ -93,15 +94,7 @@ Status gemm_unpack_weights(Context& context, const TensorView& packed, const Ten
   args.stride_batch = b.rank == 3 ? b.stride[0] * size : 0;
   args.stride_k = b.stride[b.rank - 2] * size, args.stride_n = b.stride[b.rank - 1] * size;
 
-  Device& device = *context.impl().cpu().device;
-  Artifact entry;
-  entry.kind = ArtifactKind::kBuiltin;
-  entry.target = device.spec().arch->target;
-  entry.entry = "gemm_unpack";
-  entry.address = reinterpret_cast<const void*>(&unpack_unit);
-  Result<std::shared_ptr<const LoadedKernel>> kernel = device.load(entry);
-  if (!kernel) return kernel.status();
-  return device.launch(**kernel, std::as_bytes(std::span(&args, 1)), {static_cast<uint32_t>(device.spec().units)}, {});
+  return run_on_units(*context.impl().cpu().device, "gemm_unpack", &unpack_unit, std::as_bytes(std::span(&args, 1)));
 }
 
 }  // namespace tilewright

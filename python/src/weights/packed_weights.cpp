@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "packed_weights.hpp"
+#include "weights/packed_weights.hpp"
 
 #include <cstring>
 
