@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "problems/suites/gemm_gpu_suite.hpp"
+#include "problems/suites/grouped_gpu_suite.hpp"
 #include "problems/suites/quant_cpu_suite.hpp"
 #include "problems/suites/quant_gpu_suite.hpp"
 
@@ -87,20 +88,23 @@ void Suite::add(const std::string& text, SuiteProblem item, const std::string& n
   problems.push_back(std::move(item));
 }
 
-std::vector<std::string> suite_names() { return {"gemm", "quant"}; }
+std::vector<std::string> suite_names() { return {"gemm", "quant", "grouped"}; }
 
 Result<Suite> find_suite(const std::string& suite, DeviceKind kind) {
   const bool gpu = kind != DeviceKind::kCpu;
   if (suite == "gemm" || (suite == "all" && !gpu)) return gpu ? gemm_gpu_suite() : gemm_suite();
   if (suite == "quant") return gpu ? quant_gpu_suite() : quant_cpu_suite();
+  if (suite == "grouped" && gpu) return grouped_gpu_suite();
+  if (suite == "grouped") return Status(StatusCode::kUnsupported, "suite 'grouped' is for GPUs; on a CPU: gemm, quant");
   if (suite != "all") {
-    return Status(StatusCode::kNotFound, fmt::format("suite '{}' is unknown; known: gemm, quant, all", suite));
+    return Status(StatusCode::kNotFound, fmt::format("suite '{}' is unknown; known: gemm, quant, grouped, all", suite));
   }
-  Suite both = gemm_gpu_suite();
-  Suite quant = quant_gpu_suite();
-  std::ranges::move(quant.problems, std::back_inserter(both.problems));
-  std::ranges::move(quant.skipped, std::back_inserter(both.skipped));
-  return both;
+  Suite every = gemm_gpu_suite();
+  for (Suite more : {quant_gpu_suite(), grouped_gpu_suite()}) {
+    std::ranges::move(more.problems, std::back_inserter(every.problems));
+    std::ranges::move(more.skipped, std::back_inserter(every.skipped));
+  }
+  return every;
 }
 
 }  // namespace tilewright::cli

@@ -3,11 +3,15 @@
 // zones, reference and bounds of every other device.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "device/device.hpp"
 #include "emulated/cuda/host_block.hpp"
+#include "emulated/cuda/host_tensor_map.hpp"
+#include "tile/common/tensor_map.hpp"
 
 namespace tilewright::emulated {
 
@@ -43,6 +47,30 @@ class EmulatedCudaDevice final : public Device {
     if (got) std::memset(got->data, 0xFF, static_cast<size_t>(bytes));  // a NaN in every type
     return got;
   }
+  Result<void*> zeros(int64_t bytes, void*) override {
+    zeros_.resize(std::max(zeros_.size(), static_cast<size_t>(bytes)));
+    return static_cast<void*>(zeros_.data());
+  }
+  // Whether kernels have left them so.
+  bool zeros_are_left() const {
+    return std::ranges::all_of(zeros_, [](std::byte b) { return b == std::byte{0}; });
+  }
+  Status encode_tensor_map(const TensorMapSpec& spec, std::byte* map) const override {
+    static_assert(sizeof(HostTensorMap) <= sizeof(TensorMap));
+    HostTensorMap made{};
+    for (size_t i = 0; i < 3; ++i)
+      made.dims[i] = spec.dims[i], made.strides[i] = spec.strides[i], made.box[i] = spec.box[i];
+    if (spec.rank != 3 || spec.swizzle != TensorMapSpec::Swizzle::k128 || made.box[0] * made.strides[0] != 128 ||
+        made.box[2] != 1 || made.strides[1] % 16 != 0 || made.strides[2] % 16 != 0) {
+      return Status(StatusCode::kUnsupported, "boxes of this device are rows of 128 bytes");
+    }
+    std::memcpy(map, &made, sizeof(made));
+    return {};
+  }
+  Status set_tensor_map_address(std::byte* map, const void* address) const override {
+    std::memcpy(map, &address, sizeof(address));
+    return {};
+  }
   bool host_memory() const override { return true; }
   Status copy_from_host(void* to, const void* from, int64_t bytes) override {
     return host_->copy_from_host(to, from, bytes);
@@ -63,6 +91,7 @@ class EmulatedCudaDevice final : public Device {
  private:
   std::unique_ptr<Device> host_;
   DeviceSpec spec_;
+  std::vector<std::byte> zeros_;
 };
 
 }  // namespace tilewright::emulated

@@ -8,7 +8,16 @@
 #include <memory>
 #include <vector>
 
+namespace tilewright {
+
+alignas(1024) unsigned char dynamic_shared[emulated::kSharedCapacity];
+
+}  // namespace tilewright
+
 namespace tilewright::emulated {
+
+std::byte* const shared_memory = reinterpret_cast<std::byte*>(dynamic_shared);
+
 namespace {
 
 constexpr size_t kStackBytes = 256 * 1024;
@@ -39,6 +48,7 @@ struct Block {
   std::vector<Thread> threads;
   Barrier barrier;
   std::vector<Barrier> warps;
+  std::array<Barrier, 16> named;
   std::vector<WarpRows> rows;
   size_t shared_bytes = 0;
   const char* failure = "";
@@ -84,6 +94,7 @@ void run_block(unsigned threads) {
   block.warps.assign((threads + kWarp - 1) / kWarp, {});
   block.rows.assign(block.warps.size(), {});
   block.barrier = {};
+  block.named = {};
   std::memset(shared_memory, static_cast<int>(kUndefined), kSharedCapacity);
   for (Thread& thread : block.threads) {
     if (thread.stack == nullptr) thread.stack.reset(new char[kStackBytes]);
@@ -133,6 +144,21 @@ void fail(const char* what) {
 void wait_for_block() {
   meet(block.barrier, static_cast<unsigned>(block.threads.size()), [] {});
 }
+
+void meet_named(int id, unsigned threads, bool waits) {
+  Barrier& barrier = block.named[static_cast<size_t>(id)];
+  if (waits) return meet(barrier, threads, [] {});
+  if (++barrier.arrived < threads) return;
+  barrier.arrived = 0;
+  ++barrier.passed;
+  block.moved = true;
+}
+
+void wait_until(const std::function<bool()>& ready) {
+  while (!ready()) yield();
+}
+
+void tell_progress() { block.moved = true; }
 
 WarpRows& warp_rows() { return block.rows[thread_index.x / kWarp]; }
 

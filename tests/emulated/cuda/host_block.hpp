@@ -17,8 +17,9 @@ inline Index thread_index, block_index, grid_size;
 
 inline constexpr int kWarp = 32;
 inline constexpr size_t kSharedCapacity = 256 * 1024;
-// The block's shared memory, filled with 0xFF when a block begins.
-alignas(128) inline std::byte shared_memory[kSharedCapacity];
+// The block's shared memory, at a multiple of 1024, filled with 0xFF when a block begins. Kernels that declare it themselves
+// know it as tilewright::dynamic_shared.
+extern std::byte* const shared_memory;
 
 // Runs body() once a thread of every block of the grid, one block after another. Returns what went wrong, "" = nothing.
 const char* run_grid(unsigned blocks, unsigned threads, size_t shared_bytes, const std::function<void()>& body);
@@ -28,6 +29,11 @@ int lane();
 // Remembers the first failure of a grid: a wrong alignment, an address outside of shared memory.
 void fail(const char* what);
 void wait_for_block();
+// Of a named barrier: `threads` of the block come; who arrives only does not wait.
+void meet_named(int id, unsigned threads, bool waits);
+// Lets other threads run until ready(); each change that somebody may wait for is told.
+void wait_until(const std::function<bool()>& ready);
+void tell_progress();
 
 // Words that the lanes of a warp exchange: each writes its row, and when all 32 have called meet_warp, one of them runs
 // `together` on all rows before any goes on.

@@ -17,23 +17,37 @@ inline GemmProblem problem_of(const std::string& text) {
   return *parsed;
 }
 
-inline void check_plan(EmulatedCudaDevice& device, const GemmProblem& problem, const KernelFamily& family,
-                       const RecipeStep& step, std::shared_ptr<const LoadedKernel> kernel) {
-  const std::string what = print_gemm_problem(problem) + "  " + step.key.text;
-  SCOPED_TRACE(what);
-  Result<std::vector<Stage>> stages = family.stages(erase(problem), device.spec(), step, std::move(kernel));
+// Runs the stages on an instance's data, of each seed, and compares.
+inline void check_stages(EmulatedCudaDevice& device, Result<std::vector<Stage>> stages, int64_t workspace_bytes,
+                         Result<std::unique_ptr<ProblemInstance>> instance, std::initializer_list<uint64_t> seeds) {
   ASSERT_TRUE(stages.ok()) << stages.status().message();
+  ASSERT_TRUE(instance.ok()) << instance.status().message();
   Plan plan;
   plan.stages = std::move(*stages);
-  plan.workspace_bytes = family.workspace_bytes(erase(problem), device.spec(), step);
-  Result<std::unique_ptr<ProblemInstance>> instance = make_gemm_instance(problem, device, {});
-  ASSERT_TRUE(instance.ok()) << instance.status().message();
-  (*instance)->fill(1, InputData::kNormal);
-  (*instance)->poison();
-  const Status status = run_plan(device, plan, (*instance)->bindings(), {});
-  ASSERT_TRUE(status.ok()) << status.message();
-  const VerifyReport report = (*instance)->verify();
-  EXPECT_TRUE(report.passed) << report.failure;
+  plan.workspace_bytes = workspace_bytes;
+  for (Stage& stage : plan.stages) {
+    for (const TensorMapSpec& map : stage.tensor_maps) {
+      const Status status = device.encode_tensor_map(map, stage.args.data() + map.arg_offset);
+      ASSERT_TRUE(status.ok()) << status.message();
+    }
+  }
+  for (const uint64_t seed : seeds) {
+    SCOPED_TRACE(seed);
+    (*instance)->fill(seed, InputData::kNormal);
+    (*instance)->poison();
+    const Status status = run_plan(device, plan, (*instance)->bindings(), {});
+    ASSERT_TRUE(status.ok()) << status.message();
+    const VerifyReport report = (*instance)->verify();
+    EXPECT_TRUE(report.passed) << report.failure;
+  }
+}
+
+inline void check_plan(EmulatedCudaDevice& device, const GemmProblem& problem, const KernelFamily& family,
+                       const RecipeStep& step, std::shared_ptr<const LoadedKernel> kernel) {
+  SCOPED_TRACE(print_gemm_problem(problem) + "  " + step.key.text);
+  check_stages(device, family.stages(erase(problem), device.spec(), step, std::move(kernel)),
+               family.workspace_bytes(erase(problem), device.spec(), step), make_gemm_instance(problem, device, {}),
+               {1});
 }
 
 }  // namespace tilewright::emulated

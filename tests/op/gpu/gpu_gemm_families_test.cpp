@@ -50,28 +50,6 @@ class GpuGemmFamilies : public test::GpuTest {
     return at == std::string::npos ? "" : text.substr(at, text.find(':', at + 1) - at);
   }
 
-  std::shared_ptr<const LoadedKernel> kernel_of(const KernelFamily& family, const KernelKey& key) {
-    auto& kernel = kernels_[key.text];
-    if (kernel != nullptr || family.backend() == Backend::kVendor) return kernel;
-    const Result<CompileRequest> request = family.source(key);
-    EXPECT_TRUE(request.ok()) << request.status().message();
-    if (!request) return nullptr;
-    const std::string build = *make_unique_folder(folder, "build-");
-    const Result<std::string> file = nvrtc_compiler().compile(*request, build, nullptr);
-    EXPECT_TRUE(file.ok()) << file.status().message();
-    if (!file) return nullptr;
-    Artifact artifact;
-    artifact.kind = ArtifactKind::kCubin;
-    artifact.target = request->target;
-    artifact.entry = request->entry;
-    artifact.key = key.text;
-    artifact.path = build + "/" + *file;
-    auto loaded = device->load(artifact);
-    EXPECT_TRUE(loaded.ok()) << loaded.status().message();
-    if (loaded) kernel = *loaded;
-    return kernel;
-  }
-
   void run(const GemmProblem& problem, const KernelFamily& family, const RecipeStep& step,
            InputData data = InputData::kNormal) {
     const auto kernel = kernel_of(family, step.key);
@@ -115,9 +93,6 @@ class GpuGemmFamilies : public test::GpuTest {
   }
 
   std::vector<std::string> fields;
-
- private:
-  std::map<std::string, std::shared_ptr<const LoadedKernel>> kernels_;
 };
 
 class GpuGemmFamiliesOf : public GpuGemmFamilies, public testing::WithParamInterface<const char*> {};

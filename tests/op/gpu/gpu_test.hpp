@@ -8,8 +8,10 @@
 
 #include <cstring>
 #include <filesystem>
+#include <map>
 
 #include "device/cuda/driver/context_scope.hpp"
+#include "dispatch/registry/family.hpp"
 #include "jit/compiler.hpp"
 #include "jit/system/files.hpp"
 
@@ -132,6 +134,29 @@ class GpuTest : public testing::Test {
     return kernel ? *kernel : nullptr;
   }
 
+  // The instance of a family at a key, compiled once.
+  std::shared_ptr<const LoadedKernel> kernel_of(const KernelFamily& family, const KernelKey& key) {
+    auto& kernel = kernels_[key.text];
+    if (kernel != nullptr || family.backend() == Backend::kVendor) return kernel;
+    const Result<CompileRequest> request = family.source(key);
+    EXPECT_TRUE(request.ok()) << request.status().message();
+    if (!request) return nullptr;
+    const std::string build = *make_unique_folder(folder, "build-");
+    const Result<std::string> file = nvrtc_compiler().compile(*request, build, nullptr);
+    EXPECT_TRUE(file.ok()) << file.status().message();
+    if (!file) return nullptr;
+    Artifact artifact;
+    artifact.kind = ArtifactKind::kCubin;
+    artifact.target = request->target;
+    artifact.entry = request->entry;
+    artifact.key = key.text;
+    artifact.path = build + "/" + *file;
+    auto loaded = device->load(artifact);
+    EXPECT_TRUE(loaded.ok()) << loaded.status().message();
+    if (loaded) kernel = *loaded;
+    return kernel;
+  }
+
   template <class Args>
   static Status launch(Device& on, const LoadedKernel& kernel, const Args& args, const LaunchShape& shape,
                        const LaunchContext& context = {}) {
@@ -154,6 +179,9 @@ class GpuTest : public testing::Test {
   int devices = 0;
   std::unique_ptr<Device> device;
   std::string folder;
+
+ private:
+  std::map<std::string, std::shared_ptr<const LoadedKernel>> kernels_;
 };
 
 }  // namespace tilewright::test

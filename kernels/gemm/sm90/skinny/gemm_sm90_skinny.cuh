@@ -278,12 +278,11 @@ __device__ __forceinline__ void gemm_sm90_skinny_multiply_apart(const GemmSm90Sk
   }
 }
 
-// A warpgroup: the sums of its rows over a segment.
-template <GemmSm90SkinnyConfig kConfig, class Accumulator, int kParts, int kCount>
-__device__ __forceinline__ void gemm_sm90_skinny_multiply(const GemmSm90SkinnyLayout<kConfig>& shared,
-                                                          sm90::Ring<kConfig.stages>& ring, int steps, int left,
-                                                          int warpgroup, Accumulator (&sum)[kParts][kCount]) {
-  using Layout = GemmSm90SkinnyLayout<kConfig>;
+// A warpgroup: the sums of its rows over a segment. `Layout`: GemmSm90SkinnyLayout, or another one with such stages.
+template <GemmSm90SkinnyConfig kConfig, class Layout, class Accumulator, int kParts, int kCount>
+__device__ __forceinline__ void gemm_sm90_skinny_multiply(const Layout& shared, sm90::Ring<kConfig.stages>& ring,
+                                                          int steps, int left, int warpgroup,
+                                                          Accumulator (&sum)[kParts][kCount]) {
   int before = 0;
   for (int step = 0; step < steps; ++step) {
     sm90::wait(shared.full_a(ring.stage), ring.phase);

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// Twin of kernels/tile/sm90/wgmma.cuh: products of operands along K, made when they are waited for and not before. Each thread
+// makes the sums that are its own.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <type_traits>
+#include <vector>
+
+#include "tile/common/dtype.hpp"
+#include "tile/common/major.hpp"
+#include "tile/common/numeric.hpp"
+#include "tile/sm90/memory.cuh"
+
+namespace tilewright::sm90 {
+
+// Of a thread: products since the last group, and groups, oldest first.
+struct ProductsUnderWay {
+  std::vector<std::function<void()>> open;
+  std::deque<std::vector<std::function<void()>>> groups;
+};
+inline std::array<ProductsUnderWay, 1024> products_under_way;
+
+inline void begin_products() {}
+inline void commit_products() {
+  ProductsUnderWay& mine = products_under_way[threadIdx.x];
+  mine.groups.push_back(std::move(mine.open));
+  mine.open.clear();
+}
+template <int kPending>
+void wait_products() {
+  auto& groups = products_under_way[threadIdx.x].groups;
+  for (; groups.size() > static_cast<size_t>(kPending); groups.pop_front()) {
+    for (const auto& product : groups.front()) product();
+  }
+}
+template <class T, int kCount>
+void pin(T (&)[kCount]) {}
+
+template <Major kMajor>
+unsigned long long descriptor(unsigned address, unsigned) {
+  static_assert(kMajor == Major::kK, "the twin has operands along K");
+  return 1ull << 62 | 1024ull >> 4 << 32 | (address & 0x3FFFF) >> 4;
+}
+template <Major kMajor>
+constexpr unsigned long long kDescriptorStep = 2;
+
+template <DType kA, DType kB, int kN>
+struct WgmmaInstruction {
+  static_assert(kA == kB && kN % 8 == 0 && kN <= 256);
+  using Accumulator = std::conditional_t<kA == DType::kI8, int, float>;
+  static constexpr int kBytes = dtype_bits(kA) / 8, kK = 32 / kBytes;
+
+  template <int, int>
+  static void multiply(Accumulator (&d)[kN / 2], unsigned long long a, unsigned long long b, int accumulate) {
+    Accumulator* const sums = d;
+    products_under_way[threadIdx.x].open.push_back([=] { make(sums, a, b, accumulate); });
+  }
+
+ private:
+  static Accumulator element(const std::byte* from) {
+    unsigned short bits = 0;
+    std::memcpy(&bits, from, kBytes);
+    if constexpr (kA == DType::kBf16) return widen(bf16{bits});
+    if constexpr (kA == DType::kF16) return widen(f16{bits});
+    if constexpr (kA == DType::kF8E4M3) return widen(e4m3{static_cast<unsigned char>(bits)});
+    if constexpr (kA == DType::kF8E5M2) return widen(e5m2{static_cast<unsigned char>(bits)});
+    if constexpr (kA == DType::kI8) return static_cast<signed char>(bits);
+  }
+  // A row of an operand.
+  static void read(unsigned long long descriptor, unsigned row, Accumulator (&values)[kK]) {
+    const unsigned start = static_cast<unsigned>(descriptor & 0x3FFF) << 4;
+    const unsigned at = start + row / 8 * 1024 + row % 8 * 128;
+    for (unsigned k = 0; k < kK; ++k) {
+      const std::byte* from = emulated::shared_at(swizzle_128(at + k * kBytes), kBytes);
+      values[k] = from == nullptr ? Accumulator{} : element(from);
+    }
+  }
+  static void make(Accumulator* d, unsigned long long a, unsigned long long b, int accumulate) {
+    const unsigned thread = threadIdx.x % 128, row = thread / 32 * 16 + thread % 32 / 4;
+    Accumulator upper[kK], lower[kK], column[kK];
+    read(a, row, upper), read(a, row + 8, lower);
+    for (unsigned j = 0; j < kN / 8; ++j) {
+      for (unsigned i = 0; i < 2; ++i) {
+        read(b, 8 * j + thread % 4 * 2 + i, column);
+        Accumulator x{}, y{};
+        for (unsigned k = 0; k < kK; ++k) x += upper[k] * column[k], y += lower[k] * column[k];
+        d[4 * j + i] = accumulate != 0 ? d[4 * j + i] + x : x;
+        d[4 * j + 2 + i] = accumulate != 0 ? d[4 * j + 2 + i] + y : y;
+      }
+    }
+  }
+};
+
+}  // namespace tilewright::sm90

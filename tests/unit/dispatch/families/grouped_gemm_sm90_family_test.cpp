@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+// grouped_gemm_sm90 asked without a GPU: what it refuses, what it offers, what a launch looks like.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "core/fields.hpp"
+#include "grouped_gemm/sm90/grouped_sm90_args.hpp"
+#include "ops/grouped_gemm/families/grouped_gemm_families.hpp"
+#include "unit/dispatch/families/asked_device.hpp"
+
+namespace tilewright {
+namespace {
+
+using testing::HasSubstr;
+
+DeviceSpec hopper() {
+  DeviceSpec device = test::cuda_device("sm_90a", 132);
+  device.part = "h200";
+  return device;
+}
+GroupedGemmProblem grouped(const std::string& text) {
+  const Result<GroupedGemmProblem> parsed = parse_grouped_gemm_problem(text);
+  EXPECT_TRUE(parsed.ok()) << text << ": " << parsed.status().message();
+  return parsed ? *parsed : GroupedGemmProblem();
+}
+std::string refusal(const std::string& text) {
+  return grouped_gemm_sm90_family().supports(erase(grouped(text)), hopper()).message();
+}
+
+constexpr const char* kExperts = "groups=256:m=65536:n=4096:k=7168:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128";
+
+TEST(GroupedGemmSm90Family, WhatItCannotDoIsRefusedWithTheReason) {
+  EXPECT_EQ(refusal(kExperts), "");
+  EXPECT_EQ(refusal("mode=masked:groups=4:m=33:n=65:k=72:a=f16:status=1"), "");
+  EXPECT_EQ(refusal("groups=4:m=100:n=64:k=64:a=e4m3:scale_a=f32:scale_b=f32"), "");
+  EXPECT_THAT(refusal("mode=ragged_k:groups=4:m=64:n=64:k=256:a=bf16"), HasSubstr("mode is ragged_k"));
+  EXPECT_THAT(refusal("groups=4:m=64:n=64:k=64:a=bf16:gather=100"), HasSubstr("indices name rows"));
+  EXPECT_THAT(refusal("groups=4:m=64:n=64:k=65:a=bf16"), HasSubstr("a: the copy engine wants rows along K"));
+  EXPECT_THAT(refusal("groups=4:m=64:n=64:k=64:a=bf16:layout=rrr"), HasSubstr("b: the copy engine wants rows along K"));
+  EXPECT_THAT(refusal("groups=4:m=64:n=64:k=64:a=bf16:c=bf16"), HasSubstr("the epilogue has C"));
+  EXPECT_THAT(refusal("groups=4:m=64:n=64:k=64:a=bf16:batch_invariant=1"), HasSubstr("batch_invariant"));
+  EXPECT_THAT(refusal("groups=4:m=64:n=64:k=128:a=e4m3:scale_a=f32.1x128:scale_b=f32.1x128"),
+              HasSubstr("f32.1x128 and f32.128x128"));
+  DeviceSpec older = hopper();
+  older.arch = find_arch("sm_80");
+  EXPECT_THAT(grouped_gemm_sm90_family().supports(erase(grouped("groups=4:m=64:n=64:k=64:a=bf16")), older).message(),
+              HasSubstr("sm_80 has no wgmma for bf16"));
+}
+
+TEST(GroupedGemmSm90Family, EveryCandidateIsLegalAndWaitsForATunedRow) {
+  EXPECT_TRUE(grouped_gemm_sm90_family().tuned_only());
+  for (const char* text : {kExperts, "groups=8:m=2048:n=28672:k=4096:a=bf16",
+                           "mode=masked:groups=256:m=64:n=4096:k=7168:a=e4m3:"
+                           "scale_a=f32.1x128:scale_b=f32.128x128:rows=8",
+                           "groups=8:m=2048:n=28672:k=4096:a=bf16:gate=separated:act=silu"}) {
+    SCOPED_TRACE(text);
+    const GroupedGemmProblem p = grouped(text);
+    const std::vector<Candidate> found = grouped_gemm_sm90_family().candidates(erase(p), hopper());
+    ASSERT_FALSE(found.empty());
+    EXPECT_TRUE(std::ranges::is_sorted(found, {}, &Candidate::cost));
+    for (const Candidate& candidate : found) {
+      const Status status = grouped_gemm_sm90_family().check(erase(p), hopper(), candidate.step);
+      EXPECT_TRUE(status.ok()) << status.message();
+      EXPECT_TRUE(grouped_gemm_sm90_family().source(candidate.step.key).ok());
+      EXPECT_GT(candidate.cost, 0);
+      EXPECT_DOUBLE_EQ(candidate.cost, grouped_gemm_sm90_family().cost(erase(p), hopper(), candidate.step));
+    }
+  }
+}
+
+TEST(GroupedGemmSm90Family, TilesOfFewRowsAreOfferedAndGroupsOfManyRowsTakeWideOnes) {
+  const auto configs = [](const char* text) {
+    const GroupedGemmProblem p = grouped(text);
+    std::vector<GroupedGemmSm90Config> found;
+    for (const Candidate& candidate : grouped_gemm_sm90_family().candidates(erase(p), hopper())) {
+      GroupedGemmSm90Config& c = found.emplace_back();
+      EXPECT_TRUE(parse_fields(candidate.step.key.config(), c).ok());
+    }
+    return found;
+  };
+  const auto few = configs("mode=masked:groups=256:m=64:n=4096:k=7168:a=bf16:rows=8");
+  EXPECT_TRUE(std::ranges::any_of(few, [](const GroupedGemmSm90Config& c) { return c.tokens == 16; }));
+  EXPECT_GE(configs("groups=8:m=2048:n=28672:k=4096:a=bf16").front().tokens, 128);
+}
+
+TEST(GroupedGemmSm90Family, ALaunchHasAMapForEachBoxAndCountersOnlyWhereTheyAreUsed) {
+  const GroupedGemmProblem p = grouped(kExperts);
+  for (const int64_t counted : {0, 1}) {
+    RecipeStep step = grouped_gemm_sm90_family().candidates(erase(p), hopper()).front().step;
+    step.knobs.values[1] = counted;
+    const Result<std::vector<Stage>> stages = grouped_gemm_sm90_family().stages(erase(p), hopper(), step, nullptr);
+    ASSERT_TRUE(stages.ok()) << stages.status().message();
+    const Stage& stage = stages->front();
+    EXPECT_EQ(stage.args.size(), sizeof(GroupedGemmSm90Args));
+    EXPECT_EQ(stage.shape.grid[0], 132u);
+    ASSERT_EQ(stage.tensor_maps.size(), static_cast<size_t>(kGroupedBoxes) + 1);
+    for (size_t i = 0; i < kGroupedBoxes; ++i) {
+      EXPECT_EQ(stage.tensor_maps[i].arg_offset, offsetof(GroupedGemmSm90Args, tokens) + i * sizeof(TensorMap));
+      EXPECT_EQ(stage.tensor_maps[i].box[1], 16u << i);
+      EXPECT_EQ(stage.tensor_maps[i].dims[2], 1u);  // rows of all groups are one matrix
+    }
+    EXPECT_EQ(stage.tensor_maps.back().dims[2], 256u);
+    EXPECT_EQ(stage.zero_bytes, counted != 0 ? static_cast<int64_t>(sizeof(GroupedCounters)) : 0);
+    const auto zeros = std::ranges::count(stage.patches, ArgPatch::Kind::kZeros, &ArgPatch::kind);
+    EXPECT_EQ(zeros, counted);
+  }
+}
+
+TEST(GroupedGemmSm90Family, KnobsOutsideOfWhatTheyMeanAreRefused) {
+  const GroupedGemmProblem p = grouped(kExperts);
+  RecipeStep step = grouped_gemm_sm90_family().candidates(erase(p), hopper()).front().step;
+  step.knobs = {{0, 1}};
+  EXPECT_THAT(grouped_gemm_sm90_family().check(erase(p), hopper(), step).message(), HasSubstr("raster = 0"));
+  step.knobs = {{8, 2}};
+  EXPECT_THAT(grouped_gemm_sm90_family().check(erase(p), hopper(), step).message(), HasSubstr("counted = 2"));
+}
+
+}  // namespace
+}  // namespace tilewright
