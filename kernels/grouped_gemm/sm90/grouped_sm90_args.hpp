@@ -125,14 +125,15 @@ constexpr int grouped_sm90_sums(const GroupedGemmSm90Config& c) {
   return c.rows / 64 / c.warpgroups * c.tokens / 2 + apart;
 }
 
-// A thread's, once warpgroups have shared them out. Few sums leave some to who walks the groups: it reads the numbers of 256 at
-// once then, of which few may have rows.
+// A thread's, once warpgroups have shared them out. Few sums leave some to who walks the groups: it reads the numbers of 128
+// at once then, not of 64.
 struct GroupedRegisters {
   int producer, consumer;
   int lane_groups;
 };
 constexpr GroupedRegisters grouped_sm90_registers(const GroupedGemmSm90Config& c) {
-  return grouped_sm90_sums(c) <= 128 ? GroupedRegisters{56, 224, 8} : GroupedRegisters{40, 232, 2};
+  if (grouped_sm90_sums(c) > 128) return {40, 232, 2};
+  return {56, 224, 4};
 }
 
 constexpr int grouped_sm90_stage_bytes(const GroupedGemmSm90Config& c) {

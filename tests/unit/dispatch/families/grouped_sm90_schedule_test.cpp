@@ -171,7 +171,7 @@ void check_blocks(const Groups& groups, int columns, int raster) {
   }
 }
 void check_all(const Groups& groups) {
-  check_blocks<16, 16, 8>(groups, 3, 8);
+  check_blocks<16, 16, 4>(groups, 3, 8);
   check_blocks<32, 256, 2>(groups, 5, 1);
   check_blocks<16, 128, 2>(groups, 7, 3);
 }
