@@ -8,8 +8,7 @@
 #pragma once
 
 #include "gemm/cpu/gemv_cpu.hpp"
-#include "gemm/cpu/gemv_dequant_cpu_blocking.hpp"
-#include "tile/cpu/dequant.hpp"
+#include "gemm/cpu/gemv_dequant_digits_cpu.hpp"
 
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
@@ -78,9 +77,13 @@ inline void load_block_groups(const GemmBlockScale& s, int64 batch, int64 n, int
 
 // How 4-bit elements are widened; bytes need nothing.
 struct NoNibbles {};
-template <DType kType, bool kNibbles, bool kWords>
+template <DType kType, bool kNibbles, bool kWords, bool kBytes = false>
 struct NibblesOf {
   using Type = NoNibbles;
+};
+template <DType kType>
+struct NibblesOf<kType, true, false, true> {
+  using Type = NibbleBytes<kType>;
 };
 template <DType kType>
 struct NibblesOf<kType, true, false> {
@@ -103,6 +106,7 @@ class GemvDequantCpuUnit {
     char* workspace = static_cast<char*>(args_.workspace) + unit * blocking_.unit_bytes;
     acc_ = reinterpret_cast<float*>(workspace);
     a_ = workspace + blocking_.grid.a_offset;
+    digits_ = workspace + blocking_.digits_offset;
     groups_ = reinterpret_cast<float*>(workspace + blocking_.groups_offset);
   }
 
@@ -114,7 +118,7 @@ class GemvDequantCpuUnit {
     const int64 n_end = blocking::smaller(s.out_n, blocking::share_begin(s.n_tiles, s.units_n, in + 1) * s.tile);
     const int64 batch_end = blocking::share_begin(args_.batch, s.units_batch, ib + 1);
     for (int64 batch = blocking::share_begin(args_.batch, s.units_batch, ib); batch < batch_end; ++batch) {
-      for (int64 m = 0; m < args_.m; ++m) arrange_row(batch, m);
+      arrange(batch);
       for (int64 n = n_begin; n < n_end; n += s.block_out) {
         run_block(batch, n, blocking::smaller(n_end, n + s.block_out));
       }
@@ -124,13 +128,14 @@ class GemvDequantCpuUnit {
  private:
   static constexpr DType kType = kConfig.dtype;
   static constexpr bool kNibbles = dtype_bits(kType) == 4, kDot = kConfig.mma == CpuMma::kDotBf16;
+  static constexpr bool kWhole = kConfig.mma == CpuMma::kDotI8;
   static constexpr int kRows = kConfig.rows, kColumns = kConfig.columns;
   static constexpr int kBlockBytes = kDequantBlock * dtype_bits(kType) / 8;
   static constexpr int64 kABlock = dequant_block_bytes(kConfig);
 
   // Elements [k0, k0 + kDequantBlock) of a row of A as f32, zero past K.
   template <DType kHalf>
-  TILEWRIGHT_INLINE void load_block(const char* row, int64 k0, float (&x)[kDequantBlock]) {
+  TILEWRIGHT_INLINE void load_block_of(const char* row, int64 k0, float (&x)[kDequantBlock]) {
     const int64 count = blocking::smaller(kDequantBlock, args_.k - k0), stride = args_.stride_a_k * 2;
     const char* from = row + k0 * stride;
     if (args_.stride_a_k == 1 && count == kDequantBlock) {
@@ -140,36 +145,60 @@ class GemvDequantCpuUnit {
     for (int64 i = 0; i < kDequantBlock; ++i) x[i] = i < count ? load_one<kHalf>(from + i * stride) : 0;
   }
 
-  // Row m of A in the order of widened elements; behind each block its sums lane by lane.
-  void arrange_row(int64 batch, int64 m) {
+  TILEWRIGHT_INLINE void load_block(int64 batch, int64 m, int64 block, float (&x)[kDequantBlock]) {
     const char* row = static_cast<const char*>(args_.a) + (batch * args_.stride_a_batch + m * args_.stride_a_m) * 2;
-    char* to = a_ + m / kRows * blocking_.grid.a_group_bytes + m % kRows * blocking_.row_bytes;
-    for (int64 block = 0; block < blocks_; ++block, to += kABlock) {
-      alignas(64) float x[kDequantBlock];
-      if (kDot || args_.a_dtype == DType::kBf16) {
-        load_block<DType::kBf16>(row, block * kDequantBlock, x);
-      } else {
-        load_block<DType::kF16>(row, block * kDequantBlock, x);
-      }
-      if constexpr (!kNibbles) {
-        __builtin_memcpy(to, x, sizeof(x));
-        continue;
-      }
-      auto* const floats = reinterpret_cast<float*>(to);
-      auto* const words = reinterpret_cast<unsigned short*>(to);
-      auto* const sums = reinterpret_cast<float*>(to + kABlock - 64);
-      for (int lane = 0; lane < 16; ++lane) {
-        const float* eight = x + 8 * lane;
-        for (int i = 0; i < 8; ++i) {
-          if constexpr (kDot) {
-            words[i % 4 * 32 + 2 * lane + i / 4] =
-                static_cast<unsigned short>(__builtin_bit_cast(unsigned, eight[i]) >> 16);
-          } else {
-            floats[i * 16 + lane] = eight[i];
+    if (kDot || args_.a_dtype == DType::kBf16) {
+      load_block_of<DType::kBf16>(row, block * kDequantBlock, x);
+    } else {
+      load_block_of<DType::kF16>(row, block * kDequantBlock, x);
+    }
+  }
+
+  // A as the multiplication wants it. A block has digits when those of all rows that are multiplied together have.
+  void arrange(int64 batch) {
+    const bool together = scaled_.scale.b.data == nullptr || scaled_.scale.b.k == kDequantBlock;
+    for (int64 first = 0; first < args_.m; first += kRows) {
+      const int64 rows = blocking::smaller(kRows, args_.m - first);
+      for (int64 block = 0; block < blocks_; ++block) {
+        alignas(64) float x[kDequantBlock];
+        if constexpr (kWhole) {
+          char* const to = digits_ + first * blocking_.digit_bytes + block * DigitBlock::kBytes;
+          int whole = 1;
+          for (int64 r = 0; r < rows && whole != 0; ++r) {
+            load_block(batch, first + r, block, x);
+            whole = store_digits<kType>(x, together, to + r * blocking_.digit_bytes) ? 1 : 0;
           }
+          __builtin_memcpy(to + DigitBlock::kWhole, &whole, sizeof(whole));
+          if (whole != 0) continue;
         }
-        sums[lane] = ((eight[0] + eight[1]) + (eight[2] + eight[3])) + ((eight[4] + eight[5]) + (eight[6] + eight[7]));
+        for (int64 r = 0; r < rows; ++r) {
+          load_block(batch, first + r, block, x);
+          arrange_block(x, a_ + (first + r) * blocking_.row_bytes + block * kABlock);
+        }
       }
+    }
+  }
+
+  // A block of A in the order of widened elements; behind it its sums lane by lane.
+  TILEWRIGHT_INLINE void arrange_block(const float (&x)[kDequantBlock], char* to) {
+    if constexpr (!kNibbles) {
+      __builtin_memcpy(to, x, sizeof(x));
+      return;
+    }
+    auto* const floats = reinterpret_cast<float*>(to);
+    auto* const words = reinterpret_cast<unsigned short*>(to);
+    auto* const sums = reinterpret_cast<float*>(to + kABlock - 64);
+    for (int lane = 0; lane < 16; ++lane) {
+      const float* eight = x + 8 * lane;
+      for (int i = 0; i < 8; ++i) {
+        if constexpr (kDot) {
+          words[i % 4 * 32 + 2 * lane + i / 4] =
+              static_cast<unsigned short>(__builtin_bit_cast(unsigned, eight[i]) >> 16);
+        } else {
+          floats[i * 16 + lane] = eight[i];
+        }
+      }
+      sums[lane] = ((eight[0] + eight[1]) + (eight[2] + eight[3])) + ((eight[4] + eight[5]) + (eight[6] + eight[7]));
     }
   }
 
@@ -203,16 +232,17 @@ class GemvDequantCpuUnit {
         }
       }
       for (int64 g = 0; g < blocking_.grid.row_groups; ++g) {
-        const char* a = a_ + g * blocking_.grid.a_group_bytes;
+        const char* a = a_ + g * kRows * blocking_.row_bytes;
+        const char* digits = digits_ + g * kRows * blocking_.digit_bytes;
         float* c = acc + g * kRows * blocking_.grid.acc_stride + (n - first);
         if (!has_scale) {
-          dot_columns<DequantScales::kNone, false>(a, column, c);
+          dot_columns<DequantScales::kNone, false>(a, digits, column, c);
         } else if (every == 1) {
-          has_zero ? dot_columns<DequantScales::kBlock, true>(a, column, c)
-                   : dot_columns<DequantScales::kBlock, false>(a, column, c);
+          has_zero ? dot_columns<DequantScales::kBlock, true>(a, digits, column, c)
+                   : dot_columns<DequantScales::kBlock, false>(a, digits, column, c);
         } else {
-          has_zero ? dot_columns<DequantScales::kGroups, true>(a, column, c)
-                   : dot_columns<DequantScales::kGroups, false>(a, column, c);
+          has_zero ? dot_columns<DequantScales::kGroups, true>(a, digits, column, c)
+                   : dot_columns<DequantScales::kGroups, false>(a, digits, column, c);
         }
       }
     }
@@ -265,14 +295,56 @@ class GemvDequantCpuUnit {
   }
 
   template <DequantScales kScales, bool kZeros>
-  void dot_columns(const char* a, const char* const (&columns)[kColumns], float* c) {
-    Nibbles nibbles;
+  void dot_columns(const char* a, const char* digits, const char* const (&columns)[kColumns], float* c) {
+    const Nibbles nibbles;
+    const Bytes bytes;
     F32x16 total[kColumns][kRows];
     unroll<kColumns * kRows>([&](auto i)
                                  __attribute__((always_inline)) { total[i / kRows][i % kRows] = F32x16::splat(0); });
     constexpr int kEvery = kScales == DequantScales::kGroups ? kDequantGroups : 1;
     const float* scales = groups_;
     const float* zeros = groups_ + kColumns * blocking_.group_floats;
+
+    // The same of digits, which are read at `at`; 4-bit zero points alone.
+    const auto whole_step = [&](const char* const(&from)[kColumns], const char* at) __attribute__((always_inline)) {
+      unroll<kColumns>([&](auto j) __attribute__((always_inline)) {
+        const float* scale = scales + j * blocking_.group_floats;
+        const float* zero = zeros + j * blocking_.group_floats;
+        const auto add = [&](auto r, F32x16 sum, F32x16 factor) __attribute__((always_inline)) {
+          sum = sum * digit_unit(at + r * blocking_.digit_bytes);
+          total[j][r] = kScales == DequantScales::kNone ? total[j][r] + sum : fma(sum, factor, total[j][r]);
+        };
+        if constexpr (kNibbles && kWhole) {
+          const I32x16 words = held(I32x16::load(from[j]));
+          const I32x16 even = bytes.even(words), odd = bytes.odd(words);
+          const auto spread = [&](const float* groups) __attribute__((always_inline)) {
+            return kEvery == 1 ? F32x16::splat(groups[0]) : spread_four(groups);
+          };
+          F32x16 less = F32x16::splat(0), factor = less;
+          if constexpr (kZeros) less = less - spread(zero);
+          if constexpr (kScales != DequantScales::kNone) factor = spread(scale);
+          unroll<kRows>([&](auto r) __attribute__((always_inline)) {
+            const char* const block = at + r * blocking_.digit_bytes;
+            F32x16 sum = multiply_digits<kType>(block, even, odd);
+            if constexpr (kZeros) sum = fma(F32x16::load(block + DigitBlock::kSums), less, sum);
+            add(r, sum, factor);
+          });
+        } else if constexpr (kWhole) {
+          const I32x16 sign = I32x16::splat(static_cast<int>(0x80808080u));
+          const I32x16 lines[2] = {I32x16::load(from[j]) ^ sign, I32x16::load(from[j] + 64) ^ sign};
+          unroll<kRows>([&](auto r) __attribute__((always_inline)) {
+            const char* const block = at + r * blocking_.digit_bytes;
+            if constexpr (kEvery == 1) {
+              const float factor = kScales == DequantScales::kNone ? 1 : scale[0];
+              add(r, multiply_digits<0, 2>(block, lines), F32x16::splat(factor));
+            } else {
+              add(r, multiply_digits<0, 1>(block, lines), spread_two(scale));
+              add(r, multiply_digits<1, 1>(block, lines), spread_two(scale + 2));
+            }
+          });
+        }
+      });
+    };
 
     const auto step = [&](const char* const(&from)[kColumns], const char* at) __attribute__((always_inline)) {
       unroll<kColumns>([&](auto j) __attribute__((always_inline)) {
@@ -311,6 +383,19 @@ class GemvDequantCpuUnit {
           add(spread_four(scale));
         }
       });
+    };
+    const auto block_step = [&](const char* const(&from)[kColumns]) __attribute__((always_inline)) {
+      if constexpr (kWhole && (kNibbles || !kZeros)) {
+        if (__builtin_expect(has_digits(digits), 1)) {
+          whole_step(from, digits);
+        } else {
+          step(from, a);
+        }
+        digits += DigitBlock::kBytes;
+      } else {
+        step(from, a);
+      }
+      a += kABlock;
       scales += kEvery;
       zeros += kEvery;
     };
@@ -318,12 +403,12 @@ class GemvDequantCpuUnit {
     const char* column[kColumns];
     unroll<kColumns>([&](auto j) __attribute__((always_inline)) { column[j] = columns[j]; });
     int64 left = args_.k;
-    for (; left >= kDequantBlock; left -= kDequantBlock, a += kABlock) {
+    for (; left >= kDequantBlock; left -= kDequantBlock) {
       unroll<kColumns>([&](auto j) __attribute__((always_inline)) {
         if constexpr (kConfig.prefetch > 0) __builtin_prefetch(column[j] + kConfig.prefetch * 64);
         if constexpr (kConfig.prefetch > 0 && !kNibbles) __builtin_prefetch(column[j] + kConfig.prefetch * 64 + 64);
       });
-      step(column, a);
+      block_step(column);
       unroll<kColumns>([&](auto j) __attribute__((always_inline)) { column[j] += kBlockBytes; });
     }
     if (left > 0) {
@@ -333,7 +418,7 @@ class GemvDequantCpuUnit {
         __builtin_memcpy(tail[j], column[j], static_cast<unsigned long>((left * dtype_bits(kType) + 7) / 8));
         tails[j] = tail[j];
       });
-      step(tails, a);
+      block_step(tails);
     }
     unroll<kRows>([&](auto r) __attribute__((always_inline)) {
       unroll<kColumns>([&](auto j) __attribute__((always_inline)) {
@@ -343,13 +428,14 @@ class GemvDequantCpuUnit {
   }
 
   using Nibbles = typename NibblesOf<kType, kNibbles, kDot>::Type;
+  using Bytes = typename NibblesOf<kType, kNibbles && kWhole, false, true>::Type;
 
   const GemmScaledArgs& scaled_;
   const GemmArgs& args_;
   const GemvDequantCpuBlocking blocking_;
   const int64 blocks_, unit_;
   float* acc_;
-  char* a_;
+  char *a_, *digits_;
   float* groups_;  // scales, then zero points, of the columns that are multiplied
 };
 

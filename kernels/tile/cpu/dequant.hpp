@@ -26,10 +26,19 @@ constexpr float widen_nibble(DType dtype, unsigned char code) {
   return widen(e2m1x2{code}, 0);
 }
 
+// 4-bit elements as bytes without a sign: value * kNibbleUnit + kNibbleOffset.
+template <DType kType>
+inline constexpr int kNibbleOffset = kType == DType::kI4       ? 8
+                                     : kType == DType::kF4E2M1 ? 12
+                                                               : 0;
+template <DType kType>
+inline constexpr int kNibbleUnit = kType == DType::kF4E2M1 ? 2 : 1;
+
 template <DType kType>
 struct NibbleTables {
   alignas(64) float floats[16];
   alignas(64) unsigned short words[32];  // bf16; twice, because the fifth bit of an index is another element's
+  alignas(64) signed char bytes[64];     // four times: vpshufb looks things up in each 16 bytes
 };
 template <DType kType>
 constexpr NibbleTables<kType> make_nibble_tables() {
@@ -37,6 +46,8 @@ constexpr NibbleTables<kType> make_nibble_tables() {
   for (unsigned i = 0; i < 32; ++i) {
     const float value = widen_nibble(kType, static_cast<unsigned char>(i & 15));
     if (i < 16) t.floats[i] = value;
+    const float byte = value * kNibbleUnit<kType> + kNibbleOffset<kType>;
+    for (unsigned j = i & 15; j < 64; j += 16) t.bytes[j] = static_cast<signed char>(byte);
     t.words[i] = static_cast<unsigned short>(__builtin_bit_cast(unsigned, value) >> 16);
   }
   return t;
@@ -96,6 +107,29 @@ class NibbleWords {
 #endif
 };
 
+// even(words): byte b is element 2 b of 64 bytes; odd(words): element 2 b + 1.
+template <DType kType>
+class NibbleBytes {
+ public:
+#if TILEWRIGHT_AVX512
+  TILEWRIGHT_INLINE NibbleBytes() : table_(I32x16::load(kNibbleTables<kType>.bytes)) {}
+  TILEWRIGHT_INLINE I32x16 even(I32x16 words) const {
+    const I32x16 low = I32x16::splat(0x0F0F0F0F);
+    // i4: -8 to 7 become 0 to 15 when the sign is turned.
+    constexpr int kAndXor = 0x6A;
+    if constexpr (kType == DType::kI4) {
+      return {_mm512_maskz_ternarylogic_epi32(kAllLanes, words.v, low.v, I32x16::splat(0x08080808).v, kAndXor)};
+    }
+    if constexpr (kType == DType::kU4) return words & low;
+    return {_mm512_maskz_shuffle_epi8(~0ull, table_.v, (words & low).v)};
+  }
+  TILEWRIGHT_INLINE I32x16 odd(I32x16 words) const { return even(shift_right<4>(words)); }
+
+ private:
+  I32x16 table_;  // e2m1
+#endif
+};
+
 // 16 neighbours of i4 or u4, from a whole byte on.
 template <DType kType>
 TILEWRIGHT_INLINE F32x16 widen_nibbles(const void* p) {
@@ -133,6 +167,17 @@ TILEWRIGHT_INLINE F32x16 spread_four(const float* values) {
 #else
   alignas(64) float lanes[16];
   for (int i = 0; i < 16; ++i) lanes[i] = values[i / 4];
+  return F32x16::load(lanes);
+#endif
+}
+
+// Lanes 0 to 7 are values[0], the others values[1].
+TILEWRIGHT_INLINE F32x16 spread_two(const float* values) {
+#if TILEWRIGHT_AVX512
+  return {_mm512_mask_blend_ps(0xFF00, _mm512_set1_ps(values[0]), _mm512_set1_ps(values[1]))};
+#else
+  alignas(64) float lanes[16];
+  for (int i = 0; i < 16; ++i) lanes[i] = values[i / 8];
   return F32x16::load(lanes);
 #endif
 }

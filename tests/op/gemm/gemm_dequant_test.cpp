@@ -5,10 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <vector>
 
+#include "core/tensor/tolerance.hpp"
 #include "dispatch/context_impl.hpp"
 #include "dispatch/problem_instance.hpp"
 #include "op/gemm/built_context.hpp"
@@ -151,6 +154,95 @@ TEST(GemmDequant, EveryCodeIsWidenedExactly) {
           const float got = d[static_cast<size_t>(n)];
           ASSERT_TRUE(std::isnan(want) ? std::isnan(got) : got == want)
               << dtype_name(dtype) << " code " << n << ": " << got << ", not " << want << " " << recipe;
+        }
+      }
+    }
+  }
+}
+
+// A [m, k] times weights of random codes without scales, and the float64 sums.
+struct DequantProduct {
+  int64_t m, n, k;
+  DType dtype;
+  std::vector<uint16_t> a;
+  std::vector<uint8_t> b;
+  std::vector<float> d;
+
+  DequantProduct(DType type, int64_t rows, int64_t columns, int64_t depth)
+      : m(rows), n(columns), k(depth), dtype(type), a(static_cast<size_t>(rows * depth)), b(), d() {
+    b.resize(static_cast<size_t>(n * k * dtype_bits(type) / 8));
+    d.resize(static_cast<size_t>(m * n));
+    uint32_t random = 7;
+    const auto next = [&random] { return (random = random * 1664525 + 1013904223) >> 8; };
+    for (uint8_t& code : b) code = static_cast<uint8_t>(next());
+    for (int64_t i = 0; i < m * k; ++i) set(i / k, i % k, static_cast<float>(next() % 2001) / 1000 - 1);
+  }
+  void set(int64_t row, int64_t at, float value) {
+    a[static_cast<size_t>(row * k + at)] = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+  }
+  double product(int64_t row, int64_t column, int64_t at) const {
+    const float x = std::bit_cast<float>(static_cast<uint32_t>(a[static_cast<size_t>(row * k + at)]) << 16);
+    return static_cast<double>(x) * load_element(dtype, b.data(), column * k + at);
+  }
+  std::string text() const { return fmt::format("m={}:n={}:k={}:b={}:d=f32", m, n, k, dtype_name(dtype)); }
+  void run(const std::string& recipe) {
+    std::fill(d.begin(), d.end(), -1e30f);
+    GemmCall call;
+    call.a = TensorView::contiguous(a.data(), DType::kBf16, {m, k});
+    call.b = TensorView::contiguous(b.data(), dtype, {n, k}).transposed();
+    call.d = TensorView::contiguous(d.data(), DType::kF32, {m, n});
+    call.options.recipe = recipe;
+    const Status status = gemm(test::built_context(), call);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+  }
+};
+
+constexpr DType kWholeTypes[] = {DType::kU4, DType::kI4, DType::kF4E2M1, DType::kI8};
+
+TEST(GemmDequant, ASmallValueBesideALargeOneIsNotLost) {
+  if (!dequant_runs()) GTEST_SKIP() << "no AVX2";
+  for (const DType dtype : kWholeTypes) {
+    for (const int64_t m : {1, 3, 6}) {
+      DequantProduct p(dtype, m, 19, 640);
+      // Weights of the large values are 0: what is left of their blocks are the small ones.
+      p.set(0, 3, 0x1p40f), p.set(m - 1, 200, -0x1p60f), p.set(0, 330, 0x1p-80f), p.set(m - 1, 639, 0x1p-20f);
+      for (int64_t column = 0; column < p.n; ++column) {
+        for (const int64_t at : {3, 200}) {
+          const int64_t index = column * p.k + at;
+          if (dtype == DType::kI8) p.b[static_cast<size_t>(index)] = 0;
+          if (dtype != DType::kI8) p.b[static_cast<size_t>(index / 2)] &= static_cast<uint8_t>(index % 2 ? 0x0F : 0xF0);
+        }
+      }
+      for (const std::string& recipe : dequant_recipes(*gemm_operator().parse_problem(p.text()))) {
+        p.run(recipe);
+        for (int64_t i = 0; i < p.m * p.n; ++i) {
+          double sum = 0, squares = 0;
+          for (int64_t at = 0; at < p.k; ++at) {
+            const double product = p.product(i / p.n, i % p.n, at);
+            sum += product, squares += product * product;
+          }
+          const double allowed = accumulation_bound(DType::kF32, p.k, std::sqrt(squares), sum);
+          ASSERT_NEAR(p.d[static_cast<size_t>(i)], sum, allowed) << p.text() << " " << i << " " << recipe;
+        }
+      }
+    }
+  }
+}
+
+TEST(GemmDequant, InfinityAndNanReachWhatIeeeSays) {
+  if (!dequant_runs()) GTEST_SKIP() << "no AVX2";
+  for (const DType dtype : kWholeTypes) {
+    for (const float special : {HUGE_VALF, -HUGE_VALF, std::numeric_limits<float>::quiet_NaN()}) {
+      DequantProduct p(dtype, 2, 40, 384);
+      p.set(1, 140, special);
+      for (const std::string& recipe : dequant_recipes(*gemm_operator().parse_problem(p.text()))) {
+        p.run(recipe);
+        for (int64_t column = 0; column < p.n; ++column) {
+          const double want = p.product(1, column, 140);
+          const float got = p.d[static_cast<size_t>(p.n + column)];
+          ASSERT_TRUE(std::isnan(want) ? std::isnan(got) : got == static_cast<float>(want))
+              << dtype_name(dtype) << " " << column << ": " << got << ", not " << want << " " << recipe;
+          ASSERT_TRUE(std::isfinite(p.d[static_cast<size_t>(column)])) << recipe;
         }
       }
     }

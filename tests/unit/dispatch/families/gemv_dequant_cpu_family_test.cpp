@@ -31,14 +31,18 @@ std::string first_dequant_config(const char* target, const char* text) {
 
 TEST(GemvDequantCpuFamily, TheBestInstructionOfTheTargetIsFirst) {
   constexpr const char* kW4 = "m=1:n=4096:k=4096:b=u4:scale_b=f16.1x128:zero_b=u4";
-  EXPECT_THAT(first_dequant_config("x86-64-v4-bf16", kW4), HasSubstr("mma=dot_bf16:rows=1"));
+  EXPECT_THAT(first_dequant_config("x86-64-v4-bf16", kW4), HasSubstr("mma=dot_i8_vnni:rows=1"));
   EXPECT_THAT(first_dequant_config("x86-64-v4", kW4), HasSubstr("mma=fma_avx512:rows=1"));
   EXPECT_THAT(first_dequant_config("x86-64-v3", kW4), HasSubstr("mma=fma_avx2:rows=1"));
-  // vdpbf16ps multiplies bf16 by what bf16 holds.
-  EXPECT_THAT(first_dequant_config("x86-64-v4-bf16", "m=1:n=4096:k=4096:a=f16:b=u4:scale_b=f16.1x128"),
-              HasSubstr("mma=fma_avx512"));
-  EXPECT_THAT(first_dequant_config("x86-64-v4-bf16", "m=1:n=4096:k=4096:b=i8:scale_b=f32"),
-              HasSubstr("mma=fma_avx512"));
+  for (const char* text : {"m=1:n=4096:k=4096:a=f16:b=u4:scale_b=f16.1x128", "m=1:n=4096:k=4096:b=i8:scale_b=f32",
+                           "m=1:n=4096:k=4096:b=e2m1:scale_b=e8m0.1x32"}) {
+    EXPECT_THAT(first_dequant_config("x86-64-v4-bf16", text), HasSubstr("mma=dot_i8_vnni:rows=1")) << text;
+  }
+  // Bytes hold neither 8-bit floats nor an i8 less its zero point.
+  for (const char* text :
+       {"m=1:n=4096:k=4096:b=e4m3:scale_b=f32", "m=1:n=4096:k=4096:b=i8:scale_b=f16.1x128:zero_b=i8"}) {
+    EXPECT_THAT(first_dequant_config("x86-64-v4-bf16", text), HasSubstr("mma=fma_avx512")) << text;
+  }
   // Rows share what is widened.
   EXPECT_THAT(first_dequant_config("x86-64-v4-bf16", "m=8:n=4096:k=4096:b=u4:scale_b=f16.1x128"), HasSubstr("rows=8"));
 }

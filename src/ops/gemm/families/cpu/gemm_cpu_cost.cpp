@@ -147,25 +147,41 @@ double gemv_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemvC
          (groups - 1) * b_bytes / (60e9 * device.units);
 }
 
-// Cycles of a core that 64 bytes of weights take to widen: as counted of the loops (docs/kernels/gemv_dequant_cpu.md).
-double widening_cycles(const GemvDequantCpuConfig& c) {
-  if (c.mma == CpuMma::kDotBf16) return 5;
-  if (dtype_bits(c.dtype) == 4) return c.mma == CpuMma::kFmaAvx512 ? 9 : 18;
-  const double each = c.dtype == DType::kI8 ? 2 : 8;  // of 16 values
-  return 4 * each * (c.mma == CpuMma::kFmaAvx512 ? 1 : 2);
+// Cycles of a core that 64 bytes of weights take: to widen, and to multiply with a row. As counted of the loops
+// (docs/kernels/gemv_dequant_cpu.md).
+struct DequantCycles {
+  double widen, row;
+};
+DequantCycles dequant_cycles(const GemvDequantCpuConfig& c) {
+  const bool nibbles = dtype_bits(c.dtype) == 4, f8 = is_ocp_f8(c.dtype);
+  const double half = nibbles ? 1 : 0.5;  // of 128 products
+  switch (c.mma) {
+    case CpuMma::kDotI8: return {nibbles ? c.dtype == DType::kF4E2M1 ? 2.5 : 1.5 : 0.5, 6.5 * half};
+    case CpuMma::kDotBf16: return {4, 8.5};  // an Intel core multiplies every second cycle
+    case CpuMma::kFmaAvx512: return {nibbles ? 7.5 : f8 ? 18.0 : 4.5, 4.5 * half};
+    default: return {nibbles ? 18.0 : f8 ? 36.0 : 9.0, 9 * half};
+  }
 }
 
 double gemv_dequant_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemvDequantCpuConfig& c) {
-  const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
-  const double b_bytes = n * k * static_cast<double>(p.batch) * dtype_bits(p.b_dtype) / 8.0;
+  const double m = static_cast<double>(p.m);
+  const double b_bytes =
+      static_cast<double>(p.n) * static_cast<double>(p.k) * static_cast<double>(p.batch) * dtype_bits(p.b_dtype) / 8.0;
   const double groups = ceil_div(m, c.rows);
   const double memory = b_bytes / (read_gbps(device.units) * 1e9);
   const double clock = (device.clock_ghz > 0 ? device.clock_ghz : kClockGhz) * 1e9;
-  const double widen = b_bytes / 64 * widening_cycles(c) * groups / (clock * device.units);
-  const double multiply = 2 * groups * c.rows * n * k * static_cast<double>(p.batch) /
-                          (0.5 * peak_gflops(device, c.mma) * 1e9 * device.units);
-  const double compute = widen + multiply;
-  return kLaunchSeconds + std::max(memory, compute) + 0.15 * std::min(memory, compute);
+  const DequantCycles cycles = dequant_cycles(c);
+  const double lines = b_bytes / 64 * groups / (clock * device.units);
+  const double compute = lines * (cycles.widen + c.rows * cycles.row);
+  // Each column reads all of A: from the second level where it fills the first one, in the way of what memory sends.
+  const double a_block = c.rows * (c.mma == CpuMma::kDotI8 ? 512.0 : static_cast<double>(dequant_block_bytes(c)));
+  const double l1 = device.l1_bytes > 0 ? static_cast<double>(device.l1_bytes) : 32e3;
+  const bool far = a_block * static_cast<double>(dequant_blocks(p.k)) > 0.75 * l1;
+  const double a_lines = a_block / 64 * (dtype_bits(p.b_dtype) == 4 ? 1 : 0.5) / c.columns;
+  // One stream is what prefetching follows best.
+  const double reading = memory * (1 + 0.05 * (c.columns - 1));
+  return kLaunchSeconds + std::max(reading, compute) + 0.15 * std::min(reading, compute) +
+         (far ? lines * a_lines * 0.45 : 0);
 }
 
 double gemm_generic_cost(const GemmProblem& p, const DeviceSpec& device) {

@@ -19,7 +19,17 @@ constexpr DType kDequantTypes[] = {DType::kU4, DType::kI4, DType::kF4E2M1, DType
 struct DequantTile {
   int rows, columns;
 };
-constexpr DequantTile kDequantTiles[] = {{1, 2}, {1, 1}, {2, 1}, {4, 2}, {8, 2}};
+constexpr DequantTile kDequantTiles[] = {{1, 1}, {1, 2}, {1, 4}, {2, 2}, {2, 1}, {4, 2}, {8, 2}};
+
+// Of those the ones that are always built: for one row, where A fits the first level and where it does not; for more.
+std::vector<DequantTile> built_tiles(CpuMma mma) {
+  if (mma == CpuMma::kFmaAvx2) return {{1, 1}, {2, 1}};
+  if (mma == CpuMma::kDotI8) return {{1, 1}, {1, 2}, {4, 2}};
+  return {{1, 1}, {4, 2}};
+}
+
+// A zero point of 8 bits comes off each weight, which bytes cannot hold then.
+bool has_byte_zeros(const GemmProblem& p) { return dtype_bits(p.b_dtype) == 8 && p.zero_b.present(); }
 
 // Scales that the kernel reads: of 32, 64 or 128 of K.
 Status check_dequant_group(const ScaleProblem& s) {
@@ -55,11 +65,12 @@ class GemvDequantCpuFamily final : public CpuFamily<GemvDequantCpuConfig> {
 
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     std::vector<KernelKey> keys;
-    for (const CpuMma mma : cpu_mma_introduced(target, DType::kBf16)) {
+    std::vector<CpuMma> introduced = cpu_mma_introduced(target, DType::kBf16);
+    for (const CpuMma mma : cpu_mma_introduced(target, DType::kI8)) introduced.push_back(mma);
+    for (const CpuMma mma : introduced) {
       for (const DType dtype : kDequantTypes) {
-        for (const int rows : {1, mma == CpuMma::kFmaAvx2 ? 2 : 4}) {
-          const bool narrow = mma == CpuMma::kFmaAvx2 && rows > 1;
-          const GemvDequantCpuConfig config{dtype, mma, rows, narrow ? 1 : 2, kDequantAhead};
+        for (const DequantTile& tile : built_tiles(mma)) {
+          const GemvDequantCpuConfig config{dtype, mma, tile.rows, tile.columns, kDequantAhead};
           if (gemv_dequant_cpu_refusal(config) == nullptr) keys.push_back(key_of(config, target));
         }
       }
@@ -92,8 +103,11 @@ class GemvDequantCpuFamily final : public CpuFamily<GemvDequantCpuConfig> {
   }
   DType kernel_dtype(const GemmProblem& p) const override { return p.b_dtype; }
   Status check_pair(const GemmProblem& p, const GemvDequantCpuConfig& config) const override {
-    if (config.mma != CpuMma::kDotBf16 || p.a_dtype == DType::kBf16) return {};
-    return unsupported(fmt::format("kernel multiplies bf16, A is {}", dtype_name(p.a_dtype)));
+    if (config.mma == CpuMma::kDotBf16 && p.a_dtype != DType::kBf16) {
+      return unsupported(fmt::format("kernel multiplies bf16, A is {}", dtype_name(p.a_dtype)));
+    }
+    if (config.mma == CpuMma::kDotI8 && has_byte_zeros(p)) return unsupported("kernel has no zero points of 8-bit B");
+    return {};
   }
   const char* refusal_of(const GemvDequantCpuConfig& config) const override { return gemv_dequant_cpu_refusal(config); }
   double cost_of(const GemmProblem& p, const DeviceSpec& device, const GemvDequantCpuConfig& config,
@@ -113,14 +127,15 @@ class GemvDequantCpuFamily final : public CpuFamily<GemvDequantCpuConfig> {
     CpuMma mma;
     const ArchSpec* arch;
   };
-  // The instructions that bf16 has, without AMX, best first; those of f32 serve f16 too.
-  static std::vector<Choice> choices(const DeviceSpec& device, const GemmProblem& p) {
+  // The instructions that bf16 has, without AMX, and vpdpbusd; those of f32 serve f16 too.
+  std::vector<Choice> choices(const DeviceSpec& device, const GemmProblem& p) const {
     std::vector<Choice> found;
-    for (const CpuMmaChoice& choice : cpu_mma_choices(device, DType::kBf16)) {
-      const GemvDequantCpuConfig config{p.b_dtype, choice.mma, 1, 1, 0};
-      if (gemv_dequant_cpu_refusal(config) != nullptr) continue;
-      if (choice.mma == CpuMma::kDotBf16 && p.a_dtype != DType::kBf16) continue;
-      found.push_back({choice.mma, choice.arch});
+    for (const DType input : {DType::kBf16, DType::kI8}) {
+      for (const CpuMmaChoice& choice : cpu_mma_choices(device, input)) {
+        const GemvDequantCpuConfig config{p.b_dtype, choice.mma, 1, 1, 0};
+        if (gemv_dequant_cpu_refusal(config) != nullptr || !check_pair(p, config)) continue;
+        found.push_back({choice.mma, choice.arch});
+      }
     }
     return found;
   }
