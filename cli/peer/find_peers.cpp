@@ -54,7 +54,7 @@ std::vector<std::string> python_files(const std::string& in_prefix, const std::s
 // "peer oneDNN 2.6.3" from `tilewright peer-worker onednn --library PATH`.
 Result<PeerProgram> probe_library(const std::string& kind, const std::string& library,
                                   std::vector<std::string> dtypes) {
-  PeerProgram program{kind, "", {program_path(), "peer-worker", kind, "--library", library}, std::move(dtypes)};
+  PeerProgram program{kind, "", {program_path(), "peer-worker", kind, "--library", library}, std::move(dtypes), {}};
   LineChild child;
   if (Status s = child.start(program.argv); !s) return s;
   Result<std::string> hello = child.ask("hello", kAnswerSeconds);
@@ -85,8 +85,11 @@ Result<PeerProgram> find_torch() {
     if (version.empty()) continue;
     Result<std::string> script = find_resource("scripts/peer_torch.py");
     if (!script) return script.status();
-    return PeerProgram{
-        "torch", "PyTorch " + version.substr(0, version.find('+')), {python, *script}, {"f32", "f16", "bf16", "i8"}};
+    return PeerProgram{"torch",
+                       "PyTorch " + version.substr(0, version.find('+')),
+                       {python, *script},
+                       {"f32", "f16", "bf16", "i8"},
+                       {"u4", "i4", "i8"}};
   }
   return Status(StatusCode::kNotFound, fmt::format("PyTorch is not installed for {}", join(candidates)));
 }

@@ -21,7 +21,11 @@ Status Peer::start() {
 }
 
 bool Peer::serves(const PeerRequest& request) const {
-  return std::find(program_.dtypes.begin(), program_.dtypes.end(), request.dtype) != program_.dtypes.end();
+  const auto has = [](const std::vector<std::string>& list, const std::string& dtype) {
+    return std::find(list.begin(), list.end(), dtype) != list.end();
+  };
+  return has(program_.dtypes, request.dtype) &&
+         (request.weight == request.dtype || has(program_.weights, request.weight));
 }
 
 Result<double> Peer::burst(const PeerRequest& request) {

@@ -17,6 +17,7 @@ struct PeerProgram {
   std::string name;  // "PyTorch 2.9.0", as results name it
   std::vector<std::string> argv;
   std::vector<std::string> dtypes;
+  std::vector<std::string> weights = {};  // other dtypes of the weight, beside A of bf16
 };
 
 class Peer {

@@ -12,7 +12,9 @@ namespace tilewright::cli {
 
 struct PeerRequest {
   int64_t m = 0, n = 0, k = 0;  // A [m, k], weight [n, k]
-  std::string dtype;            // of A and the weight: f32, f16, bf16, i8
+  std::string dtype;            // of A: f32, f16, bf16, i8
+  std::string weight;           // dtype of the weight: that of A, or u4, i4, i8 beside bf16
+  int64_t group = 0;            // values of K that a scale of such a weight serves; 0 = a row
   bool packed = false;          // the weight in the peer's own layout, brought there outside the time
   bool scaled = false;          // i8: a scale for each row of A and each row of the weight
   int threads = 1;
@@ -25,6 +27,8 @@ struct PeerRequest {
     visit("n", self.n);
     visit("k", self.k);
     visit("dtype", self.dtype);
+    visit("weight", self.weight);
+    visit("group", self.group);
     visit("packed", self.packed);
     visit("scaled", self.scaled);
     visit("threads", self.threads);
@@ -33,13 +37,13 @@ struct PeerRequest {
   }
   // Whether the same tensors serve both.
   bool same_tensors(const PeerRequest& o) const {
-    return m == o.m && n == o.n && k == o.k && dtype == o.dtype && packed == o.packed && scaled == o.scaled &&
-           rotations == o.rotations;
+    return m == o.m && n == o.n && k == o.k && dtype == o.dtype && weight == o.weight && group == o.group &&
+           packed == o.packed && scaled == o.scaled && rotations == o.rotations;
   }
 };
 
-// Sizes and dtype from a problem; refuses what is more than a product: batches, strided operands, an epilogue other
-// than the scales of i8.
+// Sizes and dtypes from a problem; refuses what is more than a product: batches, strided operands, an epilogue other
+// than the scales of i8, scales of weights that no peer has.
 Status peer_request(const Operator& op, ProblemRef problem, PeerRequest& request);
 
 }  // namespace tilewright::cli

@@ -46,6 +46,15 @@ class Bench(Program):
         self.assertGreater(row["ratio"], 0)
         self.assertGreater(result["regimes"][0]["ratio"], 0)
 
+    def test_a_quantised_layer_is_compared_where_torch_has_one(self):
+        self.fake_torch()
+        w4, w8 = "m=1:n=64:k=128:b=i4:scale_b=f16.1x128", "m=1:n=64:k=128:b=i8:scale_b=f32"
+        a8w8 = "m=4:n=64:k=64:a=i8:scale_a=f32:scale_b=f32:d=bf16:packed=1"
+        nobody = ["m=1:n=64:k=128:b=e2m1:scale_b=e8m0.1x32", w8.replace("f32", "f16.1x64"), w4 + ":a=f16"]
+        problems = [word for text in [w4, w8, a8w8, *nobody] for word in ("--problem", text)]
+        rows = self.json("bench", *problems, "--peer", "torch", "--seconds", "0.05", "--threads", "1")["rows"]
+        self.assertEqual([row["peer"] for row in rows], ["PyTorch 9.8.7"] * 3 + [None] * 3)
+
     def test_a_lowered_cpu_target_holds_for_peers_too(self):
         seen = self.folder / "seen"
         names = ("ONEDNN_MAX_CPU_ISA", "OPENBLAS_CORETYPE")

@@ -22,7 +22,7 @@ OK, CHECK_FAILED, USAGE, NOT_FOUND, ENVIRONMENT = 0, 1, 2, 3, 4
 # As much of PyTorch as scripts/peer_torch.py asks for.
 FAKE_TORCH = """
 __version__ = "9.8.7+fake"
-float32, float16, bfloat16, int8 = "f32", "f16", "bf16", "i8"
+float32, float16, bfloat16, int8, uint8, int32 = "f32", "f16", "bf16", "i8", "u8", "i32"
 threads = 0
 
 
@@ -54,6 +54,9 @@ def randint(*arguments, **options):
     return Tensor()
 
 
+rand = zeros = randn
+
+
 def get_num_threads():
     return threads
 
@@ -73,6 +76,30 @@ class inference_mode:
 
 def _int_mm(a, b):
     return a
+
+
+class ops:
+    class aten:
+        @staticmethod
+        def _convert_weight_to_int4pack_for_cpu(weight, tiles):
+            return weight
+
+        @staticmethod
+        def _weight_int4pack_mm_for_cpu(x, weight, group, scales):
+            return x
+
+        @staticmethod
+        def _weight_int8pack_mm(x, weight, scales):
+            return x
+
+    class onednn:
+        @staticmethod
+        def qlinear_prepack(weight, sizes):
+            return weight
+
+        @staticmethod
+        def qlinear_pointwise(x, *arguments):
+            return x
 
 
 class nn:

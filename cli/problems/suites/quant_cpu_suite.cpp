@@ -35,6 +35,11 @@ Suite quant_cpu_suite() {
       }
     }
   }
+  // What is left of a dynamically quantised layer once its input is quantised: a scale for each token and channel.
+  for (const QuantLayer& layer : kLlama70bLayers) {
+    suite.add(fmt::format("m=64:n={}:k={}:a=i8:scale_a=f32:scale_b=f32:d=bf16:packed=1", layer.n, layer.k),
+              {.regime = "a8w8 m=64"}, fmt::format("llama-3.1-70b {}", layer.name));
+  }
   return suite;
 }
 
