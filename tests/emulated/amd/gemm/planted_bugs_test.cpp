@@ -53,9 +53,13 @@ class AmdPlantedBugs : public test::AmdGemm {
   }
 };
 class SlowAmdPlantedBugs : public AmdPlantedBugs {};
-// gfx950 and gfx1100.
+class SlowAmdPlantedBugsOfCopies : public AmdPlantedBugs {};
+// gfx950 and gfx1100 in seconds, the others with the slow tests.
 INSTANTIATE_TEST_SUITE_P(Emulated, AmdPlantedBugs, testing::Values(2, 3), test::target_of);
-INSTANTIATE_TEST_SUITE_P(Emulated, SlowAmdPlantedBugs, testing::Values(2), test::target_of);
+INSTANTIATE_TEST_SUITE_P(SlowEmulated, AmdPlantedBugs, testing::Values(0, 1, 4), test::target_of);
+INSTANTIATE_TEST_SUITE_P(Emulated, SlowAmdPlantedBugs, testing::Range(0, 5), test::target_of);
+// gfx950 alone copies straight to LDS, so that the source waits by itself.
+INSTANTIATE_TEST_SUITE_P(Emulated, SlowAmdPlantedBugsOfCopies, testing::Values(2), test::target_of);
 
 using testing::HasSubstr;
 constexpr const char* kKernel = "gemm/amd/gemm_amd.hpp";
@@ -67,12 +71,16 @@ TEST_P(AmdPlantedBugs, AnUninitialisedAccumulator) {
 }
 
 TEST_P(AmdPlantedBugs, AWrongLaneMap) {
-  const bool cdna = target.starts_with("gfx9");
-  EXPECT_THAT(
-      plant(cdna ? "tile/cdna/matrix_step.hpp" : "tile/rdna/matrix_step.hpp",
-            cdna ? "lane / kTile * 4 + i % 4" : "2 * i + lane / 16",
-            cdna ? "(kGroups - 1 - lane / kTile) * 4 + i % 4" : "2 * i + 1 - lane / 16", "m=70:n=72:k=40:a=bf16"),
-      HasSubstr("wrong lane map"));
+  const bool cdna = target.starts_with("gfx9"), rdna3 = target == "gfx1100";
+  EXPECT_THAT(plant(cdna ? "tile/cdna/matrix_step.hpp" : "tile/rdna/matrix_step.hpp",
+                    cdna    ? "lane / kTile * 4 + i % 4"
+                    : rdna3 ? "2 * i + lane / 16"
+                            : "lane / 16 * 8 + i",
+                    cdna    ? "(kGroups - 1 - lane / kTile) * 4 + i % 4"
+                    : rdna3 ? "2 * i + 1 - lane / 16"
+                            : "(1 - lane / 16) * 8 + i",
+                    "m=70:n=72:k=40:a=bf16"),
+              HasSubstr("wrong lane map"));
 }
 
 TEST_P(SlowAmdPlantedBugs, AMissingBarrier) {
@@ -82,7 +90,7 @@ TEST_P(SlowAmdPlantedBugs, AMissingBarrier) {
               HasSubstr("lds_race"));
 }
 
-TEST_P(SlowAmdPlantedBugs, AMissingWait) {
+TEST_P(SlowAmdPlantedBugsOfCopies, AMissingWait) {
   EXPECT_THAT(plant(kKernel, "wait_for_copies<(kAhead - 1) * (ACopy::kCount + BCopy::kCount + Scales::kCount)>();", "",
                     "m=270:n=264:k=512:a=bf16",
                     [](const RecipeStep& step) { return step.key.text.find("direct=1") != std::string::npos; }),
@@ -93,6 +101,14 @@ TEST_P(SlowAmdPlantedBugs, ATailThatIsOneTooLong) {
   EXPECT_THAT(
       plant(kKernel, "cut(g.m - p.m0, kConfig.tile_m)", "cut(g.m - p.m0 + 1, kConfig.tile_m)", "m=67:n=72:k=40:a=bf16"),
       HasSubstr("global_out_of_bounds"));
+}
+
+TEST_P(SlowAmdPlantedBugs, MoreStagesThanLdsHas) {
+  EXPECT_THAT(
+      plant(kKernel, "stage ^ static_cast<unsigned>(kShape.stage_bytes)",
+            "stage + static_cast<unsigned>(kShape.stage_bytes)", "m=70:n=72:k=1200:a=bf16",
+            [](const RecipeStep& step) { return step.key.text.find("direct=0:stages=2") != std::string::npos; }),
+      HasSubstr("lds_out_of_bounds"));
 }
 
 TEST_P(SlowAmdPlantedBugs, APartOfKThatNobodyWrote) {
