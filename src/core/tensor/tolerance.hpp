@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <span>
 
 #include "tile/common/dtype.hpp"
 
@@ -68,6 +69,18 @@ inline double tensor_core_bound(DType input, bool tf32, int64_t k, double norm, 
 inline double fast_accumulation_bound(int64_t k, double norm, double sum) {
   const double length = std::max(64.0, static_cast<double>(k));
   return 0x1p-13 * (4 * std::sqrt(length) * norm + length / 4 * std::fabs(sum));
+}
+
+// AMD's gfx90a takes subnormal factors of f16 and bf16 for zero in its matrix instructions: what products with such add up to.
+// A product of normal factors is never among it. Zero where the factors have other types.
+inline double subnormal_factors_bound(DType a, DType b, std::span<const double> x, std::span<const double> y) {
+  const auto smallest_normal = [](DType t) { return t == DType::kF16 ? 0x1p-14 : t == DType::kBf16 ? 0x1p-126 : 0.0; };
+  const double low_a = smallest_normal(a), low_b = smallest_normal(b);
+  double magnitude = 0;
+  for (size_t k = 0; k < x.size(); ++k) {
+    if (std::fabs(x[k]) < low_a || std::fabs(y[k]) < low_b) magnitude += std::fabs(x[k] * y[k]);
+  }
+  return magnitude;
 }
 
 // Scales of groups along K, inside the sum. The reference rounds A's value times its scale, and B's, to f32. A kernel may do

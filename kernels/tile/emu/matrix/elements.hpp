@@ -53,6 +53,13 @@ TILEWRIGHT_MATRIX_INLINE inline std::uint32_t code_at(const unsigned char* regis
   }
 }
 
+// A 16-bit factor with its subnormals: CDNA2 takes them for zero (AMD's MIOpen, "MI200 matrix fused multiply-add (MFMA) behavior
+// specifics"; so it does with subnormal sums, which is left out here: bounds allow for either).
+template <MatrixTarget kTarget>
+constexpr std::uint32_t flushed(std::uint32_t code, std::uint32_t exponent) {
+  return kTarget == MatrixTarget::kGfx90a && (code & exponent) == 0 ? code & 0x8000u : code;
+}
+
 // The element's value. Integers are exact too; `is_signed` is read for iu8 and iu4 alone.
 template <MatrixElement kElement, MatrixTarget kTarget>
 TILEWRIGHT_MATRIX_INLINE inline float value_at(const unsigned char* registers, int e, bool is_signed) {
@@ -65,9 +72,9 @@ TILEWRIGHT_MATRIX_INLINE inline float value_at(const unsigned char* registers, i
     const bool is_nan = (code & 0x7FFFFFFFu) > 0x7F800000u;
     return __builtin_bit_cast(float, (code & 0xFFFFE000u) | (is_nan ? 0x00400000u : 0u));
   } else if constexpr (kElement == MatrixElement::kBf16) {
-    return __builtin_bit_cast(float, code << 16);
+    return __builtin_bit_cast(float, flushed<kTarget>(code, 0x7F80u) << 16);
   } else if constexpr (kElement == MatrixElement::kF16) {
-    return f16::Format::widen(code);
+    return f16::Format::widen(flushed<kTarget>(code, 0x7C00u));
   } else if constexpr (kElement == MatrixElement::kF8) {
     if constexpr (fnuz) return kValues<e4m3fnuz::Format>.values[code];
     return kValues<e4m3::Format>.values[code];

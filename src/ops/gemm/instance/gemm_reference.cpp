@@ -86,6 +86,7 @@ struct Sum {
   double value = 0, squares = 0;
   double size = 0;                          // |value|, or of the parts that a kernel may sum apart
   double magnitude_a = 0, magnitude_b = 0;  // of the factors
+  double subnormal = 0;                     // of products that a GPU may take for zero
 };
 
 Sum sum_of(std::span<const double> a, std::span<const double> b) {
@@ -124,6 +125,7 @@ double sum_bound(const GemmProblem& p, ArchVendor vendor, const Sum& sum) {
     bound +=
         group_scale_bound(!rounds(p.scale_a) && !rounds(p.scale_b), norm, sum.size, sum.magnitude_a + sum.magnitude_b);
   }
+  if (vendor == ArchVendor::kAmd) bound += sum.subnormal;
   if (vendor == ArchVendor::kNvidia) {
     bound += p.allow_fast_accum ? fast_accumulation_bound(p.k, norm, sum.size)
                                 : tensor_core_bound(p.a_dtype, p.allow_tf32 != 0, p.k, norm, sum.size);
@@ -214,6 +216,7 @@ void gemm_reference_block(const GemmProblem& p, const GemmBindings& bind, ArchVe
         const std::span<const double> row(a.data() + i * depth, depth);
         Sum sum = sum_of(row, b);
         if (p.zero_b.present()) split_sum(row, zero_parts, sum);
+        if (vendor == ArchVendor::kAmd) sum.subnormal = subnormal_factors_bound(p.a_dtype, p.b_dtype, row, b);
         parts[i * static_cast<size_t>(sources) + static_cast<size_t>(s)] =
             linear(p, bind, vendor, batch, a_rows[i], rows[i], n, sum);
       }

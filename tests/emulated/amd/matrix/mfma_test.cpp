@@ -144,6 +144,24 @@ TEST(EmulatedMfma, DenormalsStay) {
   EXPECT_EQ(p.d_at(0, 4, 8), 0x00004000u);  // 2^-135
 }
 
+TEST(EmulatedMfma, Gfx90aTakesSubnormalFactorsOf16BitsForZero) {
+  for (const MatrixTarget target : {MatrixTarget::kGfx90a, MatrixTarget::kGfx942}) {
+    MatrixProblem halves(mfma("mfma_f32_16x16x16f16", target), mfma_places(*mfma("mfma_f32_16x16x16f16", target).row));
+    halves.a_at(0, 3, 5) = 0x0200;  // 2^-15
+    halves.a_at(0, 4, 5) = 0x0400;  // 2^-14
+    halves.b_at(0, 5, 7) = 0x4000;  // 2
+    halves.run();
+    EXPECT_EQ(halves.d_at(0, 3, 7), target == MatrixTarget::kGfx90a ? 0u : 0x38800000u);
+    EXPECT_EQ(halves.d_at(0, 4, 7), 0x39000000u);
+  }
+  const Instance& instance = mfma("mfma_f32_16x16x16bf16_1k", MatrixTarget::kGfx90a);
+  MatrixProblem p(instance, mfma_places(*instance.row));
+  p.a_at(0, 3, 5) = 0x0040;  // 2^-127
+  p.b_at(0, 5, 7) = 0x4100;  // 8
+  p.run();
+  EXPECT_EQ(p.d_at(0, 3, 7), 0u);
+}
+
 // 2^24 + 1 + 1: the ones are lost one by one in ascending order of k, and kept where they come first.
 TEST(EmulatedMfma, SumsStartAtCAndGoUpInK) {
   const Instance& instance = mfma("mfma_f32_32x32x8f16", MatrixTarget::kGfx942);

@@ -116,6 +116,11 @@ inline double ieee_value(std::uint64_t code, int exponent_bits, int mantissa_bit
 inline double element_value(MatrixElement e, MatrixTarget target, std::uint64_t code, bool is_signed = true) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const bool fnuz = target == MatrixTarget::kGfx942;
+  // MI200 flushes subnormals of f16 and bf16 that go into MFMA.
+  const auto of_16_bits = [target](double value, double smallest_normal) {
+    const bool zero = target == MatrixTarget::kGfx90a && std::fabs(value) < smallest_normal;
+    return zero ? std::copysign(0.0, value) : value;
+  };
   switch (e) {
     case MatrixElement::kF64: {
       double value;
@@ -124,8 +129,8 @@ inline double element_value(MatrixElement e, MatrixTarget target, std::uint64_t 
     }
     case MatrixElement::kF32: return ieee_value(code, 8, 23, 127);
     case MatrixElement::kXf32: return ieee_value(code & 0xFFFFE000u, 8, 23, 127);
-    case MatrixElement::kBf16: return ieee_value(code, 8, 7, 127);
-    case MatrixElement::kF16: return ieee_value(code, 5, 10, 15);
+    case MatrixElement::kBf16: return of_16_bits(ieee_value(code, 8, 7, 127), 0x1p-126);
+    case MatrixElement::kF16: return of_16_bits(ieee_value(code, 5, 10, 15), 0x1p-14);
     case MatrixElement::kF8:
       if (fnuz) return code == 0x80 ? nan : float_value(code, 4, 3, 8);
       return (code & 0x7F) == 0x7F ? nan : float_value(code, 4, 3, 7);
