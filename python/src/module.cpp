@@ -5,6 +5,7 @@
 #include "arch/cpu_nodes.hpp"
 #include "dispatch/context_impl.hpp"
 #include "gemm_functions.hpp"
+#include "row_functions.hpp"
 #include "tensor/buffer.hpp"
 #include "weights/packed_weights.hpp"
 #include "weights/stored_weights.hpp"
@@ -65,6 +66,7 @@ NB_MODULE(_core, module) {
   bind_packed_weights(module);
   bind_stored_weights(module);
   bind_gemm(module);
+  bind_row_operators(module);
   module.def("devices", &devices, "The devices that kernels run on, each as a dict.");
   module.def("counters", &counters, "Calls, plan hits, compiles, fallbacks ... since the process started.");
   module.def(

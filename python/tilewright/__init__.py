@@ -18,6 +18,7 @@ from ._core import (
     pack_weights,
     prepare,
     query,
+    rms_norm,
     tables_digest,
     version,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "pack_weights",
     "prepare",
     "query",
+    "rms_norm",
     "tables_digest",
     "version",
 ]

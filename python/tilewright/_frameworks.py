@@ -11,7 +11,18 @@ from ._errors import InvalidArgument
 # Framework of src/tensor/type_traits.hpp.
 OTHER, TORCH, NUMPY, JAX = range(4)
 
-_FULL_NAMES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
+_FULL_NAMES = {
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "i8": "int8",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "e4m3fnuz": "float8_e4m3fnuz",
+    "e5m2fnuz": "float8_e5m2fnuz",
+    "e8m0": "float8_e8m0fnu",
+    "e2m1": "float4_e2m1fn_x2",
+}
 
 
 def _class(module: str, name: str) -> type | None:
@@ -58,6 +69,15 @@ def dtype_name(dtype: Any) -> str:
     return name.rsplit(".", 1)[-1]
 
 
+def short_dtype_name(dtype: Any, op: str) -> str:
+    """tilewright's name of a dtype, in whichever of its names."""
+    name = dtype_name(dtype)
+    for short, full in _FULL_NAMES.items():
+        if name in (short, full):
+            return short
+    raise InvalidArgument(f"{op}: dtype {name} is none of: {', '.join(_FULL_NAMES)}")
+
+
 def _numpy_bfloat16(like: Any, op: str) -> Any:
     if like.dtype.name == "bfloat16":
         return like.dtype
@@ -77,7 +97,8 @@ _torch_dtypes: dict[str, Any] = {}
 def torch_dtype(name: str) -> Any:
     if not _torch_dtypes:
         torch = sys.modules["torch"]
-        _torch_dtypes.update({short: getattr(torch, full) for short, full in _FULL_NAMES.items()})
+        # Older versions have not all of them.
+        _torch_dtypes.update({short: getattr(torch, full, None) for short, full in _FULL_NAMES.items()})
     return _torch_dtypes[name]
 
 
@@ -89,9 +110,17 @@ def torch_stream(device: int) -> int:
 def empty(framework: int, like: Any, shape: tuple[int, ...], dtype: str, op: str) -> Any:
     """A new tensor of the framework, and on the device, of `like`."""
     if framework == TORCH:
+        if torch_dtype(dtype) is None:
+            raise InvalidArgument(f"{op}: this PyTorch has no torch.{_FULL_NAMES[dtype]}")
+        if dtype == "e2m1":  # two elements each
+            if shape[-1] % 2:
+                raise InvalidArgument(f"{op}: pairs of e2m1 have no last size {shape[-1]}")
+            shape = (*shape[:-1], shape[-1] // 2)
         return sys.modules["torch"].empty(shape, dtype=torch_dtype(dtype), device=like.device)
     if framework == NUMPY:
         numpy = sys.modules["numpy"]
+        if dtype not in ("f32", "f16", "bf16", "i8"):
+            raise InvalidArgument(f"{op}: NumPy has no {_FULL_NAMES[dtype]}")
         return numpy.empty(shape, _numpy_bfloat16(like, op) if dtype == "bf16" else _FULL_NAMES[dtype])
     if framework == JAX:
         return sys.modules["jax"].numpy.empty(shape, _FULL_NAMES[dtype], device=like.device)

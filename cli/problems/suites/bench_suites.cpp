@@ -8,6 +8,7 @@
 
 #include "problems/suites/gemm_gpu_suite.hpp"
 #include "problems/suites/grouped_gpu_suite.hpp"
+#include "problems/suites/memory_suites.hpp"
 #include "problems/suites/quant_cpu_suite.hpp"
 #include "problems/suites/quant_gpu_suite.hpp"
 
@@ -88,19 +89,22 @@ void Suite::add(const std::string& text, SuiteProblem item, const std::string& n
   problems.push_back(std::move(item));
 }
 
-std::vector<std::string> suite_names() { return {"gemm", "quant", "grouped"}; }
+std::vector<std::string> suite_names() { return {"gemm", "quant", "grouped", "memory"}; }
 
 Result<Suite> find_suite(const std::string& suite, DeviceKind kind) {
   const bool gpu = kind != DeviceKind::kCpu;
   if (suite == "gemm" || (suite == "all" && !gpu)) return gpu ? gemm_gpu_suite() : gemm_suite();
   if (suite == "quant") return gpu ? quant_gpu_suite() : quant_cpu_suite();
   if (suite == "grouped" && gpu) return grouped_gpu_suite();
-  if (suite == "grouped") return Status(StatusCode::kUnsupported, "suite 'grouped' is for GPUs; on a CPU: gemm, quant");
+  if (suite == "grouped")
+    return Status(StatusCode::kUnsupported, "suite 'grouped' is for GPUs; on a CPU: gemm, quant, memory");
+  if (suite == "memory") return gpu ? memory_gpu_suite() : memory_cpu_suite();
   if (suite != "all") {
-    return Status(StatusCode::kNotFound, fmt::format("suite '{}' is unknown; known: gemm, quant, grouped, all", suite));
+    return Status(StatusCode::kNotFound,
+                  fmt::format("suite '{}' is unknown; known: gemm, quant, grouped, memory, all", suite));
   }
   Suite every = gemm_gpu_suite();
-  for (Suite more : {quant_gpu_suite(), grouped_gpu_suite()}) {
+  for (Suite more : {quant_gpu_suite(), grouped_gpu_suite(), memory_gpu_suite()}) {
     std::ranges::move(more.problems, std::back_inserter(every.problems));
     std::ranges::move(more.skipped, std::back_inserter(every.skipped));
   }

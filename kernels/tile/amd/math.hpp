@@ -16,4 +16,7 @@ __device__ __forceinline__ float reciprocal_approx(float x) { return __builtin_a
 __device__ __forceinline__ float at_least(float x, float lower) { return x > lower || x != x ? x : lower; }
 __device__ __forceinline__ float at_most(float x, float upper) { return x < upper || x != x ? x : upper; }
 
+// Rounded once.
+__device__ __forceinline__ float square_root(float x) { return __builtin_sqrtf(x); }
+
 }  // namespace tilewright

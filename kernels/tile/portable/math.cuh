@@ -29,4 +29,7 @@ __device__ __forceinline__ float at_most(float x, float upper) {
   return y;
 }
 
+// Rounded once.
+__device__ __forceinline__ float square_root(float x) { return __fsqrt_rn(x); }
+
 }  // namespace tilewright

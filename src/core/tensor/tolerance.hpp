@@ -131,6 +131,7 @@ inline double rounding_bound(DType dtype, double magnitude) {
     case DType::kF8E5M2: return half_ulp(3, -14);
     case DType::kF8E4M3Fnuz: return half_ulp(4, -7);
     case DType::kF8E5M2Fnuz: return half_ulp(3, -15);
+    case DType::kF4E2M1: return half_ulp(2, 0);
     case DType::kI8:
     case DType::kI32: return 0.5;
     default: return half_ulp(24, -126) + 0x1p-126;

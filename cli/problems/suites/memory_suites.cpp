@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include "problems/suites/memory_suites.hpp"
+
+#include <fmt/format.h>
+
+namespace tilewright::cli {
+namespace {
+
+// Hidden sizes of Llama-3.1-8B, DeepSeek-V3 and Llama-3.1-70B.
+constexpr int64_t kHidden[] = {4096, 7168, 8192};
+
+struct MemoryMode {
+  const char* name;
+  const char* text;  // behind the sizes
+};
+constexpr MemoryMode kNormModes[] = {
+    {"rms_norm bf16", "x=bf16:weight=bf16"},
+    {"rms_norm f32", "x=f32:weight=f32"},
+    {"add+rms_norm bf16", "x=bf16:residual=bf16:weight=bf16"},
+    {"add+rms_norm+1x128 e4m3", "x=bf16:residual=bf16:weight=bf16:out=e4m3:quant=group"},
+    {"rms_norm+per-token i8", "x=bf16:weight=bf16:out=i8:quant=row"}};
+
+// Of an H200, copying: what rows past its caches are held to.
+constexpr double kCopyGbps = 4240;
+
+}  // namespace
+
+Suite memory_cpu_suite() {
+  Suite suite;
+  for (const MemoryMode& mode : kNormModes) {
+    for (const int64_t n : kHidden) {
+      suite.add(fmt::format("rms_norm m=8192:n={}:{}", n, mode.text),
+                {.regime = mode.name, .bar = {.fraction = 0.85, .ratio = 0}});
+    }
+  }
+  return suite;
+}
+
+Suite memory_gpu_suite() {
+  struct Rows {
+    const char* name;
+    std::vector<int64_t> rows;
+    double fraction;
+  };
+  const Rows regimes[] = {{"16384 rows", {16384}, 0.95}, {"1024 rows", {1024}, 0}, {"1 to 16 rows", {1, 4, 16}, 0}};
+  Suite suite;
+  for (const Rows& regime : regimes) {
+    for (const MemoryMode& mode : kNormModes) {
+      for (const int64_t m : regime.rows) {
+        for (const int64_t n : kHidden) {
+          suite.add(fmt::format("rms_norm m={}:n={}:{}", m, n, mode.text),
+                    {.regime = fmt::format("{}, {}", mode.name, regime.name),
+                     .bar = {.fraction = regime.fraction, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
+        }
+      }
+    }
+  }
+  return suite;
+}
+
+}  // namespace tilewright::cli

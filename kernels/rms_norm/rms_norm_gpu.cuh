@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// rms_norm_gpu: a row is read once and kept in registers; longer ones are read again. Typed by its config, or at run time.
+#pragma once
+
+#include "tile/gpu/row_store.cuh"
+
+namespace tilewright {
+
+template <RowGpuConfig kConfig>
+__device__ __forceinline__ void rms_norm_gpu(const RowArgs& args) {
+  for_rows<kConfig>(args, [&](GpuRow<kConfig>& row) {
+    const RowInput<kConfig> input(args, row.at);
+
+    // 1 / sqrt(mean of squares + eps)
+    float squares = 0;
+    row.template each<true>(
+        [&](long long n, int count, Piece& p) { input.first(n, count, p); },
+        [&](long long, int, Piece& p) { for_elements([&](int i) { squares = __fmaf_rn(p.v[i], p.v[i], squares); }); });
+    squares = row.reduce(squares, [](float a, float b) { return __fadd_rn(a, b); });
+    const float inverse = 1 / square_root(__fadd_rn(squares / static_cast<float>(args.n), args.eps));
+
+    store_row<kConfig>(row, [&](long long n, int count, Piece& p) {
+      if constexpr (kConfig.pieces == 0) input.again(n, count, p);
+      for_elements([&](int i) { p.v[i] = __fmul_rn(p.v[i], inverse); });
+      if (args.round_before_weight) round_piece<kConfig.x>(args.x.dtype, p);
+      scale_columns(args, n, count, p);
+    });
+  });
+}
+
+}  // namespace tilewright

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// What host and kernels of row operators share: an operator reads rows of N elements, reduces each, and writes rows.
+// Freestanding.
+#pragma once
+
+#include "tile/common/dtype.hpp"
+#include "tile/common/fields.hpp"
+#include "tile/common/quantise.hpp"
+
+namespace tilewright {
+
+inline constexpr int kRowDims = 3;  // that tell rows apart
+
+// [d0, d1, d2, N]; the elements of a row are neighbours. Strides in elements; 0 broadcasts.
+struct RowTensor {
+  void* data;  // null = absent
+  long long stride[kRowDims];
+  DType dtype;
+};
+
+// [N], neighbours.
+struct RowVector {
+  const void* data;  // null = absent
+  DType dtype;
+};
+
+// One scale of the tensor, one a row, or [d0, d1, d2, N / group].
+struct QuantisedScales {
+  void* data;
+  long long stride[kRowDims], stride_group;
+  Quantisation quant;
+  int group;    // neighbours that share a scale, the last group may be short
+  DType dtype;  // f32 or e8m0
+  ScaleRounding rounding;
+};
+
+struct RowArgs {
+  long long size[kRowDims];
+  long long rows, n;
+  RowTensor x, residual, residual_out, out;
+  RowVector weight, bias, smooth;
+  QuantisedScales scale;
+  float eps;
+  bool unit_offset;          // the weight is 1 + what stands there
+  bool round_before_weight;  // to x's type
+  bool stream;               // CPU: writes go past the caches
+  long long grid;            // GPU: blocks
+};
+
+// The offset of row (i0, i1, i2) of a tensor, in elements.
+struct RowIndex {
+  long long i[kRowDims];
+};
+constexpr RowIndex row_index(const RowArgs& args, long long row) {
+  const long long upper = row / args.size[2];
+  return {{upper / args.size[1], upper % args.size[1], row % args.size[2]}};
+}
+constexpr long long row_offset(const long long (&stride)[kRowDims], const RowIndex& at) {
+  return at.i[0] * stride[0] + at.i[1] * stride[1] + at.i[2] * stride[2];
+}
+
+// What a kernel is compiled for. kNone as x: typed at run time, all of it.
+struct RowCpuConfig {
+  static constexpr const char* kTypeName = "RowCpuConfig";
+  DType x, residual, out;  // residual: kNone = absent
+  Quantisation quant;
+
+  bool operator==(const RowCpuConfig&) const = default;
+  template <class Self, class Visit>
+  static constexpr void fields(Self& self, Visit&& visit) {
+    visit("x", self.x);
+    visit("residual", self.residual);
+    visit("out", self.out);
+    visit("quant", self.quant);
+  }
+};
+
+// `threads` of a block share a row, in pieces of 8 elements; each keeps `pieces` of them in registers. 0: rows are read again.
+struct RowGpuConfig {
+  static constexpr const char* kTypeName = "RowGpuConfig";
+  DType x, residual, out;
+  Quantisation quant;
+  int threads, pieces;
+
+  bool operator==(const RowGpuConfig&) const = default;
+  template <class Self, class Visit>
+  static constexpr void fields(Self& self, Visit&& visit) {
+    visit("x", self.x);
+    visit("residual", self.residual);
+    visit("out", self.out);
+    visit("quant", self.quant);
+    visit("threads", self.threads);
+    visit("pieces", self.pieces);
+  }
+};
+
+inline constexpr int kRowPiece = 8;           // elements that a thread takes at a time: 16 bytes of a 16-bit type
+inline constexpr int kRowBlockThreads = 256;  // of a block, unless a row takes more
+inline constexpr int kRowLanes = 32;          // that exchange values in registers, on every GPU
+inline constexpr int kRowSharedBytes = 32 * 4;
+constexpr int row_block_threads(int threads) { return threads > kRowBlockThreads ? threads : kRowBlockThreads; }
+
+}  // namespace tilewright

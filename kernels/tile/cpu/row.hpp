@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+// Rows on CPUs: a unit's share of them, loads with conversion, reductions in one fixed order. An operator's kernel is made of
+// these and of row_store.hpp's.
+#pragma once
+
+#include "tile/common/row_args.hpp"
+#include "tile/cpu/vec_io.hpp"
+
+namespace tilewright {
+inline namespace TILEWRIGHT_ISA {
+
+// 16 elements of a row from n on, or the last `count` of them.
+template <bool kWhole>
+struct RowPiece {
+  long long n;
+  int count;
+};
+
+// body(RowPiece) along a row.
+template <class Body>
+TILEWRIGHT_INLINE void for_pieces(long long length, Body&& body) {
+  long long n = 0;
+  for (; n + kVec <= length; n += kVec) body(RowPiece<true>{n, kVec});
+  if (n < length) body(RowPiece<false>{n, static_cast<int>(length - n)});
+}
+
+// A unit's share of the rows: body(RowIndex).
+template <class Body>
+TILEWRIGHT_INLINE void for_rows(const RowArgs& args, unsigned unit, unsigned units, Body&& body) {
+  const auto edge = [&](unsigned of) {
+    const long long each = args.rows / units, more = args.rows % units;
+    return of * each + (of < more ? of : more);
+  };
+  const long long last = edge(unit + 1);
+  for (long long row = edge(unit); row < last; ++row) body(row_index(args, row));
+  if (args.stream) stream_fence();
+}
+
+// body(TypeTag) of a float type; kNone: `dtype` tells it.
+template <DType kType, class Body>
+TILEWRIGHT_INLINE auto with_float(DType dtype, Body&& body) {
+  if constexpr (kType != DType::kNone) {
+    return body(TypeTag<kType>{});
+  } else {
+    switch (dtype) {
+      case DType::kF16: return body(TypeTag<DType::kF16>{});
+      case DType::kBf16: return body(TypeTag<DType::kBf16>{});
+      default: return body(TypeTag<DType::kF32>{});
+    }
+  }
+}
+
+template <DType kType, bool kWhole>
+TILEWRIGHT_INLINE F32x16 load_typed(const char* from, RowPiece<kWhole> at) {
+  if constexpr (kWhole) return load_vec<kType>(from);
+  return load_tail<kType>(from, at.count);
+}
+template <DType kType, bool kWhole>
+TILEWRIGHT_INLINE void store_typed(char* to, RowPiece<kWhole> at, F32x16 x) {
+  if constexpr (kWhole) {
+    store_vec<kType>(to, x);
+  } else {
+    store_tail<kType>(to, x, at.count);
+  }
+}
+// Types that are known at run time only: functions, because a kernel loads in many places. Through memory, because the calling
+// convention has no such vectors everywhere.
+inline __attribute__((noinline)) void load_any(const char* from, DType dtype, int count, float* to) {
+  with_float<DType::kNone>(dtype, [&](auto type) { load_tail<type.value>(from, count).store(to); });
+}
+inline __attribute__((noinline)) void store_any(char* to, DType dtype, int count, const float* from) {
+  with_float<DType::kNone>(dtype, [&](auto type) { store_tail<type.value>(to, F32x16::load(from), count); });
+}
+
+// `row` points to the row's first element.
+template <DType kType, bool kWhole>
+TILEWRIGHT_INLINE F32x16 load_piece(const char* row, DType dtype, RowPiece<kWhole> at) {
+  if constexpr (kType != DType::kNone) {
+    return load_typed<kType>(row + at.n * kBytes<kType>, at);
+  } else {
+    float values[kVec];
+    load_any(row + at.n * dtype_bits(dtype) / 8, dtype, at.count, values);
+    return F32x16::load(values);
+  }
+}
+template <DType kType, bool kWhole>
+TILEWRIGHT_INLINE void store_piece(char* row, DType dtype, RowPiece<kWhole> at, F32x16 x) {
+  if constexpr (kType != DType::kNone) {
+    store_typed<kType>(row + at.n * kBytes<kType>, at, x);
+  } else {
+    float values[kVec];
+    x.store(values);
+    store_any(row + at.n * dtype_bits(dtype) / 8, dtype, at.count, values);
+  }
+}
+// What storing and loading again would give.
+template <DType kType>
+TILEWRIGHT_INLINE F32x16 rounded_to(DType dtype, F32x16 x) {
+  if constexpr (kType == DType::kF32) return x;
+  if constexpr (kType == DType::kBf16) return widen_bf16(narrow_bf16(x));
+  char buffer[64];
+  store_piece<kType>(buffer, dtype, RowPiece<true>{0, kVec}, x);
+  return load_piece<kType>(buffer, dtype, RowPiece<true>{0, kVec});
+}
+
+TILEWRIGHT_INLINE char* row_start(const RowTensor& t, const RowIndex& at) {
+  return static_cast<char*>(t.data) + row_offset(t.stride, at) * dtype_bits(t.dtype) / 8;
+}
+
+// A vector along the row, of any float type.
+template <bool kWhole>
+TILEWRIGHT_INLINE F32x16 load_column(const RowVector& v, RowPiece<kWhole> at) {
+  const char* from = static_cast<const char*>(v.data) + at.n * dtype_bits(v.dtype) / 8;
+  return with_float<DType::kNone>(
+      v.dtype, [&](auto type) __attribute__((always_inline)) { return load_typed<type.value>(from, at); });
+}
+
+// The rows that an operator normalises: x, or x + residual rounded to the residual's type. first() may write the sum, again() gives
+// the same values.
+template <RowCpuConfig kConfig>
+struct RowInput {
+  static constexpr bool kTyped = kConfig.x != DType::kNone;
+  const RowArgs& args;
+  const char *x, *residual;
+  char* sum;
+
+  TILEWRIGHT_INLINE RowInput(const RowArgs& a, const RowIndex& at)
+      : args(a),
+        x(row_start(a.x, at)),
+        residual(row_start(a.residual, at)),
+        sum(a.residual_out.data == nullptr ? nullptr : row_start(a.residual_out, at)) {}
+
+  TILEWRIGHT_INLINE bool adds() const {
+    return kTyped ? kConfig.residual != DType::kNone : args.residual.data != nullptr;
+  }
+  template <bool kWhole>
+  TILEWRIGHT_INLINE F32x16 added(RowPiece<kWhole> at) const {
+    const F32x16 v = load_piece<kConfig.x>(x, args.x.dtype, at);
+    if (!adds()) return v;
+    return rounded_to<kConfig.residual>(args.residual.dtype,
+                                        v + load_piece<kConfig.residual>(residual, args.residual.dtype, at));
+  }
+  template <bool kWhole>
+  TILEWRIGHT_INLINE F32x16 first(RowPiece<kWhole> at) const {
+    const F32x16 v = added(at);
+    if (adds() && sum != nullptr) store_piece<kConfig.residual>(sum, args.residual.dtype, at, v);
+    return v;
+  }
+  template <bool kWhole>
+  TILEWRIGHT_INLINE F32x16 again(RowPiece<kWhole> at) const {
+    // x or the residual may be where the sum stands now.
+    if (adds() && sum != nullptr) return load_piece<kConfig.residual>(sum, args.residual.dtype, at);
+    return added(at);
+  }
+};
+
+inline constexpr int kRowFolds = 4;  // partial results that do not wait for each other
+
+// A sum along a row, of what fold(partial sum, piece) adds: always in this order, whatever the instructions are. Lanes behind the
+// row's end are folded too.
+template <class Fold>
+TILEWRIGHT_INLINE float sum_row(long long length, Fold&& fold) {
+  F32x16 part[kRowFolds];
+  unroll<kRowFolds>([&](auto i) __attribute__((always_inline)) { part[i] = F32x16::splat(0); });
+  long long n = 0;
+  for (; n + kRowFolds * kVec <= length; n += kRowFolds * kVec) {
+    unroll<kRowFolds>(
+        [&](auto i) __attribute__((always_inline)) { part[i] = fold(part[i], RowPiece<true>{n + i * kVec, kVec}); });
+  }
+  for (; n + kVec <= length; n += kVec) part[0] = fold(part[0], RowPiece<true>{n, kVec});
+  if (n < length) part[1] = fold(part[1], RowPiece<false>{n, static_cast<int>(length - n)});
+  float lane[kVec];
+  ((part[0] + part[1]) + (part[2] + part[3])).store(lane);
+  for (int width = kVec / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) lane[i] += lane[i + width];
+  }
+  return lane[0];
+}
+
+// Of squares of value(piece).
+template <class Value>
+TILEWRIGHT_INLINE float sum_squares(long long length, Value&& value) {
+  return sum_row(length, [&](F32x16 sum, auto at) __attribute__((always_inline)) {
+    const F32x16 v = value(at);
+    return fma(v, v, sum);
+  });
+}
+
+// The larger magnitude; NaN if one of them is.
+TILEWRIGHT_INLINE F32x16 larger_magnitude(F32x16 most, F32x16 x) {
+  const F32x16 magnitude = absolute(x);
+  return select_nan(magnitude, magnitude, at_least(most, magnitude));
+}
+TILEWRIGHT_INLINE float largest_lane(F32x16 x) {
+  float lane[kVec], most = 0;
+  x.store(lane);
+  for (const float one : lane) most = one > most || one != one ? one : most;
+  return most;
+}
+template <class Value>
+TILEWRIGHT_INLINE float largest_magnitude(long long length, Value&& value) {
+  F32x16 most[2] = {F32x16::splat(0), F32x16::splat(0)};
+  long long n = 0;
+  for (; n + 2 * kVec <= length; n += 2 * kVec) {
+    most[0] = larger_magnitude(most[0], value(RowPiece<true>{n, kVec}));
+    most[1] = larger_magnitude(most[1], value(RowPiece<true>{n + kVec, kVec}));
+  }
+  for (; n + kVec <= length; n += kVec) most[0] = larger_magnitude(most[0], value(RowPiece<true>{n, kVec}));
+  if (n < length) most[1] = larger_magnitude(most[1], value(RowPiece<false>{n, static_cast<int>(length - n)}));
+  return largest_lane(larger_magnitude(most[0], most[1]));
+}
+
+// v * weight + bias, times what smooths columns: what norms end with.
+template <bool kWhole>
+TILEWRIGHT_INLINE F32x16 scale_columns(const RowArgs& args, F32x16 v, RowPiece<kWhole> at) {
+  F32x16 weight = F32x16::splat(1);
+  if (args.weight.data != nullptr) {
+    weight = load_column(args.weight, at);
+    if (args.unit_offset) weight = weight + F32x16::splat(1);
+  }
+  if (args.bias.data != nullptr) {
+    v = fma(v, weight, load_column(args.bias, at));
+  } else {
+    v = v * weight;
+  }
+  return args.smooth.data != nullptr ? v * load_column(args.smooth, at) : v;
+}
+
+}  // namespace TILEWRIGHT_ISA
+}  // namespace tilewright

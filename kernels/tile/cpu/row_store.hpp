@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+// Writes a row of any output type: as it is, or divided by scales that are given, or found, a row or a group of neighbours at a
+// time (docs/quantisation.md).
+#pragma once
+
+#include "tile/cpu/narrow_codes.hpp"
+#include "tile/cpu/row.hpp"
+
+namespace tilewright {
+inline namespace TILEWRIGHT_ISA {
+
+// IEEE's quotient (quantise.hpp).
+TILEWRIGHT_INLINE F32x16 divided(F32x16 x, const Divisor& by) {
+#if TILEWRIGHT_AVX2
+  if (by.near_one) {
+    const F32x16 first = x * F32x16::splat(by.reciprocal);
+    const F32x16 rest = fma(first, F32x16::splat(-by.scale), x);
+    return select_less(absolute(first), F32x16::splat(0x1p100f), fma(rest, F32x16::splat(by.reciprocal), first), first);
+  }
+#endif
+  return x / F32x16::splat(by.scale);
+}
+
+template <DType kOut>
+TILEWRIGHT_INLINE void encode(char* to, F32x16 x) {
+  if constexpr (is_quantised(kOut)) {
+    store_codes<kOut>(to, narrow_codes<kOut>(x));
+  } else {
+    store_vec<kOut>(to, x);
+  }
+}
+// The last elements of a row; of the 4-bit ones an odd one leaves the upper half of its byte zero.
+template <DType kOut>
+inline void encode_tail(char* to, F32x16 x, int count) {
+  alignas(64) char buffer[64];
+  encode<kOut>(buffer, x);
+  const int bits = count * dtype_bits(kOut);
+  if (bits % 8 != 0) buffer[bits / 8] &= 15;
+  __builtin_memcpy(to, buffer, static_cast<unsigned>((bits + 7) / 8));
+}
+
+// Vectors of neighbours; whole aligned lines past the caches if `stream`.
+template <DType kOut, int kCount>
+TILEWRIGHT_INLINE void encode_many(char* to, const F32x16 (&x)[kCount], bool stream) {
+  constexpr int kEach = 2 * dtype_bits(kOut);
+  if (kCount * kEach % 64 != 0 || !stream) {
+    unroll<kCount>([&](auto i) __attribute__((always_inline)) { encode<kOut>(to + i * kEach, x[i]); });
+    return;
+  }
+  alignas(64) char lines[kCount * kEach];
+  unroll<kCount>([&](auto i) __attribute__((always_inline)) { encode<kOut>(lines + i * kEach, x[i]); });
+  unroll<kCount * kEach / 16>([&](auto i) __attribute__((always_inline)) {
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to) + i, _mm_load_si128(reinterpret_cast<const __m128i*>(lines) + i));
+  });
+}
+
+// All of a row, each value by `value(piece)`.
+template <DType kOut, class Value>
+TILEWRIGHT_INLINE void encode_row(const RowArgs& args, char* row, Value&& value) {
+  constexpr int kCount = 32 / dtype_bits(kOut);  // vectors of a line
+  const bool stream = args.stream && reinterpret_cast<unsigned long long>(row) % 64 == 0;
+  long long n = 0;
+  for (; n + kCount * kVec <= args.n; n += kCount * kVec) {
+    F32x16 v[kCount];
+    unroll<kCount>([&](auto i) __attribute__((always_inline)) { v[i] = value(RowPiece<true>{n + i * kVec, kVec}); });
+    encode_many<kOut>(row + n * dtype_bits(kOut) / 8, v, stream);
+  }
+  for (; n + kVec <= args.n; n += kVec) encode<kOut>(row + n * dtype_bits(kOut) / 8, value(RowPiece<true>{n, kVec}));
+  if (n == args.n) return;
+  const int count = static_cast<int>(args.n - n);
+  encode_tail<kOut>(row + n * dtype_bits(kOut) / 8, value(RowPiece<false>{n, count}), count);
+}
+
+// Writes the scale of a group, and returns it.
+TILEWRIGHT_INLINE float store_scale(const QuantisedScales& scales, DType out, long long at, float most) {
+  if (scales.dtype == DType::kE8M0) {
+    const e8m0 code = power_scale_for(most, out, scales.rounding);
+    static_cast<e8m0*>(scales.data)[at] = code;
+    return widen(code);
+  }
+  const float scale = scale_for(most, out);
+  __builtin_memcpy(static_cast<float*>(scales.data) + at, &scale, 4);
+  return scale;
+}
+
+// Groups of 16 kCount neighbours: in registers between their largest value and their codes.
+template <DType kOut, int kCount, class Value>
+TILEWRIGHT_INLINE void encode_groups(const RowArgs& args, const RowIndex& at, char* row, Value&& value) {
+  constexpr int kGroup = kCount * kVec;
+  const bool stream = args.stream && reinterpret_cast<unsigned long long>(row) % 64 == 0;
+  long long scale_at = row_offset(args.scale.stride, at);
+  long long n = 0;
+  for (; n + kGroup <= args.n; n += kGroup, scale_at += args.scale.stride_group) {
+    F32x16 v[kCount], most = F32x16::splat(0);
+    unroll<kCount>([&](auto i) __attribute__((always_inline)) {
+      v[i] = value(RowPiece<true>{n + i * kVec, kVec});
+      most = larger_magnitude(most, v[i]);
+    });
+    const Divisor by = divisor_of(store_scale(args.scale, kOut, scale_at, largest_lane(most)));
+    unroll<kCount>([&](auto i) __attribute__((always_inline)) { v[i] = divided(v[i], by); });
+    encode_many<kOut>(row + n * dtype_bits(kOut) / 8, v, stream);
+  }
+  if (n == args.n) return;
+  const long long begin = n;
+  const auto rest = [&](auto piece) { return value(decltype(piece){begin + piece.n, piece.count}); };
+  const Divisor by = divisor_of(store_scale(args.scale, kOut, scale_at, largest_magnitude(args.n - begin, rest)));
+  for_pieces(args.n - begin, [&](auto piece) {
+    encode_tail<kOut>(row + (begin + piece.n) * dtype_bits(kOut) / 8, divided(rest(piece), by), piece.count);
+  });
+}
+
+// The scale of a whole row, or of the tensor, where there is one.
+template <class Value>
+TILEWRIGHT_INLINE Divisor row_divisor(const RowArgs& args, Quantisation quant, const RowIndex& at, Value&& value) {
+  if (quant == Quantisation::kTensor) return divisor_of(*static_cast<const float*>(args.scale.data));
+  return divisor_of(
+      store_scale(args.scale, args.out.dtype, row_offset(args.scale.stride, at), largest_magnitude(args.n, value)));
+}
+
+// Typed at run time: a function, because kernels of this kind are small rather than fast.
+inline __attribute__((noinline)) void encode_any(char* to, DType dtype, const float* values, int count,
+                                                 const Divisor* by) {
+  const auto as = [&](auto type) {
+    for_pieces(count, [&](auto piece) {
+      const F32x16 v = F32x16::load(values + piece.n);
+      encode_tail<type.value>(to + piece.n * dtype_bits(type.value) / 8, by == nullptr ? v : divided(v, *by),
+                              piece.count);
+    });
+  };
+  switch (dtype) {
+    case DType::kF16: return as(TypeTag<DType::kF16>{});
+    case DType::kBf16: return as(TypeTag<DType::kBf16>{});
+    case DType::kF8E4M3: return as(TypeTag<DType::kF8E4M3>{});
+    case DType::kF8E5M2: return as(TypeTag<DType::kF8E5M2>{});
+    case DType::kF8E4M3Fnuz: return as(TypeTag<DType::kF8E4M3Fnuz>{});
+    case DType::kF8E5M2Fnuz: return as(TypeTag<DType::kF8E5M2Fnuz>{});
+    case DType::kI8: return as(TypeTag<DType::kI8>{});
+    case DType::kF4E2M1: return as(TypeTag<DType::kF4E2M1>{});
+    default: return as(TypeTag<DType::kF32>{});
+  }
+}
+template <class Value>
+TILEWRIGHT_INLINE void store_row_any(const RowArgs& args, const RowIndex& at, char* row, Value&& value) {
+  const Quantisation quant = args.scale.quant;
+  Divisor by{};
+  if (quant == Quantisation::kTensor || quant == Quantisation::kRow) by = row_divisor(args, quant, at, value);
+  const int group = quant == Quantisation::kGroup ? args.scale.group : 128;
+  long long scale_at = row_offset(args.scale.stride, at);
+  for (long long n = 0; n < args.n; n += group, scale_at += args.scale.stride_group) {
+    alignas(64) float values[128];
+    const int count = args.n - n < group ? static_cast<int>(args.n - n) : group;
+    F32x16 most = F32x16::splat(0);
+    for (int i = 0; i < count; i += kVec) {
+      const F32x16 v = value(RowPiece<false>{n + i, count - i < kVec ? count - i : kVec});
+      most = larger_magnitude(most, v);
+      v.store(values + i);
+    }
+    if (quant == Quantisation::kGroup) {
+      by = divisor_of(store_scale(args.scale, args.out.dtype, scale_at, largest_lane(most)));
+    }
+    encode_any(row + n * dtype_bits(args.out.dtype) / 8, args.out.dtype, values, count,
+               quant == Quantisation::kNone ? nullptr : &by);
+  }
+}
+
+// A row of the output, each value by `value(piece)`: asked for once, or twice where its scale must be found first.
+template <RowCpuConfig kConfig, class Value>
+TILEWRIGHT_INLINE void store_row(const RowArgs& args, const RowIndex& at, Value&& value) {
+  constexpr DType kOut = kConfig.out;
+  char* const row = row_start(args.out, at);
+  if constexpr (kConfig.x == DType::kNone) {
+    store_row_any(args, at, row, value);
+  } else if constexpr (kConfig.quant == Quantisation::kNone) {
+    encode_row<kOut>(args, row, value);
+  } else if constexpr (kConfig.quant == Quantisation::kGroup) {
+    switch (args.scale.group) {
+      case 32: return encode_groups<kOut, 2>(args, at, row, value);
+      case 64: return encode_groups<kOut, 4>(args, at, row, value);
+      default: return encode_groups<kOut, 8>(args, at, row, value);
+    }
+  } else {
+    const Divisor by = row_divisor(args, kConfig.quant, at, value);
+    encode_row<kOut>(args, row, [&](auto piece) __attribute__((always_inline)) { return divided(value(piece), by); });
+  }
+}
+
+}  // namespace TILEWRIGHT_ISA
+}  // namespace tilewright

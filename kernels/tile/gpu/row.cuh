@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT
+// Rows on GPUs: which threads share one, loads with conversion in pieces of 8 elements, reductions in one fixed order. Pieces of a
+// row go round among its threads. An operator's kernel is made of these and of row_store.cuh's. One source for NVIDIA and AMD.
+#pragma once
+
+#include "tile/common/row_args.hpp"
+#include "tile/gpu/block.hpp"
+#include "tile/gpu/convert.hpp"
+#include "tile/gpu/lane_exchange.hpp"
+#include "tile/gpu/math.hpp"
+#include "tile/gpu/vector4.hpp"
+
+namespace tilewright {
+
+struct Piece {
+  float v[kRowPiece];
+};
+
+__device__ __forceinline__ bool aligned_16(const void* p) {
+  return (reinterpret_cast<unsigned long long>(p) & 15u) == 0;
+}
+
+// The value, as if nobody knew it: what follows from it is computed again rather than kept in registers. So masks of lanes, a pair
+// of AMD's scalar registers each, live for one pass over the row.
+__device__ __forceinline__ int anew(int x) {
+#if defined(__AMDGCN__) && !defined(TILEWRIGHT_EMULATED_TARGET)
+  asm volatile("" : "+v"(x));
+#endif
+  return x;
+}
+
+// The kernel's arguments, which on AMD GPUs need not stay in scalar registers.
+__device__ __forceinline__ const RowArgs& anew(const RowArgs& args) {
+#if defined(__AMDGCN__)
+  return read_again(args);
+#else
+  return args;
+#endif
+}
+
+// body(element i), with constants as i.
+template <class Body>
+__device__ __forceinline__ void for_elements(Body&& body) {
+#pragma unroll
+  for (int i = 0; i < kRowPiece; ++i) body(i);
+}
+
+// `count` elements of a float type, zeros behind them; all 8 in loads of 16 bytes where `from` is aligned. Singly, what is not there
+// is read from the last one that is: a mask a load would take many registers.
+template <class Element, class Widen>
+__device__ __forceinline__ void load_singly(const Element* from, int count, Piece& to, Widen&& widen_one) {
+  for_elements([&](int i) { to.v[i] = 0; });
+  if (count == 0) return;
+  for_elements([&](int i) {
+    const float value = widen_one(from[i < count ? i : count - 1]);
+    to.v[i] = i < count ? value : 0;
+  });
+}
+__device__ __forceinline__ void load_f32(const char* from, int count, Piece& to) {
+  if (count == kRowPiece && aligned_16(from)) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const Vector4<float> four = load_vector4(reinterpret_cast<const float*>(from) + 4 * i);
+      to.v[4 * i] = four.x, to.v[4 * i + 1] = four.y, to.v[4 * i + 2] = four.z, to.v[4 * i + 3] = four.w;
+    }
+    return;
+  }
+  load_singly(reinterpret_cast<const float*>(from), count, to, [](float x) { return x; });
+}
+__device__ __forceinline__ float widen_16(bool is_bf16, unsigned bits) {
+  return is_bf16 ? widen_bf16(bits) : widen_f16(bits);
+}
+__device__ __forceinline__ void load_16(bool is_bf16, const char* from, int count, Piece& to) {
+  if (count == kRowPiece && aligned_16(from)) {
+    const Vector4<unsigned> words = load_vector4(reinterpret_cast<const unsigned*>(from));
+    const unsigned word[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      to.v[2 * i] = widen_16(is_bf16, word[i] & 0xFFFFu);
+      to.v[2 * i + 1] = widen_16(is_bf16, word[i] >> 16);
+    }
+    return;
+  }
+  load_singly(reinterpret_cast<const unsigned short*>(from), count, to,
+              [&](unsigned short bits) { return widen_16(is_bf16, bits); });
+}
+// kNone: `dtype` tells the type.
+template <DType kType>
+__device__ __forceinline__ void load_piece(const char* row, DType dtype, long long n, int count, Piece& to) {
+  const DType type = kType == DType::kNone ? dtype : kType;
+  if (type == DType::kF32) return load_f32(row + n * 4, count, to);
+  load_16(type == DType::kBf16, row + n * 2, count, to);
+}
+
+__device__ __forceinline__ unsigned short narrow_16(bool is_bf16, float x) {
+  return is_bf16 ? narrow_bf16(x) : narrow_f16(x);
+}
+__device__ __forceinline__ void store_16(bool is_bf16, char* to, int count, const Piece& from) {
+  if (count == kRowPiece && aligned_16(to)) {
+    unsigned word[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      word[i] = is_bf16 ? pack_bf16(from.v[2 * i], from.v[2 * i + 1]) : pack_f16(from.v[2 * i], from.v[2 * i + 1]);
+    }
+    return store_vector4(reinterpret_cast<unsigned*>(to), Vector4<unsigned>{word[0], word[1], word[2], word[3]});
+  }
+  for_elements([&](int i) {
+    if (i < count) reinterpret_cast<unsigned short*>(to)[i] = narrow_16(is_bf16, from.v[i]);
+  });
+}
+__device__ __forceinline__ void store_f32(char* to, int count, const Piece& from) {
+  if (count == kRowPiece && aligned_16(to)) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      store_vector4(reinterpret_cast<float*>(to) + 4 * i,
+                    Vector4<float>{from.v[4 * i], from.v[4 * i + 1], from.v[4 * i + 2], from.v[4 * i + 3]});
+    }
+    return;
+  }
+  for_elements([&](int i) {
+    if (i < count) reinterpret_cast<float*>(to)[i] = from.v[i];
+  });
+}
+template <DType kType>
+__device__ __forceinline__ void store_piece(char* row, DType dtype, long long n, int count, const Piece& from) {
+  const DType type = kType == DType::kNone ? dtype : kType;
+  if (type == DType::kF32) return store_f32(row + n * 4, count, from);
+  store_16(type == DType::kBf16, row + n * 2, count, from);
+}
+// What storing and loading again would give.
+template <DType kType>
+__device__ __forceinline__ void round_piece(DType dtype, Piece& p) {
+  const DType type = kType == DType::kNone ? dtype : kType;
+  for_elements([&](int i) {
+    if (type == DType::kBf16) p.v[i] = widen_bf16(narrow_bf16(p.v[i]));
+    if (type == DType::kF16) p.v[i] = widen_f16(narrow_f16(p.v[i]));
+  });
+}
+
+__device__ __forceinline__ char* row_start(const RowTensor& t, const RowIndex& at) {
+  return static_cast<char*>(t.data) + row_offset(t.stride, at) * dtype_bits(t.dtype) / 8;
+}
+
+// One thread's part of a row. Threads of rows behind the last one have nothing, but meet the others.
+template <RowGpuConfig kConfig>
+struct GpuRow {
+  static constexpr int kThreads = kConfig.threads;
+  static constexpr int kStep = kThreads * kRowPiece;
+  static constexpr int kKept = kConfig.pieces;
+
+  const RowArgs& args;
+  RowIndex at;
+  bool there;
+  int thread;  // of the row's
+  Piece kept[kKept == 0 ? 1 : kKept];
+
+  __device__ __forceinline__ int count_at(long long n) const {
+    const long long left = anew(args).n - n;
+    return !there || left <= 0 ? 0 : left < kRowPiece ? static_cast<int>(left) : kRowPiece;
+  }
+
+  // body(n, count, piece) for this thread's pieces, as often in every thread of a block. make(n, count, piece) comes first: where
+  // pieces stay in registers only if kMake, else always.
+  template <bool kMake, class Make, class Body>
+  __device__ __forceinline__ void each(Make&& make, Body&& body) {
+    const int mine = anew(thread);
+    if constexpr (kKept > 0) {
+#pragma unroll
+      for (int j = 0; j < kKept; ++j) {
+        const long long n = j * kStep + mine * kRowPiece;
+        const int count = count_at(n);
+        if constexpr (kMake) make(n, count, kept[j]);
+        body(n, count, kept[j]);
+      }
+    } else {
+#pragma unroll 1
+      for (long long begin = 0; begin < args.n; begin += kStep) {
+        const long long n = begin + mine * kRowPiece;
+        const int count = count_at(n);
+        make(n, count, kept[0]);
+        body(n, count, kept[0]);
+      }
+    }
+  }
+
+  // Of all threads of the row, in each of them: neighbours first, then by 32 in their order.
+  template <class Merge>
+  __device__ __forceinline__ float reduce(float x, Merge&& merge) const {
+    constexpr int kTogether = kThreads < kRowLanes ? kThreads : kRowLanes;
+#pragma unroll
+    for (int distance = 1; distance < kTogether; distance *= 2) {
+      const float other = lane_xor(x, static_cast<unsigned>(distance));
+      // The lower lane's first: NaN and zeros of two signs then come out alike in both.
+      x = (threadIdx.x & static_cast<unsigned>(distance)) == 0 ? merge(x, other) : merge(other, x);
+    }
+    if constexpr (kThreads > kRowLanes) {
+      constexpr int kParts = kThreads / kRowLanes;
+      auto* const parts = reinterpret_cast<float*>(dynamic_shared());
+      __syncthreads();
+      if (threadIdx.x % kRowLanes == 0) parts[threadIdx.x / kRowLanes] = x;
+      __syncthreads();
+      const unsigned base = threadIdx.x / kThreads * kParts;
+      x = parts[base];
+#pragma unroll
+      for (int i = 1; i < kParts; ++i) x = merge(x, parts[base + i]);
+    }
+    return x;
+  }
+};
+
+// A block's rows, one set after another: body(GpuRow).
+template <RowGpuConfig kConfig, class Body>
+__device__ __forceinline__ void for_rows(const RowArgs& args, Body&& body) {
+  constexpr int kThreads = kConfig.threads, kRows = row_block_threads(kThreads) / kThreads;
+#pragma unroll 1
+  for (long long first = static_cast<long long>(blockIdx.x) * kRows; first < args.rows; first += args.grid * kRows) {
+    const long long row = first + threadIdx.x / kThreads;
+    const bool there = row < args.rows;
+    GpuRow<kConfig> mine{
+        args, row_index(args, there ? row : args.rows - 1), there, static_cast<int>(threadIdx.x % kThreads), {}};
+    body(mine);
+  }
+}
+
+// As the CPU's RowInput: x, or x + residual rounded to the residual's type. first() may write the sum, again() gives the same.
+template <RowGpuConfig kConfig>
+struct RowInput {
+  static constexpr bool kTyped = kConfig.x != DType::kNone;
+  const RowArgs& args;
+  const char *x, *residual;
+  char* sum;
+
+  __device__ __forceinline__ RowInput(const RowArgs& a, const RowIndex& at)
+      : args(a),
+        x(row_start(a.x, at)),
+        residual(row_start(a.residual, at)),
+        sum(a.residual_out.data == nullptr ? nullptr : row_start(a.residual_out, at)) {}
+
+  __device__ __forceinline__ bool adds() const {
+    return kTyped ? kConfig.residual != DType::kNone : args.residual.data != nullptr;
+  }
+  __device__ __forceinline__ void added(long long n, int count, Piece& to) const {
+    load_piece<kConfig.x>(x, args.x.dtype, n, count, to);
+    if (!adds()) return;
+    Piece more;
+    load_piece<kConfig.residual>(residual, args.residual.dtype, n, count, more);
+    for_elements([&](int i) { to.v[i] = __fadd_rn(to.v[i], more.v[i]); });
+    round_piece<kConfig.residual>(args.residual.dtype, to);
+  }
+  __device__ __forceinline__ void first(long long n, int count, Piece& to) const {
+    added(n, count, to);
+    if (adds() && sum != nullptr) store_piece<kConfig.residual>(sum, args.residual.dtype, n, count, to);
+  }
+  __device__ __forceinline__ void again(long long n, int count, Piece& to) const {
+    // x or the residual may be where the sum stands now.
+    if (adds() && sum != nullptr) return load_piece<kConfig.residual>(sum, args.residual.dtype, n, count, to);
+    added(n, count, to);
+  }
+};
+
+__device__ __forceinline__ float larger_magnitude(float most, float x) { return at_least(fabsf(x), most); }
+
+// v * weight + bias, times what smooths columns: what norms end with.
+__device__ __forceinline__ void scale_columns(const RowArgs& given, long long n, int count, Piece& p) {
+  const RowArgs& args = anew(given);
+  const auto column = [&](const RowVector& v, Piece& to) {
+    load_piece<DType::kNone>(static_cast<const char*>(v.data), v.dtype, n, count, to);
+  };
+  Piece weight, other;
+  if (args.weight.data != nullptr) {
+    column(args.weight, weight);
+    if (args.unit_offset) for_elements([&](int i) { weight.v[i] = __fadd_rn(weight.v[i], 1.0f); });
+  } else {
+    for_elements([&](int i) { weight.v[i] = 1; });
+  }
+  if (args.bias.data != nullptr) {
+    column(args.bias, other);
+    for_elements([&](int i) { p.v[i] = __fmaf_rn(p.v[i], weight.v[i], other.v[i]); });
+  } else {
+    for_elements([&](int i) { p.v[i] = __fmul_rn(p.v[i], weight.v[i]); });
+  }
+  if (args.smooth.data == nullptr) return;
+  column(args.smooth, other);
+  for_elements([&](int i) { p.v[i] = __fmul_rn(p.v[i], other.v[i]); });
+}
+
+}  // namespace tilewright

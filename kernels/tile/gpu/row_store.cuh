@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+// Writes a row of any output type: as it is, or divided by scales that are given, or found, a row or a group of neighbours at a
+// time (docs/quantisation.md).
+#pragma once
+
+#include "tile/gpu/narrow_f8.hpp"
+#include "tile/gpu/row.cuh"
+
+namespace tilewright {
+
+// IEEE's quotient (quantise.hpp).
+__device__ __forceinline__ float divided(float x, const Divisor& by) {
+  if (by.near_one) {
+    const float first = __fmul_rn(x, by.reciprocal);
+    const float refined = __fmaf_rn(__fmaf_rn(first, -by.scale, x), by.reciprocal, first);
+    return fabsf(first) < 0x1p100f ? refined : first;
+  }
+  return x / by.scale;
+}
+
+__device__ __forceinline__ unsigned narrow_i8(float x) { return static_cast<unsigned char>(narrow<signed char>(x)); }
+// Codes of 8 bits, the first four and the others.
+__device__ __forceinline__ void narrow_codes(DType dtype, const Piece& p, unsigned (&word)[2]) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const float a = p.v[4 * i], b = p.v[4 * i + 1], c = p.v[4 * i + 2], d = p.v[4 * i + 3];
+    switch (dtype) {
+      case DType::kF8E4M3: word[i] = narrow_f8x4<e4m3::Format>(a, b, c, d); break;
+      case DType::kF8E5M2: word[i] = narrow_f8x4<e5m2::Format>(a, b, c, d); break;
+      case DType::kF8E4M3Fnuz: word[i] = narrow_f8x4<e4m3fnuz::Format>(a, b, c, d); break;
+      case DType::kF8E5M2Fnuz: word[i] = narrow_f8x4<e5m2fnuz::Format>(a, b, c, d); break;
+      default: word[i] = narrow_i8(a) | narrow_i8(b) << 8 | narrow_i8(c) << 16 | narrow_i8(d) << 24; break;
+    }
+  }
+}
+// Eight of 4 bits.
+__device__ __forceinline__ unsigned narrow_nibbles(const Piece& p) {
+  unsigned word = 0;
+#pragma unroll
+  for (int i = 0; i < kRowPiece; ++i) word |= narrow_many<e2m1x2::Format>(p.v[i]) << (4 * i);
+  return word;
+}
+
+template <DType kType>
+__device__ __forceinline__ void encode_piece(char* row, DType dtype, long long n, int count, const Piece& from) {
+  const DType type = kType == DType::kNone ? dtype : kType;
+  if (!is_quantised(type)) return store_piece<kType>(row, dtype, n, count, from);
+  if (type == DType::kF4E2M1) {
+    const unsigned word = narrow_nibbles(from);
+    char* const to = row + n / 2;
+    if (count == kRowPiece && (reinterpret_cast<unsigned long long>(to) & 3u) == 0) {
+      *reinterpret_cast<unsigned*>(to) = word;
+      return;
+    }
+    // The last of an odd number leaves the upper half of its byte zero.
+    const unsigned mine = count < kRowPiece ? word & ((1u << (4 * count)) - 1) : word;
+#pragma unroll
+    for (int i = 0; i < kRowPiece; i += 2) {
+      if (i < count) to[i / 2] = static_cast<char>(mine >> (4 * i));
+    }
+    return;
+  }
+  unsigned word[2];
+  narrow_codes(type, from, word);
+  char* const to = row + n;
+  if (count == kRowPiece && (reinterpret_cast<unsigned long long>(to) & 7u) == 0) {
+    return store_vector2(reinterpret_cast<unsigned*>(to), word[0], word[1]);
+  }
+  for_elements([&](int i) {
+    if (i < count) to[i] = static_cast<char>(word[i / 4] >> (8 * (i % 4)));
+  });
+}
+
+// The scale of a group; one thread writes it.
+__device__ __forceinline__ float found_scale(const QuantisedScales& scales, DType out, long long at, float most,
+                                             bool writes) {
+  if (scales.dtype == DType::kE8M0) {
+    const e8m0 code = power_scale_for(most, out, scales.rounding);
+    if (writes) static_cast<unsigned char*>(scales.data)[at] = code.bits;
+    return widen(code);
+  }
+  const float scale = scale_for(most, out);
+  if (writes) static_cast<float*>(scales.data)[at] = scale;
+  return scale;
+}
+
+// A row of the output, of the values that make(n, count, piece) makes: of those in registers, once; or where rows are read again, in
+// each pass.
+template <RowGpuConfig kConfig, class Make>
+__device__ __forceinline__ void store_row(GpuRow<kConfig>& row, Make&& make) {
+  const RowArgs& args = anew(row.args);
+  const DType out = kConfig.out == DType::kNone ? args.out.dtype : kConfig.out;
+  const Quantisation quant = kConfig.x == DType::kNone ? args.scale.quant : kConfig.quant;
+  char* const to = row_start(args.out, row.at);
+  const long long scale_at = row_offset(args.scale.stride, row.at);
+
+  // Groups: threads that are neighbours have one between them.
+  if (quant == Quantisation::kGroup) {
+    const int group = args.scale.group, sharing = group / kRowPiece;
+    row.template each<true>(make, [&](long long n, int count, Piece& p) {
+      float most = 0;
+      for_elements([&](int i) { most = larger_magnitude(most, p.v[i]); });
+#pragma unroll 1
+      for (int distance = 1; distance < sharing; distance *= 2) {
+        most = at_least(most, lane_xor(most, static_cast<unsigned>(distance)));
+      }
+      const bool writes = count > 0 && row.thread % sharing == 0;
+      const Divisor by =
+          divisor_of(found_scale(args.scale, out, scale_at + n / group * args.scale.stride_group, most, writes));
+      for_elements([&](int i) { p.v[i] = divided(p.v[i], by); });
+      encode_piece<kConfig.out>(to, out, n, count, p);
+    });
+    return;
+  }
+
+  Divisor by{};
+  const auto encode = [&](long long n, int count, Piece& p) {
+    if (quant != Quantisation::kNone) for_elements([&](int i) { p.v[i] = divided(p.v[i], by); });
+    encode_piece<kConfig.out>(to, out, n, count, p);
+  };
+  if (quant == Quantisation::kRow) {
+    float most = 0;
+    row.template each<true>(
+        make, [&](long long, int, Piece& p) { for_elements([&](int i) { most = larger_magnitude(most, p.v[i]); }); });
+    most = row.reduce(most, [](float a, float b) { return at_least(a, b); });
+    by = divisor_of(found_scale(args.scale, out, scale_at, most, row.there && row.thread == 0));
+    return row.template each<false>(make, encode);
+  }
+  if (quant == Quantisation::kTensor) by = divisor_of(*static_cast<const float*>(args.scale.data));
+  row.template each<true>(make, encode);
+}
+
+}  // namespace tilewright

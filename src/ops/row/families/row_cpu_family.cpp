@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+// <op>_cpu, an instance for each set of types, and <op>_generic, which is typed at run time and always built: every valid problem
+// runs. Both sum in one order, whatever the number of rows or threads.
+#include <fmt/format.h>
+
+#include "core/fields.hpp"
+#include "ops/row/families/row_families.hpp"
+
+namespace tilewright {
+namespace {
+
+// Nominal figures of a server core: they rank families, they promise nothing.
+constexpr double kRowGbpsUnit = 10.0;
+constexpr double kRowLaunchSeconds = 3e-6;
+constexpr double kGenericElementSeconds = 3e-9;
+constexpr std::string_view kGenericRowTarget = "x86-64";
+
+bool row_compiled_for(std::string_view target) { return target == "x86-64-v3" || target == "x86-64-v4"; }
+
+RowCpuConfig row_cpu_config(const RowProblem& p) { return {p.x.dtype, p.residual.dtype, p.out.dtype, p.quant}; }
+
+// Writes that no cache will hold go past them.
+bool writes_past_caches(const RowProblem& p, const DeviceSpec& device) {
+  return row_bytes_moved(p) > 2.0 * static_cast<double>(std::max(device.l3_bytes, int64_t{8} << 20));
+}
+
+class RowCpuFamily final : public KernelFamily {
+ public:
+  RowCpuFamily(const RowOp& op, bool generic)
+      : op_(op), generic_(generic), name_(fmt::format("{}_{}", op.name, generic ? "generic" : "cpu")) {}
+
+  std::string_view name() const override { return name_; }
+  std::string_view op() const override { return op_.name; }
+  Backend backend() const override { return generic_ ? Backend::kReference : Backend::kTile; }
+  bool generic() const override { return generic_; }
+
+  Status supports(ProblemRef, const DeviceSpec& device) const override {
+    if (device.arch->vendor != ArchVendor::kX86) return refuse_cpu(fmt::format("{} is a GPU", device.arch->target));
+    if (generic_ || runs_on("x86-64-v3", device.arch->target)) return {};
+    return refuse_cpu(fmt::format("{} has no AVX2, needs x86-64-v3", device.arch->target));
+  }
+  std::vector<Candidate> candidates(ProblemRef ref, const DeviceSpec& device) const override {
+    const auto& p = problem_cast<RowProblem>(ref);
+    if (generic_) return {{{generic_key(), {}}, predict_cpu(p, device)}};
+    for (const ArchSpec* arch : device.targets) {
+      if (row_compiled_for(arch->target))
+        return {{{key_of(row_cpu_config(p), arch->target), {}}, predict_cpu(p, device)}};
+    }
+    return {};
+  }
+  Status check(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
+    if (Status s = supports(ref, device); !s) return s;
+    RowCpuConfig config;
+    if (Status s = parse_cpu_config(step.key, config); !s || generic_) return s;
+    const RowCpuConfig need = row_cpu_config(problem_cast<RowProblem>(ref));
+    if (config == need) return {};
+    return refuse_cpu(fmt::format("kernel is for {}, the problem needs {}", print_fields(config), print_fields(need)));
+  }
+  double cost(ProblemRef ref, const DeviceSpec& device, const RecipeStep&) const override {
+    return predict_cpu(problem_cast<RowProblem>(ref), device);
+  }
+  int64_t workspace_bytes(ProblemRef, const DeviceSpec&, const RecipeStep&) const override { return 0; }
+  std::string numerics_id(const RecipeStep& step) const override {
+    return step.key.target == kGenericRowTarget ? "lanes16x4" : "lanes16x4:fma";
+  }
+  std::span<const std::string_view> knob_names() const override { return {}; }
+
+  Result<CompileRequest> source(const KernelKey& key) const override {
+    RowCpuConfig config{};
+    if (Status s = parse_cpu_config(key, config); !s) return s;
+    CompileRequest request;
+    request.target = key.target;
+    request.name = generic_ ? name_
+                            : fmt::format("{}-{}-{}-{}", name_, dtype_name(config.x), dtype_name(config.out),
+                                          kQuantisationNames[static_cast<int>(config.quant)]);
+    request.entry = generic_ ? fmt::format("tw_{}", name_) : fmt::format("tw_{}_{}", name_, key.digest.hex());
+    request.source = cpu_instance_source(
+        fmt::format("{0}/{0}_cpu.hpp", op_.name), request.entry,
+        fmt::format("{}_cpu<tilewright::{}{}>", op_.name, RowCpuConfig::kTypeName, cpp_initializer(config)), "RowArgs");
+    return request;
+  }
+  std::vector<KernelKey> builtin_keys(std::string_view target) const override {
+    std::vector<KernelKey> keys;
+    if (generic_ && target == kGenericRowTarget) keys.push_back(generic_key());
+    if (generic_ || !row_compiled_for(target)) return keys;
+    for (const RowProblem& p : usual_row_problems(op_)) keys.push_back(key_of(row_cpu_config(p), target));
+    return keys;
+  }
+  Result<std::vector<Stage>> stages(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step,
+                                    std::shared_ptr<const LoadedKernel> kernel) const override {
+    if (Status s = check(ref, device, step); !s) return s;
+    const auto& p = problem_cast<RowProblem>(ref);
+    Stage stage = row_stage(p, writes_past_caches(p, device), 0, std::move(kernel));
+    stage.shape.units = static_cast<uint32_t>(std::clamp<int64_t>(p.rows(), 1, device.units));
+    return std::vector<Stage>{std::move(stage)};
+  }
+
+ private:
+  Status refuse_cpu(const std::string& message) const { return unsupported(fmt::format("{}: {}", name_, message)); }
+  KernelKey generic_key() const { return make_key(op_.name, name_, kGenericRowTarget, "any", "run_time=1"); }
+  KernelKey key_of(const RowCpuConfig& config, std::string_view target) const {
+    return make_key(op_.name, name_, target, fmt::format("x={}", dtype_name(config.x)), print_fields(config));
+  }
+  Status parse_cpu_config(const KernelKey& key, RowCpuConfig& config) const {
+    if (generic_) {
+      if (key == generic_key()) return {};
+      return Status(StatusCode::kNotFound, fmt::format("{}: no such kernel: {}", name_, key.text));
+    }
+    if (Status s = parse_fields(key.config(), config); !s) return refuse_cpu(key.text + ": " + s.message());
+    if (!(key == key_of(config, key.target)))
+      return refuse_cpu(key.text + ": signature and config name different types");
+    if (!runs_on("x86-64-v3", key.target)) return refuse_cpu(key.text + ": needs x86-64-v3 or better");
+    const Status s = check_row_types(op_, config.x, config.residual, config.out, config.quant);
+    return s ? s : refuse_cpu(key.text + ": " + s.message());
+  }
+  double predict_cpu(const RowProblem& p, const DeviceSpec& device) const {
+    const double elements = static_cast<double>(p.rows()) * static_cast<double>(p.n);
+    const double memory = row_bytes_moved(p) / (kRowGbpsUnit * 1e9 * device.units);
+    return kRowLaunchSeconds + memory + (generic_ ? elements * kGenericElementSeconds / device.units : 0);
+  }
+
+  const RowOp& op_;
+  const bool generic_;
+  const std::string name_;
+};
+
+}  // namespace
+
+std::unique_ptr<KernelFamily> make_row_cpu_family(const RowOp& op) { return std::make_unique<RowCpuFamily>(op, false); }
+std::unique_ptr<KernelFamily> make_row_generic_family(const RowOp& op) {
+  return std::make_unique<RowCpuFamily>(op, true);
+}
+
+}  // namespace tilewright

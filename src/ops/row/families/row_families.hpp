@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// The kernel families of a row operator: typed by configs on CPUs and GPUs, and typed at run time on both.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "dispatch/registry/family.hpp"
+#include "ops/row/problem/row_problem.hpp"
+
+namespace tilewright {
+
+std::unique_ptr<KernelFamily> make_row_cpu_family(const RowOp& op);          // <op>_cpu
+std::unique_ptr<KernelFamily> make_row_gpu_family(const RowOp& op);          // <op>_gpu
+std::unique_ptr<KernelFamily> make_row_generic_family(const RowOp& op);      // <op>_generic
+std::unique_ptr<KernelFamily> make_row_generic_gpu_family(const RowOp& op);  // <op>_generic_gpu
+
+// Problems that always-built instances are made for.
+std::vector<RowProblem> usual_row_problems(const RowOp& op);
+
+// Argument bytes without addresses, and where these go. `stream`: see RowArgs.
+Stage row_stage(const RowProblem& problem, bool stream, long long grid, std::shared_ptr<const LoadedKernel> kernel);
+
+// How a GPU's threads share the problem's rows.
+struct RowGpuShape {
+  int threads, pieces;
+};
+// The best first; the order does not depend on how many rows there are, so that none has other bits beside others.
+std::vector<RowGpuShape> row_gpu_shapes(int64_t n);
+
+}  // namespace tilewright

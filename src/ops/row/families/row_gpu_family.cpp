@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+// <op>_gpu, an instance for each set of types and way to share rows among threads, and <op>_generic_gpu, which is typed at run time:
+// every valid problem runs. One source for NVIDIA and AMD.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "core/fields.hpp"
+#include "ops/gemm/families/gpu/gpu_problem.hpp"
+#include "ops/row/families/row_families.hpp"
+
+namespace tilewright {
+namespace {
+
+constexpr double kRowGpuLaunchSeconds = 3e-6;
+constexpr int kLeastRowThreads = 16;  // a group of 128 elements, or a few short rows a warp
+constexpr int kMostRowThreads = 1024;
+constexpr int kRowBlocks = 2;  // NVIDIA: of 256 threads, that registers must leave room for
+// Pieces in registers, of 8 floats each, that leave room beside them.
+constexpr int most_pieces(int threads) { return threads >= 1024 ? 2 : threads == 512 ? 4 : 8; }
+constexpr RowGpuShape kGenericShape{256, 0};
+
+bool legal_shape(const RowGpuShape& s) {
+  const bool pieces =
+      s.pieces == 0 || (std::has_single_bit(static_cast<unsigned>(s.pieces)) && s.pieces <= most_pieces(s.threads));
+  return pieces && s.threads >= kLeastRowThreads && s.threads <= kMostRowThreads &&
+         std::has_single_bit(static_cast<unsigned>(s.threads));
+}
+int64_t row_capacity(const RowGpuShape& s) { return int64_t{s.threads} * s.pieces * kRowPiece; }
+
+class RowGpuFamily final : public KernelFamily {
+ public:
+  RowGpuFamily(const RowOp& op, bool generic)
+      : op_(op), generic_(generic), name_(fmt::format("{}_{}gpu", op.name, generic ? "generic_" : "")) {}
+
+  std::string_view name() const override { return name_; }
+  std::string_view op() const override { return op_.name; }
+  Backend backend() const override { return generic_ ? Backend::kReference : Backend::kTile; }
+  bool generic() const override { return generic_; }
+
+  Status supports(ProblemRef, const DeviceSpec& device) const override {
+    if (is_gpu_target(*device.arch)) return {};
+    return refuse_gpu(fmt::format("{} is no GPU", device.arch->target));
+  }
+  std::vector<Candidate> candidates(ProblemRef ref, const DeviceSpec& device) const override {
+    const auto& p = problem_cast<RowProblem>(ref);
+    if (generic_) return {{{generic_key(device.arch->target), {}}, 8 * predict_gpu(p, device)}};
+    std::vector<Candidate> found;
+    double cost = predict_gpu(p, device);
+    for (const RowGpuShape& shape : row_gpu_shapes(p.n)) {
+      found.push_back({{key_of(gpu_config(p, shape), device.arch->target), {}}, cost});
+      cost *= 1.1;  // by rank alone: see row_gpu_shapes
+    }
+    return found;
+  }
+  Status check(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
+    if (Status s = supports(ref, device); !s) return s;
+    RowGpuConfig config;
+    if (Status s = parse_gpu_config(step.key, config); !s || generic_) return s;
+    const auto& p = problem_cast<RowProblem>(ref);
+    const RowGpuConfig need = gpu_config(p, {config.threads, config.pieces});
+    if (!(config == need)) {
+      return refuse_gpu(
+          fmt::format("kernel is for {}, the problem needs {}", print_fields(config), print_fields(need)));
+    }
+    if (config.pieces == 0 || p.n <= row_capacity({config.threads, config.pieces})) return {};
+    return refuse_gpu(
+        fmt::format("rows of {} elements, the kernel keeps {}", p.n, row_capacity({config.threads, config.pieces})));
+  }
+  double cost(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
+    for (const Candidate& c : candidates(ref, device)) {
+      if (c.step.key == step.key) return c.cost;
+    }
+    return predict_gpu(problem_cast<RowProblem>(ref), device);
+  }
+  int64_t workspace_bytes(ProblemRef, const DeviceSpec&, const RecipeStep&) const override { return 0; }
+  std::string numerics_id(const RecipeStep& step) const override {
+    RowGpuConfig config;
+    if (!parse_gpu_config(step.key, config)) return "";
+    return fmt::format("threads{}", config.threads);
+  }
+  std::span<const std::string_view> knob_names() const override { return {}; }
+
+  Result<CompileRequest> source(const KernelKey& key) const override {
+    RowGpuConfig config;
+    if (Status s = parse_gpu_config(key, config); !s) return s;
+    CompileRequest request;
+    request.target = key.target;
+    request.name = generic_
+                       ? name_
+                       : fmt::format("{}-{}-{}-{}-{}x{}", name_, dtype_name(config.x), dtype_name(config.out),
+                                     kQuantisationNames[static_cast<int>(config.quant)], config.threads, config.pieces);
+    request.entry = generic_ ? fmt::format("tw_{}", name_) : fmt::format("tw_{}_{}", name_, key.digest.hex());
+    const int threads = row_block_threads(config.threads);
+    request.source = gpu_instance_source(
+        find_arch(key.target)->vendor, fmt::format("{0}/{0}_gpu.cuh", op_.name), request.entry,
+        fmt::format("{}_gpu<tilewright::{}{}>", op_.name, RowGpuConfig::kTypeName, cpp_initializer(config)), "RowArgs",
+        threads, threads > kRowBlockThreads ? 1 : kRowBlocks);
+    return request;
+  }
+  int64_t launch_shared_bytes(const KernelKey&) const override { return kRowSharedBytes; }
+  std::vector<KernelKey> builtin_keys(std::string_view target) const override {
+    const ArchSpec* arch = find_arch(target);
+    std::vector<KernelKey> keys;
+    if (arch == nullptr || !is_gpu_target(*arch)) return keys;
+    if (generic_) return {generic_key(target)};
+    for (const RowProblem& p : usual_row_problems(op_)) {
+      keys.push_back(key_of(gpu_config(p, row_gpu_shapes(p.n).front()), target));
+    }
+    return keys;
+  }
+  Result<std::vector<Stage>> stages(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step,
+                                    std::shared_ptr<const LoadedKernel> kernel) const override {
+    if (Status s = check(ref, device, step); !s) return s;
+    RowGpuConfig config;
+    if (Status s = parse_gpu_config(step.key, config); !s) return s;
+    const auto& p = problem_cast<RowProblem>(ref);
+    const int64_t block = row_block_threads(config.threads), rows = block / config.threads;
+    const int64_t blocks = (p.rows() + rows - 1) / rows;
+    // The kernel goes on where the grid ends. AMD GPUs count work-items in 32 bits.
+    const int64_t grid = std::clamp<int64_t>(blocks, 1, (int64_t{1} << 31) / block);
+    Stage stage = row_stage(p, /*stream=*/false, grid, std::move(kernel));
+    stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
+    stage.shape.threads = static_cast<uint32_t>(block);
+    stage.shape.shared_bytes = kRowSharedBytes;
+    return std::vector<Stage>{std::move(stage)};
+  }
+
+ private:
+  static bool is_gpu_target(const ArchSpec& arch) { return arch.vendor != ArchVendor::kX86; }
+  Status refuse_gpu(const std::string& message) const { return unsupported(fmt::format("{}: {}", name_, message)); }
+  KernelKey generic_key(std::string_view target) const {
+    return make_key(op_.name, name_, target, "any", "run_time=1");
+  }
+  static RowGpuConfig gpu_config(const RowProblem& p, const RowGpuShape& shape) {
+    return {p.x.dtype, p.residual.dtype, p.out.dtype, p.quant, shape.threads, shape.pieces};
+  }
+  KernelKey key_of(const RowGpuConfig& config, std::string_view target) const {
+    return make_key(op_.name, name_, target, fmt::format("x={}", dtype_name(config.x)), print_fields(config));
+  }
+  Status parse_gpu_config(const KernelKey& key, RowGpuConfig& config) const {
+    const ArchSpec* arch = find_arch(key.target);
+    const bool gpu = arch != nullptr && is_gpu_target(*arch);
+    if (generic_) {
+      config = {DType::kNone,        DType::kNone,          DType::kNone,
+                Quantisation::kNone, kGenericShape.threads, kGenericShape.pieces};
+      if (gpu && key == generic_key(key.target)) return {};
+      return Status(StatusCode::kNotFound, fmt::format("{}: no such kernel: {}", name_, key.text));
+    }
+    if (Status s = parse_fields(key.config(), config); !s) return refuse_gpu(key.text + ": " + s.message());
+    if (!gpu) return refuse_gpu(fmt::format("{}: {} is no GPU", key.text, key.target));
+    if (!(key == key_of(config, key.target)))
+      return refuse_gpu(key.text + ": signature and config name different types");
+    if (!legal_shape({config.threads, config.pieces})) {
+      return refuse_gpu(fmt::format("{}: {} threads with {} pieces each", key.text, config.threads, config.pieces));
+    }
+    const Status s = check_row_types(op_, config.x, config.residual, config.out, config.quant);
+    return s ? s : refuse_gpu(key.text + ": " + s.message());
+  }
+  static double predict_gpu(const RowProblem& p, const DeviceSpec& device) {
+    return kRowGpuLaunchSeconds + row_bytes_moved(p) / memory_bytes_per_second(device);
+  }
+
+  const RowOp& op_;
+  const bool generic_;
+  const std::string name_;
+};
+
+}  // namespace
+
+// Two pieces a thread have loads enough in flight and leave a row few threads to wait for; then one, which has the most threads,
+// then more. What fits nowhere is read again.
+std::vector<RowGpuShape> row_gpu_shapes(int64_t n) {
+  std::vector<RowGpuShape> shapes;
+  const auto pieces = static_cast<uint64_t>(std::max<int64_t>((n + kRowPiece - 1) / kRowPiece, 1));
+  for (const int each : {2, 1, 4, 8}) {
+    const uint64_t threads = std::max<uint64_t>(
+        std::bit_ceil((pieces + static_cast<uint64_t>(each) - 1) / static_cast<uint64_t>(each)), kLeastRowThreads);
+    if (threads > kMostRowThreads) continue;
+    const RowGpuShape shape{static_cast<int>(threads), each};
+    if (legal_shape(shape) && row_capacity(shape) >= n) shapes.push_back(shape);
+  }
+  if (shapes.empty()) shapes.push_back({kMostRowThreads, 0});
+  return shapes;
+}
+
+std::unique_ptr<KernelFamily> make_row_gpu_family(const RowOp& op) { return std::make_unique<RowGpuFamily>(op, false); }
+std::unique_ptr<KernelFamily> make_row_generic_gpu_family(const RowOp& op) {
+  return std::make_unique<RowGpuFamily>(op, true);
+}
+
+}  // namespace tilewright

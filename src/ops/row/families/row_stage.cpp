@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "ops/row/families/row_families.hpp"
+
+namespace tilewright {
+namespace {
+
+RowTensor row_tensor(const RowTensorProblem& t) { return {nullptr, {t.stride[0], t.stride[1], t.stride[2]}, t.dtype}; }
+
+}  // namespace
+
+std::vector<RowProblem> usual_row_problems(const RowOp& op) {
+  std::vector<RowProblem> problems;
+  const auto add = [&](DType x, bool residual, DType out, Quantisation quant) {
+    if (residual && !op.residual) return;
+    RowProblem p;
+    p.size[2] = p.n = 4096;
+    p.x.dtype = x, p.out.dtype = out, p.quant = quant;
+    if (residual) p.residual.dtype = p.residual_out.dtype = x;
+    if (quant != Quantisation::kNone) p.scale.dtype = DType::kF32;
+    if (quant == Quantisation::kGroup) p.group = 128;
+    set_contiguous(p);
+    problems.push_back(p);
+  };
+  for (const bool residual : {false, true}) {
+    for (const DType x : {DType::kF32, DType::kF16, DType::kBf16}) {
+      if (!op.quantises) add(x, residual, x, Quantisation::kNone);
+    }
+    add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kGroup);
+    if (!residual) add(DType::kBf16, residual, DType::kI8, Quantisation::kRow);
+  }
+  return problems;
+}
+
+Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_ptr<const LoadedKernel> kernel) {
+  RowArgs args{};
+  std::copy(p.size.begin(), p.size.end(), args.size);
+  args.rows = p.rows(), args.n = p.n;
+  args.x = row_tensor(p.x), args.residual = row_tensor(p.residual);
+  args.residual_out = row_tensor(p.residual_out), args.out = row_tensor(p.out);
+  args.weight.dtype = p.weight, args.bias.dtype = p.bias, args.smooth.dtype = p.smooth;
+  std::copy(p.scale.stride.begin(), p.scale.stride.end(), args.scale.stride);
+  args.scale.stride_group = p.stride_group;
+  args.scale.quant = p.quant, args.scale.group = p.group;
+  args.scale.dtype = p.scale.dtype, args.scale.rounding = p.rounding;
+  args.unit_offset = p.unit_offset != 0, args.round_before_weight = p.round_before_weight != 0;
+  args.stream = stream, args.grid = grid;
+  Stage stage;
+  stage.kernel = std::move(kernel);
+  stage.args.resize(sizeof(args));
+  std::memcpy(stage.args.data(), &args, sizeof(args));
+  const auto pointer = [&stage](bool present, uint16_t slot, size_t offset) {
+    if (present) stage.patches.push_back({ArgPatch::Kind::kPointer, slot, static_cast<uint32_t>(offset)});
+  };
+  pointer(true, kRowX, offsetof(RowArgs, x) + offsetof(RowTensor, data));
+  pointer(p.residual.present(), kRowResidual, offsetof(RowArgs, residual) + offsetof(RowTensor, data));
+  pointer(p.residual_out.present(), kRowResidualOut, offsetof(RowArgs, residual_out) + offsetof(RowTensor, data));
+  pointer(true, kRowOut, offsetof(RowArgs, out) + offsetof(RowTensor, data));
+  pointer(p.weight != DType::kNone, kRowWeight, offsetof(RowArgs, weight) + offsetof(RowVector, data));
+  pointer(p.bias != DType::kNone, kRowBias, offsetof(RowArgs, bias) + offsetof(RowVector, data));
+  pointer(p.smooth != DType::kNone, kRowSmooth, offsetof(RowArgs, smooth) + offsetof(RowVector, data));
+  pointer(p.scale.present(), kRowScale, offsetof(RowArgs, scale) + offsetof(QuantisedScales, data));
+  stage.patches.push_back({ArgPatch::Kind::kScalar, kRowEps, static_cast<uint32_t>(offsetof(RowArgs, eps))});
+  return stage;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+#include "ops/row/instance/row_instance.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <limits>
+
+#include "core/tensor/tolerance.hpp"
+#include "dispatch/instance/guarded_buffer.hpp"
+#include "dispatch/instance/random_data.hpp"
+#include "tilewright/dtype.hpp"
+
+namespace tilewright {
+namespace {
+
+constexpr float kRowInstanceEps = 1e-3f;  // not small: it shows where it is left out
+
+struct RowBuffer {
+  RowBuffer(uint16_t of_slot, const char* its_name, DType its_dtype)
+      : slot(of_slot), name(its_name), dtype(its_dtype) {}
+  uint16_t slot;
+  const char* name;
+  DType dtype;
+  GuardedBuffer buffer;
+  uint64_t sum = 0;
+};
+
+class RowInstance final : public ProblemInstance {
+ public:
+  RowInstance(const RowOp& op, const RowProblem& problem, const InstanceOptions& options)
+      : op_(op), p_(problem), options_(options), copies_(static_cast<size_t>(std::max(1, options.rotations)) - 1) {}
+
+  Status allocate(Device& device) {
+    const auto add = [&](std::deque<RowBuffer>& to, uint16_t slot, const char* name, const RowTensorProblem& t,
+                         int64_t inner, int64_t stride) -> Status {
+      if (!t.present()) return {};
+      to.emplace_back(slot, name, t.dtype);
+      return allocate_rows(device, to.back().buffer, t, inner, stride);
+    };
+    const auto add_column = [&](uint16_t slot, const char* name, DType dtype) -> Status {
+      if (dtype == DType::kNone) return {};
+      inputs_.emplace_back(slot, name, dtype);
+      return inputs_.back().buffer.allocate(device, dtype, {{p_.n, 1}});
+    };
+    Status s = add(inputs_, kRowX, "x", p_.x, p_.n, 1);
+    for (GuardedBuffer& copy : copies_) s = s ? allocate_rows(device, copy, p_.x, p_.n, 1) : s;
+    if (s) s = add(inputs_, kRowResidual, "residual", p_.residual, p_.n, 1);
+    if (s) s = add_column(kRowWeight, "weight", p_.weight);
+    if (s) s = add_column(kRowBias, "bias", p_.bias);
+    if (s) s = add_column(kRowSmooth, "smooth", p_.smooth);
+    if (s) s = add(outputs_, kRowOut, "out", p_.out, p_.n, 1);
+    if (s) s = add(outputs_, kRowResidualOut, "residual_out", p_.residual_out, p_.n, 1);
+    if (s) s = add(p_.writes_scale() ? outputs_ : inputs_, kRowScale, "scale", p_.scale, p_.groups(), p_.stride_group);
+    return s;
+  }
+
+  void fill(uint64_t seed, InputData data) override {
+    uint64_t of_tensor = seed * 16;
+    for (RowBuffer& t : inputs_) {
+      fill_random(t.dtype, t.buffer.begin(), t.buffer.bytes() * 8 / dtype_bits(t.dtype), data, ++of_tensor);
+      // Some values saturate, most do not.
+      if (t.slot == kRowScale) *static_cast<float*>(t.buffer.host_data()) = 2.5f / quantised_limit(p_.out.dtype);
+      note(t.buffer.send());
+      if (t.slot == kRowX) {
+        for (GuardedBuffer& copy : copies_) note(t.buffer.send_to(copy));
+      }
+      t.sum = t.buffer.checksum();
+    }
+  }
+  void poison() override {
+    for (RowBuffer& t : outputs_) note(t.buffer.fill(0xFF));  // NaN in every float
+  }
+
+  CallBindings bindings(int rotation) override {
+    for (const std::deque<RowBuffer>* list : {&inputs_, &outputs_}) {
+      for (const RowBuffer& t : *list) bound_.pointers[t.slot] = t.buffer.data();
+    }
+    const size_t turn = static_cast<size_t>(rotation) % (copies_.size() + 1);
+    if (turn > 0) bound_.pointers[kRowX] = copies_[turn - 1].data();
+    bound_.scalars[kRowEps] = kRowInstanceEps;
+    return {bound_.pointers, bound_.scalars, nullptr};
+  }
+  int rotations() const override { return static_cast<int>(copies_.size()) + 1; }
+
+  VerifyReport verify() override {
+    VerifyReport report;
+    for (std::deque<RowBuffer>* list : {&inputs_, &outputs_}) {
+      for (RowBuffer& t : *list) note(t.buffer.fetch());
+    }
+    report.failure = problem_.ok() ? memory_failure() : problem_.message();
+    if (!report.failure.empty()) {
+      report.worst_ratio = std::numeric_limits<double>::infinity();
+      return report;
+    }
+    RowHostTensors tensors;
+    tensors.eps = kRowInstanceEps;
+    for (const std::deque<RowBuffer>* list : {&inputs_, &outputs_}) {
+      for (const RowBuffer& t : *list) tensors.data[t.slot] = t.buffer.host_data();
+    }
+    Comparison comparison(p_.out.dtype, report);
+    RowReferenceResult want;
+    const int64_t rows = std::max<int64_t>(1, options_.compare_limit / std::max<int64_t>(1, p_.n) / 4);
+    for (const int64_t row : sample_indices(p_.rows(), rows, 7)) {
+      row_reference(op_, p_, tensors, row, want);
+      for (int64_t i = 0; p_.residual_out.present() && i < p_.n; ++i) {
+        const int64_t at = row_element(p_, p_.residual_out.stride, row) + i;
+        comparison.add(load_element(p_.residual_out.dtype, tensors.data[kRowResidualOut], at),
+                       {want.sum[static_cast<size_t>(i)], 0}, {row, i});
+      }
+      if (p_.quant != Quantisation::kNone) {
+        compare_quantised_row(op_, p_, tensors.data[kRowOut], tensors.data[kRowScale], row, want.y, comparison);
+        continue;
+      }
+      const int64_t first = row_element(p_, p_.out.stride, row);
+      for (int64_t i = 0; i < p_.n; ++i) {
+        const ReferenceElement& y = want.y[static_cast<size_t>(i)];
+        const double allowed = y.allowed + rounding_bound(p_.out.dtype, std::fabs(y.value) + y.allowed);
+        comparison.add(load_element(p_.out.dtype, tensors.data[kRowOut], first + i), {y.value, allowed}, {row, i});
+      }
+    }
+    comparison.finish();
+    return report;
+  }
+
+ private:
+  Status allocate_rows(Device& device, GuardedBuffer& buffer, const RowTensorProblem& t, int64_t inner,
+                       int64_t stride) const {
+    return buffer.allocate(
+        device, t.dtype,
+        {{p_.size[0], t.stride[0]}, {p_.size[1], t.stride[1]}, {p_.size[2], t.stride[2]}, {inner, stride}});
+  }
+
+  // A write outside outputs or between their elements, or a changed input.
+  std::string memory_failure() {
+    for (const RowBuffer& t : inputs_) {
+      if (std::string failure = t.buffer.guard_failure(t.name); !failure.empty()) return failure;
+      if (t.buffer.checksum() != t.sum) return fmt::format("changed {}", t.name);
+    }
+    for (const RowBuffer& t : outputs_) {
+      if (std::string failure = t.buffer.guard_failure(t.name); !failure.empty()) return failure;
+      if (std::string failure = written_between(t); !failure.empty()) return failure;
+    }
+    return {};
+  }
+  std::string written_between(const RowBuffer& t) const {
+    const RowTensorProblem& shape = t.slot == kRowOut ? p_.out : t.slot == kRowScale ? p_.scale : p_.residual_out;
+    const int64_t inner = t.slot == kRowScale ? p_.groups() : p_.n, stride = t.slot == kRowScale ? p_.stride_group : 1;
+    const int bits = dtype_bits(t.dtype);
+    std::vector<bool> owned(static_cast<size_t>(t.buffer.bytes()), false);
+    const int64_t base = static_cast<uint8_t*>(t.buffer.host_data()) - t.buffer.begin();
+    for (int64_t row = 0; row < p_.rows(); ++row) {
+      const int64_t first = row_element(p_, shape.stride, row);
+      for (int64_t i = 0; i < inner; ++i) {
+        const int64_t bit = (first + i * stride) * bits;
+        for (int64_t byte = bit >> 3; byte <= (bit + bits - 1) >> 3; ++byte)
+          owned[static_cast<size_t>(base + byte)] = true;
+      }
+    }
+    for (size_t i = 0; i < owned.size(); ++i) {
+      if (!owned[i] && t.buffer.begin()[i] != 0xFF) {
+        return fmt::format("wrote byte {} of {}, between its elements", static_cast<int64_t>(i) - base, t.name);
+      }
+    }
+    return {};
+  }
+  void note(const Status& status) {
+    if (problem_.ok()) problem_ = status;
+  }
+
+  const RowOp& op_;
+  RowProblem p_;
+  InstanceOptions options_;
+  std::deque<RowBuffer> inputs_, outputs_;
+  std::vector<GuardedBuffer> copies_;  // of x
+  RowBindings bound_;
+  Status problem_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ProblemInstance>> make_row_instance(const RowOp& op, const RowProblem& problem, Device& device,
+                                                           const InstanceOptions& options) {
+  auto instance = std::make_unique<RowInstance>(op, problem, options);
+  if (Status s = instance->allocate(device); !s) return s;
+  return std::unique_ptr<ProblemInstance>(std::move(instance));
+}
+
+}  // namespace tilewright

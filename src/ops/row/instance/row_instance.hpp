@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// A row operator's problem made real: guarded buffers with data, and the float64 reference.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "dispatch/instance/comparison.hpp"
+#include "dispatch/problem_instance.hpp"
+#include "ops/row/problem/row_problem.hpp"
+
+namespace tilewright {
+
+// What RowOp::reference reads and writes: one row.
+struct RowReference {
+  std::span<const double> x;                     // with the residual, rounded to its type
+  std::span<const double> weight, bias, smooth;  // empty = absent; the weight with its offset
+  double eps = 0;
+  std::span<ReferenceElement> y;
+};
+
+// A problem's tensors on the host, by slot.
+struct RowHostTensors {
+  std::array<const void*, kRowPointerSlots> data{};
+  float eps = 0;
+};
+
+// One row of the reference: `sum` is what residual_out gets, `y` what comes before quantising.
+struct RowReferenceResult {
+  std::vector<double> sum;
+  std::vector<ReferenceElement> y;
+};
+void row_reference(const RowOp& op, const RowProblem& problem, const RowHostTensors& tensors, int64_t row,
+                   RowReferenceResult& result);
+
+// Compares a row's quantised elements and scales with what `y` allows; `index` = the row's number.
+void compare_quantised_row(const RowOp& op, const RowProblem& problem, const void* out, const void* scale, int64_t row,
+                           std::span<const ReferenceElement> y, Comparison& comparison);
+
+Result<std::unique_ptr<ProblemInstance>> make_row_instance(const RowOp& op, const RowProblem& problem, Device& device,
+                                                           const InstanceOptions& options);
+
+// Element (row, 0) of a tensor, in elements from its first.
+int64_t row_element(const RowProblem& problem, const std::array<int64_t, kRowDims>& stride, int64_t row);
+
+}  // namespace tilewright

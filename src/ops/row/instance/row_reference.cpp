@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// The float64 yardstick of row operators: sums of residuals and quantisers bit for bit, what lies between within its bound.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/tensor/tolerance.hpp"
+#include "ops/row/instance/row_instance.hpp"
+#include "tile/common/numeric.hpp"
+#include "tilewright/dtype.hpp"
+
+namespace tilewright {
+namespace {
+
+// The code of value / scale, as its value.
+double quantised_value(DType dtype, float value, float scale) {
+  unsigned char code[1] = {};
+  const float quotient = value / scale;
+  store_element(dtype, code, 0, quotient);
+  return load_element(dtype, code, 0);
+}
+
+// A scale, and those that come out where the largest magnitude is off by `error`.
+struct ScaleRange {
+  float exact, low, high;
+};
+ScaleRange scale_range(const RowProblem& p, double most, double error) {
+  const auto scale_of = [&p](double amax) {
+    const auto as_float = static_cast<float>(std::max(amax, 0.0));
+    return p.scale.dtype == DType::kE8M0 ? widen(power_scale_for(as_float, p.out.dtype, p.rounding))
+                                         : scale_for(as_float, p.out.dtype);
+  };
+  return {scale_of(most), scale_of(most - error), scale_of(most + error)};
+}
+
+}  // namespace
+
+int64_t row_element(const RowProblem& p, const std::array<int64_t, kRowDims>& stride, int64_t row) {
+  const int64_t upper = row / p.size[2];
+  return row % p.size[2] * stride[2] + upper % p.size[1] * stride[1] + upper / p.size[1] * stride[0];
+}
+
+void row_reference(const RowOp& op, const RowProblem& p, const RowHostTensors& tensors, int64_t row,
+                   RowReferenceResult& result) {
+  const auto n = static_cast<size_t>(p.n);
+  result.sum.resize(n);
+  result.y.resize(n);
+  const int64_t x = row_element(p, p.x.stride, row), residual = row_element(p, p.residual.stride, row);
+  for (int64_t i = 0; i < p.n; ++i) {
+    double& value = result.sum[static_cast<size_t>(i)];
+    value = load_element(p.x.dtype, tensors.data[kRowX], x + i);
+    if (!p.residual.present()) continue;
+    // As the kernels do: an f32 sum, which the residual's type rounds.
+    const auto added = static_cast<float>(load_element(p.residual.dtype, tensors.data[kRowResidual], residual + i));
+    unsigned char bytes[4] = {};
+    store_element(p.residual.dtype, bytes, 0, static_cast<float>(value) + added);
+    value = load_element(p.residual.dtype, bytes, 0);
+  }
+  const auto column = [&](DType dtype, RowPointerSlot slot, double offset) {
+    std::vector<double> values(dtype == DType::kNone ? 0 : n);
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = load_element(dtype, tensors.data[slot], static_cast<int64_t>(i)) + offset;
+    }
+    return values;
+  };
+  const std::vector<double> weight = column(p.weight, kRowWeight, p.unit_offset ? 1 : 0);
+  const std::vector<double> bias = column(p.bias, kRowBias, 0), smooth = column(p.smooth, kRowSmooth, 0);
+  RowReference reference{result.sum, weight, bias, smooth, tensors.eps, result.y};
+  op.reference(p, reference);
+}
+
+void compare_quantised_row(const RowOp& op, const RowProblem& p, const void* out, const void* scale, int64_t row,
+                           std::span<const ReferenceElement> y, Comparison& comparison) {
+  const int64_t first = row_element(p, p.out.stride, row), first_scale = row_element(p, p.scale.stride, row);
+  const int64_t group = p.quant == Quantisation::kGroup ? p.group : std::max<int64_t>(p.n, 1);
+  const double limit = quantised_limit(p.out.dtype);
+  for (int64_t begin = 0, g = 0; g < p.groups(); begin += group, ++g) {
+    const int64_t end = std::min(begin + group, p.n);
+    float by = p.quant == Quantisation::kTensor ? *static_cast<const float*>(scale) : 0;
+    if (p.writes_scale()) {
+      double most = 0, error = 0;
+      for (int64_t i = begin; i < end; ++i) {
+        const ReferenceElement& one = y[static_cast<size_t>(i)];
+        most = std::isnan(one.value) || std::isnan(most) ? std::numeric_limits<double>::quiet_NaN()
+                                                         : std::max(most, std::fabs(one.value));
+        error = std::max(error, one.allowed);
+      }
+      const int64_t at = first_scale + g * p.stride_group;
+      by = static_cast<float>(load_element(p.scale.dtype, scale, at));
+      if (std::isnan(most)) most = std::numeric_limits<float>::quiet_NaN();
+      const ScaleRange want =
+          std::isnan(most) ? ScaleRange{std::numeric_limits<float>::quiet_NaN(), 0, 0} : scale_range(p, most, error);
+      // Of powers of two the nearest of those that the error allows.
+      const bool power = p.scale.dtype == DType::kE8M0;
+      const double allowed = power ? 0 : op.quantises ? 0 : error / limit + 2 * kUlpF32 * std::fabs(want.exact);
+      const bool reachable = power && !op.quantises && (by == want.low || by == want.high);
+      comparison.add(by, {reachable ? by : want.exact, allowed}, {row, begin, -1});
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      const ReferenceElement& one = y[static_cast<size_t>(i)];
+      const double got = load_element(p.out.dtype, out, first + i);
+      if (op.quantises) {
+        comparison.add(got, {quantised_value(p.out.dtype, static_cast<float>(one.value), by), 0}, {row, i});
+        continue;
+      }
+      if (!std::isfinite(one.value) || !std::isfinite(by)) continue;  // tests of their own have those
+      const double quotient = one.value / by, error = one.allowed / by;
+      const double nearest = std::clamp(quotient, p.out.dtype == DType::kI8 ? -128 : -limit, limit);
+      comparison.add(got,
+                     {nearest, error * (1 + 4 * kUlpF32) + rounding_bound(p.out.dtype, std::fabs(quotient) + error)},
+                     {row, i});
+    }
+  }
+}
+
+}  // namespace tilewright

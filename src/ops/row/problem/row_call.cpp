@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT
+// From a call to a problem: outer dimensions that follow each other in every tensor become one.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "ops/row/problem/row_problem.hpp"
+
+namespace tilewright {
+namespace {
+
+template <class... Args>
+Status refuse_row(const RowOp& op, fmt::format_string<Args...> format, Args&&... args) {
+  return Status(StatusCode::kInvalidArgument,
+                fmt::format("{}: {}", op.name, fmt::format(format, std::forward<Args>(args)...)));
+}
+
+std::string row_shape(const TensorView& t) {
+  return fmt::format("[{}]", fmt::join(t.shape.begin(), t.shape.begin() + t.rank, ", "));
+}
+
+// On the path of every call: nothing is allocated.
+template <class T, size_t kMost>
+struct ShortList {
+  std::array<T, kMost> items{};
+  size_t count = 0;
+
+  void push_back(const T& item) { items[count++] = item; }
+  void pop_back() { --count; }
+  T& back() { return items[count - 1]; }
+  const T& back() const { return items[count - 1]; }
+  auto begin() const { return items.begin(); }
+  auto end() const { return items.begin() + count; }
+};
+
+// A tensor of rows, or of scales: its strides along x's outer dimensions.
+struct OuterTensor {
+  const char* name;
+  RowTensorProblem* to;
+  std::array<int64_t, kMaxRank> stride;
+};
+
+Status check_device(const RowOp& op, const char* name, const TensorView& t, const TensorView& x) {
+  if (t.layout != Layout::kStrided) return refuse_row(op, "argument '{}' is packed, allowed: strided", name);
+  if (t.device == x.device) return {};
+  return refuse_row(op, "argument '{}' is on {}, 'x' is on {}", name, to_string(t.device), to_string(x.device));
+}
+
+// [..., N] as x.
+Status read_rows(const RowOp& op, const char* name, const TensorView& t, const TensorView& x, OuterTensor& to) {
+  if (Status s = check_device(op, name, t, x); !s) return s;
+  if (t.rank != x.rank || !std::equal(t.shape.begin(), t.shape.begin() + t.rank, x.shape.begin())) {
+    return refuse_row(op, "argument '{}' has shape {}, expected {}, that of 'x'", name, row_shape(t), row_shape(x));
+  }
+  const auto last = static_cast<size_t>(t.rank - 1);
+  if (t.shape[last] > 1 && t.stride[last] != 1) {
+    return refuse_row(op, "argument '{}' has stride {} along its last dimension, allowed: 1", name, t.stride[last]);
+  }
+  to.stride = t.stride;
+  to.to->dtype = t.dtype;
+  return {};
+}
+
+Status read_column(const RowOp& op, const char* name, const TensorView& t, const TensorView& x, int64_t n, DType& to) {
+  if (!t.defined()) return {};
+  if (Status s = check_device(op, name, t, x); !s) return s;
+  if (t.rank != 1 || t.shape[0] != n) {
+    return refuse_row(op, "argument '{}' has shape {}, expected [{}]", name, row_shape(t), n);
+  }
+  if (n > 1 && t.stride[0] != 1) {
+    return refuse_row(op, "argument '{}' has stride {}, allowed: 1", name, t.stride[0]);
+  }
+  to = t.dtype;
+  return {};
+}
+
+Status read_row_scale(const RowOp& op, const RowCall& call, RowProblem& p, OuterTensor& to) {
+  const TensorView &t = call.scale, &x = call.x;
+  if (!t.defined()) {
+    return refuse_row(op, "argument 'scale' is missing: the output is {}", dtype_name(call.out.dtype));
+  }
+  if (Status s = check_device(op, "scale", t, x); !s) return s;
+  p.scale.dtype = t.dtype;
+  if (p.quant == Quantisation::kTensor) {
+    if (t.numel() == 1) return {};
+    return refuse_row(op, "argument 'scale' has shape {}, expected one element: one scale for the tensor",
+                      row_shape(t));
+  }
+  const bool grouped = p.quant == Quantisation::kGroup;
+  const bool trailing = t.rank == x.rank;
+  std::array<int64_t, kMaxRank> want = x.shape;
+  const auto last = static_cast<size_t>(x.rank - 1);
+  want[last] = p.groups();
+  const bool rank_fits = trailing || (!grouped && t.rank == x.rank - 1);
+  if (!rank_fits || !std::equal(t.shape.begin(), t.shape.begin() + t.rank, want.begin())) {
+    return refuse_row(op, "argument 'scale' has shape {}, expected [{}]{}", row_shape(t),
+                      fmt::join(want.begin(), want.begin() + x.rank, ", "),
+                      grouped ? "" : ", or that without the last");
+  }
+  to.stride = t.stride;
+  if (grouped && p.groups() > 1) p.stride_group = t.stride[last];
+  return {};
+}
+
+// Merges outer dimensions and leaves at most kRowDims.
+Status collapse_rows(const RowOp& op, const TensorView& x, const ShortList<OuterTensor, 5>& tensors, RowProblem& p) {
+  ShortList<int, kMaxRank> kept;  // dimensions, outermost first, of more than one element
+  std::array<int64_t, kMaxRank> size = x.shape;
+  int64_t rows = 1;
+  for (int i = 0; i + 1 < x.rank; ++i) {
+    const auto at = static_cast<size_t>(i);
+    rows = size[at] == 0 ? 0 : rows;
+    if (size[at] == 1) continue;
+    const bool joins = kept.count > 0 && std::ranges::all_of(tensors, [&](const OuterTensor& t) {
+                         return t.stride[static_cast<size_t>(kept.back())] == t.stride[at] * size[at];
+                       });
+    if (!joins) {
+      kept.push_back(i);
+      continue;
+    }
+    // The inner one takes the outer one's place.
+    const auto outer = static_cast<size_t>(kept.back());
+    size[at] *= size[outer];
+    kept.back() = i;
+  }
+  if (rows == 0) {
+    p.size[kRowDims - 1] = 0;
+    return {};
+  }
+  if (kept.count > static_cast<size_t>(kRowDims)) {
+    return refuse_row(
+        op, "argument 'x' has {} outer dimensions that its and the other tensors' strides keep apart, allowed: {}",
+        kept.count, kRowDims);
+  }
+  for (size_t i = 0; i < kept.count; ++i) {
+    const size_t to = static_cast<size_t>(kRowDims) - kept.count + i;
+    p.size[to] = size[static_cast<size_t>(kept.items[i])];
+    for (const OuterTensor& t : tensors) t.to->stride[to] = t.stride[static_cast<size_t>(kept.items[i])];
+  }
+  return {};
+}
+
+struct Touched {
+  const char* name;
+  const void* data;
+  ByteRange bytes;
+  const RowTensorProblem* rows;  // null: a vector, or scales
+  bool written;
+};
+
+Status check_row_addresses(const RowOp& op, const RowProblem& p, const RowBindings& b) {
+  const auto rows_of = [&p](const RowTensorProblem& t, int64_t inner, int64_t stride) {
+    return touched_bytes(
+        t.dtype, {{p.size[0], t.stride[0]}, {p.size[1], t.stride[1]}, {p.size[2], t.stride[2]}, {inner, stride}});
+  };
+  ShortList<Touched, kRowPointerSlots> all;
+  const auto add_rows = [&](const char* name, uint16_t slot, const RowTensorProblem& t, bool written) {
+    if (t.present()) all.push_back({name, b.pointers[slot], rows_of(t, p.n, 1), &t, written});
+  };
+  add_rows("x", kRowX, p.x, false);
+  add_rows("residual", kRowResidual, p.residual, false);
+  add_rows("residual_out", kRowResidualOut, p.residual_out, true);
+  add_rows("out", kRowOut, p.out, true);
+  const auto add_vector = [&](const char* name, uint16_t slot, DType dtype) {
+    if (dtype != DType::kNone)
+      all.push_back({name, b.pointers[slot], touched_bytes(dtype, {{p.n, 1}}), nullptr, false});
+  };
+  add_vector("weight", kRowWeight, p.weight);
+  add_vector("bias", kRowBias, p.bias);
+  add_vector("smooth", kRowSmooth, p.smooth);
+  if (p.scale.present()) {
+    all.push_back(
+        {"scale", b.pointers[kRowScale], rows_of(p.scale, p.groups(), p.stride_group), nullptr, p.writes_scale()});
+  }
+  for (const Touched& t : all) {
+    if (t.data == nullptr && !t.bytes.empty()) return refuse_row(op, "argument '{}' has a null data pointer", t.name);
+  }
+  for (const Touched& w : all) {
+    if (!w.written) continue;
+    for (const Touched& t : all) {
+      if (&t == &w || !ranges_overlap(w.data, w.bytes, t.data, t.bytes)) continue;
+      // In place: the same elements, of the same type.
+      const bool same = w.rows != nullptr && t.rows != nullptr && !t.written && w.data == t.data &&
+                        w.rows->dtype == t.rows->dtype && w.rows->stride == t.rows->stride;
+      if (!same) return refuse_row(op, "argument '{}' overlaps '{}' without being the same elements", w.name, t.name);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status make_row_problem(const RowOp& op, const RowCall& call, bool check_addresses, RowProblem& p, RowBindings& b) {
+  for (const auto& [name, t] : {std::pair<const char*, const TensorView&>{"x", call.x}, {"out", call.out}}) {
+    if (!t.defined()) return refuse_row(op, "argument '{}' is missing", name);
+  }
+  const TensorView& x = call.x;
+  if (x.rank < 1) return refuse_row(op, "argument 'x' has rank 0, allowed: 1 to {}", kMaxRank);
+  for (int i = 0; i < x.rank; ++i) {
+    if (x.shape[static_cast<size_t>(i)] < 0)
+      return refuse_row(op, "argument 'x' has a negative size: {}", row_shape(x));
+  }
+  p = RowProblem();
+  p.n = x.shape[static_cast<size_t>(x.rank - 1)];
+  p.quant = call.quant, p.rounding = call.rounding;
+  p.unit_offset = call.unit_offset, p.round_before_weight = call.round_before_weight;
+  if (call.group < 0 || call.group > 1 << 20)
+    return refuse_row(op, "argument 'group' is {}, allowed: 32, 64, 128", call.group);
+  p.group = static_cast<int32_t>(call.group);
+  if (p.quant == Quantisation::kGroup && p.group == 0) p.group = call.scale.dtype == DType::kE8M0 ? 32 : 128;
+
+  ShortList<OuterTensor, 5> tensors;
+  const struct {
+    const char* name;
+    const TensorView& t;
+    RowTensorProblem& to;
+  } given[] = {{"x", call.x, p.x},
+               {"residual", call.residual, p.residual},
+               {"residual_out", call.residual_out, p.residual_out},
+               {"out", call.out, p.out}};
+  for (const auto& g : given) {
+    if (!g.t.defined()) continue;
+    tensors.push_back({g.name, &g.to, {}});
+    if (Status s = read_rows(op, g.name, g.t, x, tensors.back()); !s) return s;
+  }
+  Status s = read_column(op, "weight", call.weight, x, p.n, p.weight);
+  if (s) s = read_column(op, "bias", call.bias, x, p.n, p.bias);
+  if (s) s = read_column(op, "smooth", call.smooth, x, p.n, p.smooth);
+  if (!s) return s;
+  if (p.quant != Quantisation::kNone) {
+    tensors.push_back({"scale", &p.scale, {}});
+    if (s = read_row_scale(op, call, p, tensors.back()); !s) return s;
+    if (p.quant == Quantisation::kTensor) tensors.pop_back();  // no row has its own
+  } else if (call.scale.defined()) {
+    return refuse_row(op, "argument 'scale' is given, and the output is {}", dtype_name(call.out.dtype));
+  }
+  if (s = collapse_rows(op, x, tensors, p); !s) return s;
+  b.pointers = {call.x.data,      call.residual.data, call.residual_out.data, call.out.data,
+                call.weight.data, call.bias.data,     call.smooth.data,       call.scale.data};
+  b.scalars = {call.eps};
+  if (s = validate_row_problem(op, p); !s) return s;
+  if (op.eps && !(call.eps >= 0)) return refuse_row(op, "argument 'eps' is {}, allowed: 0 and above", call.eps);
+  return check_addresses ? check_row_addresses(op, p, b) : Status();
+}
+
+}  // namespace tilewright

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT
+// What holds for every problem of a row operator, and its text.
+#include "ops/row/problem/row_problem.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "core/fields.hpp"
+
+namespace tilewright {
+namespace {
+
+template <class... Args>
+Status refuse_problem(const RowOp& op, fmt::format_string<Args...> format, Args&&... args) {
+  return Status(StatusCode::kInvalidArgument,
+                fmt::format("{}: {}", op.name, fmt::format(format, std::forward<Args>(args)...)));
+}
+
+bool is_row_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBf16; }
+
+Status check_row_dtypes(const RowOp& op, const RowProblem& p) {
+  const struct {
+    const char* name;
+    DType dtype;
+    bool taken;
+  } floats[] = {{"x", p.x.dtype, true},           {"residual", p.residual.dtype, op.residual},
+                {"weight", p.weight, op.columns}, {"bias", p.bias, op.columns},
+                {"smooth", p.smooth, op.smooth},  {"residual_out", p.residual_out.dtype, op.residual}};
+  for (const auto& f : floats) {
+    if (f.dtype == DType::kNone) continue;
+    if (!f.taken) return refuse_problem(op, "argument '{}' is none of this operator's", f.name);
+    if (!is_row_float(f.dtype)) {
+      return refuse_problem(op, "argument '{}' is {}, allowed: f32, f16, bf16", f.name, dtype_name(f.dtype));
+    }
+  }
+  if (p.residual_out.present() && !p.residual.present()) {
+    return refuse_problem(op, "argument 'residual_out' is given without 'residual'");
+  }
+  if (p.residual_out.present() && p.residual_out.dtype != p.residual.dtype) {
+    return refuse_problem(op, "argument 'residual_out' is {}, expected {}, that of 'residual'",
+                          dtype_name(p.residual_out.dtype), dtype_name(p.residual.dtype));
+  }
+  if (p.unit_offset && p.weight == DType::kNone) {
+    return refuse_problem(op, "argument 'unit_offset' is true, and there is no 'weight'");
+  }
+  return {};
+}
+
+Status check_row_output(const RowOp& op, const RowProblem& p) {
+  const DType out = p.out.dtype;
+  if (p.quant == Quantisation::kNone) {
+    if (is_row_float(out) && !op.quantises) return {};
+    if (!is_quantised(out)) {
+      return refuse_problem(op, "argument 'out' is {}, allowed: {}", dtype_name(out),
+                            op.quantises ? "e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, e2m1"
+                                         : "f32, f16, bf16, and with 'quant' e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, e2m1");
+    }
+    return refuse_problem(op, "argument 'out' is {}: 'quant' is none, allowed: tensor, row, group", dtype_name(out));
+  }
+  if (!is_quantised(out)) {
+    return refuse_problem(op, "argument 'out' is {}, allowed with 'quant': e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, e2m1",
+                          dtype_name(out));
+  }
+  const bool power = p.scale.dtype == DType::kE8M0;
+  if (power && (p.quant != Quantisation::kGroup || out == DType::kI8)) {
+    return refuse_problem(op, "argument 'scale' is e8m0, allowed for groups of floats only");
+  }
+  if (!power && p.scale.dtype != DType::kF32) {
+    return refuse_problem(op, "argument 'scale' is {}, allowed: f32{}", dtype_name(p.scale.dtype),
+                          p.quant == Quantisation::kGroup ? ", e8m0" : "");
+  }
+  if (!power && p.rounding != ScaleRounding::kDown) {
+    return refuse_problem(op, "argument 'rounding' is {}, which is for scales of e8m0",
+                          kScaleRoundingNames[static_cast<int>(p.rounding)]);
+  }
+  const bool known = p.group == 32 || p.group == 64 || p.group == 128;
+  if (p.quant == Quantisation::kGroup ? !known : p.group != 0) {
+    return refuse_problem(op, "argument 'group' is {}, allowed: {}", p.group,
+                          p.quant == Quantisation::kGroup ? "32, 64, 128" : "none, but for quant = group");
+  }
+  return {};
+}
+
+Status check_row_strides(const RowOp& op, const RowProblem& p) {
+  const struct {
+    const char* name;
+    const RowTensorProblem& t;
+    int64_t inner, stride;
+    bool written;
+  } tensors[] = {{"x", p.x, p.n, 1, false},
+                 {"residual", p.residual, p.n, 1, false},
+                 {"residual_out", p.residual_out, p.n, 1, true},
+                 {"out", p.out, p.n, 1, true},
+                 {"scale", p.scale, p.groups(), p.stride_group, p.writes_scale()}};
+  for (const auto& t : tensors) {
+    if (!t.t.present()) continue;
+    const auto& s = t.t.stride;
+    if (!reach_fits({{p.size[0], s[0]}, {p.size[1], s[1]}, {p.size[2], s[2]}, {t.inner, t.stride}})) {
+      return refuse_problem(op, "argument '{}' reaches beyond 2^56 elements", t.name);
+    }
+    if (t.written && p.rows() > 0 && t.inner > 0 &&
+        may_overlap_itself({{p.size[0], s[0]}, {p.size[1], s[1]}, {p.size[2], s[2]}, {t.inner, t.stride}})) {
+      return refuse_problem(op, "argument '{}' overlaps itself: strides {} of rows", t.name, fmt::join(s, ", "));
+    }
+    const bool odd = std::ranges::any_of(s, [](int64_t one) { return one % 2 != 0; });
+    if (dtype_bits(t.t.dtype) == 4 && odd) {
+      return refuse_problem(op, "argument '{}' has strides {} of rows, allowed for pairs of e2m1: even ones", t.name,
+                            fmt::join(s, ", "));
+    }
+    // A row of an odd length ends in half a byte.
+    if (dtype_bits(t.t.dtype) == 4 && p.n % 2 != 0 && p.rows() > 1 &&
+        may_overlap_itself({{p.size[0], s[0]}, {p.size[1], s[1]}, {p.size[2], s[2]}, {p.n + 1, 1}})) {
+      return refuse_problem(op, "argument '{}': rows of {} elements share a byte", t.name, p.n);
+    }
+  }
+  return {};
+}
+
+constexpr std::string_view kStrideNames[] = {"sx", "sr", "sro", "so", "ss"};
+
+// "4.2.1"
+Status parse_numbers(std::string_view text, char separator, std::span<int64_t> to, size_t& count) {
+  count = 0;
+  while (true) {
+    const size_t end = text.find(separator);
+    if (count == to.size()) return Status(StatusCode::kInvalidArgument, "too many numbers");
+    const Status s = fields_detail::parse_integer(text.substr(0, end), -kMaxReach, kMaxReach, to[count++]);
+    if (!s || end == std::string_view::npos) return s;
+    text.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace
+
+Status validate_row_problem(const RowOp& op, const RowProblem& p) {
+  __int128 elements = p.n;
+  for (const int64_t size : p.size) {
+    if (size < 0) return refuse_problem(op, "size m has a negative part {}", size);
+    elements = std::max<__int128>(elements, 1) * size;
+    if (elements > kMaxReach)
+      return refuse_problem(op, "sizes m = {}, n = {} are too large", fmt::join(p.size, "x"), p.n);
+  }
+  if (p.n < 0 || p.n > kMaxReach) return refuse_problem(op, "size n is {}", p.n);
+  Status s = check_row_dtypes(op, p);
+  if (s) s = check_row_output(op, p);
+  return s ? check_row_strides(op, p) : s;
+}
+
+Status check_row_types(const RowOp& op, DType x, DType residual, DType out, Quantisation quant) {
+  RowProblem p;
+  p.x.dtype = x, p.residual.dtype = residual, p.out.dtype = out, p.quant = quant;
+  if (quant != Quantisation::kNone) p.scale.dtype = DType::kF32;
+  if (quant == Quantisation::kGroup) p.group = 128;
+  if (x == DType::kNone) return refuse_problem(op, "argument 'x' is none, allowed: f32, f16, bf16");
+  return validate_row_problem(op, p);
+}
+
+void set_contiguous(RowProblem& p) {
+  for (RowTensorProblem* t : {&p.x, &p.residual, &p.residual_out, &p.out, &p.scale}) {
+    t->stride = {};
+    if (!t->present() || (t == &p.scale && !p.writes_scale())) continue;
+    int64_t step = t == &p.scale ? p.groups() : p.n;
+    if (dtype_bits(t->dtype) == 4) step += step % 2;  // whole bytes
+    for (size_t i = kRowDims; i-- > 0;) {
+      if (p.size[i] > 1) t->stride[i] = step;
+      step *= std::max<int64_t>(p.size[i], 1);
+    }
+  }
+  p.stride_group = p.quant == Quantisation::kGroup && p.groups() > 1 ? 1 : 0;
+}
+
+std::string print_row_problem(const RowProblem& p) {
+  const bool one = p.size[0] == 1 && p.size[1] == 1;
+  std::string text =
+      fmt::format("m={}:n={}:x={}", one ? fmt::format("{}", p.size[2]) : fmt::format("{}", fmt::join(p.size, "x")), p.n,
+                  dtype_name(p.x.dtype));
+  const auto add = [&text](const char* name, DType dtype) {
+    if (dtype != DType::kNone) text += fmt::format(":{}={}", name, dtype_name(dtype));
+  };
+  add("residual", p.residual.dtype);
+  if (p.residual.present() && !p.residual_out.present()) text += ":residual_out=0";
+  add("weight", p.weight), add("bias", p.bias), add("smooth", p.smooth), add("out", p.out.dtype);
+  if (p.unit_offset) text += ":unit_offset=1";
+  if (p.round_before_weight) text += ":round_before_weight=1";
+  if (p.quant != Quantisation::kNone) {
+    text += fmt::format(":quant={}:scale={}", kQuantisationNames[static_cast<int>(p.quant)], dtype_name(p.scale.dtype));
+  }
+  if (p.quant == Quantisation::kGroup) text += fmt::format(":group={}", p.group);
+  if (p.rounding != ScaleRounding::kDown) {
+    text += fmt::format(":rounding={}", kScaleRoundingNames[static_cast<int>(p.rounding)]);
+  }
+  RowProblem plain = p;
+  set_contiguous(plain);
+  const std::pair<const RowTensorProblem*, const RowTensorProblem*> tensors[] = {
+      {&p.x, &plain.x}, {&p.residual, &plain.residual}, {&p.residual_out, &plain.residual_out}, {&p.out, &plain.out}};
+  for (size_t i = 0; i < std::size(tensors); ++i) {
+    if (tensors[i].first->stride != tensors[i].second->stride) {
+      text += fmt::format(":{}={}", kStrideNames[i], fmt::join(tensors[i].first->stride, "."));
+    }
+  }
+  if (p.scale.stride != plain.scale.stride || p.stride_group != plain.stride_group) {
+    text += fmt::format(":ss={}.{}", fmt::join(p.scale.stride, "."), p.stride_group);
+  }
+  return text;
+}
+
+Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
+  const std::string_view all = text;
+  RowProblem p;
+  bool residual_out = true, has_m = false, has_n = false;
+  std::array<std::string_view, std::size(kStrideNames)> strides;
+  p.scale.dtype = DType::kF32;
+  while (!text.empty()) {
+    const std::string_view item = text.substr(0, text.find(':'));
+    text.remove_prefix(std::min(item.size() + 1, text.size()));
+    const size_t equal = item.find('=');
+    const std::string_view name = item.substr(0, equal),
+                           value = equal == std::string_view::npos ? "" : item.substr(equal + 1);
+    Status s;
+    if (name == "m") {
+      std::array<int64_t, kRowDims> size{};
+      size_t count = 0;
+      s = parse_numbers(value, 'x', size, count);
+      p.size = {1, 1, 1};
+      std::copy_n(size.begin(), count, p.size.end() - static_cast<ptrdiff_t>(count));
+      has_m = true;
+    } else if (name == "n") {
+      s = fields_detail::parse_value(value, p.n), has_n = true;
+    } else if (const auto* stride = std::ranges::find(kStrideNames, name); stride != std::end(kStrideNames)) {
+      strides[static_cast<size_t>(stride - kStrideNames)] = value;
+    } else {
+      const std::pair<std::string_view, DType*> dtypes[] = {
+          {"x", &p.x.dtype},     {"residual", &p.residual.dtype}, {"weight", &p.weight},    {"bias", &p.bias},
+          {"smooth", &p.smooth}, {"out", &p.out.dtype},           {"scale", &p.scale.dtype}};
+      const auto* dtype = std::ranges::find(dtypes, name, &std::pair<std::string_view, DType*>::first);
+      bool flag = false;
+      if (dtype != std::end(dtypes)) {
+        s = fields_detail::parse_value(value, *dtype->second);
+      } else if (name == "quant") {
+        s = fields_detail::parse_value(value, p.quant);
+      } else if (name == "rounding") {
+        s = fields_detail::parse_value(value, p.rounding);
+      } else if (name == "group") {
+        s = fields_detail::parse_value(value, p.group);
+      } else if (name == "residual_out") {
+        s = fields_detail::parse_value(value, residual_out);
+      } else if (name == "unit_offset") {
+        s = fields_detail::parse_value(value, flag), p.unit_offset = flag;
+      } else if (name == "round_before_weight") {
+        s = fields_detail::parse_value(value, flag), p.round_before_weight = flag;
+      } else {
+        s = Status(StatusCode::kInvalidArgument, fmt::format("'{}' is none of its fields", name));
+      }
+    }
+    if (!s) return refuse_problem(op, "problem '{}': {}: {}", all, item, s.message());
+  }
+  if (!has_m || !has_n || !p.x.present()) return refuse_problem(op, "problem '{}': expected m=..:n=..:x=..", all);
+  if (p.residual.present() && residual_out) p.residual_out.dtype = p.residual.dtype;
+  if (!p.out.present()) p.out.dtype = op.quantises ? DType::kF8E4M3 : p.x.dtype;
+  if (p.quant == Quantisation::kNone && op.quantises) p.quant = Quantisation::kRow;
+  if (p.quant == Quantisation::kNone) p.scale.dtype = DType::kNone;
+  if (p.quant == Quantisation::kGroup && p.group == 0) p.group = p.scale.dtype == DType::kE8M0 ? 32 : 128;
+  if (p.quant == Quantisation::kGroup && p.group < 1)
+    return refuse_problem(op, "problem '{}': group is {}", all, p.group);
+  if (std::ranges::any_of(p.size, [](int64_t size) { return size == 0; })) p.size = {1, 1, 0};
+  set_contiguous(p);
+  RowTensorProblem* const tensors[] = {&p.x, &p.residual, &p.residual_out, &p.out, &p.scale};
+  for (size_t i = 0; i < strides.size(); ++i) {
+    if (strides[i].empty()) continue;
+    std::array<int64_t, kRowDims + 1> numbers{};
+    size_t count = 0;
+    const bool scale = tensors[i] == &p.scale;
+    const Status s = parse_numbers(strides[i], '.', numbers, count);
+    if (!s || count != (scale ? 4u : 3u)) {
+      return refuse_problem(op, "problem '{}': {} is '{}', expected {} numbers", all, kStrideNames[i], strides[i],
+                            scale ? 4 : 3);
+    }
+    for (size_t d = 0; d < kRowDims; ++d) tensors[i]->stride[d] = p.size[d] > 1 ? numbers[d] : 0;
+    if (scale) p.stride_group = p.groups() > 1 ? numbers[3] : 0;
+  }
+  if (Status s = validate_row_problem(op, p); !s) return s;
+  return p;
+}
+
+ProblemSignature row_signature(const RowProblem& p) {
+  ProblemSignature s;
+  s.core = fmt::format("x={}:residual={}:out={}", dtype_name(p.x.dtype), dtype_name(p.residual.dtype),
+                       dtype_name(p.out.dtype));
+  if (p.quant != Quantisation::kNone) {
+    s.core +=
+        fmt::format(":quant={}:scale={}", kQuantisationNames[static_cast<int>(p.quant)], dtype_name(p.scale.dtype));
+  }
+  if (p.quant == Quantisation::kGroup) s.core += fmt::format(":group={}", p.group);
+  s.epilogue = "none";
+  s.sizes = fmt::format("m={}:n={}", p.rows(), p.n);
+  s.bucket = fmt::format("m<={}:n={}", std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(p.rows(), 1))), p.n);
+  return s;
+}
+
+double row_bytes_moved(const RowProblem& p) {
+  const double rows = static_cast<double>(p.rows()), n = static_cast<double>(p.n);
+  double bits = 0;
+  for (const RowTensorProblem* t : {&p.x, &p.residual, &p.residual_out, &p.out}) bits += dtype_bits(t->dtype);
+  double bytes = rows * n * bits / 8;
+  for (const DType dtype : {p.weight, p.bias, p.smooth}) bytes += n * dtype_bits(dtype) / 8;
+  if (p.writes_scale()) bytes += rows * static_cast<double>(p.groups()) * dtype_bits(p.scale.dtype) / 8;
+  return bytes;
+}
+
+}  // namespace tilewright

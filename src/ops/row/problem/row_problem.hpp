@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+// RowProblem: one call of a row operator without addresses. Every operator that reads rows, reduces each and writes rows has this
+// problem; what it takes of it, its RowOp says.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/tensor/strided.hpp"
+#include "dispatch/operator.hpp"
+#include "tile/common/row_args.hpp"
+#include "tilewright/tensor_view.hpp"
+
+namespace tilewright {
+
+struct RowTensorProblem {
+  std::array<int64_t, kRowDims> stride{};  // 0 where there is one row only
+  DType dtype = DType::kNone;
+  uint8_t reserved[7] = {};
+
+  bool present() const { return dtype != DType::kNone; }
+};
+
+struct RowProblem {
+  std::array<int64_t, kRowDims> size{1, 1, 1};
+  int64_t n = 0;
+  RowTensorProblem x, residual, residual_out, out;
+  RowTensorProblem scale;    // strides of rows
+  int64_t stride_group = 0;  // of scales along a row
+  int32_t group = 0;         // quant = group: elements that share a scale
+  DType weight = DType::kNone, bias = DType::kNone, smooth = DType::kNone;
+  Quantisation quant = Quantisation::kNone;
+  ScaleRounding rounding = ScaleRounding::kDown;
+  uint8_t unit_offset = 0, round_before_weight = 0;
+  uint8_t reserved[5] = {};  // no padding: problems are compared as bytes
+
+  int64_t rows() const { return size[0] * size[1] * size[2]; }
+  int64_t groups() const { return quant == Quantisation::kGroup ? (n + group - 1) / group : 1; }
+  bool writes_scale() const { return quant == Quantisation::kRow || quant == Quantisation::kGroup; }
+};
+
+// Where a call's addresses and numbers stand in CallBindings.
+enum RowPointerSlot : uint16_t {
+  kRowX,
+  kRowResidual,
+  kRowResidualOut,
+  kRowOut,
+  kRowWeight,
+  kRowBias,
+  kRowSmooth,
+  kRowScale,
+  kRowPointerSlots
+};
+enum RowScalarSlot : uint16_t { kRowEps, kRowScalarSlots };
+struct RowBindings {
+  std::array<const void*, kRowPointerSlots> pointers{};
+  std::array<float, kRowScalarSlots> scalars{};
+};
+
+// What any row operator may be called with. Absent tensors are undefined.
+struct RowCall {
+  TensorView x, residual, residual_out, out;  // [..., N]
+  TensorView weight, bias, smooth;            // [N]
+  TensorView scale;                           // docs/quantisation.md
+  float eps = 0;
+  bool unit_offset = false, round_before_weight = false;
+  Quantisation quant = Quantisation::kNone;
+  int64_t group = 0;
+  ScaleRounding rounding = ScaleRounding::kDown;
+};
+
+// A row operator. `name` also names its kernels: kernels/<name>/<name>_cpu.hpp and <name>_gpu.cuh with functions of these names.
+struct RowReference;
+struct RowOp {
+  std::string_view name;
+  bool residual, columns, smooth;  // may be given: residual; weight and bias; smooth
+  bool eps;                        // has a number that is added
+  bool quantises;                  // the output is always quantised, bit for bit
+  // y of one row in float64, before it is quantised, with what f32 may err.
+  void (*reference)(const RowProblem& problem, RowReference& row);
+};
+
+// Checks shapes, strides, dtypes, devices, and where `check_addresses` null pointers and aliasing.
+Status make_row_problem(const RowOp& op, const RowCall& call, bool check_addresses, RowProblem& problem,
+                        RowBindings& bindings);
+// The part that needs no call: problems from text pass through it too.
+Status validate_row_problem(const RowOp& op, const RowProblem& problem);
+
+// The same of a kernel's types alone.
+Status check_row_types(const RowOp& op, DType x, DType residual, DType out, Quantisation quant);
+
+// "m=4096:n=4096:x=bf16:residual=bf16:weight=bf16:out=e4m3:quant=group"; docs/rms_norm.md.
+std::string print_row_problem(const RowProblem& problem);
+Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text);
+ProblemSignature row_signature(const RowProblem& problem);
+// Strides of tensors one row after another.
+void set_contiguous(RowProblem& problem);
+
+// Bytes that must move: every tensor once.
+double row_bytes_moved(const RowProblem& problem);
+
+}  // namespace tilewright

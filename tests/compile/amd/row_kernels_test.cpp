@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// Kernels of row operators compile for AMD GPUs without one: no spills, loads and stores of 16 bytes, rows in registers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "compile/amd/amd_kernels.hpp"
+#include "core/fields.hpp"
+#include "ops/op_list.hpp"
+#include "tile/common/row_args.hpp"
+
+namespace tilewright {
+namespace {
+
+class SlowAmdRowKernels : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const Result<std::string> objdump = amdgcn_compiler().tool("llvm-objdump");
+    if (!objdump) GTEST_SKIP() << objdump.status().message();
+  }
+  test::ScratchFolder scratch_;
+};
+
+bool has_wide(const std::vector<AmdInstruction>& code, std::string_view what) {
+  return std::ranges::any_of(code, [what](const AmdInstruction& i) {
+    return i.mnemonic.find(what) != std::string::npos && (i.mnemonic.ends_with("x4") || i.mnemonic.ends_with("b128"));
+  });
+}
+
+TEST_P(SlowAmdRowKernels, EveryPrebuiltOneMovesSixteenBytesWithoutSpills) {
+  for (const Operator* op : {&rms_norm_operator()}) {
+    const KernelFamily* family = find_family(op->families(), std::string(op->name()) + "_gpu");
+    ASSERT_NE(family, nullptr);
+    const std::vector<KernelKey> keys = family->builtin_keys(GetParam());
+    ASSERT_FALSE(keys.empty());
+    const auto found = test::inspect_all_amd(*family, keys, scratch_);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      SCOPED_TRACE(keys[i].text);
+      ASSERT_TRUE(found[i].ok()) << found[i].status().message();
+      const AmdKernel& kernel = found[i]->inspection.kernel;
+      EXPECT_EQ(kernel.vgpr_spills, 0);
+      EXPECT_EQ(kernel.sgpr_spills, 0);
+      EXPECT_EQ(kernel.scratch_bytes, 0);
+      EXPECT_FALSE(kernel.dynamic_stack);
+      EXPECT_LE(kernel.vgprs, 128);
+      RowGpuConfig config;
+      ASSERT_TRUE(parse_fields(keys[i].config(), config).ok());
+      EXPECT_TRUE(has_wide(found[i]->code, "load"));
+      // A thread has eight codes of 8 bits.
+      EXPECT_TRUE(config.quant != Quantisation::kNone || has_wide(found[i]->code, "store"));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, SlowAmdRowKernels,
+                         testing::Values("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"));
+
+}  // namespace
+}  // namespace tilewright

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// Kernels of row operators for NVIDIA GPUs compile without a GPU, and keep to their budget.
+#include <gtest/gtest.h>
+
+#include "dispatch/registry/family.hpp"
+#include "jit/nvrtc/cubin_info.hpp"
+#include "jit/nvrtc/nvrtc_compiler.hpp"
+#include "ops/op_list.hpp"
+#include "tile/common/row_args.hpp"
+#include "unit/jit/cache_test_support.hpp"
+
+namespace tilewright {
+namespace {
+
+class SlowRowKernels : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (Status status = nvrtc_compiler().available(); !status) GTEST_SKIP() << status.message();
+  }
+  test::ScratchFolder scratch_;
+};
+
+TEST_P(SlowRowKernels, EveryPrebuiltOneKeepsToItsBudget) {
+  for (const Operator* op : {&rms_norm_operator()}) {
+    for (const KernelFamily* family : op->families()) {
+      for (const KernelKey& key : family->builtin_keys(GetParam())) {
+        SCOPED_TRACE(key.text);
+        const Result<CompileRequest> request = family->source(key);
+        ASSERT_TRUE(request.ok()) << request.status().message();
+        const Result<std::string> file = nvrtc_compiler().compile(*request, scratch_.path(), nullptr);
+        ASSERT_TRUE(file.ok()) << file.status().message();
+        const std::string image = *read_file(scratch_ / *file);
+        const Result<CubinInfo> info = read_cubin(std::as_bytes(std::span(image)));
+        ASSERT_TRUE(info.ok()) << info.status().message();
+        ASSERT_EQ(info->kernels.size(), 1u);
+        const CubinKernel& made = info->kernels.front();
+        EXPECT_EQ(made.local_bytes, 0) << "spills";
+        EXPECT_EQ(made.arg_bytes, static_cast<int64_t>(sizeof(RowArgs)));
+        EXPECT_LE(made.registers, 128);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, SlowRowKernels, testing::Values("sm_80", "sm_90a"));
+
+}  // namespace
+}  // namespace tilewright

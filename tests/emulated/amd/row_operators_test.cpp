@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// Row operators on every emulated AMD GPU, through dispatch: rows in registers and read again, every quantiser, tails.
+#include <gtest/gtest.h>
+
+#include "device/emu/emu_device.hpp"
+#include "dispatch/context_impl.hpp"
+#include "dispatch/problem_instance.hpp"
+#include "ops/op_list.hpp"
+#include "support/sanitizer.hpp"
+
+namespace tilewright {
+namespace {
+
+class SlowAmdRowOperators : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    if (test::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer cannot follow fibers";
+    ContextOptions options;
+    options.user_tables = false;
+    context_ = std::move(*Context::create(options));
+    const Status selected = context_->impl().select_device({DeviceKind::kEmulated, GetParam()});
+    if (!selected) GTEST_SKIP() << selected.message();
+  }
+
+  void check(const Operator& op, const std::string& text, const char* family = "") {
+    ContextImpl& impl = context_->impl();
+    const Result<std::vector<std::byte>> problem = op.parse_problem(text);
+    ASSERT_TRUE(problem.ok()) << problem.status().to_string();
+    auto instance = op.instantiate(*problem, impl.device(), {});
+    ASSERT_TRUE(instance.ok()) << instance.status().to_string();
+    (*instance)->fill(3, InputData::kNormal);
+    (*instance)->poison();
+    std::string recipe;
+    if (*family != '\0') {
+      const KernelFamily* found = find_family(op.families(), family);
+      ASSERT_NE(found, nullptr);
+      recipe = found->candidates(*problem, impl.spec(0)).front().step.key.text;
+    }
+    const Status status = impl.run(op, *problem, (*instance)->bindings(), {}, recipe);
+    ASSERT_TRUE(status.ok()) << text << ": " << status.to_string();
+    const VerifyReport report = (*instance)->verify();
+    EXPECT_TRUE(report.passed) << text << ": " << report.failure;
+  }
+
+ private:
+  std::unique_ptr<Context> context_;
+};
+
+// Sizes share kernels: each is compiled once.
+TEST_P(SlowAmdRowOperators, RmsNormMatchesTheReferenceWithoutAFault) {
+  const Operator& op = rms_norm_operator();
+  for (const char* rows : {"m=3:n=2048", "m=2:n=2047", "m=4x3:n=1500:sx=0.15000.1502:so=0.1500.6000"}) {
+    check(op, std::string(rows) + ":x=bf16:weight=bf16:residual=bf16");
+  }
+  for (const char* text : {"m=19:n=100:x=f16:weight=f32:bias=f16:unit_offset=1", "m=2:n=16500:x=f32:weight=f32",
+                           "m=3:n=1000:x=bf16:out=e4m3:quant=group", "m=3:n=300:x=bf16:out=i8:quant=row:smooth=f32",
+                           "m=2:n=330:x=bf16:out=e2m1:quant=group:scale=e8m0:weight=bf16"}) {
+    check(op, text);
+  }
+}
+
+TEST_P(SlowAmdRowOperators, TheKernelTypedAtRunTimeServesEveryType) {
+  for (const char* text :
+       {"m=5:n=77:x=f32:residual=bf16:weight=f16:round_before_weight=1",
+        "m=2:n=2100:x=f16:out=bf16:residual=f16:residual_out=0", "m=3:n=300:x=bf16:out=e5m2:quant=tensor",
+        "m=3:n=300:x=bf16:out=e4m3fnuz:quant=group:group=64",
+        "m=3:n=301:x=f32:out=e2m1:quant=group:scale=e8m0:rounding=up", "m=3:n=129:x=f32:out=i8:quant=row"}) {
+    check(rms_norm_operator(), text, "rms_norm_generic_gpu");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, SlowAmdRowOperators, testing::Range(0, static_cast<int>(std::size(kEmulatedTargets))),
+                         [](const testing::TestParamInfo<int>& info) { return kEmulatedTargets[info.param]; });
+
+}  // namespace
+}  // namespace tilewright

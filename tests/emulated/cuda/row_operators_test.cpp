@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// Kernels of row operators, the source that NVRTC compiles, on the host: rows of every length through the family's own stages.
+#include "emulated/cuda/cuda_words.hpp"
+#include "emulated/cuda/plan_check.hpp"
+// After the words of CUDA.
+#include "rms_norm/rms_norm_gpu.cuh"
+
+#include "core/fields.hpp"
+#include "ops/op_list.hpp"
+
+namespace tilewright {
+namespace {
+
+using emulated::HostKernel;
+
+template <RowGpuConfig kConfig>
+void check_rms_norm(std::initializer_list<const char*> problems) {
+  emulated::EmulatedCudaDevice device("sm_90a");
+  const Operator& op = rms_norm_operator();
+  const bool generic = kConfig.x == DType::kNone;
+  const KernelFamily& family = *find_family(op.families(), generic ? "rms_norm_generic_gpu" : "rms_norm_gpu");
+  RecipeStep step;
+  step.key = generic ? family.builtin_keys("sm_90a").front()
+                     : make_key("rms_norm", "rms_norm_gpu", "sm_90a", fmt::format("x={}", dtype_name(kConfig.x)),
+                                print_fields(kConfig));
+  const auto kernel =
+      std::make_shared<HostKernel>([](const void* args) { rms_norm_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
+  for (const char* text : problems) {
+    SCOPED_TRACE(text);
+    const Result<std::vector<std::byte>> problem = op.parse_problem(text);
+    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    Result<std::vector<Stage>> stages = family.stages(*problem, device.spec(), step, kernel);
+    ASSERT_TRUE(stages.ok()) << stages.status().message();
+    Plan plan;
+    plan.stages = std::move(*stages);
+    auto instance = op.instantiate(*problem, device, {});
+    ASSERT_TRUE(instance.ok()) << instance.status().message();
+    (*instance)->fill(1, InputData::kNormal);
+    (*instance)->poison();
+    const Status status = run_plan(device, plan, (*instance)->bindings(), {});
+    ASSERT_TRUE(status.ok()) << status.message();
+    const VerifyReport report = (*instance)->verify();
+    EXPECT_TRUE(report.passed) << report.failure;
+  }
+}
+
+constexpr DType kNone = DType::kNone, kBf16 = DType::kBf16, kF32 = DType::kF32, kF16 = DType::kF16;
+
+TEST(EmulatedRowOperators, RmsNormKeepsRowsOrReadsThemAgain) {
+  check_rms_norm<RowGpuConfig{kBf16, kBf16, kBf16, Quantisation::kNone, 64, 2}>(
+      {"m=5:n=1024:x=bf16:residual=bf16:weight=bf16", "m=9:n=1001:x=bf16:residual=bf16",
+       "m=1:n=1:x=bf16:residual=bf16"});
+  check_rms_norm<RowGpuConfig{kF16, kNone, kF32, Quantisation::kNone, 16, 1}>(
+      {"m=33:n=128:x=f16:out=f32:weight=f32:bias=f16", "m=3:n=100:x=f16:out=f32"});
+  check_rms_norm<RowGpuConfig{kF32, kF32, kF32, Quantisation::kNone, 256, 0}>(
+      {"m=2:n=5003:x=f32:residual=f32:weight=f32", "m=2:n=5000:x=f32:residual=f32:residual_out=0"});
+}
+
+TEST(EmulatedRowOperators, RmsNormQuantises) {
+  check_rms_norm<RowGpuConfig{kBf16, kNone, DType::kF8E4M3, Quantisation::kGroup, 64, 2}>(
+      {"m=5:n=1000:x=bf16:out=e4m3:quant=group", "m=2:n=96:x=bf16:out=e4m3:quant=group:scale=e8m0"});
+  check_rms_norm<RowGpuConfig{kBf16, kNone, DType::kI8, Quantisation::kRow, 128, 0}>(
+      {"m=3:n=3001:x=bf16:out=i8:quant=row:smooth=f32"});
+  check_rms_norm<RowGpuConfig{kBf16, kNone, DType::kF4E2M1, Quantisation::kGroup, 32, 4}>(
+      {"m=3:n=901:x=bf16:out=e2m1:quant=group:scale=e8m0"});
+  check_rms_norm<RowGpuConfig{kBf16, kNone, DType::kF8E5M2, Quantisation::kTensor, 32, 1}>(
+      {"m=3:n=201:x=bf16:out=e5m2:quant=tensor"});
+}
+
+TEST(EmulatedRowOperators, TheKernelTypedAtRunTimeServesEveryType) {
+  check_rms_norm<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
+      {"m=3:n=301:x=f32:residual=bf16:weight=f16:out=f16", "m=3:n=301:x=f16:out=e4m3fnuz:quant=group:group=64",
+       "m=3:n=2100:x=bf16:out=i8:quant=row", "m=2:n=77:x=bf16:out=e2m1:quant=group:scale=e8m0:rounding=even"});
+}
+
+}  // namespace
+}  // namespace tilewright
