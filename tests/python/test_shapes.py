@@ -114,3 +114,22 @@ def test_an_operand_that_does_not_broadcast_is_named(name, shape):
 def test_an_out_of_another_shape_is_refused(shape):
     with pytest.raises(tilewright.InvalidArgument, match=r"'out' has shape .* expected \[3, 5\]"):
         tilewright.gemm(normal(3, 4), normal(4, 5), out=np.empty(shape, np.float32))
+
+
+def test_results_are_written_into_parts_of_larger_ones():
+    # q, k and v of one product, each a view of it.
+    x, w = normal(5, 32), normal(8 + 4 + 4, 32)
+    whole = tilewright.linear(x, w)
+    for part, weight in zip(np.split(whole, [8, 12], axis=1), np.split(w, [8, 12])):
+        assert part.base is not None
+        reference.check(part, x, weight.T)
+        reference.check(tilewright.gemm(part, normal(part.shape[1], 3) * 0), part, np.zeros((part.shape[1], 3), "f4"))
+
+    # Heads beside what is not theirs: columns [head][s of the product | r of something else].
+    m, heads, s, r, c = 5, 3, 8, 4, 32
+    latent, expand = normal(m, c), normal(heads, s, c)
+    keys = np.full((m, heads, s + r), 7, np.float32)
+    tilewright.gemm(latent, expand.swapaxes(1, 2), out=keys.swapaxes(0, 1)[..., :s])
+    for head in range(heads):
+        reference.check(np.ascontiguousarray(keys[:, head, :s]), latent, expand[head].T)
+    assert (keys[..., s:] == 7).all()
