@@ -43,22 +43,35 @@ std::string libraries_of(const DeviceSpec& spec) {
 
 }  // namespace
 
-bool is_kernel_source(std::string_view path, std::string_view op, const DeviceSpec& spec) {
-  const size_t first = path.find('/');
+bool is_kernel_source(std::string_view path, const DeviceSpec& spec) {
+  const size_t first = path.find('/'), second = path.find('/', first + 1);
   if (first == std::string_view::npos) return false;
-  if (path.substr(0, first) != op && path.substr(0, first) != "tile") return false;
-  const std::string_view rest = path.substr(first + 1);
-  const size_t second = rest.find('/');
   if (second == std::string_view::npos || spec.arch == nullptr) return true;
-  const auto* const folder = std::ranges::find(kFolders, rest.substr(0, second), &Folder::name);
+  const auto* const folder = std::ranges::find(kFolders, path.substr(first + 1, second - first - 1), &Folder::name);
   return folder == std::end(kFolders) || code_runs_on(*folder, spec.arch->vendor);
 }
 
-std::string kernel_sources_digest(std::string_view op, const DeviceSpec& spec) {
-  Digester digester;
-  for (const EmbeddedHeader& header : embedded_headers()) {
-    if (is_kernel_source(header.path, op, spec)) digester.update(header.path).update(header.text);
+Result<std::vector<std::pair<std::string, std::string>>> kernel_sources(std::string_view op, const DeviceSpec& spec) {
+  // What compilers put in front, and the operator's own headers: they include the rest.
+  std::string source;
+  if (spec.arch != nullptr && spec.arch->vendor == ArchVendor::kAmd) {
+    source += spec.id.kind == DeviceKind::kEmulated ? "#include \"tile/emu/amdgcn.hpp\"\n"
+                                                    : "#include \"tile/amd/prelude.hpp\"\n";
   }
+  for (const EmbeddedHeader& header : embedded_headers()) {
+    const bool own = header.path.substr(0, header.path.find('/')) == op;
+    if (own && is_kernel_source(header.path, spec)) source += fmt::format("#include \"{}\"\n", header.path);
+  }
+  Result<std::vector<std::pair<std::string, std::string>>> headers = reachable_headers(source);
+  if (headers) std::erase_if(*headers, [&](const auto& header) { return !is_kernel_source(header.first, spec); });
+  return headers;
+}
+
+std::string kernel_sources_digest(std::string_view op, const DeviceSpec& spec) {
+  const auto headers = kernel_sources(op, spec);
+  if (!headers) return {};
+  Digester digester;
+  for (const auto& [path, text] : *headers) digester.update(path).update(text);
   return digester.finish().short_hex();
 }
 

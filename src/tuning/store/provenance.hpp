@@ -4,15 +4,17 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dispatch/context_impl.hpp"
 
 namespace tilewright {
 
-// Whether kernels/<path> is a source that an operator's kernels for this device may be made of: in its own folder or the tile
-// vocabulary, and in no folder of kernels that this vendor's devices do not run.
-bool is_kernel_source(std::string_view path, std::string_view op, const DeviceSpec& spec);
+// Whether kernels/<path> may be part of this vendor's kernels: it stands in no folder of another vendor's.
+bool is_kernel_source(std::string_view path, const DeviceSpec& spec);
+// The headers, by path, that an operator's kernels for this device may be made of: its own, and what they include.
+Result<std::vector<std::pair<std::string, std::string>>> kernel_sources(std::string_view op, const DeviceSpec& spec);
 // Digest (16 digits) of all of them.
 std::string kernel_sources_digest(std::string_view op, const DeviceSpec& spec);
 
