@@ -253,7 +253,7 @@ __device__ __forceinline__ void gemm_sm90_multiply_apart(const GemmSm90Layout<kC
   // A stage goes back before its last sums are added, and steps stand four times; halves of 112 columns leave no registers
   // for that.
   constexpr bool kEarly = kColumns != 112;
-  constexpr int kUnroll = kEarly ? 4 : 1;
+  [[maybe_unused]] constexpr int kUnroll = kEarly ? 4 : 1;
 #pragma unroll kUnroll
   for (int step = 1; step < steps; ++step) {
     sm90::wait(shared.full(ring.stage), ring.phase);

@@ -4,21 +4,11 @@
 
 #include "tile/common/narrow_weights.hpp"
 #include "tile/portable/convert.cuh"
+#include "tile/portable/pair_math.cuh"
 #include "tile/portable/widen_f8.cuh"
 
 namespace tilewright {
 
-// a * b + c. One instruction from sm_80 on; alone, products and sums of bf16 have one from sm_90 on.
-template <DType kType>
-__device__ __forceinline__ unsigned fma_pairs(unsigned a, unsigned b, unsigned c) {
-  unsigned sum;
-  if constexpr (kType == DType::kBf16) {
-    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
-  } else {
-    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
-  }
-  return sum;
-}
 template <DType kType>
 __device__ __forceinline__ unsigned add_pairs(unsigned a, unsigned b) {
   return fma_pairs<kType>(a, kType == DType::kBf16 ? 0x3F803F80u : 0x3C003C00u, b);

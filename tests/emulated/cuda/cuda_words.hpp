@@ -20,6 +20,9 @@ struct float2 {
 struct float4 {
   float x, y, z, w;
 };
+struct int4 {
+  int x, y, z, w;
+};
 struct uint2 {
   unsigned x, y;
 };
@@ -67,6 +70,12 @@ inline unsigned __ballot_sync(unsigned, bool holds) {
     return mask;
   });
 }
+template <class T>
+T __shfl_xor_sync(unsigned, T value, int mask) {
+  return exchange_in_warp(
+      value, [mask](const auto& of) { return of(static_cast<size_t>(tilewright::emulated::lane() ^ mask)); });
+}
+inline int __all_sync(unsigned, bool holds) { return __ballot_sync(0, holds) == 0xFFFFFFFF ? 1 : 0; }
 inline int __any_sync(unsigned, bool holds) { return __ballot_sync(0, holds) != 0 ? 1 : 0; }
 inline int __clz(int value) { return value == 0 ? 32 : __builtin_clz(static_cast<unsigned>(value)); }
 inline void __threadfence() {}
@@ -80,6 +89,15 @@ inline unsigned atomicInc(unsigned* counter, unsigned last) {
   *counter = old >= last ? 0 : old + 1;
   return old;
 }
+template <class T>
+T __ldcg(const T* from) {
+  return *from;
+}
+template <class T>
+void __stcg(T* to, T value) {
+  *to = value;
+}
+inline void __nanosleep(unsigned) {}
 inline unsigned atomicExch(unsigned* counter, unsigned value) {
   const unsigned old = *counter;
   *counter = value;
@@ -90,6 +108,13 @@ using std::min;
 
 inline float __int2float_rn(int value) { return static_cast<float>(value); }
 inline float __ll2float_rn(long long value) { return static_cast<float>(value); }
+// Byte i of the result is the byte of y:x that nibble i of `select` names.
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned select) {
+  const unsigned long long bytes = static_cast<unsigned long long>(y) << 32 | x;
+  unsigned chosen = 0;
+  for (unsigned i = 0; i < 4; ++i) chosen |= static_cast<unsigned>(bytes >> 8 * (select >> 4 * i & 7) & 0xFF) << 8 * i;
+  return chosen;
+}
 inline float __uint_as_float(unsigned bits) { return __builtin_bit_cast(float, bits); }
 inline unsigned __float_as_uint(float value) { return __builtin_bit_cast(unsigned, value); }
 inline float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }

@@ -34,7 +34,7 @@ void read_row(const char* words, Stride stride, int shift, unsigned mask, int64_
   for (int64_t j = 0; j < columns; ++j) codes[j] = static_cast<uint8_t>(load_word(words + j * stride) >> shift & mask);
 }
 
-void read_words(const CodeCopy& copy, Square& square) {
+void codes_of_words(const CodeCopy& copy, Square& square) {
   const WordCodes& words = copy.words;
   const unsigned mask = (1U << words.bits) - 1;
   std::array<int, 8> shifts{};
@@ -58,7 +58,7 @@ void read_words(const CodeCopy& copy, Square& square) {
 }
 
 // Whole words: their codes' dimension is a multiple of what a word holds, and so is a square's first row and column.
-void write_words(CodeCopy copy, const Square& square) {
+void words_of_codes(CodeCopy copy, const Square& square) {
   const int64_t step_k = copy.words.along_k ? copy.words.per_word() : 1;
   const int64_t step_n = copy.words.along_k ? 1 : copy.words.per_word();
   for (int64_t i = 0; i < square.rows; i += step_k) {
@@ -119,14 +119,14 @@ void read_bytes(const PlainCodes& plain, Square& square) {
 }
 
 void import_square(const CodeCopy& copy, Square& square) {
-  read_words(copy, square);
+  codes_of_words(copy, square);
   if (copy.words.bits == 8) return write_bytes(copy.plain, square);
   write_nibbles(copy.plain, square, copy.plain.stride_k == 1);
 }
 
 void export_square(const CodeCopy& copy, Square& square) {
   copy.words.bits == 8 ? read_bytes(copy.plain, square) : read_nibbles(copy.plain, square);
-  write_words(copy, square);
+  words_of_codes(copy, square);
 }
 
 // A unit's share of the columns, all of K: no byte and no word has two writers.

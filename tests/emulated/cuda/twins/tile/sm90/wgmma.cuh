@@ -46,10 +46,35 @@ unsigned long long descriptor(unsigned address, unsigned) {
 template <Major kMajor>
 constexpr unsigned long long kDescriptorStep = 2;
 
+template <DType kType>
+using OperandSum = std::conditional_t<kType == DType::kI8, int, float>;
+template <DType kType>
+OperandSum<kType> operand_value(unsigned bits) {
+  if constexpr (kType == DType::kBf16) return widen(bf16{static_cast<unsigned short>(bits)});
+  if constexpr (kType == DType::kF16) return widen(f16{static_cast<unsigned short>(bits)});
+  if constexpr (kType == DType::kF8E4M3) return widen(e4m3{static_cast<unsigned char>(bits)});
+  if constexpr (kType == DType::kF8E5M2) return widen(e5m2{static_cast<unsigned char>(bits)});
+  if constexpr (kType == DType::kI8) return static_cast<signed char>(bits);
+}
+// A row of an operand in shared memory: 32 bytes.
+template <DType kType, size_t kValues>
+void read_operand_row(unsigned long long descriptor, unsigned row, OperandSum<kType> (&values)[kValues]) {
+  constexpr unsigned kBytes = dtype_bits(kType) / 8;
+  static_assert(kValues * kBytes == 32);
+  const unsigned start = static_cast<unsigned>(descriptor & 0x3FFF) << 4;
+  const unsigned at = start + row / 8 * 1024 + row % 8 * 128;
+  for (unsigned k = 0; k < kValues; ++k) {
+    unsigned short bits = 0;
+    const std::byte* from = emulated::shared_at(swizzle_128(at + k * kBytes), kBytes);
+    if (from != nullptr) std::memcpy(&bits, from, kBytes);
+    values[k] = operand_value<kType>(bits);
+  }
+}
+
 template <DType kA, DType kB, int kN>
 struct WgmmaInstruction {
   static_assert(kA == kB && kN % 8 == 0 && kN <= 256);
-  using Accumulator = std::conditional_t<kA == DType::kI8, int, float>;
+  using Accumulator = OperandSum<kA>;
   static constexpr int kBytes = dtype_bits(kA) / 8, kK = 32 / kBytes;
 
   template <int, int>
@@ -59,31 +84,13 @@ struct WgmmaInstruction {
   }
 
  private:
-  static Accumulator element(const std::byte* from) {
-    unsigned short bits = 0;
-    std::memcpy(&bits, from, kBytes);
-    if constexpr (kA == DType::kBf16) return widen(bf16{bits});
-    if constexpr (kA == DType::kF16) return widen(f16{bits});
-    if constexpr (kA == DType::kF8E4M3) return widen(e4m3{static_cast<unsigned char>(bits)});
-    if constexpr (kA == DType::kF8E5M2) return widen(e5m2{static_cast<unsigned char>(bits)});
-    if constexpr (kA == DType::kI8) return static_cast<signed char>(bits);
-  }
-  // A row of an operand.
-  static void read(unsigned long long descriptor, unsigned row, Accumulator (&values)[kK]) {
-    const unsigned start = static_cast<unsigned>(descriptor & 0x3FFF) << 4;
-    const unsigned at = start + row / 8 * 1024 + row % 8 * 128;
-    for (unsigned k = 0; k < kK; ++k) {
-      const std::byte* from = emulated::shared_at(swizzle_128(at + k * kBytes), kBytes);
-      values[k] = from == nullptr ? Accumulator{} : element(from);
-    }
-  }
   static void make(Accumulator* d, unsigned long long a, unsigned long long b, int accumulate) {
     const unsigned thread = threadIdx.x % 128, row = thread / 32 * 16 + thread % 32 / 4;
     Accumulator upper[kK], lower[kK], column[kK];
-    read(a, row, upper), read(a, row + 8, lower);
+    read_operand_row<kA>(a, row, upper), read_operand_row<kA>(a, row + 8, lower);
     for (unsigned j = 0; j < kN / 8; ++j) {
       for (unsigned i = 0; i < 2; ++i) {
-        read(b, 8 * j + thread % 4 * 2 + i, column);
+        read_operand_row<kA>(b, 8 * j + thread % 4 * 2 + i, column);
         Accumulator x{}, y{};
         for (unsigned k = 0; k < kK; ++k) x += upper[k] * column[k], y += lower[k] * column[k];
         d[4 * j + i] = accumulate != 0 ? d[4 * j + i] + x : x;

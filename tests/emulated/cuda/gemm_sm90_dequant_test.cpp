@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// gemm_sm90_dequant, the source that NVRTC compiles, on the host: every weight, each way in which scales and zero points
+// are taken, tiles of one and two parts and of several warpgroups, through the family's own stages. Blocks run one after
+// another here: those that wait for each other's sums cannot.
+#include "emulated/cuda/cuda_words.hpp"
+#include "emulated/cuda/plan_check.hpp"
+// After the words of CUDA.
+#include "gemm/sm90/dequant/gemm_sm90_dequant.cuh"
+
+#include "core/fields.hpp"
+
+namespace tilewright {
+namespace {
+
+template <GemmSm90DequantConfig kConfig>
+void check(std::initializer_list<const char*> problems) {
+  static_assert(gemm_sm90_dequant_refusal(kConfig) == nullptr);
+  emulated::EmulatedCudaDevice device("sm_90a");
+  const auto kernel = std::make_shared<emulated::HostKernel>(
+      [](const void* args) { gemm_sm90_dequant<kConfig>(*static_cast<const GemmSm90DequantArgs*>(args)); });
+  RecipeStep step;
+  step.key = make_key("gemm", "gemm_sm90_dequant", "sm_90a", fmt::format("dtype={}", dtype_name(kConfig.dtype)),
+                      print_fields(kConfig));
+  for (const char* text : problems) {
+    emulated::check_plan(device, emulated::problem_of(text), gemm_sm90_dequant_family(), step, kernel);
+  }
+}
+
+constexpr GemmSm90DequantConfig tile(DType dtype, DType weight, int rows, int tokens, int warpgroups) {
+  return {.dtype = dtype,
+          .weight = weight,
+          .scale = DType::kNone,
+          .group = 0,
+          .zero = DType::kNone,
+          .epilogue = EpilogueKind::kPlain,
+          .activation = Activation::kNone,
+          .gate = GateMode::kNone,
+          .d_dtype = dtype,
+          .rows = rows,
+          .tokens = tokens,
+          .warpgroups = warpgroups,
+          .stages = 3,
+          .token_stages = 2,
+          .blocks = 1,
+          .splits = 1};
+}
+constexpr GemmSm90DequantConfig scaled(GemmSm90DequantConfig c, DType scale, int group, DType zero = DType::kNone) {
+  c.scale = scale, c.group = group, c.zero = zero;
+  if (c.tokens <= 8) c.token_stages = 4;
+  return c;
+}
+constexpr GemmSm90DequantConfig linear(GemmSm90DequantConfig c, GateMode gate, Activation activation, DType d) {
+  c.epilogue = EpilogueKind::kLinear, c.gate = gate, c.activation = activation, c.d_dtype = d;
+  return c;
+}
+constexpr DType kBf = DType::kBf16, kHalf = DType::kF16, kU4 = DType::kU4, kI4 = DType::kI4, kI8 = DType::kI8;
+constexpr DType kE2 = DType::kF4E2M1, kE4 = DType::kF8E4M3, kE5 = DType::kF8E5M2, kE8 = DType::kE8M0;
+
+TEST(EmulatedGemmSm90Dequant, EachWeightIsWidenedRight) {
+  check<tile(kBf, kI4, 64, 16, 1)>({"m=13:n=72:k=544:a=bf16:b=i4"});
+  check<tile(kHalf, kU4, 64, 16, 1)>({"m=13:n=72:k=544:a=f16:b=u4"});
+  check<tile(kBf, kI8, 64, 16, 1)>({"m=13:n=72:k=272:a=bf16:b=i8"});
+  check<tile(kHalf, kI8, 64, 16, 1)>({"m=16:n=64:k=272:a=f16:b=i8"});
+  check<tile(kBf, kE4, 64, 16, 1)>({"m=13:n=72:k=272:a=bf16:b=e4m3"});
+  check<tile(kHalf, kE5, 64, 16, 1)>({"m=13:n=72:k=272:a=f16:b=e5m2"});
+}
+
+TEST(EmulatedGemmSm90Dequant, PowersOfTwoGoAlongWithTheWeights) {
+  check<scaled(tile(kBf, kE2, 64, 16, 1), kE8, 32)>({"m=13:n=72:k=800:a=bf16:b=e2m1:scale_b=e8m0.1x32"});
+  check<scaled(tile(kBf, kE2, 128, 64, 1), kE8, 128)>({"m=60:n=136:k=544:a=bf16:b=e2m1:scale_b=e8m0.1x128"});
+}
+
+TEST(EmulatedGemmSm90Dequant, GroupsAreSummedApart) {
+  check<scaled(tile(kBf, kI4, 64, 16, 1), DType::kBf16, 128)>({"m=13:n=72:k=800:a=bf16:b=i4:scale_b=bf16.1x128"});
+  check<scaled(tile(kBf, kU4, 64, 32, 1), DType::kF16, 64)>({"m=30:n=72:k=544:a=bf16:b=u4:scale_b=f16.1x64"});
+  check<scaled(tile(kHalf, kE2, 64, 16, 1), kE8, 32)>({"m=13:n=72:k=544:a=f16:b=e2m1:scale_b=e8m0.1x32"});
+  check<scaled(tile(kBf, kI8, 64, 16, 1), DType::kF32, 128)>({"m=13:n=72:k=272:a=bf16:b=i8:scale_b=f32.1x128"});
+  check<scaled(tile(kHalf, kE4, 64, 16, 1), DType::kF32, 32)>({"m=13:n=72:k=272:a=f16:b=e4m3:scale_b=f32.1x32"});
+  check<scaled(tile(kBf, kE5, 64, 16, 1), DType::kF32, 64)>({"m=13:n=72:k=272:a=bf16:b=e5m2:scale_b=f32.1x64"});
+}
+
+TEST(EmulatedGemmSm90Dequant, ZeroPointsOfEachOrderAreTakenOff) {
+  check<scaled(tile(kBf, kU4, 64, 16, 1), DType::kF16, 128, kU4)>(
+      {"m=13:n=72:k=800:a=bf16:b=u4:scale_b=f16.1x128:zero_b=u4",
+       "m=13:n=72:k=800:a=bf16:b=u4:scale_b=f16.1x128.0.1.72:zero_b=u4.0.1.72"});
+  check<scaled(tile(kHalf, kI4, 64, 16, 1), DType::kF32, 32, kI4)>(
+      {"m=13:n=72:k=544:a=f16:b=i4:scale_b=f32.1x32:zero_b=i4"});
+  check<scaled(tile(kBf, kI8, 64, 16, 1), DType::kF16, 64, kI8)>(
+      {"m=13:n=72:k=272:a=bf16:b=i8:scale_b=f16.1x64:zero_b=i8"});
+}
+
+TEST(EmulatedGemmSm90Dequant, TilesOfEachShapeAreMultipliedRight) {
+  check<scaled(tile(kBf, kI4, 64, 8, 1), DType::kBf16, 128)>(
+      {"m=1:n=72:k=1312:a=bf16:b=i4:scale_b=bf16.1x128", "m=1:n=8:k=32:a=bf16:b=i4:scale_b=bf16.1x128"});
+  check<scaled(tile(kBf, kI4, 128, 32, 2), DType::kBf16, 128)>({"m=32:n=264:k=544:a=bf16:b=i4:scale_b=bf16.1x128"});
+  check<tile(kBf, kE4, 128, 64, 1)>({"m=64:n=200:k=272:a=bf16:b=e4m3:batch=2"});
+  check<tile(kBf, kE4, 256, 16, 2)>({"m=9:n=520:k=272:a=bf16:b=e4m3"});
+  check<tile(kBf, kE4, 64, 128, 1)>({"m=100:n=72:k=272:a=bf16:b=e4m3"});
+}
+
+TEST(EmulatedGemmSm90Dequant, ScalesBiasActivationsAndGatesFollow) {
+  check<linear(tile(kHalf, kE4, 64, 16, 1), GateMode::kNone, Activation::kGelu, DType::kF32)>(
+      {"m=13:n=72:k=272:a=f16:b=e4m3:scale_b=f32:bias=f32:act=gelu:d=f32"});
+  check<linear(scaled(tile(kBf, kE2, 128, 16, 1), kE8, 32), GateMode::kSeparated, Activation::kSilu, kBf)>(
+      {"m=13:n=144:k=544:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=separated:act=silu"});
+  check<linear(tile(kBf, kE5, 64, 16, 1), GateMode::kInterleaved, Activation::kSilu, kBf)>(
+      {"m=13:n=72:k=272:a=bf16:b=e5m2:gate=interleaved:act=silu"});
+}
+
+}  // namespace
+}  // namespace tilewright

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+// gemm_sm90, the source that NVRTC compiles, on the host: types, tiles, promoted sums, scales of groups whose blocks tiles
+// straddle, and epilogues, through the family's own stages. Operands lie along K, clusters are single blocks, and no block
+// waits for another.
+#include "emulated/cuda/cuda_words.hpp"
+#include "emulated/cuda/plan_check.hpp"
+// After the words of CUDA.
+#include "gemm/sm90/gemm_sm90.cuh"
+
+#include "core/fields.hpp"
+
+namespace tilewright {
+namespace {
+
+template <GemmSm90Config kConfig>
+void check(std::initializer_list<const char*> problems) {
+  static_assert(gemm_sm90_refusal(kConfig) == nullptr);
+  emulated::EmulatedCudaDevice device("sm_90a");
+  const auto kernel = std::make_shared<emulated::HostKernel>(
+      [](const void* args) { gemm_sm90<kConfig>(*static_cast<const GemmSm90Args*>(args)); });
+  RecipeStep step;
+  step.key = make_key("gemm", "gemm_sm90", "sm_90a", fmt::format("dtype={}", dtype_name(kConfig.dtype)),
+                      print_fields(kConfig));
+  step.knobs.values = {2, 1};  // two rows of tiles at a time, no tile in parts
+  for (const char* text : problems) {
+    emulated::check_plan(device, emulated::problem_of(text), gemm_sm90_family(), step, kernel);
+  }
+}
+
+constexpr GemmSm90Config tile(DType dtype, DType d, int m, int n, int warpgroups, bool words = true) {
+  return {.dtype = dtype,
+          .a_major = Major::kK,
+          .b_major = Major::kK,
+          .epilogue = EpilogueKind::kPlain,
+          .activation = Activation::kNone,
+          .gate = GateMode::kNone,
+          .d_dtype = d,
+          .d_words = words,
+          .promote = Promotion::kNone,
+          .tile_m = m,
+          .tile_n = n,
+          .warpgroups = warpgroups,
+          .stages = 3,
+          .cluster_m = 1,
+          .cluster_n = 1};
+}
+constexpr GemmSm90Config promoted(GemmSm90Config c, Promotion promote) {
+  c.promote = promote;
+  return c;
+}
+constexpr GemmSm90Config linear(GemmSm90Config c, GateMode gate, Activation activation) {
+  c.epilogue = EpilogueKind::kLinear, c.gate = gate, c.activation = activation;
+  return c;
+}
+constexpr DType kBf = DType::kBf16, kE4 = DType::kF8E4M3;
+
+TEST(EmulatedGemmSm90, TilesAndTailsAreMultipliedRight) {
+  check<tile(kBf, kBf, 128, 256, 2)>({"m=300:n=264:k=200:a=bf16", "m=1:n=8:k=8:a=bf16"});
+  check<tile(DType::kF16, DType::kF16, 64, 64, 1)>({"m=130:n=136:k=72:a=f16:batch=2"});
+  check<tile(kBf, kBf, 256, 112, 2)>({"m=260:n=232:k=136:a=bf16"});
+  check<tile(DType::kI8, DType::kF32, 128, 128, 2, false)>({"m=130:n=131:k=272:a=i8:d=f32"});
+}
+
+TEST(EmulatedGemmSm90, PromotedSumsAreAddedTileByTile) {
+  check<promoted(tile(kE4, kBf, 128, 128, 2), Promotion::kSums)>({"m=140:n=136:k=400:a=e4m3"});
+  check<promoted(tile(kE4, kBf, 128, 256, 2), Promotion::kSums)>({"m=130:n=264:k=400:a=e4m3"});
+}
+
+TEST(EmulatedGemmSm90, ScalesOfGroupsMultiplyTheirOwnRowsAndBlocks) {
+  check<promoted(tile(kE4, kBf, 128, 128, 2), Promotion::kScaled)>(
+      {"m=140:n=264:k=400:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128",
+       "m=132:n=264:k=400:a=e4m3:scale_a=f32.1x128.0.1.132:scale_b=f32.128x128:batch=2"});
+  check<promoted(tile(kE4, kBf, 128, 256, 2), Promotion::kScaled)>(
+      {"m=140:n=520:k=272:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128"});
+  check<promoted(tile(kE4, kBf, 64, 128, 1), Promotion::kScaled)>(
+      {"m=70:n=264:k=272:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128"});
+}
+
+TEST(EmulatedGemmSm90, TilesThatStraddleBlocksOfScalesTakeEachColumnsOwn) {
+  check<promoted(tile(kE4, kBf, 128, 144, 2), Promotion::kScaled)>(
+      {"m=140:n=584:k=272:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128"});
+  check<promoted(tile(kE4, kBf, 128, 160, 2), Promotion::kScaled)>(
+      {"m=140:n=648:k=272:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128"});
+  check<promoted(tile(kE4, kBf, 128, 176, 2), Promotion::kScaled)>(
+      {"m=140:n=712:k=272:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128"});
+  check<promoted(tile(kE4, kBf, 128, 192, 2), Promotion::kScaled)>(
+      {"m=140:n=776:k=272:a=e4m3:scale_a=f32.1x128.0.1.140:scale_b=f32.128x128"});
+}
+
+TEST(EmulatedGemmSm90, ScalesBiasActivationsAndGatesFollow) {
+  check<linear(tile(kBf, kBf, 128, 128, 2), GateMode::kNone, Activation::kGelu)>(
+      {"m=130:n=136:k=72:a=bf16:bias=bf16:act=gelu"});
+  check<linear(tile(kBf, kBf, 128, 256, 2), GateMode::kSeparated, Activation::kSilu)>(
+      {"m=130:n=272:k=72:a=bf16:gate=separated:act=silu"});
+  check<linear(tile(kBf, kBf, 128, 128, 2, false), GateMode::kInterleaved, Activation::kSilu)>(
+      {"m=130:n=136:k=72:a=bf16:gate=interleaved:act=silu"});
+}
+
+}  // namespace
+}  // namespace tilewright

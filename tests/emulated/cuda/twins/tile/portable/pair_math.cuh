@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// Twin of kernels/tile/portable/pair_math.cuh.
+#pragma once
+
+#include "tilewright/dtype.hpp"
+
+namespace tilewright {
+
+template <DType kType>
+unsigned fma_pairs(unsigned a, unsigned b, unsigned c) {
+  unsigned sum = 0;
+  for (int half = 0; half < 2; ++half) {
+    // In double a product is exact, and a sum nearly.
+    store_element(kType, &sum, half,
+                  load_element(kType, &a, half) * load_element(kType, &b, half) + load_element(kType, &c, half));
+  }
+  return sum;
+}
+
+}  // namespace tilewright

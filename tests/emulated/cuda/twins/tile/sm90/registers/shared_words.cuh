@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// Twin of kernels/tile/sm90/registers/shared_words.cuh.
+#pragma once
+
+#include "tile/sm90/memory.cuh"
+
+namespace tilewright::sm90 {
+
+inline unsigned load_word(unsigned address) {
+  unsigned word = 0;
+  if (const std::byte* data = emulated::shared_at(address, sizeof(word))) std::memcpy(&word, data, sizeof(word));
+  return word;
+}
+inline void store_words(unsigned address, const unsigned (&words)[4]) {
+  if (std::byte* data = emulated::shared_at(address, sizeof(words))) std::memcpy(data, words, sizeof(words));
+}
+
+}  // namespace tilewright::sm90
