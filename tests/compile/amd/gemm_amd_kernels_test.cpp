@@ -9,7 +9,9 @@
 
 #include "compile/amd/amd_kernels.hpp"
 #include "core/fields.hpp"
+#include "device/absent_device.hpp"
 #include "gemm/amd/gemm_amd_args.hpp"
+#include "ops/gemm/problem/gemm_problem.hpp"
 
 namespace tilewright {
 namespace {
@@ -51,6 +53,42 @@ TEST_P(SlowAmdGemmKernels, EveryPrebuiltOneKeepsToItsBudget) {
     if (!counted || configs[i].tile_m * configs[i].tile_n < largest) continue;
     EXPECT_TRUE(one.bound.matrix_limit) << keys[i].text << ": the limit is " << one.bound.limit;
     EXPECT_GE(one.bound.matrix_busy, 0.85) << keys[i].text;
+  }
+}
+
+// Operands whose strides allow no whole chunks: a lane has a register, an offset and a test for each element.
+// The tests of lanes may fill the scalar registers: those go to lanes of vector registers, not to memory.
+TEST_P(SlowAmdGemmKernels, NoneThatCopiesByElementsSpills) {
+  const ArchSpec* arch = find_arch(GetParam());
+  const DeviceSpec device = spec_of_part(*arch, arch->parts.front());
+  std::vector<const char*> dtypes = {"bf16", "i8"};
+  if (arch->wave_size == 64) dtypes.push_back("f32");
+  std::vector<KernelKey> keys;
+  // A along K and B along N, and both along M and N.
+  for (const char* layout : {"rrr", "crr"}) {
+    for (const char* dtype : dtypes) {
+      const auto text = fmt::format("m=515:n=517:k=519:a={}:layout={}:bias=f32:act=silu", dtype, layout);
+      const Result<GemmProblem> problem = parse_gemm_problem(text);
+      ASSERT_TRUE(problem.ok()) << problem.status().message();
+      const size_t before = keys.size();
+      for (const Candidate& candidate : gemm_amd_family().candidates(erase(*problem), device)) {
+        const std::string& key = candidate.step.key.text;
+        const auto same = [&](const KernelKey& other) { return other.text == key; };
+        if (std::none_of(keys.begin(), keys.end(), same)) keys.push_back(candidate.step.key);
+      }
+      EXPECT_GE(keys.size(), before + 3) << text;
+    }
+  }
+  const auto found = test::inspect_all_amd(gemm_amd_family(), keys, scratch_);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    SCOPED_TRACE(keys[i].text);
+    GemmAmdConfig config;
+    ASSERT_TRUE(parse_fields(keys[i].config(), config).ok());
+    EXPECT_TRUE(config.a_copy == 0 && config.b_copy == 0);
+    ASSERT_TRUE(found[i].ok()) << found[i].status().message();
+    const AmdKernel& kernel = found[i]->inspection.kernel;
+    EXPECT_EQ(kernel.vgpr_spills, 0);
+    EXPECT_EQ(kernel.scratch_bytes, 0);
   }
 }
 

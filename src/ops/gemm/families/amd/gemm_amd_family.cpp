@@ -49,13 +49,16 @@ int depth_of(const GemmProblem& p, const Tile& tile) {
   return tile.row_bytes * 8 / dtype_bits(wider_dtype(p.a_dtype, p.b_dtype));
 }
 
-// Elements along M or N that a lane copies one by one: each has a register of its own until it is written to LDS, and its
-// offset and its test others. With more the compiler spills, where a lane has 256 registers, and where it has 512.
-constexpr int kMostElements = 64, kMostElementsAlone = 128;
-int elements_by_one(const GemmAmdConfig& c) {
-  const int a = c.a_major == Major::kMn && c.a_copy == 0 ? c.tile_m : 0;
-  const int b = c.b_major == Major::kMn && c.b_copy == 0 && !c.b_packed ? c.tile_n : 0;
-  return (a + b) * c.tile_k / gemm_amd_shape(c).threads;
+// Elements that a lane copies one by one: each has a register of its own until it is written to LDS, and its offset and its
+// test others; along K its chunk's besides. With more, beside the sums, the compiler spills, where a lane has 256 registers,
+// and where it has 512 (SlowAmdGemmKernels.NoneThatCopiesByElementsSpills).
+bool fits_elements(const GemmAmdConfig& c, bool alone) {
+  const GemmAmdShape s = gemm_amd_shape(c);
+  const int a = c.a_copy == 0 ? c.tile_m * c.tile_k / s.threads : 0;
+  const int b = c.b_copy == 0 && !c.b_packed ? c.tile_n * c.tile_k / s.threads : 0;
+  const int most = alone ? 64 : 32, all = alone ? 448 : 128;
+  const int weights = (c.a_major == Major::kK ? 2 : 1) * a + (c.b_major == Major::kK ? 2 : 1) * b;
+  return a <= most && b <= most && weights + s.wave_rows * s.wave_columns / c.wave <= all;
 }
 
 GemmAmdConfig make_config(const GemmProblem& p, int wave, const Tile& tile) {
@@ -224,14 +227,12 @@ class GemmAmdFamily final : public GpuFamily<GemmAmdConfig> {
   void add_candidates(const GemmProblem& p, const DeviceSpec& device, std::vector<Candidate>& found) const override {
     for (Tile tile : tiles_for(p, *device.arch)) {
       GemmAmdConfig config = make_config(p, device.arch->wave_size, tile);
-      const auto most = [&] {
-        return config.wave == 64 && blocks_of(config) == 1 ? kMostElementsAlone : kMostElements;
-      };
-      while (elements_by_one(config) > most() && tile.row_bytes > 64) {
+      const auto fits = [&] { return fits_elements(config, config.wave == 64 && blocks_of(config) == 1); };
+      while (!fits() && tile.row_bytes > 64) {
         tile.row_bytes /= 2;
         config = make_config(p, device.arch->wave_size, tile);
       }
-      if (elements_by_one(config) > most()) continue;
+      if (!fits()) continue;
       if (refusal_of(config, *device.arch) != nullptr || !fits_counts(p, config)) continue;
       const KernelKey key = key_of(config, device.arch->target);
       const auto add = [&](const GemmAmdKnobs& knobs, double factor = 1) {
