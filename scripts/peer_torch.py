@@ -8,9 +8,9 @@
 
 x is [m, k], the weight [n, k] as torch stores it; `rotations` copies of the weight are used in turn, so that it comes
 from memory. What is timed: torch.nn.functional.linear, for which `packed` changes nothing; for i8 torch._int_mm, which
-multiplies without scaling, or, where scales are asked for and weights may be packed, oneDNN's qlinear (u8 by i8, a scale of
-x and one of each row of the weight, bf16 out) if that is faster; for a 16-bit x beside another weight the weight-only
-functions: u4 and i4 in groups by _weight_int4pack_mm_for_cpu, i8 by _weight_int8pack_mm. One call before the timed ones
+multiplies without scaling, or, where scales are asked for and weights may be packed, oneDNN's qlinear (u8 by i8, a
+scale of x and one of each row of the weight, bf16 out) if that is faster; for a 16-bit x beside another weight the
+weight-only functions: u4 and i4 in groups by _weight_int4pack_mm_for_cpu, i8 by _weight_int8pack_mm. One call before the timed ones
 wakes torch's threads. Tensors of the last problem are kept.
 """
 
@@ -62,7 +62,9 @@ class Problem:
             self.function = lambda x, w: torch.ops.aten._weight_int8pack_mm(x, w, scales)
             return
         if weight not in ("u4", "i4") or group not in (32, 64, 128, 256):
-            raise ValueError(f"torch has 4-bit weights in groups of 32, 64, 128 or 256, not {weight} in groups of {group}")
+            raise ValueError(
+                f"torch has 4-bit weights in groups of 32, 64, 128 or 256, not {weight} in groups of {group}"
+            )
         codes = self.repeated(torch.randint(0, 16, (self.rows, self.k), dtype=torch.int32))
         self.weights = self.rotated(torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1))
         scales = torch.rand(self.k // group, self.n, 2).to(self.kind(dtype))

@@ -4,10 +4,10 @@
 
     python3 bench/cuda/grouped_gemm_torch.py [--seconds 0.2]
 
-torch._grouped_mm for bf16; torch._scaled_grouped_mm for e4m3, which on sm_90 has a scale for each row and each column, not
-for groups of 128. Both take rows of groups one after another (`offs`, the ends), and no fixed capacity: one token is timed
-as eight groups of one row. A time is the median of graphs between two events, over copies of the weights that together are more than
-the second-level cache. What PyTorch does not have here is named on stderr and left out.
+torch._grouped_mm for bf16; torch._scaled_grouped_mm for e4m3, which on sm_90 has a scale for each row and each
+column, not for groups of 128. Both take rows of groups one after another (`offs`, the ends), and no fixed capacity: one
+token is timed as eight groups of one row. A time is the median of graphs between two events, over copies of the weights
+that together are more than the second-level cache. What PyTorch does not have here is named on stderr and left out.
 """
 
 import argparse

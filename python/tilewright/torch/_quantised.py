@@ -18,9 +18,9 @@ _linear = torch.ops.tilewright.linear.default
 class QuantisedLinear(nn.Module):
     """activation(x @ ((weight - zero) * scale).T + bias) for x of float16 or bfloat16.
 
-    Buffers: `weight`, two u4 or i4 a byte, [out, ceil(in / 2)] uint8, or [out, in] int8; `scale` [groups, out]; `zero`, pairs
-    [groups, out / 2] of uint8 or [groups, out] of int8, or None; `order` [in], the inputs that the columns of the weight
-    stand for, or None. A state_dict holds them as they are.
+    Buffers: `weight`, two u4 or i4 a byte, [out, in / 2] uint8, or [out, in] int8; `scale` [groups, out]; `zero`, pairs
+    [groups, out / 2] of uint8, or [groups, out], or None; `order` [in], the inputs that the columns of the weight stand
+    for, or None. A state_dict holds them as they are.
     """
 
     weight: torch.Tensor
@@ -76,8 +76,9 @@ class QuantisedLinear(nn.Module):
         bias: torch.Tensor | None = None,
         activation: Activation = None,
     ) -> QuantisedLinear:
-        """Of a GPTQ checkpoint: qweight int32 [in bits / 32, out], qzeros int32 [groups, out bits / 32], scales [groups,
-        out], g_idx int32 [in]. `v2`: zero points are stored as they are (checkpoint_format "gptq_v2"), not less one."""
+        """Of a GPTQ checkpoint: qweight int32 [in bits / 32, out], qzeros int32 [groups, out bits / 32], scales
+        [groups, out], g_idx int32 [in]. `v2`: zero points are stored as they are (checkpoint_format "gptq_v2"), not less
+        one."""
         name = "gptq_v2" if v2 else "gptq"
         return cls._of(name, bits, qweight.shape[0] * 32 // bits, qweight, qzeros, scales, g_idx, bias, activation)
 
