@@ -10,8 +10,8 @@ x is [m, k], the weight [n, k] as torch stores it; `rotations` copies of the wei
 from memory. What is timed: torch.nn.functional.linear, for which `packed` changes nothing; for i8 torch._int_mm, which
 multiplies without scaling, or, where scales are asked for and weights may be packed, oneDNN's qlinear (u8 by i8, a
 scale of x and one of each row of the weight, bf16 out) if that is faster; for a 16-bit x beside another weight the
-weight-only functions: u4 and i4 in groups by _weight_int4pack_mm_for_cpu, i8 by _weight_int8pack_mm. One call before the timed ones
-wakes torch's threads. Tensors of the last problem are kept.
+weight-only functions: u4 and i4 in groups by _weight_int4pack_mm_for_cpu, i8 by _weight_int8pack_mm. One call before
+the timed ones wakes torch's threads. Tensors of the last problem are kept.
 """
 
 import os

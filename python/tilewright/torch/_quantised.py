@@ -77,8 +77,8 @@ class QuantisedLinear(nn.Module):
         activation: Activation = None,
     ) -> QuantisedLinear:
         """Of a GPTQ checkpoint: qweight int32 [in bits / 32, out], qzeros int32 [groups, out bits / 32], scales
-        [groups, out], g_idx int32 [in]. `v2`: zero points are stored as they are (checkpoint_format "gptq_v2"), not less
-        one."""
+        [groups, out], g_idx int32 [in]. `v2`: zero points are stored as they are (checkpoint_format "gptq_v2"), not
+        less one."""
         name = "gptq_v2" if v2 else "gptq"
         return cls._of(name, bits, qweight.shape[0] * 32 // bits, qweight, qzeros, scales, g_idx, bias, activation)
 
