@@ -19,5 +19,10 @@ inline int from_environment(const char* name, int otherwise) {
   const char* value = std::getenv(name);
   return value != nullptr ? std::atoi(value) : otherwise;
 }
+// How many random problems an operator has: TILEWRIGHT_TEST_PROBLEMS counts gemm's, others keep their proportion to them.
+inline constexpr int kGemmProblems = 3000;
+inline int random_problems(int usual) {
+  return static_cast<int>(int64_t{usual} * from_environment("TILEWRIGHT_TEST_PROBLEMS", kGemmProblems) / kGemmProblems);
+}
 
 }  // namespace tilewright::test

@@ -315,7 +315,7 @@ void expect_reference(const RandomCall& r) {
 }
 
 TEST(GemmRandomProblems, EachIsRefusedWithAReasonOrEqualsTheReference) {
-  const int count = from_environment("TILEWRIGHT_TEST_PROBLEMS", 3000);
+  const int count = test::random_problems(test::kGemmProblems);
   const int first = from_environment("TILEWRIGHT_TEST_FIRST", 0);
   ContextOptions options;
   options.jit = "off";

@@ -78,7 +78,7 @@ std::string random_text(Random& random) {
 }
 
 TEST(GroupedGemmRandomProblems, EachIsRefusedWithAReasonOrEqualsTheReference) {
-  const int count = from_environment("TILEWRIGHT_TEST_PROBLEMS", 120);
+  const int count = test::random_problems(120);
   const int first = from_environment("TILEWRIGHT_TEST_FIRST", 0);
   ContextOptions options;
   options.jit = "off";

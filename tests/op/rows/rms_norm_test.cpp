@@ -134,12 +134,10 @@ void check_random(bool quantise, int first, int count) {
 }
 
 TEST(RmsNormRandomProblems, EachEqualsTheReference) {
-  check_random(false, test::from_environment("TILEWRIGHT_TEST_FIRST", 0),
-               test::from_environment("TILEWRIGHT_TEST_PROBLEMS", 150));
+  check_random(false, test::from_environment("TILEWRIGHT_TEST_FIRST", 0), test::random_problems(150));
 }
 TEST(RmsNormRandomProblems, EachQuantisedOneEqualsTheReference) {
-  check_random(true, test::from_environment("TILEWRIGHT_TEST_FIRST", 0),
-               test::from_environment("TILEWRIGHT_TEST_PROBLEMS", 150));
+  check_random(true, test::from_environment("TILEWRIGHT_TEST_FIRST", 0), test::random_problems(150));
 }
 
 TensorView rows_of(void* data, DType dtype, int64_t m, int64_t n) {
