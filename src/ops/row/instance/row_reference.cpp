@@ -90,10 +90,11 @@ void compare_quantised_row(const RowOp& op, const RowProblem& p, const void* out
       if (std::isnan(most)) most = std::numeric_limits<float>::quiet_NaN();
       const ScaleRange want =
           std::isnan(most) ? ScaleRange{std::numeric_limits<float>::quiet_NaN(), 0, 0} : scale_range(p, most, error);
-      // Of powers of two the nearest of those that the error allows.
+      // Of powers of two the nearest of those that the error allows; 1 where zeros are within it.
       const bool power = p.scale.dtype == DType::kE8M0;
       const double allowed = power ? 0 : op.quantises ? 0 : error / limit + 2 * kUlpF32 * std::fabs(want.exact);
-      const bool reachable = power && !op.quantises && (by == want.low || by == want.high);
+      const bool near = power ? by == want.low || by == want.high : most <= error && by == want.low;
+      const bool reachable = near && !op.quantises;
       comparison.add(by, {reachable ? by : want.exact, allowed}, {row, begin, -1});
     }
     for (int64_t i = begin; i < end; ++i) {
