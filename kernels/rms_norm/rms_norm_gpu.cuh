@@ -16,7 +16,7 @@ __device__ __forceinline__ void rms_norm_gpu(const RowArgs& args) {
     row.template each<true>(
         [&](long long n, int count, Piece& p) { input.first(n, count, p); },
         [&](long long, int, Piece& p) { for_elements([&](int i) { squares = __fmaf_rn(p.v[i], p.v[i], squares); }); });
-    squares = row.reduce(squares, [](float a, float b) { return __fadd_rn(a, b); });
+    squares = row.reduce(squares, sum_of);
     const float inverse = 1 / square_root(__fadd_rn(squares / static_cast<float>(args.n), args.eps));
 
     store_row<kConfig>(row, [&](long long n, int count, Piece& p) {

@@ -8,6 +8,7 @@
 #include "dispatch/context_impl.hpp"
 #include "python_function.hpp"
 #include "tensor/tensor_import.hpp"
+#include "tilewright/layer_norm.hpp"
 #include "tilewright/rms_norm.hpp"
 
 namespace tilewright::python {
@@ -78,28 +79,31 @@ DType output_dtype(const char* op, nb::handle value, DType otherwise) {
   return value_of(parse_dtype(nb::cast<std::string>(name_of.get()(value, op))));
 }
 
-// Machine epsilon of x's dtype, as PyTorch has it.
-float default_eps(DType x) {
+// As PyTorch has it: the machine epsilon of x's dtype.
+float default_eps(const RmsNormCall& call) {
+  const DType x = call.x.dtype;
   return x == DType::kF16 ? 0x1p-10f : x == DType::kBf16 ? 0x1p-7f : std::numeric_limits<float>::epsilon();
 }
+float default_eps(const LayerNormCall& call) { return call.eps; }
 
-nb::object rms_norm_function(nb::handle x, nb::handle weight, nb::handle eps, nb::handle bias, nb::handle residual,
-                             nb::object residual_out, nb::object out, nb::handle out_dtype, nb::handle quant,
-                             nb::object scale, nb::handle scale_dtype, int64_t group, nb::handle rounding,
-                             nb::handle smooth, bool unit_offset, bool round_before_weight, const std::string& recipe,
-                             int units) {
-  constexpr const char* kOp = "rms_norm";
-  RowArguments arguments(kOp, x, units);
-  RmsNormCall call;
+template <class Call>
+nb::object norm_function(const char* op, Status (*function)(Context&, const Call&, const Exec&), nb::handle x,
+                         nb::handle weight, nb::handle bias, nb::handle eps, nb::handle residual,
+                         nb::object residual_out, nb::object out, nb::handle out_dtype, nb::handle quant,
+                         nb::object scale, nb::handle scale_dtype, int64_t group, nb::handle rounding,
+                         nb::handle smooth, bool unit_offset, bool round_before_weight, const std::string& recipe,
+                         int units) {
+  RowArguments arguments(op, x, units);
+  Call call;
   call.x = arguments.input.view;
   call.weight = arguments.optional("weight", weight);
   call.bias = arguments.optional("bias", bias);
   call.smooth = arguments.optional("smooth", smooth);
   call.residual = arguments.optional("residual", residual);
-  call.eps = eps.is_none() ? default_eps(call.x.dtype) : nb::cast<float>(eps);
+  call.eps = eps.is_none() ? default_eps(call) : nb::cast<float>(eps);
   call.unit_offset = unit_offset, call.round_before_weight = round_before_weight;
-  call.quant = named(kOp, "quant", quant, Quantisation::kNone);
-  call.rounding = named(kOp, "rounding", rounding, ScaleRounding::kDown);
+  call.quant = named(op, "quant", quant, Quantisation::kNone);
+  call.rounding = named(op, "rounding", rounding, ScaleRounding::kDown);
   call.group = group;
   call.recipe = recipe;
 
@@ -107,14 +111,14 @@ nb::object rms_norm_function(nb::handle x, nb::handle weight, nb::handle eps, nb
   const bool quantised = call.quant != Quantisation::kNone;
   nb::object made_out = std::move(out), made_sum = std::move(residual_out), made_scale = std::move(scale);
   call.out =
-      arguments.result("out", made_out, output_dtype(kOp, out_dtype, quantised ? DType::kF8E4M3 : call.x.dtype), -1);
+      arguments.result("out", made_out, output_dtype(op, out_dtype, quantised ? DType::kF8E4M3 : call.x.dtype), -1);
   const bool sums = call.residual.defined();
   if (sums || !made_sum.is_none()) {
     call.residual_out = arguments.result("residual_out", made_sum, sums ? call.residual.dtype : call.x.dtype, -1);
   }
   const bool finds_scale = call.quant == Quantisation::kRow || call.quant == Quantisation::kGroup;
   if (finds_scale) {
-    const DType dtype = output_dtype(kOp, scale_dtype, DType::kF32);
+    const DType dtype = output_dtype(op, scale_dtype, DType::kF32);
     if (call.group == 0 && call.quant == Quantisation::kGroup) call.group = dtype == DType::kE8M0 ? 32 : 128;
     const int64_t n = call.x.shape[static_cast<size_t>(call.x.rank - 1)];
     const bool grouped = call.quant == Quantisation::kGroup && call.group > 0;
@@ -127,7 +131,7 @@ nb::object rms_norm_function(nb::handle x, nb::handle weight, nb::handle eps, nb
   Status status;
   {
     const nb::gil_scoped_release released;
-    status = rms_norm(Context::global(), call, arguments.exec);
+    status = function(Context::global(), call, arguments.exec);
   }
   check(status);
   if (!sums && !finds_scale) return made_out;
@@ -138,19 +142,48 @@ nb::object rms_norm_function(nb::handle x, nb::handle weight, nb::handle eps, nb
   return nb::tuple(all);
 }
 
+// `leading`: the arguments that may stand without their names, and what comes before those that all norms have.
+template <class Function, class... Arguments>
+void define_norm(nb::module_& module, const char* name, Function&& function, const char* doc,
+                 const Arguments&... leading) {
+  module.def(name, std::forward<Function>(function), leading..., nb::arg("residual") = nb::none(),
+             nb::arg("residual_out") = nb::none(), nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(),
+             nb::arg("quant") = nb::none(), nb::arg("scale") = nb::none(), nb::arg("scale_dtype") = nb::none(),
+             nb::arg("group") = 0, nb::arg("rounding") = nb::none(), nb::arg("smooth") = nb::none(),
+             nb::arg("unit_offset") = false, nb::arg("round_before_weight") = false, nb::arg("recipe") = "",
+             nb::arg("units") = 0, doc);
+}
+
 }  // namespace
 
 void bind_row_operators(nb::module_& module) {
-  module.def(
-      "rms_norm", &rms_norm_function, nb::arg("x"), nb::arg("weight") = nb::none(), nb::arg("eps") = nb::none(),
-      nb::kw_only(), nb::arg("bias") = nb::none(), nb::arg("residual") = nb::none(),
-      nb::arg("residual_out") = nb::none(), nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(),
-      nb::arg("quant") = nb::none(), nb::arg("scale") = nb::none(), nb::arg("scale_dtype") = nb::none(),
-      nb::arg("group") = 0, nb::arg("rounding") = nb::none(), nb::arg("smooth") = nb::none(),
-      nb::arg("unit_offset") = false, nb::arg("round_before_weight") = false, nb::arg("recipe") = "",
-      nb::arg("units") = 0,
+  define_norm(
+      module, "rms_norm",
+      [](nb::handle x, nb::handle weight, nb::handle eps, nb::handle bias, nb::handle residual, nb::object residual_out,
+         nb::object out, nb::handle out_dtype, nb::handle quant, nb::object scale, nb::handle scale_dtype,
+         int64_t group, nb::handle rounding, nb::handle smooth, bool unit_offset, bool round_before_weight,
+         const std::string& recipe, int units) {
+        return norm_function("rms_norm", &rms_norm, x, weight, bias, eps, residual, std::move(residual_out),
+                             std::move(out), out_dtype, quant, std::move(scale), scale_dtype, group, rounding, smooth,
+                             unit_offset, round_before_weight, recipe, units);
+      },
       "x / sqrt(mean(x^2) + eps) * weight + bias along the last dimension. Returns the output; with a residual a "
-      "tuple of it and the sum, with scales that are found a tuple that ends with these.");
+      "tuple of it and the sum, with scales that are found a tuple that ends with these.",
+      nb::arg("x"), nb::arg("weight") = nb::none(), nb::arg("eps") = nb::none(), nb::kw_only(),
+      nb::arg("bias") = nb::none());
+  define_norm(
+      module, "layer_norm",
+      [](nb::handle x, nb::handle weight, nb::handle bias, nb::handle eps, nb::handle residual, nb::object residual_out,
+         nb::object out, nb::handle out_dtype, nb::handle quant, nb::object scale, nb::handle scale_dtype,
+         int64_t group, nb::handle rounding, nb::handle smooth, bool unit_offset, bool round_before_weight,
+         const std::string& recipe, int units) {
+        return norm_function("layer_norm", &layer_norm, x, weight, bias, eps, residual, std::move(residual_out),
+                             std::move(out), out_dtype, quant, std::move(scale), scale_dtype, group, rounding, smooth,
+                             unit_offset, round_before_weight, recipe, units);
+      },
+      "(x - mean(x)) / sqrt(variance(x) + eps) * weight + bias along the last dimension. Returns what rms_norm does.",
+      nb::arg("x"), nb::arg("weight") = nb::none(), nb::arg("bias") = nb::none(), nb::arg("eps") = nb::none(),
+      nb::kw_only());
 }
 
 }  // namespace tilewright::python

@@ -200,6 +200,27 @@ def rms_norm(
     recipe: str = "",
     units: int = 0,
 ) -> Any: ...
+def layer_norm(
+    x: _T,
+    weight: _Tensor | None = None,
+    bias: _Tensor | None = None,
+    eps: float | None = None,
+    *,
+    residual: _Tensor | None = None,
+    residual_out: _Tensor | None = None,
+    out: _Tensor | None = None,
+    out_dtype: Any = None,
+    quant: Literal["none", "tensor", "row", "group"] | None = None,
+    scale: _Tensor | None = None,
+    scale_dtype: Any = None,
+    group: int = 0,
+    rounding: Literal["down", "up", "ceil", "even"] | None = None,
+    smooth: _Tensor | None = None,
+    unit_offset: bool = False,
+    round_before_weight: bool = False,
+    recipe: str = "",
+    units: int = 0,
+) -> Any: ...
 def pack_weights(b: _Tensor, *, layout: _Layout = "kn") -> PackedWeights: ...
 def packed_nbytes(dtype: str, n: int, k: int, batch: int = 1) -> int: ...
 def pack_weights_into(b: _Tensor, out: _Tensor, *, layout: _Layout = "kn") -> None: ...

@@ -13,7 +13,7 @@ import unittest
 
 ROOT = pathlib.Path(os.environ.get("TILEWRIGHT_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
 LIBRARY = pathlib.Path(os.environ.get("TILEWRIGHT_BINARY_DIR", ROOT / "build")) / "lib" / "libtilewright.so"
-HEADER = ROOT / "include" / "tilewright" / "tilewright.h"
+HEADERS = [ROOT / "include" / "tilewright" / name for name in ("tilewright.h", "row_operators.h")]
 PROGRAM = pathlib.Path(__file__).with_name("c_abi_program.c")
 COMPILERS = [name for name in ("cc", "gcc", "clang", "clang-19") if shutil.which(name)]
 
@@ -45,7 +45,8 @@ class CAbi(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("nm"), "nm not found")
     def test_the_exported_c_symbols_are_those_of_the_header(self):
-        header = re.sub(r"/\*.*?\*/", "", HEADER.read_text(encoding="utf-8"), flags=re.S)
+        text = "".join(header.read_text(encoding="utf-8") for header in HEADERS)
+        header = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
         declared = set(re.findall(r"TILEWRIGHT_C_API[^;{]*?\b(tilewright_\w+)\(", header))
         self.assertGreater(len(declared), 10)
         lines = run("nm", "-D", "--defined-only", LIBRARY).stdout.splitlines()

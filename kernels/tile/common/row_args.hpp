@@ -59,6 +59,24 @@ constexpr long long row_offset(const long long (&stride)[kRowDims], const RowInd
   return at.i[0] * stride[0] + at.i[1] * stride[1] + at.i[2] * stride[2];
 }
 
+// A number near the mean of a row of n, from the sums of its elements and of their magnitudes: rounded to what partial sums of
+// differences from there will be rounded to. Else those of 16-bit elements would share their low bits, and be rounded one way.
+template <class SquareRoot>
+constexpr float near_mean(const float (&sum)[2], float n, SquareRoot&& square_root) {
+  const float grid = sum[1] / square_root(n);
+  return (sum[0] / n + grid) - grid;
+}
+// Mean and variance of a row of n, from the sums of differences from `about` and of their squares. Of equal elements the mean is that
+// element, to the bit.
+struct RowMoments {
+  float mean, variance;
+};
+constexpr RowMoments row_moments(float about, const float (&sum)[2], float n) {
+  const float off = sum[0] / n;
+  const float squares = sum[1] - sum[0] * off;
+  return {about + off, squares < 0 ? 0 : squares / n};
+}
+
 // What a kernel is compiled for. kNone as x: typed at run time, all of it.
 struct RowCpuConfig {
   static constexpr const char* kTypeName = "RowCpuConfig";
@@ -97,7 +115,8 @@ struct RowGpuConfig {
 inline constexpr int kRowPiece = 8;           // elements that a thread takes at a time: 16 bytes of a 16-bit type
 inline constexpr int kRowBlockThreads = 256;  // of a block, unless a row takes more
 inline constexpr int kRowLanes = 32;          // that exchange values in registers, on every GPU
-inline constexpr int kRowSharedBytes = 32 * 4;
+inline constexpr int kRowReduced = 2;         // values that one reduction takes at most
+inline constexpr int kRowSharedBytes = 32 * kRowReduced * 4;
 constexpr int row_block_threads(int threads) { return threads > kRowBlockThreads ? threads : kRowBlockThreads; }
 
 }  // namespace tilewright

@@ -156,34 +156,50 @@ struct RowInput {
 
 inline constexpr int kRowFolds = 4;  // partial results that do not wait for each other
 
-// A sum along a row, of what fold(partial sum, piece) adds: always in this order, whatever the instructions are. Lanes behind the
+// Sums along a row, of what fold(partial sums, piece) adds: always in this order, whatever the instructions are. Lanes behind the
 // row's end are folded too.
-template <class Fold>
-TILEWRIGHT_INLINE float sum_row(long long length, Fold&& fold) {
-  F32x16 part[kRowFolds];
-  unroll<kRowFolds>([&](auto i) __attribute__((always_inline)) { part[i] = F32x16::splat(0); });
+template <int kSums, class Fold>
+TILEWRIGHT_INLINE void sum_row(long long length, float (&sums)[kSums], Fold&& fold) {
+  constexpr int kFolds = kRowFolds / kSums;
+  F32x16 part[kFolds][kSums];
+  unroll<kFolds * kSums>([&](auto i) __attribute__((always_inline)) { part[i / kSums][i % kSums] = F32x16::splat(0); });
   long long n = 0;
-  for (; n + kRowFolds * kVec <= length; n += kRowFolds * kVec) {
-    unroll<kRowFolds>(
-        [&](auto i) __attribute__((always_inline)) { part[i] = fold(part[i], RowPiece<true>{n + i * kVec, kVec}); });
+  for (; n + kFolds * kVec <= length; n += kFolds * kVec) {
+    unroll<kFolds>([&](auto i) __attribute__((always_inline)) { fold(part[i], RowPiece<true>{n + i * kVec, kVec}); });
   }
-  for (; n + kVec <= length; n += kVec) part[0] = fold(part[0], RowPiece<true>{n, kVec});
-  if (n < length) part[1] = fold(part[1], RowPiece<false>{n, static_cast<int>(length - n)});
-  float lane[kVec];
-  ((part[0] + part[1]) + (part[2] + part[3])).store(lane);
-  for (int width = kVec / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lane[i] += lane[i + width];
-  }
-  return lane[0];
+  for (; n + kVec <= length; n += kVec) fold(part[0], RowPiece<true>{n, kVec});
+  if (n < length) fold(part[1], RowPiece<false>{n, static_cast<int>(length - n)});
+  unroll<kSums>([&](auto s) __attribute__((always_inline)) {
+    F32x16 all = part[0][s] + part[1][s];
+    if constexpr (kFolds == 4) all = all + (part[2][s] + part[3][s]);
+    float lane[kVec];
+    all.store(lane);
+    for (int width = kVec / 2; width > 0; width /= 2) {
+      for (int i = 0; i < width; ++i) lane[i] += lane[i + width];
+    }
+    sums[s] = lane[0];
+  });
 }
 
 // Of squares of value(piece).
 template <class Value>
 TILEWRIGHT_INLINE float sum_squares(long long length, Value&& value) {
-  return sum_row(length, [&](F32x16 sum, auto at) __attribute__((always_inline)) {
+  float sum[1];
+  sum_row(length, sum, [&](F32x16(&part)[1], auto at) __attribute__((always_inline)) {
     const F32x16 v = value(at);
-    return fma(v, v, sum);
+    part[0] = fma(v, v, part[0]);
   });
+  return sum[0];
+}
+
+// Zeros behind the row's end.
+template <bool kWhole>
+TILEWRIGHT_INLINE F32x16 within_row(F32x16 x, RowPiece<kWhole> at) {
+  if constexpr (kWhole) return x;
+  float lane[kVec];
+  x.store(lane);
+  for (int i = at.count; i < kVec; ++i) lane[i] = 0;
+  return F32x16::load(lane);
 }
 
 // The larger magnitude; NaN if one of them is.

@@ -163,7 +163,7 @@ TILEWRIGHT_INLINE void store_row_any(const RowArgs& args, const RowIndex& at, ch
   }
 }
 
-// A row of the output, each value by `value(piece)`: asked for once, or twice where its scale must be found first.
+// A row of the output, each value by `value(piece)`, with zeros behind the row's end: asked for once, or twice where its scale must be found first.
 template <RowCpuConfig kConfig, class Value>
 TILEWRIGHT_INLINE void store_row(const RowArgs& args, const RowIndex& at, Value&& value) {
   constexpr DType kOut = kConfig.out;

@@ -183,28 +183,44 @@ struct GpuRow {
     }
   }
 
-  // Of all threads of the row, in each of them: neighbours first, then by 32 in their order.
-  template <class Merge>
-  __device__ __forceinline__ float reduce(float x, Merge&& merge) const {
+  // Of all threads of the row, in each of them: neighbours first, then by 32 in their order. Two values at a time wait once.
+  template <int kValues, class Merge>
+  __device__ __forceinline__ void reduce(float (&x)[kValues], Merge&& merge) const {
+    static_assert(kValues <= kRowReduced);
     constexpr int kTogether = kThreads < kRowLanes ? kThreads : kRowLanes;
 #pragma unroll
     for (int distance = 1; distance < kTogether; distance *= 2) {
-      const float other = lane_xor(x, static_cast<unsigned>(distance));
-      // The lower lane's first: NaN and zeros of two signs then come out alike in both.
-      x = (threadIdx.x & static_cast<unsigned>(distance)) == 0 ? merge(x, other) : merge(other, x);
+      const bool lower = (threadIdx.x & static_cast<unsigned>(distance)) == 0;
+#pragma unroll
+      for (int v = 0; v < kValues; ++v) {
+        const float other = lane_xor(x[v], static_cast<unsigned>(distance));
+        // The lower lane's first: NaN and zeros of two signs then come out alike in both.
+        x[v] = lower ? merge(x[v], other) : merge(other, x[v]);
+      }
     }
     if constexpr (kThreads > kRowLanes) {
       constexpr int kParts = kThreads / kRowLanes;
       auto* const parts = reinterpret_cast<float*>(dynamic_shared());
       __syncthreads();
-      if (threadIdx.x % kRowLanes == 0) parts[threadIdx.x / kRowLanes] = x;
+      if (threadIdx.x % kRowLanes == 0) {
+#pragma unroll
+        for (int v = 0; v < kValues; ++v) parts[threadIdx.x / kRowLanes * kValues + v] = x[v];
+      }
       __syncthreads();
       const unsigned base = threadIdx.x / kThreads * kParts;
-      x = parts[base];
 #pragma unroll
-      for (int i = 1; i < kParts; ++i) x = merge(x, parts[base + i]);
+      for (int v = 0; v < kValues; ++v) {
+        x[v] = parts[base * kValues + v];
+#pragma unroll
+        for (int i = 1; i < kParts; ++i) x[v] = merge(x[v], parts[(base + i) * kValues + v]);
+      }
     }
-    return x;
+  }
+  template <class Merge>
+  __device__ __forceinline__ float reduce(float x, Merge&& merge) const {
+    float one[1] = {x};
+    reduce(one, merge);
+    return one[0];
   }
 };
 
@@ -258,6 +274,7 @@ struct RowInput {
   }
 };
 
+__device__ __forceinline__ float sum_of(float a, float b) { return __fadd_rn(a, b); }
 __device__ __forceinline__ float larger_magnitude(float most, float x) { return at_least(fabsf(x), most); }
 
 // v * weight + bias, times what smooths columns: what norms end with.

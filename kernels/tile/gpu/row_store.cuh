@@ -84,7 +84,7 @@ __device__ __forceinline__ float found_scale(const QuantisedScales& scales, DTyp
   return scale;
 }
 
-// A row of the output, of the values that make(n, count, piece) makes: of those in registers, once; or where rows are read again, in
+// A row of the output, of the values that make(n, count, piece) makes, with zeros behind `count`: of those in registers, once; or where rows are read again, in
 // each pass.
 template <RowGpuConfig kConfig, class Make>
 __device__ __forceinline__ void store_row(GpuRow<kConfig>& row, Make&& make) {

@@ -6,7 +6,7 @@
 
 #include "core/tensor/tolerance.hpp"
 #include "ops/op_list.hpp"
-#include "ops/row/instance/row_instance.hpp"
+#include "ops/row/norm.hpp"
 #include "ops/row/row_operator.hpp"
 
 namespace tilewright {
@@ -21,18 +21,8 @@ void rms_norm_reference(const RowProblem& p, RowReference& row) {
   const double lost = accumulation_bound(DType::kF32, p.n, std::sqrt(fourths), squares);
   const double relative = squares > 0 ? 0.5 * lost / (squares + n * row.eps) + 4 * kUlpF32 : 4 * kUlpF32;
   for (size_t i = 0; i < row.x.size(); ++i) {
-    double y = row.x[i] * inverse, error = std::fabs(y) * (relative + kUlpF32);
-    if (p.round_before_weight) error += rounding_bound(p.x.dtype, std::fabs(y) + error);
-    double terms = std::fabs(y);
-    if (!row.weight.empty()) {
-      y *= row.weight[i], error *= std::fabs(row.weight[i]);
-      terms = std::fabs(y);
-    }
-    if (!row.bias.empty()) y += row.bias[i], terms += std::fabs(row.bias[i]);
-    error += epilogue_bound(terms);
-    if (!row.smooth.empty())
-      y *= row.smooth[i], error = error * std::fabs(row.smooth[i]) + epilogue_bound(std::fabs(y));
-    row.y[i] = {y, error};
+    const double y = row.x[i] * inverse;
+    row.y[i] = norm_columns_reference(p, row, i, {y, std::fabs(y) * (relative + kUlpF32)});
   }
 }
 
@@ -44,23 +34,6 @@ constexpr RowOp kRmsNorm{.name = "rms_norm",
                          .quantises = false,
                          .reference = &rms_norm_reference};
 
-RowCall rms_norm_row_call(const RmsNormCall& c) {
-  return {.x = c.x,
-          .residual = c.residual,
-          .residual_out = c.residual_out,
-          .out = c.out,
-          .weight = c.weight,
-          .bias = c.bias,
-          .smooth = c.smooth,
-          .scale = c.scale,
-          .eps = c.eps,
-          .unit_offset = c.unit_offset,
-          .round_before_weight = c.round_before_weight,
-          .quant = c.quant,
-          .group = c.group,
-          .rounding = c.rounding};
-}
-
 RowFunctions rms_norm_functions() { return {kRmsNorm, rms_norm_operator()}; }
 
 }  // namespace
@@ -71,16 +44,16 @@ const Operator& rms_norm_operator() {
 }
 
 Status rms_norm(Context& context, const RmsNormCall& call, const Exec& exec) {
-  return rms_norm_functions().run(context, rms_norm_row_call(call), call.recipe, exec);
+  return rms_norm_functions().run(context, norm_row_call(call), call.recipe, exec);
 }
 Status rms_norm_prepare(Context& context, const RmsNormCall& call, const Exec& exec) {
-  return rms_norm_functions().prepare(context, rms_norm_row_call(call), call.recipe, exec);
+  return rms_norm_functions().prepare(context, norm_row_call(call), call.recipe, exec);
 }
 Result<QueryResult> rms_norm_query(Context& context, const RmsNormCall& call, const Exec& exec) {
-  return rms_norm_functions().query(context, rms_norm_row_call(call), call.recipe, exec);
+  return rms_norm_functions().query(context, norm_row_call(call), call.recipe, exec);
 }
 Result<std::string> rms_norm_explain(Context& context, const RmsNormCall& call, const Exec& exec) {
-  return rms_norm_functions().explain(context, rms_norm_row_call(call), call.recipe, exec);
+  return rms_norm_functions().explain(context, norm_row_call(call), call.recipe, exec);
 }
 
 }  // namespace tilewright

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Row operators on every emulated AMD GPU, through dispatch: rows in registers and read again, every quantiser, tails.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "device/emu/emu_device.hpp"
@@ -22,7 +23,7 @@ class SlowAmdRowOperators : public testing::TestWithParam<int> {
     if (!selected) GTEST_SKIP() << selected.message();
   }
 
-  void check(const Operator& op, const std::string& text, const char* family = "") {
+  void check(const Operator& op, const std::string& text, const std::string& family = "") {
     ContextImpl& impl = context_->impl();
     const Result<std::vector<std::byte>> problem = op.parse_problem(text);
     ASSERT_TRUE(problem.ok()) << problem.status().to_string();
@@ -31,7 +32,7 @@ class SlowAmdRowOperators : public testing::TestWithParam<int> {
     (*instance)->fill(3, InputData::kNormal);
     (*instance)->poison();
     std::string recipe;
-    if (*family != '\0') {
+    if (!family.empty()) {
       const KernelFamily* found = find_family(op.families(), family);
       ASSERT_NE(found, nullptr);
       recipe = found->candidates(*problem, impl.spec(0)).front().step.key.text;
@@ -42,31 +43,37 @@ class SlowAmdRowOperators : public testing::TestWithParam<int> {
     EXPECT_TRUE(report.passed) << text << ": " << report.failure;
   }
 
+  void check_norm(const Operator& op) {
+    for (const char* rows : {"m=3:n=2048", "m=2:n=2047", "m=4x3:n=1500:sx=0.15000.1502:so=0.1500.6000"}) {
+      check(op, std::string(rows) + ":x=bf16:weight=bf16:residual=bf16");
+    }
+    for (const char* text : {"m=19:n=100:x=f16:weight=f32:bias=f16:unit_offset=1", "m=2:n=16500:x=f32:weight=f32",
+                             "m=3:n=1000:x=bf16:out=e4m3:quant=group", "m=3:n=300:x=bf16:out=i8:quant=row:smooth=f32",
+                             "m=2:n=330:x=bf16:out=e2m1:quant=group:scale=e8m0:weight=bf16"}) {
+      check(op, text);
+    }
+  }
+  void check_generic_norm(const Operator& op) {
+    for (const char* text :
+         {"m=5:n=77:x=f32:residual=bf16:weight=f16:round_before_weight=1",
+          "m=2:n=2100:x=f16:out=bf16:residual=f16:residual_out=0", "m=3:n=300:x=bf16:out=e5m2:quant=tensor",
+          "m=3:n=300:x=bf16:out=e4m3fnuz:quant=group:group=64",
+          "m=3:n=301:x=f32:out=e2m1:quant=group:scale=e8m0:rounding=up", "m=3:n=129:x=f32:out=i8:quant=row"}) {
+      check(op, text, fmt::format("{}_generic_gpu", op.name()));
+    }
+  }
+
  private:
   std::unique_ptr<Context> context_;
 };
 
 // Sizes share kernels: each is compiled once.
-TEST_P(SlowAmdRowOperators, RmsNormMatchesTheReferenceWithoutAFault) {
-  const Operator& op = rms_norm_operator();
-  for (const char* rows : {"m=3:n=2048", "m=2:n=2047", "m=4x3:n=1500:sx=0.15000.1502:so=0.1500.6000"}) {
-    check(op, std::string(rows) + ":x=bf16:weight=bf16:residual=bf16");
-  }
-  for (const char* text : {"m=19:n=100:x=f16:weight=f32:bias=f16:unit_offset=1", "m=2:n=16500:x=f32:weight=f32",
-                           "m=3:n=1000:x=bf16:out=e4m3:quant=group", "m=3:n=300:x=bf16:out=i8:quant=row:smooth=f32",
-                           "m=2:n=330:x=bf16:out=e2m1:quant=group:scale=e8m0:weight=bf16"}) {
-    check(op, text);
-  }
+TEST_P(SlowAmdRowOperators, NormsMatchTheReferenceWithoutAFault) {
+  for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator()}) check_norm(*op);
 }
 
 TEST_P(SlowAmdRowOperators, TheKernelTypedAtRunTimeServesEveryType) {
-  for (const char* text :
-       {"m=5:n=77:x=f32:residual=bf16:weight=f16:round_before_weight=1",
-        "m=2:n=2100:x=f16:out=bf16:residual=f16:residual_out=0", "m=3:n=300:x=bf16:out=e5m2:quant=tensor",
-        "m=3:n=300:x=bf16:out=e4m3fnuz:quant=group:group=64",
-        "m=3:n=301:x=f32:out=e2m1:quant=group:scale=e8m0:rounding=up", "m=3:n=129:x=f32:out=i8:quant=row"}) {
-    check(rms_norm_operator(), text, "rms_norm_generic_gpu");
-  }
+  for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator()}) check_generic_norm(*op);
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, SlowAmdRowOperators, testing::Range(0, static_cast<int>(std::size(kEmulatedTargets))),

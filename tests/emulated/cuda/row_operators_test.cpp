@@ -3,6 +3,7 @@
 #include "emulated/cuda/cuda_words.hpp"
 #include "emulated/cuda/plan_check.hpp"
 // After the words of CUDA.
+#include "layer_norm/layer_norm_gpu.cuh"
 #include "rms_norm/rms_norm_gpu.cuh"
 
 #include "core/fields.hpp"
@@ -13,18 +14,17 @@ namespace {
 
 using emulated::HostKernel;
 
-template <RowGpuConfig kConfig>
-void check_rms_norm(std::initializer_list<const char*> problems) {
+// Through `op`'s family for `config`.
+void check_rows(const Operator& op, const RowGpuConfig& config, const std::shared_ptr<HostKernel>& kernel,
+                std::initializer_list<const char*> problems) {
   emulated::EmulatedCudaDevice device("sm_90a");
-  const Operator& op = rms_norm_operator();
-  const bool generic = kConfig.x == DType::kNone;
-  const KernelFamily& family = *find_family(op.families(), generic ? "rms_norm_generic_gpu" : "rms_norm_gpu");
+  const bool generic = config.x == DType::kNone;
+  const KernelFamily& family =
+      *find_family(op.families(), fmt::format("{}{}", op.name(), generic ? "_generic_gpu" : "_gpu"));
   RecipeStep step;
   step.key = generic ? family.builtin_keys("sm_90a").front()
-                     : make_key("rms_norm", "rms_norm_gpu", "sm_90a", fmt::format("x={}", dtype_name(kConfig.x)),
-                                print_fields(kConfig));
-  const auto kernel =
-      std::make_shared<HostKernel>([](const void* args) { rms_norm_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
+                     : make_key(op.name(), family.name(), "sm_90a", fmt::format("x={}", dtype_name(config.x)),
+                                print_fields(config));
   for (const char* text : problems) {
     SCOPED_TRACE(text);
     const Result<std::vector<std::byte>> problem = op.parse_problem(text);
@@ -42,6 +42,19 @@ void check_rms_norm(std::initializer_list<const char*> problems) {
     const VerifyReport report = (*instance)->verify();
     EXPECT_TRUE(report.passed) << report.failure;
   }
+}
+
+template <RowGpuConfig kConfig>
+void check_rms_norm(std::initializer_list<const char*> problems) {
+  const auto kernel =
+      std::make_shared<HostKernel>([](const void* args) { rms_norm_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
+  check_rows(rms_norm_operator(), kConfig, kernel, problems);
+}
+template <RowGpuConfig kConfig>
+void check_layer_norm(std::initializer_list<const char*> problems) {
+  const auto kernel = std::make_shared<HostKernel>(
+      [](const void* args) { layer_norm_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
+  check_rows(layer_norm_operator(), kConfig, kernel, problems);
 }
 
 constexpr DType kNone = DType::kNone, kBf16 = DType::kBf16, kF32 = DType::kF32, kF16 = DType::kF16;
@@ -71,6 +84,20 @@ TEST(EmulatedRowOperators, TheKernelTypedAtRunTimeServesEveryType) {
   check_rms_norm<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
       {"m=3:n=301:x=f32:residual=bf16:weight=f16:out=f16", "m=3:n=301:x=f16:out=e4m3fnuz:quant=group:group=64",
        "m=3:n=2100:x=bf16:out=i8:quant=row", "m=2:n=77:x=bf16:out=e2m1:quant=group:scale=e8m0:rounding=even"});
+}
+
+TEST(EmulatedRowOperators, LayerNormKeepsRowsOrReadsThemAgain) {
+  check_layer_norm<RowGpuConfig{kBf16, kBf16, kBf16, Quantisation::kNone, 64, 2}>(
+      {"m=5:n=1024:x=bf16:residual=bf16:weight=bf16:bias=bf16", "m=9:n=1001:x=bf16:residual=bf16",
+       "m=1:n=1:x=bf16:residual=bf16"});
+  check_layer_norm<RowGpuConfig{kF16, kNone, kF32, Quantisation::kNone, 16, 1}>(
+      {"m=33:n=128:x=f16:out=f32:weight=f32:bias=f16", "m=3:n=100:x=f16:out=f32"});
+  check_layer_norm<RowGpuConfig{kF32, kF32, kF32, Quantisation::kNone, 256, 0}>(
+      {"m=2:n=5003:x=f32:residual=f32:weight=f32", "m=2:n=5000:x=f32:residual=f32:residual_out=0"});
+  check_layer_norm<RowGpuConfig{kBf16, kNone, DType::kF8E4M3, Quantisation::kGroup, 64, 2}>(
+      {"m=5:n=1000:x=bf16:out=e4m3:quant=group"});
+  check_layer_norm<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
+      {"m=3:n=301:x=f32:residual=bf16:weight=f16:out=f16", "m=3:n=2100:x=bf16:out=i8:quant=row"});
 }
 
 }  // namespace

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* Operators on rows in the C ABI: a part of tilewright.h, which includes it and has the rules that hold for every function. */
+#ifndef TILEWRIGHT_ROW_OPERATORS_H_
+#define TILEWRIGHT_ROW_OPERATORS_H_
+
+#include "tilewright/tilewright.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* C names: NOLINTBEGIN(readability-identifier-naming) */
+
+/* ---- Norms ------------------------------------------------------------------------------------------------------- */
+
+/* Rows of N elements over the root of their mean square, or less their mean and over their deviation, times a weight;
+ * docs/rms_norm.md and docs/layer_norm.md say what each tensor may be. */
+
+/* Numbers of tilewright::Quantisation and tilewright::ScaleRounding; docs/quantisation.md. */
+enum { TILEWRIGHT_QUANT_NONE = 0, TILEWRIGHT_QUANT_TENSOR = 1, TILEWRIGHT_QUANT_ROW = 2, TILEWRIGHT_QUANT_GROUP = 3 };
+enum {
+  TILEWRIGHT_ROUND_SCALE_DOWN = 0,
+  TILEWRIGHT_ROUND_SCALE_UP = 1,
+  TILEWRIGHT_ROUND_SCALE_CEIL = 2,
+  TILEWRIGHT_ROUND_SCALE_EVEN = 3
+};
+
+typedef struct tilewright_norm_call {
+  uint32_t struct_size;
+  float eps;                /* defaults: 1e-6 of rms_norm, 1e-5 of layer_norm */
+  const TwDLTensor* x;      /* [..., N] */
+  const TwDLTensor* out;    /* as x */
+  const TwDLTensor* weight; /* optional, [N], as the next two */
+  const TwDLTensor* bias;
+  const TwDLTensor* smooth;       /* a factor for each column of the output */
+  const TwDLTensor* residual;     /* optional, as x: added first */
+  const TwDLTensor* residual_out; /* optional, as x: the sum */
+  const TwDLTensor* scale;        /* of a quantised output: read (TENSOR) or written */
+  int32_t quant;                  /* TILEWRIGHT_QUANT_... */
+  int32_t group;                  /* 32, 64 or 128 elements that share a scale; 0 = 128, with scales of e8m0 32 */
+  int32_t scale_rounding;         /* TILEWRIGHT_ROUND_SCALE_..., of e8m0 */
+  uint8_t unit_offset;            /* the weight is 1 + weight */
+  uint8_t round_before_weight;    /* to x's type */
+  uint8_t reserved[2];
+  const char* recipe; /* force this recipe; NULL = choose */
+} tilewright_norm_call;
+
+/* As tilewright_gemm() and its like. */
+TILEWRIGHT_C_API tilewright_status tilewright_rms_norm(tilewright_context* context, const tilewright_norm_call* call,
+                                                       const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_rms_norm_prepare(tilewright_context* context,
+                                                               const tilewright_norm_call* call,
+                                                               const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_rms_norm_query(tilewright_context* context,
+                                                             const tilewright_norm_call* call,
+                                                             const tilewright_exec* exec,
+                                                             tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_rms_norm_explain(tilewright_context* context,
+                                                               const tilewright_norm_call* call,
+                                                               const tilewright_exec* exec, char* buffer, size_t* size);
+TILEWRIGHT_C_API tilewright_status tilewright_layer_norm(tilewright_context* context, const tilewright_norm_call* call,
+                                                         const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_layer_norm_prepare(tilewright_context* context,
+                                                                 const tilewright_norm_call* call,
+                                                                 const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_layer_norm_query(tilewright_context* context,
+                                                               const tilewright_norm_call* call,
+                                                               const tilewright_exec* exec,
+                                                               tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_layer_norm_explain(tilewright_context* context,
+                                                                 const tilewright_norm_call* call,
+                                                                 const tilewright_exec* exec, char* buffer,
+                                                                 size_t* size);
+
+static inline tilewright_norm_call tilewright_rms_norm_call_defaults(void) {
+  tilewright_norm_call call;
+  memset(&call, 0, sizeof(call));
+  call.struct_size = sizeof(call);
+  call.eps = 1e-6f;
+  return call;
+}
+
+static inline tilewright_norm_call tilewright_layer_norm_call_defaults(void) {
+  tilewright_norm_call call = tilewright_rms_norm_call_defaults();
+  call.eps = 1e-5f;
+  return call;
+}
+
+/* NOLINTEND(readability-identifier-naming) */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TILEWRIGHT_ROW_OPERATORS_H_ */

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// What norms have in common: their call, and what their references end with.
+#pragma once
+
+#include "ops/row/instance/row_instance.hpp"
+
+namespace tilewright {
+
+// Of the norms' public calls, which have the same fields.
+template <class Call>
+RowCall norm_row_call(const Call& c) {
+  return {.x = c.x,
+          .residual = c.residual,
+          .residual_out = c.residual_out,
+          .out = c.out,
+          .weight = c.weight,
+          .bias = c.bias,
+          .smooth = c.smooth,
+          .scale = c.scale,
+          .eps = c.eps,
+          .unit_offset = c.unit_offset,
+          .round_before_weight = c.round_before_weight,
+          .quant = c.quant,
+          .group = c.group,
+          .rounding = c.rounding};
+}
+
+// Element i of the output, from the normalised value and what it may err: rounded to x's type where asked for, times the weight,
+// plus the bias, times smooth.
+ReferenceElement norm_columns_reference(const RowProblem& problem, const RowReference& row, size_t i,
+                                        ReferenceElement normalised);
+
+}  // namespace tilewright
