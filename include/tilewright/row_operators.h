@@ -86,6 +86,53 @@ static inline tilewright_norm_call tilewright_layer_norm_call_defaults(void) {
   return call;
 }
 
+/* ---- act_and_mul ------------------------------------------------------------------------------------------------- */
+
+/* activation(gate) * up along rows; docs/act_and_mul.md says what each tensor may be. */
+typedef struct tilewright_act_and_mul_call {
+  uint32_t struct_size;
+  float limit;             /* gates are at most this, ups within +-this; 0 = none */
+  const TwDLTensor* x;     /* [..., 2 N], without a gate [..., N] */
+  const TwDLTensor* out;   /* [..., N] */
+  const TwDLTensor* scale; /* of a quantised output: read (TENSOR) or written */
+  float alpha;             /* silu: gate * sigmoid(alpha * gate); 1 of tilewright_act_and_mul_call_defaults() */
+  float up_offset;         /* added to ups */
+  int32_t activation;      /* TILEWRIGHT_ACTIVATION_..., silu of the defaults */
+  int32_t gate;            /* TILEWRIGHT_GATE_..., separated of the defaults; none: the activation alone */
+  int32_t quant;           /* TILEWRIGHT_QUANT_... */
+  int32_t group;           /* 32, 64 or 128 elements that share a scale; 0 = 128, with scales of e8m0 32 */
+  int32_t scale_rounding;  /* TILEWRIGHT_ROUND_SCALE_..., of e8m0 */
+  uint8_t squared;         /* the activation's square */
+  uint8_t reserved[3];
+  const char* recipe; /* force this recipe; NULL = choose */
+} tilewright_act_and_mul_call;
+
+/* As tilewright_gemm() and its like. */
+TILEWRIGHT_C_API tilewright_status tilewright_act_and_mul(tilewright_context* context,
+                                                          const tilewright_act_and_mul_call* call,
+                                                          const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_act_and_mul_prepare(tilewright_context* context,
+                                                                  const tilewright_act_and_mul_call* call,
+                                                                  const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_act_and_mul_query(tilewright_context* context,
+                                                                const tilewright_act_and_mul_call* call,
+                                                                const tilewright_exec* exec,
+                                                                tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_act_and_mul_explain(tilewright_context* context,
+                                                                  const tilewright_act_and_mul_call* call,
+                                                                  const tilewright_exec* exec, char* buffer,
+                                                                  size_t* size);
+
+static inline tilewright_act_and_mul_call tilewright_act_and_mul_call_defaults(void) {
+  tilewright_act_and_mul_call call;
+  memset(&call, 0, sizeof(call));
+  call.struct_size = sizeof(call);
+  call.alpha = 1;
+  call.activation = TILEWRIGHT_ACTIVATION_SILU;
+  call.gate = TILEWRIGHT_GATE_SEPARATED;
+  return call;
+}
+
 /* NOLINTEND(readability-identifier-naming) */
 
 #ifdef __cplusplus

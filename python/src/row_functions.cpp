@@ -3,81 +3,13 @@
 
 #include <limits>
 
-#include "call/current_stream.hpp"
-#include "call/openmp_threads.hpp"
-#include "dispatch/context_impl.hpp"
-#include "python_function.hpp"
-#include "tensor/tensor_import.hpp"
+#include "row_arguments.hpp"
+#include "tilewright/act_and_mul.hpp"
 #include "tilewright/layer_norm.hpp"
 #include "tilewright/rms_norm.hpp"
 
 namespace tilewright::python {
 namespace {
-
-std::string printed_value(nb::handle value) { return nb::cast<std::string>(nb::str(value)); }
-
-template <class Enum>
-Enum named(const char* op, const char* argument, nb::handle value, Enum otherwise) {
-  if (value.is_none()) return otherwise;
-  std::string allowed;
-  std::string_view text;
-  const bool is_text = nb::try_cast(value, text);
-  for (int i = 0; i < enum_count(Enum{}); ++i) {
-    const char* const name = enum_names(Enum{})[i];
-    if (is_text && text == name) return static_cast<Enum>(i);
-    allowed += fmt::format("{}'{}'", i == 0 ? "" : ", ", name);
-  }
-  refuse("{}: argument '{}' is {}, allowed: {}", op, argument, printed_value(value), allowed);
-}
-
-// What one call imports and makes.
-struct RowArguments {
-  const char* op;
-  nb::handle x;
-  ImportedTensor input;
-  ImportScope scope;
-  Exec exec;
-
-  RowArguments(const char* name, nb::handle tensor, int units) : op(name), x(tensor) {
-    input = import_tensor(op, "x", x, Access::kRead, scope);
-    if (input.framework == Framework::kJax) {
-      refuse("{}: argument 'x' is a JAX array, allowed: tensors of PyTorch, NumPy and CuPy", op);
-    }
-    if (input.view.rank < 1) refuse("{}: argument 'x' has rank 0, allowed: 1 to {}", op, kMaxRank);
-    exec.units = units;
-    if (input.view.device.kind != DeviceKind::kCpu) {
-      exec.stream = current_stream(traits_of(x), input.view.device);
-    } else if (input.framework == Framework::kTorch) {
-      const OpenMp openmp = torch_openmp();
-      exec.parallel_for = openmp.parallel_for;
-      static const int kAll = Context::global().impl().cpu().device->spec().units;
-      if (exec.units == 0 && openmp.threads > 0 && openmp.threads < kAll) exec.units = openmp.threads;
-    }
-  }
-
-  TensorView optional(const char* name, nb::handle value, Access access = Access::kRead) {
-    return value.is_none() ? TensorView() : import_tensor(op, name, value, access, scope).view;
-  }
-  // `given`, or a new tensor of x's framework: x's shape with another last size, -1 = its own; 0 = none.
-  TensorView result(const char* name, nb::object& given, DType dtype, int64_t last) {
-    if (given.is_none()) {
-      nb::list shape;
-      const auto rank = static_cast<size_t>(input.view.rank);
-      for (size_t i = 0; i + 1 < rank; ++i) shape.append(input.view.shape[i]);
-      if (last != 0) shape.append(last < 0 ? input.view.shape[rank - 1] : last);
-      static constinit PythonFunction empty(kFrameworks, "empty");
-      given = empty.get()(static_cast<int>(input.framework), x, nb::tuple(shape), dtype_name(dtype), op);
-      scope.grad = ImportScope::Grad::kOff;
-    }
-    return import_tensor(op, name, given, Access::kWrite, scope).view;
-  }
-};
-
-DType output_dtype(const char* op, nb::handle value, DType otherwise) {
-  if (value.is_none()) return otherwise;
-  static constinit PythonFunction name_of(kFrameworks, "short_dtype_name");
-  return value_of(parse_dtype(nb::cast<std::string>(name_of.get()(value, op))));
-}
 
 // As PyTorch has it: the machine epsilon of x's dtype.
 float default_eps(const RmsNormCall& call) {
@@ -116,17 +48,8 @@ nb::object norm_function(const char* op, Status (*function)(Context&, const Call
   if (sums || !made_sum.is_none()) {
     call.residual_out = arguments.result("residual_out", made_sum, sums ? call.residual.dtype : call.x.dtype, -1);
   }
-  const bool finds_scale = call.quant == Quantisation::kRow || call.quant == Quantisation::kGroup;
-  if (finds_scale) {
-    const DType dtype = output_dtype(op, scale_dtype, DType::kF32);
-    if (call.group == 0 && call.quant == Quantisation::kGroup) call.group = dtype == DType::kE8M0 ? 32 : 128;
-    const int64_t n = call.x.shape[static_cast<size_t>(call.x.rank - 1)];
-    const bool grouped = call.quant == Quantisation::kGroup && call.group > 0;
-    call.scale = arguments.result("scale", made_scale, dtype,
-                                  grouped ? std::max<int64_t>((n + call.group - 1) / call.group, 0) : 1);
-  } else {
-    call.scale = arguments.optional("scale", made_scale);
-  }
+  const int64_t n = call.x.shape[static_cast<size_t>(call.x.rank - 1)];
+  call.scale = arguments.scale(made_scale, call.quant, scale_dtype, call.group, n);
 
   Status status;
   {
@@ -134,12 +57,47 @@ nb::object norm_function(const char* op, Status (*function)(Context&, const Call
     status = function(Context::global(), call, arguments.exec);
   }
   check(status);
-  if (!sums && !finds_scale) return made_out;
+  if (!sums && !finds_scale(call.quant)) return made_out;
   nb::list all;
   all.append(made_out);
   if (sums) all.append(made_sum);
-  if (finds_scale) all.append(made_scale);
+  if (finds_scale(call.quant)) all.append(made_scale);
   return nb::tuple(all);
+}
+
+nb::object act_and_mul_function(nb::handle x, nb::handle activation, nb::handle gate, bool squared, float limit,
+                                float alpha, float up_offset, nb::object out, nb::handle out_dtype, nb::handle quant,
+                                nb::object scale, nb::handle scale_dtype, int64_t group, nb::handle rounding,
+                                const std::string& recipe, int units) {
+  constexpr const char* kOp = "act_and_mul";
+  RowArguments arguments(kOp, x, units);
+  ActAndMulCall call;
+  call.x = arguments.input.view;
+  call.activation = named(kOp, "activation", activation, Activation::kNone);
+  call.gate = named(kOp, "gate", gate, GateMode::kNone);
+  call.squared = squared, call.limit = limit, call.alpha = alpha, call.up_offset = up_offset;
+  call.quant = named(kOp, "quant", quant, Quantisation::kNone);
+  call.rounding = named(kOp, "rounding", rounding, ScaleRounding::kDown);
+  call.group = group;
+  call.recipe = recipe;
+
+  // Results.
+  const bool quantised = call.quant != Quantisation::kNone;
+  const int64_t length = call.x.shape[static_cast<size_t>(call.x.rank - 1)];
+  const int64_t n = call.gate == GateMode::kNone ? length : length / 2;
+  nb::object made_out = std::move(out), made_scale = std::move(scale);
+  call.out = arguments.result("out", made_out, output_dtype(kOp, out_dtype, quantised ? DType::kF8E4M3 : call.x.dtype),
+                              n > 0 ? n : -1);
+  call.scale = arguments.scale(made_scale, call.quant, scale_dtype, call.group, n);
+
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = act_and_mul(Context::global(), call, arguments.exec);
+  }
+  check(status);
+  if (!finds_scale(call.quant)) return made_out;
+  return nb::make_tuple(made_out, made_scale);
 }
 
 // `leading`: the arguments that may stand without their names, and what comes before those that all norms have.
@@ -184,6 +142,15 @@ void bind_row_operators(nb::module_& module) {
       "(x - mean(x)) / sqrt(variance(x) + eps) * weight + bias along the last dimension. Returns what rms_norm does.",
       nb::arg("x"), nb::arg("weight") = nb::none(), nb::arg("bias") = nb::none(), nb::arg("eps") = nb::none(),
       nb::kw_only());
+  module.def("act_and_mul", &act_and_mul_function, nb::arg("x"), nb::arg("activation") = "silu", nb::kw_only(),
+             nb::arg("gate") = "separated", nb::arg("squared") = false, nb::arg("limit") = 0.0f,
+             nb::arg("alpha") = 1.0f, nb::arg("up_offset") = 0.0f, nb::arg("out") = nb::none(),
+             nb::arg("out_dtype") = nb::none(), nb::arg("quant") = nb::none(), nb::arg("scale") = nb::none(),
+             nb::arg("scale_dtype") = nb::none(), nb::arg("group") = 0, nb::arg("rounding") = nb::none(),
+             nb::arg("recipe") = "", nb::arg("units") = 0,
+             "activation(gate) * up along the last dimension, of which gates are the first half, or every other "
+             "element; with gate='none' the activation alone. Returns the output, with scales that are found a tuple "
+             "of it and these.");
 }
 
 }  // namespace tilewright::python

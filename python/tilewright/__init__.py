@@ -7,6 +7,7 @@ Importing this package imports no framework, starts no thread, compiles nothing 
 from ._core import (
     PackedWeights,
     QueryResult,
+    act_and_mul,
     counters,
     devices,
     explain,
@@ -32,6 +33,7 @@ __all__ = [
     "InvalidArgument",
     "PackedWeights",
     "QueryResult",
+    "act_and_mul",
     "counters",
     "devices",
     "explain",

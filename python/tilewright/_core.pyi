@@ -221,6 +221,25 @@ def layer_norm(
     recipe: str = "",
     units: int = 0,
 ) -> Any: ...
+def act_and_mul(
+    x: _T,
+    activation: Literal["silu", "gelu", "gelu_tanh", "relu", "sigmoid", "tanh", "hardswish", "none"] | None = "silu",
+    *,
+    gate: Literal["none", "separated", "interleaved"] | None = "separated",
+    squared: bool = False,
+    limit: float = 0.0,
+    alpha: float = 1.0,
+    up_offset: float = 0.0,
+    out: _Tensor | None = None,
+    out_dtype: Any = None,
+    quant: Literal["none", "tensor", "row", "group"] | None = None,
+    scale: _Tensor | None = None,
+    scale_dtype: Any = None,
+    group: int = 0,
+    rounding: Literal["down", "up", "ceil", "even"] | None = None,
+    recipe: str = "",
+    units: int = 0,
+) -> Any: ...
 def pack_weights(b: _Tensor, *, layout: _Layout = "kn") -> PackedWeights: ...
 def packed_nbytes(dtype: str, n: int, k: int, batch: int = 1) -> int: ...
 def pack_weights_into(b: _Tensor, out: _Tensor, *, layout: _Layout = "kn") -> None: ...

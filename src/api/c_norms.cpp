@@ -1,21 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The norms through the C ABI: one struct, one reader.
-#include "api/c_gemm_call.hpp"
+#include "api/c_row_call.hpp"
 #include "tilewright/layer_norm.hpp"
 #include "tilewright/rms_norm.hpp"
 
 namespace tilewright::c_abi {
 namespace {
-
-template <class Enum>
-Status read_number(const char* op, const char* name, int32_t given, Enum& to) {
-  if (given >= 0 && given < enum_count(Enum{})) {
-    to = static_cast<Enum>(given);
-    return {};
-  }
-  return Status(StatusCode::kInvalidArgument,
-                fmt::format("{}: argument '{}' is {}, allowed: 0 to {}", op, name, given, enum_count(Enum{}) - 1));
-}
 
 // The functions of an operator in C++; its name in C is "tilewright_" and this.
 template <class TheCall>

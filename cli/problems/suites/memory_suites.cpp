@@ -10,15 +10,19 @@ namespace {
 constexpr int64_t kHidden[] = {4096, 7168, 8192};
 
 struct MemoryMode {
-  const char* name;
+  const char *name, *op;
   const char* text;  // behind the sizes
 };
-constexpr MemoryMode kNormModes[] = {
-    {"rms_norm bf16", "x=bf16:weight=bf16"},
-    {"rms_norm f32", "x=f32:weight=f32"},
-    {"add+rms_norm bf16", "x=bf16:residual=bf16:weight=bf16"},
-    {"add+rms_norm+1x128 e4m3", "x=bf16:residual=bf16:weight=bf16:out=e4m3:quant=group"},
-    {"rms_norm+per-token i8", "x=bf16:weight=bf16:out=i8:quant=row"}};
+constexpr MemoryMode kModes[] = {
+    {"rms_norm bf16", "rms_norm", "x=bf16:weight=bf16"},
+    {"rms_norm f32", "rms_norm", "x=f32:weight=f32"},
+    {"add+rms_norm bf16", "rms_norm", "x=bf16:residual=bf16:weight=bf16"},
+    {"add+rms_norm+1x128 e4m3", "rms_norm", "x=bf16:residual=bf16:weight=bf16:out=e4m3:quant=group"},
+    {"rms_norm+per-token i8", "rms_norm", "x=bf16:weight=bf16:out=i8:quant=row"},
+    {"silu_and_mul bf16", "act_and_mul", "x=bf16:gate=separated:activation=silu"},
+    {"gelu_tanh_and_mul bf16", "act_and_mul", "x=bf16:gate=separated:activation=gelu_tanh"},
+    {"swiglu interleaved bf16", "act_and_mul", "x=bf16:gate=interleaved:activation=silu"},
+    {"silu_and_mul+1x128 e4m3", "act_and_mul", "x=bf16:gate=separated:activation=silu:out=e4m3:quant=group"}};
 
 // Of an H200, copying: what rows past its caches are held to.
 constexpr double kCopyGbps = 4240;
@@ -27,9 +31,9 @@ constexpr double kCopyGbps = 4240;
 
 Suite memory_cpu_suite() {
   Suite suite;
-  for (const MemoryMode& mode : kNormModes) {
+  for (const MemoryMode& mode : kModes) {
     for (const int64_t n : kHidden) {
-      suite.add(fmt::format("rms_norm m=8192:n={}:{}", n, mode.text),
+      suite.add(fmt::format("{} m=8192:n={}:{}", mode.op, n, mode.text),
                 {.regime = mode.name, .bar = {.fraction = 0.85, .ratio = 0}});
     }
   }
@@ -45,10 +49,10 @@ Suite memory_gpu_suite() {
   const Rows regimes[] = {{"16384 rows", {16384}, 0.95}, {"1024 rows", {1024}, 0}, {"1 to 16 rows", {1, 4, 16}, 0}};
   Suite suite;
   for (const Rows& regime : regimes) {
-    for (const MemoryMode& mode : kNormModes) {
+    for (const MemoryMode& mode : kModes) {
       for (const int64_t m : regime.rows) {
         for (const int64_t n : kHidden) {
-          suite.add(fmt::format("rms_norm m={}:n={}:{}", m, n, mode.text),
+          suite.add(fmt::format("{} m={}:n={}:{}", mode.op, m, n, mode.text),
                     {.regime = fmt::format("{}, {}", mode.name, regime.name),
                      .bar = {.fraction = regime.fraction, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
         }

@@ -9,6 +9,9 @@
 
 namespace tilewright {
 
+enum class Activation : unsigned char;  // kernels/gemm/gemm_args.hpp, as the next
+enum class GateMode : unsigned char;
+
 inline constexpr int kRowDims = 3;  // that tell rows apart
 
 // [d0, d1, d2, N]; the elements of a row are neighbours. Strides in elements; 0 broadcasts.
@@ -37,14 +40,18 @@ struct QuantisedScales {
 struct RowArgs {
   long long size[kRowDims];
   long long rows, n;
-  RowTensor x, residual, residual_out, out;
+  RowTensor x, residual, residual_out, out;  // x: [.., 2 N] where it is gated
   RowVector weight, bias, smooth;
   QuantisedScales scale;
   float eps;
   bool unit_offset;          // the weight is 1 + what stands there
   bool round_before_weight;  // to x's type
-  bool stream;               // CPU: writes go past the caches
-  long long grid;            // GPU: blocks
+  Activation activation;
+  GateMode gate;
+  bool squared;                   // the activation's square
+  float limit, alpha, up_offset;  // act_and_mul's
+  bool stream;                    // CPU: writes go past the caches
+  long long grid;                 // GPU: blocks
 };
 
 // The offset of row (i0, i1, i2) of a tensor, in elements.

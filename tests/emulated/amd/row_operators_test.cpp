@@ -76,6 +76,22 @@ TEST_P(SlowAmdRowOperators, TheKernelTypedAtRunTimeServesEveryType) {
   for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator()}) check_generic_norm(*op);
 }
 
+TEST_P(SlowAmdRowOperators, ActAndMulMatchesTheReferenceWithoutAFault) {
+  const Operator& op = act_and_mul_operator();
+  for (const char* text :
+       {"m=3:n=2048:x=bf16:gate=separated:activation=silu", "m=2:n=2047:x=bf16:gate=interleaved:activation=gelu",
+        "m=4x3:n=1500:x=bf16:gate=separated:activation=gelu_tanh:sx=0.30000.3002:so=0.1500.6000",
+        "m=19:n=100:x=f16:activation=relu:squared=1", "m=2:n=16500:x=f32:gate=separated:activation=tanh",
+        "m=3:n=1000:x=bf16:out=e4m3:quant=group:gate=separated:activation=silu",
+        "m=2:n=330:x=bf16:out=e2m1:quant=group:scale=e8m0:gate=interleaved:activation=silu"}) {
+    check(op, text);
+  }
+  for (const char* text : {"m=5:n=77:x=f32:out=f16:gate=separated:activation=sigmoid",
+                           "m=3:n=301:x=f16:out=i8:quant=row:gate=interleaved:activation=hardswish"}) {
+    check(op, text, "act_and_mul_generic_gpu");
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, SlowAmdRowOperators, testing::Range(0, static_cast<int>(std::size(kEmulatedTargets))),
                          [](const testing::TestParamInfo<int>& info) { return kEmulatedTargets[info.param]; });
 

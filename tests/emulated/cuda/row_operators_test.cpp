@@ -3,6 +3,7 @@
 #include "emulated/cuda/cuda_words.hpp"
 #include "emulated/cuda/plan_check.hpp"
 // After the words of CUDA.
+#include "act_and_mul/act_and_mul_gpu.cuh"
 #include "layer_norm/layer_norm_gpu.cuh"
 #include "rms_norm/rms_norm_gpu.cuh"
 
@@ -57,6 +58,13 @@ void check_layer_norm(std::initializer_list<const char*> problems) {
   check_rows(layer_norm_operator(), kConfig, kernel, problems);
 }
 
+template <RowGpuConfig kConfig>
+void check_act_and_mul(std::initializer_list<const char*> problems) {
+  const auto kernel = std::make_shared<HostKernel>(
+      [](const void* args) { act_and_mul_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
+  check_rows(act_and_mul_operator(), kConfig, kernel, problems);
+}
+
 constexpr DType kNone = DType::kNone, kBf16 = DType::kBf16, kF32 = DType::kF32, kF16 = DType::kF16;
 
 TEST(EmulatedRowOperators, RmsNormKeepsRowsOrReadsThemAgain) {
@@ -98,6 +106,21 @@ TEST(EmulatedRowOperators, LayerNormKeepsRowsOrReadsThemAgain) {
       {"m=5:n=1000:x=bf16:out=e4m3:quant=group"});
   check_layer_norm<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
       {"m=3:n=301:x=f32:residual=bf16:weight=f16:out=f16", "m=3:n=2100:x=bf16:out=i8:quant=row"});
+}
+
+TEST(EmulatedRowOperators, ActAndMulKeepsRowsOrReadsThemAgain) {
+  check_act_and_mul<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 64, 2}>(
+      {"m=5:n=1024:x=bf16:gate=separated:activation=silu", "m=9:n=1001:x=bf16:gate=interleaved:activation=silu",
+       "m=5:n=1000:x=bf16:activation=relu:squared=1", "m=1:n=1:x=bf16:gate=interleaved:activation=gelu"});
+  check_act_and_mul<RowGpuConfig{kF32, kNone, kF32, Quantisation::kNone, 256, 0}>(
+      {"m=2:n=5003:x=f32:gate=separated:activation=gelu", "m=2:n=5003:x=f32:gate=separated:activation=gelu_tanh",
+       "m=2:n=300:x=f32:gate=interleaved:activation=sigmoid", "m=2:n=301:x=f32:activation=tanh",
+       "m=2:n=301:x=f32:gate=separated:activation=hardswish", "m=2:n=301:x=f32:gate=separated"});
+  check_act_and_mul<RowGpuConfig{kBf16, kNone, DType::kF8E4M3, Quantisation::kGroup, 64, 2}>(
+      {"m=5:n=1000:x=bf16:out=e4m3:quant=group:gate=separated:activation=silu"});
+  check_act_and_mul<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
+      {"m=3:n=301:x=f32:out=f16:gate=separated:activation=sigmoid",
+       "m=3:n=2100:x=bf16:out=i8:quant=row:gate=interleaved:activation=silu"});
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
     RowProblem p;
     p.size[2] = p.n = 4096;
     p.x.dtype = x, p.out.dtype = out, p.quant = quant;
+    if (op.gates) p.activation = Activation::kSilu, p.gate = GateMode::kSeparated;
     if (residual) p.residual.dtype = p.residual_out.dtype = x;
     if (quant != Quantisation::kNone) p.scale.dtype = DType::kF32;
     if (quant == Quantisation::kGroup) p.group = 128;
@@ -47,6 +48,7 @@ Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_pt
   args.scale.quant = p.quant, args.scale.group = p.group;
   args.scale.dtype = p.scale.dtype, args.scale.rounding = p.rounding;
   args.unit_offset = p.unit_offset != 0, args.round_before_weight = p.round_before_weight != 0;
+  args.activation = p.activation, args.gate = p.gate, args.squared = p.squared != 0;
   args.stream = stream, args.grid = grid;
   Stage stage;
   stage.kernel = std::move(kernel);
@@ -63,7 +65,13 @@ Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_pt
   pointer(p.bias != DType::kNone, kRowBias, offsetof(RowArgs, bias) + offsetof(RowVector, data));
   pointer(p.smooth != DType::kNone, kRowSmooth, offsetof(RowArgs, smooth) + offsetof(RowVector, data));
   pointer(p.scale.present(), kRowScale, offsetof(RowArgs, scale) + offsetof(QuantisedScales, data));
-  stage.patches.push_back({ArgPatch::Kind::kScalar, kRowEps, static_cast<uint32_t>(offsetof(RowArgs, eps))});
+  const std::pair<RowScalarSlot, size_t> scalars[] = {{kRowEps, offsetof(RowArgs, eps)},
+                                                      {kRowLimit, offsetof(RowArgs, limit)},
+                                                      {kRowAlpha, offsetof(RowArgs, alpha)},
+                                                      {kRowUpOffset, offsetof(RowArgs, up_offset)}};
+  for (const auto& [slot, offset] : scalars) {
+    stage.patches.push_back({ArgPatch::Kind::kScalar, slot, static_cast<uint32_t>(offset)});
+  }
   return stage;
 }
 

@@ -16,7 +16,10 @@
 namespace tilewright {
 namespace {
 
-constexpr float kRowInstanceEps = 1e-3f;  // not small: it shows where it is left out
+// Such that it shows where one is left out. `alpha` is silu's.
+std::array<float, kRowScalarSlots> row_instance_scalars(const RowProblem& p) {
+  return {1e-3f, 1.25f, p.activation == Activation::kSilu ? 1.702f : 1.0f, 1.0f};
+}
 
 struct RowBuffer {
   RowBuffer(uint16_t of_slot, const char* its_name, DType its_dtype)
@@ -45,8 +48,8 @@ class RowInstance final : public ProblemInstance {
       inputs_.emplace_back(slot, name, dtype);
       return inputs_.back().buffer.allocate(device, dtype, {{p_.n, 1}});
     };
-    Status s = add(inputs_, kRowX, "x", p_.x, p_.n, 1);
-    for (GuardedBuffer& copy : copies_) s = s ? allocate_rows(device, copy, p_.x, p_.n, 1) : s;
+    Status s = add(inputs_, kRowX, "x", p_.x, p_.x_length(), 1);
+    for (GuardedBuffer& copy : copies_) s = s ? allocate_rows(device, copy, p_.x, p_.x_length(), 1) : s;
     if (s) s = add(inputs_, kRowResidual, "residual", p_.residual, p_.n, 1);
     if (s) s = add_column(kRowWeight, "weight", p_.weight);
     if (s) s = add_column(kRowBias, "bias", p_.bias);
@@ -80,7 +83,7 @@ class RowInstance final : public ProblemInstance {
     }
     const size_t turn = static_cast<size_t>(rotation) % (copies_.size() + 1);
     if (turn > 0) bound_.pointers[kRowX] = copies_[turn - 1].data();
-    bound_.scalars[kRowEps] = kRowInstanceEps;
+    bound_.scalars = row_instance_scalars(p_);
     return {bound_.pointers, bound_.scalars, nullptr};
   }
   int rotations() const override { return static_cast<int>(copies_.size()) + 1; }
@@ -96,7 +99,7 @@ class RowInstance final : public ProblemInstance {
       return report;
     }
     RowHostTensors tensors;
-    tensors.eps = kRowInstanceEps;
+    tensors.scalars = row_instance_scalars(p_);
     for (const std::deque<RowBuffer>* list : {&inputs_, &outputs_}) {
       for (const RowBuffer& t : *list) tensors.data[t.slot] = t.buffer.host_data();
     }

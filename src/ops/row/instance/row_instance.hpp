@@ -13,16 +13,16 @@ namespace tilewright {
 
 // What RowOp::reference reads and writes: one row.
 struct RowReference {
-  std::span<const double> x;                     // with the residual, rounded to its type
+  std::span<const double> x;                     // with the residual, rounded to its type; 2 N where x is gated
   std::span<const double> weight, bias, smooth;  // empty = absent; the weight with its offset
-  double eps = 0;
+  double eps = 0, limit = 0, alpha = 1, up_offset = 0;
   std::span<ReferenceElement> y;
 };
 
 // A problem's tensors on the host, by slot.
 struct RowHostTensors {
   std::array<const void*, kRowPointerSlots> data{};
-  float eps = 0;
+  std::array<float, kRowScalarSlots> scalars{};
 };
 
 // One row of the reference: `sum` is what residual_out gets, `y` what comes before quantising.

@@ -43,10 +43,10 @@ int64_t row_element(const RowProblem& p, const std::array<int64_t, kRowDims>& st
 void row_reference(const RowOp& op, const RowProblem& p, const RowHostTensors& tensors, int64_t row,
                    RowReferenceResult& result) {
   const auto n = static_cast<size_t>(p.n);
-  result.sum.resize(n);
+  result.sum.resize(static_cast<size_t>(p.x_length()));
   result.y.resize(n);
   const int64_t x = row_element(p, p.x.stride, row), residual = row_element(p, p.residual.stride, row);
-  for (int64_t i = 0; i < p.n; ++i) {
+  for (int64_t i = 0; i < p.x_length(); ++i) {
     double& value = result.sum[static_cast<size_t>(i)];
     value = load_element(p.x.dtype, tensors.data[kRowX], x + i);
     if (!p.residual.present()) continue;
@@ -65,7 +65,15 @@ void row_reference(const RowOp& op, const RowProblem& p, const RowHostTensors& t
   };
   const std::vector<double> weight = column(p.weight, kRowWeight, p.unit_offset ? 1 : 0);
   const std::vector<double> bias = column(p.bias, kRowBias, 0), smooth = column(p.smooth, kRowSmooth, 0);
-  RowReference reference{result.sum, weight, bias, smooth, tensors.eps, result.y};
+  RowReference reference{.x = result.sum,
+                         .weight = weight,
+                         .bias = bias,
+                         .smooth = smooth,
+                         .eps = tensors.scalars[kRowEps],
+                         .limit = tensors.scalars[kRowLimit],
+                         .alpha = tensors.scalars[kRowAlpha],
+                         .up_offset = tensors.scalars[kRowUpOffset],
+                         .y = result.y};
   op.reference(p, reference);
 }
 

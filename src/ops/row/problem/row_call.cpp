@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "ops/row/problem/row_problem.hpp"
 
@@ -47,13 +48,17 @@ Status check_device(const RowOp& op, const char* name, const TensorView& t, cons
   return refuse_row(op, "argument '{}' is on {}, 'x' is on {}", name, to_string(t.device), to_string(x.device));
 }
 
-// [..., N] as x.
-Status read_rows(const RowOp& op, const char* name, const TensorView& t, const TensorView& x, OuterTensor& to) {
+// [..., N] as x, or half of it.
+Status read_rows(const RowOp& op, const char* name, const TensorView& t, const TensorView& x, int64_t length,
+                 OuterTensor& to) {
   if (Status s = check_device(op, name, t, x); !s) return s;
-  if (t.rank != x.rank || !std::equal(t.shape.begin(), t.shape.begin() + t.rank, x.shape.begin())) {
-    return refuse_row(op, "argument '{}' has shape {}, expected {}, that of 'x'", name, row_shape(t), row_shape(x));
+  TensorView want = x;
+  const auto last = static_cast<size_t>(x.rank - 1);
+  want.shape[last] = length;
+  if (t.rank != x.rank || !std::equal(t.shape.begin(), t.shape.begin() + t.rank, want.shape.begin())) {
+    return refuse_row(op, "argument '{}' has shape {}, expected {}, that of 'x'{}", name, row_shape(t), row_shape(want),
+                      length == x.shape[last] ? "" : " with half its last size");
   }
-  const auto last = static_cast<size_t>(t.rank - 1);
   if (t.shape[last] > 1 && t.stride[last] != 1) {
     return refuse_row(op, "argument '{}' has stride {} along its last dimension, allowed: 1", name, t.stride[last]);
   }
@@ -158,7 +163,7 @@ Status check_row_addresses(const RowOp& op, const RowProblem& p, const RowBindin
   const auto add_rows = [&](const char* name, uint16_t slot, const RowTensorProblem& t, bool written) {
     if (t.present()) all.push_back({name, b.pointers[slot], rows_of(t, p.n, 1), &t, written});
   };
-  add_rows("x", kRowX, p.x, false);
+  all.push_back({"x", b.pointers[kRowX], rows_of(p.x, p.x_length(), 1), &p.x, false});
   add_rows("residual", kRowResidual, p.residual, false);
   add_rows("residual_out", kRowResidualOut, p.residual_out, true);
   add_rows("out", kRowOut, p.out, true);
@@ -182,7 +187,8 @@ Status check_row_addresses(const RowOp& op, const RowProblem& p, const RowBindin
       if (&t == &w || !ranges_overlap(w.data, w.bytes, t.data, t.bytes)) continue;
       // In place: the same elements, of the same type.
       const bool same = w.rows != nullptr && t.rows != nullptr && !t.written && w.data == t.data &&
-                        w.rows->dtype == t.rows->dtype && w.rows->stride == t.rows->stride;
+                        w.rows->dtype == t.rows->dtype && w.rows->stride == t.rows->stride &&
+                        p.gate != GateMode::kInterleaved;
       if (!same) return refuse_row(op, "argument '{}' overlaps '{}' without being the same elements", w.name, t.name);
     }
   }
@@ -202,7 +208,12 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
       return refuse_row(op, "argument 'x' has a negative size: {}", row_shape(x));
   }
   p = RowProblem();
+  p.activation = call.activation, p.gate = call.gate, p.squared = call.squared;
   p.n = x.shape[static_cast<size_t>(x.rank - 1)];
+  if (p.gate != GateMode::kNone) {
+    if (p.n % 2 != 0) return refuse_row(op, "argument 'x' has shape {}, expected an even last size", row_shape(x));
+    p.n /= 2;
+  }
   p.quant = call.quant, p.rounding = call.rounding;
   p.unit_offset = call.unit_offset, p.round_before_weight = call.round_before_weight;
   if (call.group < 0 || call.group > 1 << 20)
@@ -222,7 +233,8 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
   for (const auto& g : given) {
     if (!g.t.defined()) continue;
     tensors.push_back({g.name, &g.to, {}});
-    if (Status s = read_rows(op, g.name, g.t, x, tensors.back()); !s) return s;
+    const int64_t length = &g.to == &p.x ? p.x_length() : p.n;
+    if (Status s = read_rows(op, g.name, g.t, x, length, tensors.back()); !s) return s;
   }
   Status s = read_column(op, "weight", call.weight, x, p.n, p.weight);
   if (s) s = read_column(op, "bias", call.bias, x, p.n, p.bias);
@@ -238,9 +250,14 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
   if (s = collapse_rows(op, x, tensors, p); !s) return s;
   b.pointers = {call.x.data,      call.residual.data, call.residual_out.data, call.out.data,
                 call.weight.data, call.bias.data,     call.smooth.data,       call.scale.data};
-  b.scalars = {call.eps};
+  b.scalars = {call.eps, call.limit == 0 ? std::numeric_limits<float>::infinity() : call.limit, call.alpha,
+               call.up_offset};
   if (s = validate_row_problem(op, p); !s) return s;
   if (op.eps && !(call.eps >= 0)) return refuse_row(op, "argument 'eps' is {}, allowed: 0 and above", call.eps);
+  if (!(call.limit >= 0)) return refuse_row(op, "argument 'limit' is {}, allowed: 0 and above", call.limit);
+  if (call.alpha != 1 && p.activation != Activation::kSilu) {
+    return refuse_row(op, "argument 'alpha' is {}, which is silu's", call.alpha);
+  }
   return check_addresses ? check_row_addresses(op, p, b) : Status();
 }
 

@@ -43,6 +43,13 @@ Status check_row_dtypes(const RowOp& op, const RowProblem& p) {
     return refuse_problem(op, "argument 'residual_out' is {}, expected {}, that of 'residual'",
                           dtype_name(p.residual_out.dtype), dtype_name(p.residual.dtype));
   }
+  if (p.squared && p.activation == Activation::kNone) {
+    return refuse_problem(op, "argument 'squared' is true, and there is no 'activation'");
+  }
+  const bool gated = p.gate != GateMode::kNone || p.activation != Activation::kNone;
+  if (gated && !op.gates) return refuse_problem(op, "argument 'gate' or 'activation' is none of this operator's");
+  if (p.activation == Activation::kClamp)
+    return refuse_problem(op, "argument 'activation' is clamp: 'limit' does that");
   if (p.unit_offset && p.weight == DType::kNone) {
     return refuse_problem(op, "argument 'unit_offset' is true, and there is no 'weight'");
   }
@@ -90,7 +97,7 @@ Status check_row_strides(const RowOp& op, const RowProblem& p) {
     const RowTensorProblem& t;
     int64_t inner, stride;
     bool written;
-  } tensors[] = {{"x", p.x, p.n, 1, false},
+  } tensors[] = {{"x", p.x, p.x_length(), 1, false},
                  {"residual", p.residual, p.n, 1, false},
                  {"residual_out", p.residual_out, p.n, 1, true},
                  {"out", p.out, p.n, 1, true},
@@ -162,7 +169,7 @@ void set_contiguous(RowProblem& p) {
   for (RowTensorProblem* t : {&p.x, &p.residual, &p.residual_out, &p.out, &p.scale}) {
     t->stride = {};
     if (!t->present() || (t == &p.scale && !p.writes_scale())) continue;
-    int64_t step = t == &p.scale ? p.groups() : p.n;
+    int64_t step = t == &p.scale ? p.groups() : t == &p.x ? p.x_length() : p.n;
     if (dtype_bits(t->dtype) == 4) step += step % 2;  // whole bytes
     for (size_t i = kRowDims; i-- > 0;) {
       if (p.size[i] > 1) t->stride[i] = step;
@@ -183,6 +190,11 @@ std::string print_row_problem(const RowProblem& p) {
   add("residual", p.residual.dtype);
   if (p.residual.present() && !p.residual_out.present()) text += ":residual_out=0";
   add("weight", p.weight), add("bias", p.bias), add("smooth", p.smooth), add("out", p.out.dtype);
+  if (p.gate != GateMode::kNone) text += fmt::format(":gate={}", kGateModeNames[static_cast<int>(p.gate)]);
+  if (p.activation != Activation::kNone) {
+    text += fmt::format(":activation={}", kActivationNames[static_cast<int>(p.activation)]);
+  }
+  if (p.squared) text += ":squared=1";
   if (p.unit_offset) text += ":unit_offset=1";
   if (p.round_before_weight) text += ":round_before_weight=1";
   if (p.quant != Quantisation::kNone) {
@@ -241,6 +253,12 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
         s = fields_detail::parse_value(value, *dtype->second);
       } else if (name == "quant") {
         s = fields_detail::parse_value(value, p.quant);
+      } else if (name == "gate") {
+        s = fields_detail::parse_value(value, p.gate);
+      } else if (name == "activation") {
+        s = fields_detail::parse_value(value, p.activation);
+      } else if (name == "squared") {
+        s = fields_detail::parse_value(value, flag), p.squared = flag;
       } else if (name == "rounding") {
         s = fields_detail::parse_value(value, p.rounding);
       } else if (name == "group") {
@@ -294,7 +312,8 @@ ProblemSignature row_signature(const RowProblem& p) {
         fmt::format(":quant={}:scale={}", kQuantisationNames[static_cast<int>(p.quant)], dtype_name(p.scale.dtype));
   }
   if (p.quant == Quantisation::kGroup) s.core += fmt::format(":group={}", p.group);
-  s.epilogue = "none";
+  if (p.gate != GateMode::kNone) s.core += fmt::format(":gate={}", kGateModeNames[static_cast<int>(p.gate)]);
+  s.epilogue = kActivationNames[static_cast<int>(p.activation)];
   s.sizes = fmt::format("m={}:n={}", p.rows(), p.n);
   s.bucket = fmt::format("m<={}:n={}", std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(p.rows(), 1))), p.n);
   return s;
@@ -304,6 +323,7 @@ double row_bytes_moved(const RowProblem& p) {
   const double rows = static_cast<double>(p.rows()), n = static_cast<double>(p.n);
   double bits = 0;
   for (const RowTensorProblem* t : {&p.x, &p.residual, &p.residual_out, &p.out}) bits += dtype_bits(t->dtype);
+  if (p.gate != GateMode::kNone) bits += dtype_bits(p.x.dtype);
   double bytes = rows * n * bits / 8;
   for (const DType dtype : {p.weight, p.bias, p.smooth}) bytes += n * dtype_bits(dtype) / 8;
   if (p.writes_scale()) bytes += rows * static_cast<double>(p.groups()) * dtype_bits(p.scale.dtype) / 8;

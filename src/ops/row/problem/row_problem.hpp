@@ -10,6 +10,7 @@
 
 #include "core/tensor/strided.hpp"
 #include "dispatch/operator.hpp"
+#include "gemm/gemm_args.hpp"
 #include "tile/common/row_args.hpp"
 #include "tilewright/tensor_view.hpp"
 
@@ -34,9 +35,13 @@ struct RowProblem {
   Quantisation quant = Quantisation::kNone;
   ScaleRounding rounding = ScaleRounding::kDown;
   uint8_t unit_offset = 0, round_before_weight = 0;
-  uint8_t reserved[5] = {};  // no padding: problems are compared as bytes
+  Activation activation = Activation::kNone;
+  GateMode gate = GateMode::kNone;
+  uint8_t squared = 0;
+  uint8_t reserved[2] = {};  // no padding: problems are compared as bytes
 
   int64_t rows() const { return size[0] * size[1] * size[2]; }
+  int64_t x_length() const { return gate == GateMode::kNone ? n : 2 * n; }  // of a row of x
   int64_t groups() const { return quant == Quantisation::kGroup ? (n + group - 1) / group : 1; }
   bool writes_scale() const { return quant == Quantisation::kRow || quant == Quantisation::kGroup; }
 };
@@ -53,7 +58,7 @@ enum RowPointerSlot : uint16_t {
   kRowScale,
   kRowPointerSlots
 };
-enum RowScalarSlot : uint16_t { kRowEps, kRowScalarSlots };
+enum RowScalarSlot : uint16_t { kRowEps, kRowLimit, kRowAlpha, kRowUpOffset, kRowScalarSlots };
 struct RowBindings {
   std::array<const void*, kRowPointerSlots> pointers{};
   std::array<float, kRowScalarSlots> scalars{};
@@ -61,14 +66,18 @@ struct RowBindings {
 
 // What any row operator may be called with. Absent tensors are undefined.
 struct RowCall {
-  TensorView x, residual, residual_out, out;  // [..., N]
-  TensorView weight, bias, smooth;            // [N]
-  TensorView scale;                           // docs/quantisation.md
+  TensorView x, residual{}, residual_out{}, out;  // [..., N]
+  TensorView weight{}, bias{}, smooth{};          // [N]
+  TensorView scale{};                             // docs/quantisation.md
   float eps = 0;
   bool unit_offset = false, round_before_weight = false;
   Quantisation quant = Quantisation::kNone;
   int64_t group = 0;
   ScaleRounding rounding = ScaleRounding::kDown;
+  Activation activation = Activation::kNone;
+  GateMode gate = GateMode::kNone;  // x is [..., 2 N]
+  bool squared = false;
+  float limit = 0, alpha = 1, up_offset = 0;  // limit: 0 = none
 };
 
 // A row operator. `name` also names its kernels: kernels/<name>/<name>_cpu.hpp and <name>_gpu.cuh with functions of these names.
@@ -78,6 +87,7 @@ struct RowOp {
   bool residual, columns, smooth;  // may be given: residual; weight and bias; smooth
   bool eps;                        // has a number that is added
   bool quantises;                  // the output is always quantised, bit for bit
+  bool gates = false;              // has an activation, x may have gates beside its values
   // y of one row in float64, before it is quantised, with what f32 may err.
   void (*reference)(const RowProblem& problem, RowReference& row);
 };

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include "row_arguments.hpp"
+
+#include "call/current_stream.hpp"
+#include "call/openmp_threads.hpp"
+#include "dispatch/context_impl.hpp"
+
+namespace tilewright::python {
+
+std::string printed_value(nb::handle value) { return nb::cast<std::string>(nb::str(value)); }
+
+RowArguments::RowArguments(const char* name, nb::handle tensor, int units) : op(name), x(tensor) {
+  input = import_tensor(op, "x", x, Access::kRead, scope);
+  if (input.framework == Framework::kJax) {
+    refuse("{}: argument 'x' is a JAX array, allowed: tensors of PyTorch, NumPy and CuPy", op);
+  }
+  if (input.view.rank < 1) refuse("{}: argument 'x' has rank 0, allowed: 1 to {}", op, kMaxRank);
+  exec.units = units;
+  if (input.view.device.kind != DeviceKind::kCpu) {
+    exec.stream = current_stream(traits_of(x), input.view.device);
+  } else if (input.framework == Framework::kTorch) {
+    const OpenMp openmp = torch_openmp();
+    exec.parallel_for = openmp.parallel_for;
+    static const int kAll = Context::global().impl().cpu().device->spec().units;
+    if (exec.units == 0 && openmp.threads > 0 && openmp.threads < kAll) exec.units = openmp.threads;
+  }
+}
+
+TensorView RowArguments::optional(const char* name, nb::handle value, Access access) {
+  return value.is_none() ? TensorView() : import_tensor(op, name, value, access, scope).view;
+}
+
+TensorView RowArguments::result(const char* name, nb::object& given, DType dtype, int64_t last) {
+  if (given.is_none()) {
+    nb::list shape;
+    const auto rank = static_cast<size_t>(input.view.rank);
+    for (size_t i = 0; i + 1 < rank; ++i) shape.append(input.view.shape[i]);
+    if (last != 0) shape.append(last < 0 ? input.view.shape[rank - 1] : last);
+    static constinit PythonFunction empty(kFrameworks, "empty");
+    given = empty.get()(static_cast<int>(input.framework), x, nb::tuple(shape), dtype_name(dtype), op);
+    scope.grad = ImportScope::Grad::kOff;
+  }
+  return import_tensor(op, name, given, Access::kWrite, scope).view;
+}
+
+TensorView RowArguments::scale(nb::object& given, Quantisation quant, nb::handle scale_dtype, int64_t& group,
+                               int64_t n) {
+  if (!finds_scale(quant)) return optional("scale", given);
+  const DType dtype = output_dtype(op, scale_dtype, DType::kF32);
+  if (group == 0 && quant == Quantisation::kGroup) group = dtype == DType::kE8M0 ? 32 : 128;
+  const bool grouped = quant == Quantisation::kGroup && group > 0;
+  return result("scale", given, dtype, grouped ? std::max<int64_t>((n + group - 1) / group, 0) : 1);
+}
+
+DType output_dtype(const char* op, nb::handle value, DType otherwise) {
+  if (value.is_none()) return otherwise;
+  static constinit PythonFunction name_of(kFrameworks, "short_dtype_name");
+  return value_of(parse_dtype(nb::cast<std::string>(name_of.get()(value, op))));
+}
+
+}  // namespace tilewright::python

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// What a call of a row operator imports and makes.
+#pragma once
+
+#include "python_function.hpp"
+#include "tensor/tensor_import.hpp"
+#include "tile/common/quantise.hpp"
+
+namespace tilewright::python {
+
+// str(value)
+std::string printed_value(nb::handle value);
+
+// An enumerator by its name; None: `otherwise`.
+template <class Enum>
+Enum named(const char* op, const char* argument, nb::handle value, Enum otherwise) {
+  if (value.is_none()) return otherwise;
+  std::string allowed;
+  std::string_view text;
+  const bool is_text = nb::try_cast(value, text);
+  for (int i = 0; i < enum_count(Enum{}); ++i) {
+    const char* const name = enum_names(Enum{})[i];
+    if (is_text && text == name) return static_cast<Enum>(i);
+    allowed += fmt::format("{}'{}'", i == 0 ? "" : ", ", name);
+  }
+  refuse("{}: argument '{}' is {}, allowed: {}", op, argument, printed_value(value), allowed);
+}
+
+struct RowArguments {
+  const char* op;
+  nb::handle x;
+  ImportedTensor input;
+  ImportScope scope;
+  Exec exec;
+
+  RowArguments(const char* name, nb::handle tensor, int units);
+
+  TensorView optional(const char* name, nb::handle value, Access access = Access::kRead);
+  // `given`, or a new tensor of x's framework: x's shape with another last size, -1 = its own; 0 = none.
+  TensorView result(const char* name, nb::object& given, DType dtype, int64_t last);
+  // The scale of an output with rows of `n` elements: `given`, or where the operator finds it a new tensor.
+  TensorView scale(nb::object& given, Quantisation quant, nb::handle scale_dtype, int64_t& group, int64_t n);
+};
+
+inline bool finds_scale(Quantisation quant) { return quant == Quantisation::kRow || quant == Quantisation::kGroup; }
+
+// A dtype by any of its names; None: `otherwise`.
+DType output_dtype(const char* op, nb::handle value, DType otherwise);
+
+}  // namespace tilewright::python
