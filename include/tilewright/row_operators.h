@@ -133,6 +133,44 @@ static inline tilewright_act_and_mul_call tilewright_act_and_mul_call_defaults(v
   return call;
 }
 
+/* ---- rope -------------------------------------------------------------------------------------------------------- */
+
+/* Pairs of heads' elements turned by the angle of their token; docs/rope.md says what each tensor may be. Zero bytes are the
+ * default of every field but struct_size. */
+typedef struct tilewright_rope_call {
+  uint32_t struct_size;
+  uint8_t interleaved; /* pairs are neighbours */
+  uint8_t inverse;     /* by the negative angle */
+  uint8_t reserved[2];
+  const TwDLTensor* q; /* [..., heads, D] */
+  const TwDLTensor* q_out;
+  const TwDLTensor* k; /* optional, as the next */
+  const TwDLTensor* k_out;
+  const TwDLTensor* cos; /* [P, R / 2] */
+  const TwDLTensor* sin;
+  const TwDLTensor* positions; /* optional, [...] i32 */
+  const char* recipe;          /* force this recipe; NULL = choose */
+} tilewright_rope_call;
+
+/* As tilewright_gemm() and its like. */
+TILEWRIGHT_C_API tilewright_status tilewright_rope(tilewright_context* context, const tilewright_rope_call* call,
+                                                   const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_rope_prepare(tilewright_context* context,
+                                                           const tilewright_rope_call* call,
+                                                           const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_rope_query(tilewright_context* context, const tilewright_rope_call* call,
+                                                         const tilewright_exec* exec, tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_rope_explain(tilewright_context* context,
+                                                           const tilewright_rope_call* call,
+                                                           const tilewright_exec* exec, char* buffer, size_t* size);
+
+static inline tilewright_rope_call tilewright_rope_call_defaults(void) {
+  tilewright_rope_call call;
+  memset(&call, 0, sizeof(call));
+  call.struct_size = sizeof(call);
+  return call;
+}
+
 /* NOLINTEND(readability-identifier-naming) */
 
 #ifdef __cplusplus

@@ -7,6 +7,7 @@
 #include "tilewright/act_and_mul.hpp"
 #include "tilewright/layer_norm.hpp"
 #include "tilewright/rms_norm.hpp"
+#include "tilewright/rope.hpp"
 
 namespace tilewright::python {
 namespace {
@@ -100,6 +101,43 @@ nb::object act_and_mul_function(nb::handle x, nb::handle activation, nb::handle 
   return nb::make_tuple(made_out, made_scale);
 }
 
+nb::object rope_function(nb::handle q, nb::handle cos, nb::handle sin, nb::handle k, nb::handle positions,
+                         bool interleaved, bool inverse, nb::object out, nb::object k_out, const std::string& recipe,
+                         int units) {
+  RowArguments arguments("rope", q, units);
+  RopeCall call;
+  call.q = arguments.input.view;
+  call.cos = arguments.optional("cos", cos), call.sin = arguments.optional("sin", sin);
+  call.k = arguments.optional("k", k);
+  nb::object given = nb::borrow(positions);
+  if (!given.is_none()) {
+    static constinit PythonFunction low_words(kFrameworks, "low_words");
+    given = low_words.get()(static_cast<int>(arguments.input.framework), given);
+  }
+  call.positions = arguments.optional("positions", given);
+  call.interleaved = interleaved, call.inverse = inverse;
+  call.recipe = recipe;
+
+  // Results.
+  nb::object made_q = std::move(out), made_k = std::move(k_out);
+  call.q_out = arguments.result("out", made_q, call.q.dtype, -1);
+  if (call.k.defined() && made_k.is_none()) {
+    RowArguments of_k("rope", k, units);
+    call.k_out = of_k.result("k_out", made_k, call.k.dtype, -1);
+  } else {
+    call.k_out = arguments.optional("k_out", made_k, Access::kWrite);
+  }
+
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = rope(Context::global(), call, arguments.exec);
+  }
+  check(status);
+  if (!call.k.defined()) return made_q;
+  return nb::make_tuple(made_q, made_k);
+}
+
 // `leading`: the arguments that may stand without their names, and what comes before those that all norms have.
 template <class Function, class... Arguments>
 void define_norm(nb::module_& module, const char* name, Function&& function, const char* doc,
@@ -142,6 +180,12 @@ void bind_row_operators(nb::module_& module) {
       "(x - mean(x)) / sqrt(variance(x) + eps) * weight + bias along the last dimension. Returns what rms_norm does.",
       nb::arg("x"), nb::arg("weight") = nb::none(), nb::arg("bias") = nb::none(), nb::arg("eps") = nb::none(),
       nb::kw_only());
+  module.def(
+      "rope", &rope_function, nb::arg("q"), nb::arg("cos"), nb::arg("sin"), nb::kw_only(), nb::arg("k") = nb::none(),
+      nb::arg("positions") = nb::none(), nb::arg("interleaved") = false, nb::arg("inverse") = false,
+      nb::arg("out") = nb::none(), nb::arg("k_out") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
+      "Rotary embedding: pairs of each head's elements [..., heads, D] turned by the angle of their token. Returns q's "
+      "output, with k a tuple of both.");
   module.def("act_and_mul", &act_and_mul_function, nb::arg("x"), nb::arg("activation") = "silu", nb::kw_only(),
              nb::arg("gate") = "separated", nb::arg("squared") = false, nb::arg("limit") = 0.0f,
              nb::arg("alpha") = 1.0f, nb::arg("up_offset") = 0.0f, nb::arg("out") = nb::none(),

@@ -21,6 +21,7 @@ from ._core import (
     prepare,
     query,
     rms_norm,
+    rope,
     tables_digest,
     version,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "prepare",
     "query",
     "rms_norm",
+    "rope",
     "tables_digest",
     "version",
 ]

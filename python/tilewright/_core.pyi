@@ -240,6 +240,20 @@ def act_and_mul(
     recipe: str = "",
     units: int = 0,
 ) -> Any: ...
+def rope(
+    q: _T,
+    cos: _Tensor,
+    sin: _Tensor,
+    *,
+    k: _Tensor | None = None,
+    positions: _Tensor | None = None,
+    interleaved: bool = False,
+    inverse: bool = False,
+    out: _Tensor | None = None,
+    k_out: _Tensor | None = None,
+    recipe: str = "",
+    units: int = 0,
+) -> Any: ...
 def pack_weights(b: _Tensor, *, layout: _Layout = "kn") -> PackedWeights: ...
 def packed_nbytes(dtype: str, n: int, k: int, batch: int = 1) -> int: ...
 def pack_weights_into(b: _Tensor, out: _Tensor, *, layout: _Layout = "kn") -> None: ...

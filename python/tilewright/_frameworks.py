@@ -107,6 +107,13 @@ def torch_stream(device: int) -> int:
     return sys.modules["torch"].cuda.current_stream(device).cuda_stream
 
 
+def low_words(framework: int, x: Any) -> Any:
+    """An i32 view of an int64 tensor's low halves; other tensors as they are."""
+    if dtype_name(x.dtype) != "int64" or framework not in (TORCH, NUMPY):
+        return x
+    return x.view(sys.modules["torch"].int32 if framework == TORCH else "int32")[..., ::2]
+
+
 def empty(framework: int, like: Any, shape: tuple[int, ...], dtype: str, op: str) -> Any:
     """A new tensor of the framework, and on the device, of `like`."""
     if framework == TORCH:

@@ -24,6 +24,12 @@ constexpr MemoryMode kModes[] = {
     {"swiglu interleaved bf16", "act_and_mul", "x=bf16:gate=interleaved:activation=silu"},
     {"silu_and_mul+1x128 e4m3", "act_and_mul", "x=bf16:gate=separated:activation=silu:out=e4m3:quant=group"}};
 
+// Queries and keys of Llama-3.1-8B.
+std::string rope_text(int64_t tokens, const char* order) {
+  return fmt::format("rope m=1x{0}x40:n=128:x=bf16:residual=bf16:heads=32:table_rows={0}{1}", tokens, order);
+}
+constexpr MemoryMode kRopeModes[] = {{"rope q+k bf16", "rope", ""}, {"rope q+k pairs bf16", "rope", ":interleaved=1"}};
+
 // Of an H200, copying: what rows past its caches are held to.
 constexpr double kCopyGbps = 4240;
 
@@ -36,6 +42,9 @@ Suite memory_cpu_suite() {
       suite.add(fmt::format("{} m=8192:n={}:{}", mode.op, n, mode.text),
                 {.regime = mode.name, .bar = {.fraction = 0.85, .ratio = 0}});
     }
+  }
+  for (const MemoryMode& mode : kRopeModes) {
+    suite.add(rope_text(8192, mode.text), {.regime = mode.name, .bar = {.fraction = 0.85, .ratio = 0}});
   }
   return suite;
 }
@@ -56,6 +65,13 @@ Suite memory_gpu_suite() {
                     {.regime = fmt::format("{}, {}", mode.name, regime.name),
                      .bar = {.fraction = regime.fraction, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
         }
+      }
+    }
+    for (const MemoryMode& mode : kRopeModes) {
+      for (const int64_t tokens : regime.rows) {
+        suite.add(rope_text(tokens, mode.text),
+                  {.regime = fmt::format("{}, {}", mode.name, regime.name),
+                   .bar = {.fraction = regime.fraction, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
       }
     }
   }

@@ -37,6 +37,19 @@ struct QuantisedScales {
   ScaleRounding rounding;
 };
 
+// rope's: cosines and sines [table_rows, dims / 2] of the pairs of a row's first `dims` elements.
+struct RowRotation {
+  const void *cosine, *sine;
+  const int* positions;          // rows of the tables; null = the row's number along the second dimension
+  long long stride_position[2];  // along the first two dimensions
+  long long table_rows, stride_table;
+  long long dims;
+  long long heads;  // along the third dimension, of x; those behind it are the residual's
+  DType table;
+  bool interleaved;  // pairs are neighbours, not half of `dims` apart
+  bool inverse;
+};
+
 struct RowArgs {
   long long size[kRowDims];
   long long rows, n;
@@ -50,8 +63,9 @@ struct RowArgs {
   GateMode gate;
   bool squared;                   // the activation's square
   float limit, alpha, up_offset;  // act_and_mul's
-  bool stream;                    // CPU: writes go past the caches
-  long long grid;                 // GPU: blocks
+  RowRotation rotation;
+  bool stream;     // CPU: writes go past the caches
+  long long grid;  // GPU: blocks
 };
 
 // The offset of row (i0, i1, i2) of a tensor, in elements.
@@ -82,6 +96,31 @@ constexpr RowMoments row_moments(float about, const float (&sum)[2], float n) {
   const float off = sum[0] / n;
   const float squares = sum[1] - sum[0] * off;
   return {about + off, squares < 0 ? 0 : squares / n};
+}
+
+// Where a row that turns is, and what turns it. Angles of positions outside the tables are NaN.
+struct RotatedRow {
+  const char* from;
+  char* to;
+  const char *cosine, *sine;
+  float known, sign;  // factors of both
+};
+template <class Args>
+constexpr RotatedRow rotated_row(const Args& args, RowIndex at) {
+  const RowRotation& r = args.rotation;
+  const long long position =
+      r.positions == nullptr ? at.i[1] : r.positions[at.i[0] * r.stride_position[0] + at.i[1] * r.stride_position[1]];
+  const bool second = at.i[2] >= r.heads, known = position >= 0 && position < r.table_rows;
+  if (second) at.i[2] -= r.heads;
+  const RowTensor &in = second ? args.residual : args.x, &out = second ? args.residual_out : args.out;
+  const long long angle = known ? position * r.stride_table * dtype_bits(r.table) / 8 : 0;
+  const float one = known ? 1.0f : __builtin_nanf("");
+  return {static_cast<const char*>(in.data) + row_offset(in.stride, at) * dtype_bits(in.dtype) / 8,
+          static_cast<char*>(out.data) + row_offset(out.stride, at) * dtype_bits(out.dtype) / 8,
+          static_cast<const char*>(r.cosine) + angle,
+          static_cast<const char*>(r.sine) + angle,
+          one,
+          r.inverse ? -one : one};
 }
 
 // What a kernel is compiled for. kNone as x: typed at run time, all of it.

@@ -19,5 +19,17 @@ __device__ __forceinline__ void load_pairs(const char* row, DType dtype, long lo
     even.v[i] = from.v[2 * i % kRowPiece], odd.v[i] = from.v[2 * i % kRowPiece + 1];
   });
 }
+template <DType kType>
+__device__ __forceinline__ void store_pairs(char* row, DType dtype, long long n, int count, const Piece& even,
+                                            const Piece& odd) {
+  Piece half[2];
+  for_elements([&](int i) {
+    Piece& to = half[i / (kRowPiece / 2)];
+    to.v[2 * i % kRowPiece] = even.v[i], to.v[2 * i % kRowPiece + 1] = odd.v[i];
+  });
+  const int low = 2 * count < kRowPiece ? 2 * count : kRowPiece;
+  store_piece<kType>(row, dtype, 2 * n, low, half[0]);
+  store_piece<kType>(row, dtype, 2 * n + kRowPiece, 2 * count - low, half[1]);
+}
 
 }  // namespace tilewright

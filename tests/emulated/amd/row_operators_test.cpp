@@ -92,6 +92,17 @@ TEST_P(SlowAmdRowOperators, ActAndMulMatchesTheReferenceWithoutAFault) {
   }
 }
 
+TEST_P(SlowAmdRowOperators, RopeMatchesTheReferenceWithoutAFault) {
+  const Operator& op = rope_operator();
+  for (const char* text :
+       {"m=2x3x5:n=128:x=bf16:residual=bf16:heads=4", "m=1x4x3:n=80:x=bf16:dims=64:interleaved=1:positions=1",
+        "m=1x7x2:n=128:x=bf16:residual=bf16:heads=1:interleaved=1:inverse=1:table=bf16",
+        "m=2x2x2:n=66:x=f32:dims=34"}) {
+    check(op, text);
+  }
+  check(op, "m=2x3x5:n=70:x=f16:residual=f16:heads=2:dims=50:positions=1", "rope_generic_gpu");
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, SlowAmdRowOperators, testing::Range(0, static_cast<int>(std::size(kEmulatedTargets))),
                          [](const testing::TestParamInfo<int>& info) { return kEmulatedTargets[info.param]; });
 

@@ -6,6 +6,7 @@
 #include "act_and_mul/act_and_mul_gpu.cuh"
 #include "layer_norm/layer_norm_gpu.cuh"
 #include "rms_norm/rms_norm_gpu.cuh"
+#include "rope/rope_gpu.cuh"
 
 #include "core/fields.hpp"
 #include "ops/op_list.hpp"
@@ -65,6 +66,13 @@ void check_act_and_mul(std::initializer_list<const char*> problems) {
   check_rows(act_and_mul_operator(), kConfig, kernel, problems);
 }
 
+template <RowGpuConfig kConfig>
+void check_rope(std::initializer_list<const char*> problems) {
+  const auto kernel =
+      std::make_shared<HostKernel>([](const void* args) { rope_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
+  check_rows(rope_operator(), kConfig, kernel, problems);
+}
+
 constexpr DType kNone = DType::kNone, kBf16 = DType::kBf16, kF32 = DType::kF32, kF16 = DType::kF16;
 
 TEST(EmulatedRowOperators, RmsNormKeepsRowsOrReadsThemAgain) {
@@ -121,6 +129,16 @@ TEST(EmulatedRowOperators, ActAndMulKeepsRowsOrReadsThemAgain) {
   check_act_and_mul<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
       {"m=3:n=301:x=f32:out=f16:gate=separated:activation=sigmoid",
        "m=3:n=2100:x=bf16:out=i8:quant=row:gate=interleaved:activation=silu"});
+}
+
+TEST(EmulatedRowOperators, RopeTurnsHeads) {
+  check_rope<RowGpuConfig{kBf16, kBf16, kBf16, Quantisation::kNone, 16, 2}>(
+      {"m=2x3x5:n=128:x=bf16:residual=bf16:heads=4", "m=3x7x5:n=130:x=bf16:residual=bf16:heads=2:interleaved=1",
+       "m=1x9x2:n=80:x=bf16:residual=bf16:heads=1:dims=64:positions=1:table=bf16"});
+  check_rope<RowGpuConfig{kF32, kNone, kF32, Quantisation::kNone, 256, 0}>(
+      {"m=1x3x2:n=5003:x=f32:dims=5002", "m=2x1x1:n=2:x=f32:inverse=1"});
+  check_rope<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
+      {"m=2x3x5:n=70:x=f16:residual=f16:heads=2:dims=50:positions=1", "m=1x3x2:n=34:x=f32:interleaved=1"});
 }
 
 }  // namespace

@@ -19,6 +19,8 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
     RowProblem p;
     p.size[2] = p.n = 4096;
     p.x.dtype = x, p.out.dtype = out, p.quant = quant;
+    if (op.rotates && quant != Quantisation::kNone) return;
+    if (op.rotates) p.n = 128, p.rotation.table = DType::kF32, p.rotation.heads = p.rotation.dims = 128;
     if (op.gates) p.activation = Activation::kSilu, p.gate = GateMode::kSeparated;
     if (residual) p.residual.dtype = p.residual_out.dtype = x;
     if (quant != Quantisation::kNone) p.scale.dtype = DType::kF32;
@@ -49,6 +51,11 @@ Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_pt
   args.scale.dtype = p.scale.dtype, args.scale.rounding = p.rounding;
   args.unit_offset = p.unit_offset != 0, args.round_before_weight = p.round_before_weight != 0;
   args.activation = p.activation, args.gate = p.gate, args.squared = p.squared != 0;
+  const RowRotationProblem& r = p.rotation;
+  args.rotation.dims = r.dims, args.rotation.heads = r.heads, args.rotation.table = r.table;
+  args.rotation.table_rows = r.table_rows, args.rotation.stride_table = r.stride_table;
+  std::copy(r.stride_position.begin(), r.stride_position.end(), args.rotation.stride_position);
+  args.rotation.interleaved = r.interleaved != 0, args.rotation.inverse = r.inverse != 0;
   args.stream = stream, args.grid = grid;
   Stage stage;
   stage.kernel = std::move(kernel);
@@ -65,6 +72,10 @@ Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_pt
   pointer(p.bias != DType::kNone, kRowBias, offsetof(RowArgs, bias) + offsetof(RowVector, data));
   pointer(p.smooth != DType::kNone, kRowSmooth, offsetof(RowArgs, smooth) + offsetof(RowVector, data));
   pointer(p.scale.present(), kRowScale, offsetof(RowArgs, scale) + offsetof(QuantisedScales, data));
+  const size_t rotation = offsetof(RowArgs, rotation);
+  pointer(p.rotates(), kRowCosine, rotation + offsetof(RowRotation, cosine));
+  pointer(p.rotates(), kRowSine, rotation + offsetof(RowRotation, sine));
+  pointer(r.positions != 0, kRowPositions, rotation + offsetof(RowRotation, positions));
   const std::pair<RowScalarSlot, size_t> scalars[] = {{kRowEps, offsetof(RowArgs, eps)},
                                                       {kRowLimit, offsetof(RowArgs, limit)},
                                                       {kRowAlpha, offsetof(RowArgs, alpha)},

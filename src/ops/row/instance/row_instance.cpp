@@ -7,6 +7,7 @@
 #include <cmath>
 #include <deque>
 #include <limits>
+#include <random>
 
 #include "core/tensor/tolerance.hpp"
 #include "dispatch/instance/guarded_buffer.hpp"
@@ -51,6 +52,20 @@ class RowInstance final : public ProblemInstance {
     Status s = add(inputs_, kRowX, "x", p_.x, p_.x_length(), 1);
     for (GuardedBuffer& copy : copies_) s = s ? allocate_rows(device, copy, p_.x, p_.x_length(), 1) : s;
     if (s) s = add(inputs_, kRowResidual, "residual", p_.residual, p_.n, 1);
+    if (p_.rotates()) {
+      const RowRotationProblem& r = p_.rotation;
+      const auto add_shape = [&](uint16_t slot, const char* name, DType dtype, std::initializer_list<Extent> extents) {
+        inputs_.emplace_back(slot, name, dtype);
+        return inputs_.back().buffer.allocate(device, dtype, extents);
+      };
+      for (const auto& [slot, name] : {std::pair{kRowCosine, "cos"}, {kRowSine, "sin"}}) {
+        if (s) s = add_shape(slot, name, r.table, {{r.table_rows, r.stride_table}, {r.dims / 2, 1}});
+      }
+      if (s && r.positions) {
+        s = add_shape(kRowPositions, "positions", DType::kI32,
+                      {{p_.size[0], r.stride_position[0]}, {p_.size[1], r.stride_position[1]}});
+      }
+    }
     if (s) s = add_column(kRowWeight, "weight", p_.weight);
     if (s) s = add_column(kRowBias, "bias", p_.bias);
     if (s) s = add_column(kRowSmooth, "smooth", p_.smooth);
@@ -66,6 +81,7 @@ class RowInstance final : public ProblemInstance {
       fill_random(t.dtype, t.buffer.begin(), t.buffer.bytes() * 8 / dtype_bits(t.dtype), data, ++of_tensor);
       // Some values saturate, most do not.
       if (t.slot == kRowScale) *static_cast<float*>(t.buffer.host_data()) = 2.5f / quantised_limit(p_.out.dtype);
+      if (t.slot == kRowPositions) fill_positions(t, seed);
       note(t.buffer.send());
       if (t.slot == kRowX) {
         for (GuardedBuffer& copy : copies_) note(t.buffer.send_to(copy));
@@ -108,7 +124,7 @@ class RowInstance final : public ProblemInstance {
     const int64_t rows = std::max<int64_t>(1, options_.compare_limit / std::max<int64_t>(1, p_.n) / 4);
     for (const int64_t row : sample_indices(p_.rows(), rows, 7)) {
       row_reference(op_, p_, tensors, row, want);
-      for (int64_t i = 0; p_.residual_out.present() && i < p_.n; ++i) {
+      for (int64_t i = 0; p_.residual_out.present() && !p_.rotates() && i < p_.n; ++i) {
         const int64_t at = row_element(p_, p_.residual_out.stride, row) + i;
         comparison.add(load_element(p_.residual_out.dtype, tensors.data[kRowResidualOut], at),
                        {want.sum[static_cast<size_t>(i)], 0}, {row, i});
@@ -117,11 +133,11 @@ class RowInstance final : public ProblemInstance {
         compare_quantised_row(op_, p_, tensors.data[kRowOut], tensors.data[kRowScale], row, want.y, comparison);
         continue;
       }
-      const int64_t first = row_element(p_, p_.out.stride, row);
+      const auto [in, out, first_in, first] = row_place(p_, row);
       for (int64_t i = 0; i < p_.n; ++i) {
         const ReferenceElement& y = want.y[static_cast<size_t>(i)];
         const double allowed = y.allowed + rounding_bound(p_.out.dtype, std::fabs(y.value) + y.allowed);
-        comparison.add(load_element(p_.out.dtype, tensors.data[kRowOut], first + i), {y.value, allowed}, {row, i});
+        comparison.add(load_element(p_.out.dtype, tensors.data[out], first + i), {y.value, allowed}, {row, i});
       }
     }
     comparison.finish();
@@ -129,11 +145,23 @@ class RowInstance final : public ProblemInstance {
   }
 
  private:
+  // Some of them beyond the tables.
+  void fill_positions(const RowBuffer& t, uint64_t seed) const {
+    std::mt19937_64 random(seed);
+    std::uniform_int_distribution<int64_t> any(-1, p_.rotation.table_rows);
+    for (int64_t i = 0; i < p_.size[0]; ++i) {
+      for (int64_t j = 0; j < p_.size[1]; ++j) {
+        static_cast<int32_t*>(
+            t.buffer.host_data())[i * p_.rotation.stride_position[0] + j * p_.rotation.stride_position[1]] =
+            static_cast<int32_t>(any(random));
+      }
+    }
+  }
   Status allocate_rows(Device& device, GuardedBuffer& buffer, const RowTensorProblem& t, int64_t inner,
                        int64_t stride) const {
-    return buffer.allocate(
-        device, t.dtype,
-        {{p_.size[0], t.stride[0]}, {p_.size[1], t.stride[1]}, {p_.size[2], t.stride[2]}, {inner, stride}});
+    const auto size = p_.tensor_size(t);
+    return buffer.allocate(device, t.dtype,
+                           {{size[0], t.stride[0]}, {size[1], t.stride[1]}, {size[2], t.stride[2]}, {inner, stride}});
   }
 
   // A write outside outputs or between their elements, or a changed input.
@@ -154,8 +182,11 @@ class RowInstance final : public ProblemInstance {
     const int bits = dtype_bits(t.dtype);
     std::vector<bool> owned(static_cast<size_t>(t.buffer.bytes()), false);
     const int64_t base = static_cast<uint8_t*>(t.buffer.host_data()) - t.buffer.begin();
-    for (int64_t row = 0; row < p_.rows(); ++row) {
-      const int64_t first = row_element(p_, shape.stride, row);
+    const auto size = p_.tensor_size(shape);
+    for (int64_t row = 0; row < size[0] * size[1] * size[2]; ++row) {
+      const int64_t upper = row / size[2];
+      const int64_t first =
+          row % size[2] * shape.stride[2] + upper % size[1] * shape.stride[1] + upper / size[1] * shape.stride[0];
       for (int64_t i = 0; i < inner; ++i) {
         const int64_t bit = (first + i * stride) * bits;
         for (int64_t byte = bit >> 3; byte <= (bit + bits - 1) >> 3; ++byte)

@@ -16,6 +16,7 @@ struct RowReference {
   std::span<const double> x;                     // with the residual, rounded to its type; 2 N where x is gated
   std::span<const double> weight, bias, smooth;  // empty = absent; the weight with its offset
   double eps = 0, limit = 0, alpha = 1, up_offset = 0;
+  std::span<const double> cosine, sine;  // of the pairs that turn; NaN beyond the tables
   std::span<ReferenceElement> y;
 };
 
@@ -39,6 +40,13 @@ void compare_quantised_row(const RowOp& op, const RowProblem& problem, const voi
 
 Result<std::unique_ptr<ProblemInstance>> make_row_instance(const RowOp& op, const RowProblem& problem, Device& device,
                                                            const InstanceOptions& options);
+
+// Where a row is read and written: rows of heads have two tensors each.
+struct RowPlace {
+  uint16_t in = kRowX, out = kRowOut;
+  int64_t first_in = 0, first_out = 0;  // elements
+};
+RowPlace row_place(const RowProblem& problem, int64_t row);
 
 // Element (row, 0) of a tensor, in elements from its first.
 int64_t row_element(const RowProblem& problem, const std::array<int64_t, kRowDims>& stride, int64_t row);

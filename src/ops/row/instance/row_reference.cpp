@@ -40,16 +40,51 @@ int64_t row_element(const RowProblem& p, const std::array<int64_t, kRowDims>& st
   return row % p.size[2] * stride[2] + upper % p.size[1] * stride[1] + upper / p.size[1] * stride[0];
 }
 
+RowPlace row_place(const RowProblem& p, int64_t row) {
+  if (!p.rotates()) return {kRowX, kRowOut, row_element(p, p.x.stride, row), row_element(p, p.out.stride, row)};
+  const int64_t token = row / p.size[2], head = row % p.size[2], second = p.rotation.heads;
+  const bool of_k = head >= second;
+  const RowTensorProblem &in = of_k ? p.residual : p.x, &out = of_k ? p.residual_out : p.out;
+  const auto element = [&](const RowTensorProblem& t) {
+    return (of_k ? head - second : head) * t.stride[2] + token % p.size[1] * t.stride[1] +
+           token / p.size[1] * t.stride[0];
+  };
+  return {of_k ? kRowResidual : kRowX, of_k ? kRowResidualOut : kRowOut, element(in), element(out)};
+}
+
+namespace {
+
+// A row of cosines or sines.
+std::vector<double> angles(const RowProblem& p, const RowHostTensors& tensors, RowPointerSlot slot, int64_t row) {
+  if (!p.rotates()) return {};
+  const RowRotationProblem& r = p.rotation;
+  const int64_t token = row / p.size[2], outer = token / p.size[1], inner = token % p.size[1];
+  int64_t position = inner;
+  if (r.positions) {
+    position = static_cast<const int32_t*>(
+        tensors.data[kRowPositions])[outer * r.stride_position[0] + inner * r.stride_position[1]];
+  }
+  std::vector<double> values(static_cast<size_t>(r.dims / 2), std::numeric_limits<double>::quiet_NaN());
+  if (position < 0 || position >= r.table_rows) return values;
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = load_element(r.table, tensors.data[slot], position * r.stride_table + static_cast<int64_t>(i));
+  }
+  return values;
+}
+
+}  // namespace
+
 void row_reference(const RowOp& op, const RowProblem& p, const RowHostTensors& tensors, int64_t row,
                    RowReferenceResult& result) {
   const auto n = static_cast<size_t>(p.n);
   result.sum.resize(static_cast<size_t>(p.x_length()));
   result.y.resize(n);
-  const int64_t x = row_element(p, p.x.stride, row), residual = row_element(p, p.residual.stride, row);
+  const RowPlace place = row_place(p, row);
+  const int64_t x = place.first_in, residual = row_element(p, p.residual.stride, row);
   for (int64_t i = 0; i < p.x_length(); ++i) {
     double& value = result.sum[static_cast<size_t>(i)];
-    value = load_element(p.x.dtype, tensors.data[kRowX], x + i);
-    if (!p.residual.present()) continue;
+    value = load_element(p.x.dtype, tensors.data[place.in], x + i);
+    if (!p.residual.present() || p.rotates()) continue;
     // As the kernels do: an f32 sum, which the residual's type rounds.
     const auto added = static_cast<float>(load_element(p.residual.dtype, tensors.data[kRowResidual], residual + i));
     unsigned char bytes[4] = {};
@@ -65,6 +100,7 @@ void row_reference(const RowOp& op, const RowProblem& p, const RowHostTensors& t
   };
   const std::vector<double> weight = column(p.weight, kRowWeight, p.unit_offset ? 1 : 0);
   const std::vector<double> bias = column(p.bias, kRowBias, 0), smooth = column(p.smooth, kRowSmooth, 0);
+  const std::vector<double> cosine = angles(p, tensors, kRowCosine, row), sine = angles(p, tensors, kRowSine, row);
   RowReference reference{.x = result.sum,
                          .weight = weight,
                          .bias = bias,
@@ -73,6 +109,8 @@ void row_reference(const RowOp& op, const RowProblem& p, const RowHostTensors& t
                          .limit = tensors.scalars[kRowLimit],
                          .alpha = tensors.scalars[kRowAlpha],
                          .up_offset = tensors.scalars[kRowUpOffset],
+                         .cosine = cosine,
+                         .sine = sine,
                          .y = result.y};
   op.reference(p, reference);
 }

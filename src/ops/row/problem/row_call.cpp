@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "ops/row/problem/row_problem.hpp"
+#include "ops/row/problem/row_rotation.hpp"
 
 namespace tilewright {
 namespace {
@@ -154,10 +154,26 @@ struct Touched {
   bool written;
 };
 
+// Heads of q and k in one packed tensor: in every token they lie beside each other.
+bool apart_in_each_token(const RowProblem& p, const Touched& a, const Touched& b) {
+  if (!p.rotates() || a.rows == nullptr || b.rows == nullptr || a.rows->dtype != b.rows->dtype) return false;
+  const int64_t token = a.rows->stride[1], outer = a.rows->stride[0], bytes = dtype_bits(a.rows->dtype) / 8;
+  if (token <= 0 || b.rows->stride[1] != token || b.rows->stride[0] != outer || outer % token != 0) return false;
+  if (a.rows->stride[2] < 0 || b.rows->stride[2] < 0) return false;
+  const auto span = [&p](const Touched& t) { return (p.tensor_size(*t.rows)[2] - 1) * t.rows->stride[2] + p.n; };
+  const int64_t apart = static_cast<const char*>(b.data) - static_cast<const char*>(a.data);
+  if (apart % bytes != 0) return false;
+  const int64_t from = (apart / bytes % token + token) % token;
+  return from >= span(a) && from + span(b) <= token;
+}
+
+}  // namespace
+
 Status check_row_addresses(const RowOp& op, const RowProblem& p, const RowBindings& b) {
   const auto rows_of = [&p](const RowTensorProblem& t, int64_t inner, int64_t stride) {
-    return touched_bytes(
-        t.dtype, {{p.size[0], t.stride[0]}, {p.size[1], t.stride[1]}, {p.size[2], t.stride[2]}, {inner, stride}});
+    const auto size = p.tensor_size(t);
+    return touched_bytes(t.dtype,
+                         {{size[0], t.stride[0]}, {size[1], t.stride[1]}, {size[2], t.stride[2]}, {inner, stride}});
   };
   ShortList<Touched, kRowPointerSlots> all;
   const auto add_rows = [&](const char* name, uint16_t slot, const RowTensorProblem& t, bool written) {
@@ -178,6 +194,17 @@ Status check_row_addresses(const RowOp& op, const RowProblem& p, const RowBindin
     all.push_back(
         {"scale", b.pointers[kRowScale], rows_of(p.scale, p.groups(), p.stride_group), nullptr, p.writes_scale()});
   }
+  if (p.rotates()) {
+    const RowRotationProblem& r = p.rotation;
+    const ByteRange table = touched_bytes(r.table, {{r.table_rows, r.stride_table}, {r.dims / 2, 1}});
+    all.push_back({"cos", b.pointers[kRowCosine], table, nullptr, false});
+    all.push_back({"sin", b.pointers[kRowSine], table, nullptr, false});
+    if (r.positions) {
+      const ByteRange tokens =
+          touched_bytes(DType::kI32, {{p.size[0], r.stride_position[0]}, {p.size[1], r.stride_position[1]}});
+      all.push_back({"positions", b.pointers[kRowPositions], tokens, nullptr, false});
+    }
+  }
   for (const Touched& t : all) {
     if (t.data == nullptr && !t.bytes.empty()) return refuse_row(op, "argument '{}' has a null data pointer", t.name);
   }
@@ -189,15 +216,15 @@ Status check_row_addresses(const RowOp& op, const RowProblem& p, const RowBindin
       const bool same = w.rows != nullptr && t.rows != nullptr && !t.written && w.data == t.data &&
                         w.rows->dtype == t.rows->dtype && w.rows->stride == t.rows->stride &&
                         p.gate != GateMode::kInterleaved;
-      if (!same) return refuse_row(op, "argument '{}' overlaps '{}' without being the same elements", w.name, t.name);
+      if (!same && !apart_in_each_token(p, w, t))
+        return refuse_row(op, "argument '{}' overlaps '{}' without being the same elements", w.name, t.name);
     }
   }
   return {};
 }
 
-}  // namespace
-
 Status make_row_problem(const RowOp& op, const RowCall& call, bool check_addresses, RowProblem& p, RowBindings& b) {
+  if (op.rotates) return make_rotation_problem(op, call, check_addresses, p, b);
   for (const auto& [name, t] : {std::pair<const char*, const TensorView&>{"x", call.x}, {"out", call.out}}) {
     if (!t.defined()) return refuse_row(op, "argument '{}' is missing", name);
   }
@@ -248,8 +275,9 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
     return refuse_row(op, "argument 'scale' is given, and the output is {}", dtype_name(call.out.dtype));
   }
   if (s = collapse_rows(op, x, tensors, p); !s) return s;
-  b.pointers = {call.x.data,      call.residual.data, call.residual_out.data, call.out.data,
-                call.weight.data, call.bias.data,     call.smooth.data,       call.scale.data};
+  b.pointers = {call.x.data,    call.residual.data, call.residual_out.data, call.out.data, call.weight.data,
+                call.bias.data, call.smooth.data,   call.scale.data,        nullptr,       nullptr,
+                nullptr};
   b.scalars = {call.eps, call.limit == 0 ? std::numeric_limits<float>::infinity() : call.limit, call.alpha,
                call.up_offset};
   if (s = validate_row_problem(op, p); !s) return s;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What holds for every problem of a row operator, and its text.
-#include "ops/row/problem/row_problem.hpp"
+#include "ops/row/problem/row_rotation.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -58,6 +58,9 @@ Status check_row_dtypes(const RowOp& op, const RowProblem& p) {
 
 Status check_row_output(const RowOp& op, const RowProblem& p) {
   const DType out = p.out.dtype;
+  if (op.rotates && p.quant != Quantisation::kNone) {
+    return refuse_problem(op, "argument 'quant' is none of this operator's");
+  }
   if (p.quant == Quantisation::kNone) {
     if (is_row_float(out) && !op.quantises) return {};
     if (!is_quantised(out)) {
@@ -105,11 +108,12 @@ Status check_row_strides(const RowOp& op, const RowProblem& p) {
   for (const auto& t : tensors) {
     if (!t.t.present()) continue;
     const auto& s = t.t.stride;
-    if (!reach_fits({{p.size[0], s[0]}, {p.size[1], s[1]}, {p.size[2], s[2]}, {t.inner, t.stride}})) {
+    const auto size = p.tensor_size(t.t);
+    if (!reach_fits({{size[0], s[0]}, {size[1], s[1]}, {size[2], s[2]}, {t.inner, t.stride}})) {
       return refuse_problem(op, "argument '{}' reaches beyond 2^56 elements", t.name);
     }
     if (t.written && p.rows() > 0 && t.inner > 0 &&
-        may_overlap_itself({{p.size[0], s[0]}, {p.size[1], s[1]}, {p.size[2], s[2]}, {t.inner, t.stride}})) {
+        may_overlap_itself({{size[0], s[0]}, {size[1], s[1]}, {size[2], s[2]}, {t.inner, t.stride}})) {
       return refuse_problem(op, "argument '{}' overlaps itself: strides {} of rows", t.name, fmt::join(s, ", "));
     }
     const bool odd = std::ranges::any_of(s, [](int64_t one) { return one % 2 != 0; });
@@ -153,6 +157,7 @@ Status validate_row_problem(const RowOp& op, const RowProblem& p) {
   if (p.n < 0 || p.n > kMaxReach) return refuse_problem(op, "size n is {}", p.n);
   Status s = check_row_dtypes(op, p);
   if (s) s = check_row_output(op, p);
+  if (s) s = validate_rotation(op, p);
   return s ? check_row_strides(op, p) : s;
 }
 
@@ -161,6 +166,7 @@ Status check_row_types(const RowOp& op, DType x, DType residual, DType out, Quan
   p.x.dtype = x, p.residual.dtype = residual, p.out.dtype = out, p.quant = quant;
   if (quant != Quantisation::kNone) p.scale.dtype = DType::kF32;
   if (quant == Quantisation::kGroup) p.group = 128;
+  if (op.rotates) p.rotation.table = DType::kF32, p.rotation.heads = p.size[2];
   if (x == DType::kNone) return refuse_problem(op, "argument 'x' is none, allowed: f32, f16, bf16");
   return validate_row_problem(op, p);
 }
@@ -172,8 +178,9 @@ void set_contiguous(RowProblem& p) {
     int64_t step = t == &p.scale ? p.groups() : t == &p.x ? p.x_length() : p.n;
     if (dtype_bits(t->dtype) == 4) step += step % 2;  // whole bytes
     for (size_t i = kRowDims; i-- > 0;) {
-      if (p.size[i] > 1) t->stride[i] = step;
-      step *= std::max<int64_t>(p.size[i], 1);
+      const int64_t size = p.tensor_size(*t)[i];
+      if (size > 1) t->stride[i] = step;
+      step *= std::max<int64_t>(size, 1);
     }
   }
   p.stride_group = p.quant == Quantisation::kGroup && p.groups() > 1 ? 1 : 0;
@@ -204,6 +211,7 @@ std::string print_row_problem(const RowProblem& p) {
   if (p.rounding != ScaleRounding::kDown) {
     text += fmt::format(":rounding={}", kScaleRoundingNames[static_cast<int>(p.rounding)]);
   }
+  if (p.rotates()) text += print_rotation(p);
   RowProblem plain = p;
   set_contiguous(plain);
   const std::pair<const RowTensorProblem*, const RowTensorProblem*> tensors[] = {
@@ -225,6 +233,7 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
   bool residual_out = true, has_m = false, has_n = false;
   std::array<std::string_view, std::size(kStrideNames)> strides;
   p.scale.dtype = DType::kF32;
+  if (op.rotates) p.rotation = unset_rotation();
   while (!text.empty()) {
     const std::string_view item = text.substr(0, text.find(':'));
     text.remove_prefix(std::min(item.size() + 1, text.size()));
@@ -269,7 +278,7 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
         s = fields_detail::parse_value(value, flag), p.unit_offset = flag;
       } else if (name == "round_before_weight") {
         s = fields_detail::parse_value(value, flag), p.round_before_weight = flag;
-      } else {
+      } else if (!op.rotates || !parse_rotation(name, value, p, s)) {
         s = Status(StatusCode::kInvalidArgument, fmt::format("'{}' is none of its fields", name));
       }
     }
@@ -284,6 +293,7 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
   if (p.quant == Quantisation::kGroup && p.group < 1)
     return refuse_problem(op, "problem '{}': group is {}", all, p.group);
   if (std::ranges::any_of(p.size, [](int64_t size) { return size == 0; })) p.size = {1, 1, 0};
+  if (op.rotates) complete_rotation(p);
   set_contiguous(p);
   RowTensorProblem* const tensors[] = {&p.x, &p.residual, &p.residual_out, &p.out, &p.scale};
   for (size_t i = 0; i < strides.size(); ++i) {
@@ -296,7 +306,7 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
       return refuse_problem(op, "problem '{}': {} is '{}', expected {} numbers", all, kStrideNames[i], strides[i],
                             scale ? 4 : 3);
     }
-    for (size_t d = 0; d < kRowDims; ++d) tensors[i]->stride[d] = p.size[d] > 1 ? numbers[d] : 0;
+    for (size_t d = 0; d < kRowDims; ++d) tensors[i]->stride[d] = p.tensor_size(*tensors[i])[d] > 1 ? numbers[d] : 0;
     if (scale) p.stride_group = p.groups() > 1 ? numbers[3] : 0;
   }
   if (Status s = validate_row_problem(op, p); !s) return s;
@@ -313,6 +323,10 @@ ProblemSignature row_signature(const RowProblem& p) {
   }
   if (p.quant == Quantisation::kGroup) s.core += fmt::format(":group={}", p.group);
   if (p.gate != GateMode::kNone) s.core += fmt::format(":gate={}", kGateModeNames[static_cast<int>(p.gate)]);
+  if (p.rotates()) {
+    s.core += fmt::format(":dims={}:table={}:interleaved={}", p.rotation.dims, dtype_name(p.rotation.table),
+                          p.rotation.interleaved);
+  }
   s.epilogue = kActivationNames[static_cast<int>(p.activation)];
   s.sizes = fmt::format("m={}:n={}", p.rows(), p.n);
   s.bucket = fmt::format("m<={}:n={}", std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(p.rows(), 1))), p.n);
@@ -320,6 +334,12 @@ ProblemSignature row_signature(const RowProblem& p) {
 }
 
 double row_bytes_moved(const RowProblem& p) {
+  if (p.rotates()) {
+    const int64_t tokens = p.size[0] * p.size[1], angles = std::min(tokens, p.rotation.table_rows);
+    return static_cast<double>(p.rows()) * static_cast<double>(p.n) * dtype_bits(p.x.dtype) / 4 +
+           static_cast<double>(angles * p.rotation.dims) * dtype_bits(p.rotation.table) / 8 +
+           (p.rotation.positions ? 4.0 * static_cast<double>(tokens) : 0);
+  }
   const double rows = static_cast<double>(p.rows()), n = static_cast<double>(p.n);
   double bits = 0;
   for (const RowTensorProblem* t : {&p.x, &p.residual, &p.residual_out, &p.out}) bits += dtype_bits(t->dtype);

@@ -24,6 +24,17 @@ struct RowTensorProblem {
   bool present() const { return dtype != DType::kNone; }
 };
 
+// rope's; docs/rope.md.
+struct RowRotationProblem {
+  int64_t dims = 0;   // that turn, the first of a row
+  int64_t heads = 0;  // of x along the third dimension; those behind it are the residual's
+  int64_t table_rows = 0, stride_table = 0;
+  std::array<int64_t, 2> stride_position{};
+  DType table = DType::kNone;
+  uint8_t positions = 0, interleaved = 0, inverse = 0;
+  uint8_t reserved[4] = {};
+};
+
 struct RowProblem {
   std::array<int64_t, kRowDims> size{1, 1, 1};
   int64_t n = 0;
@@ -39,9 +50,17 @@ struct RowProblem {
   GateMode gate = GateMode::kNone;
   uint8_t squared = 0;
   uint8_t reserved[2] = {};  // no padding: problems are compared as bytes
+  RowRotationProblem rotation;
 
   int64_t rows() const { return size[0] * size[1] * size[2]; }
   int64_t x_length() const { return gate == GateMode::kNone ? n : 2 * n; }  // of a row of x
+  bool rotates() const { return rotation.table != DType::kNone; }
+  // Of a tensor of rows: where they rotate, two share the third dimension.
+  std::array<int64_t, kRowDims> tensor_size(const RowTensorProblem& t) const {
+    if (!rotates()) return size;
+    const bool second = &t == &residual || &t == &residual_out;
+    return {size[0], size[1], second ? size[2] - rotation.heads : rotation.heads};
+  }
   int64_t groups() const { return quant == Quantisation::kGroup ? (n + group - 1) / group : 1; }
   bool writes_scale() const { return quant == Quantisation::kRow || quant == Quantisation::kGroup; }
 };
@@ -56,6 +75,9 @@ enum RowPointerSlot : uint16_t {
   kRowBias,
   kRowSmooth,
   kRowScale,
+  kRowCosine,
+  kRowSine,
+  kRowPositions,
   kRowPointerSlots
 };
 enum RowScalarSlot : uint16_t { kRowEps, kRowLimit, kRowAlpha, kRowUpOffset, kRowScalarSlots };
@@ -78,6 +100,8 @@ struct RowCall {
   GateMode gate = GateMode::kNone;  // x is [..., 2 N]
   bool squared = false;
   float limit = 0, alpha = 1, up_offset = 0;  // limit: 0 = none
+  TensorView cosine{}, sine{}, positions{};   // rope's; x and residual are q and k
+  bool interleaved = false, inverse = false;
 };
 
 // A row operator. `name` also names its kernels: kernels/<name>/<name>_cpu.hpp and <name>_gpu.cuh with functions of these names.
@@ -88,6 +112,7 @@ struct RowOp {
   bool eps;                        // has a number that is added
   bool quantises;                  // the output is always quantised, bit for bit
   bool gates = false;              // has an activation, x may have gates beside its values
+  bool rotates = false;            // x and residual are heads, that tables of angles turn
   // y of one row in float64, before it is quantised, with what f32 may err.
   void (*reference)(const RowProblem& problem, RowReference& row);
 };
@@ -97,6 +122,9 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
                         RowBindings& bindings);
 // The part that needs no call: problems from text pass through it too.
 Status validate_row_problem(const RowOp& op, const RowProblem& problem);
+
+// Null pointers, and aliasing but in place.
+Status check_row_addresses(const RowOp& op, const RowProblem& problem, const RowBindings& bindings);
 
 // The same of a kernel's types alone.
 Status check_row_types(const RowOp& op, DType x, DType residual, DType out, Quantisation quant);
