@@ -38,8 +38,9 @@ __device__ __forceinline__ void activate_gate(const RowArgs& args, Piece& p) {
 }
 
 template <RowGpuConfig kConfig>
-__device__ __forceinline__ void act_and_mul_gpu(const RowArgs& args) {
-  for_rows<kConfig>(args, [&](GpuRow<kConfig>& row) {
+__device__ __forceinline__ void act_and_mul_gpu(const RowArgs& given) {
+  for_rows<kConfig>(given, [&](GpuRow<kConfig>& row) {
+    const RowArgs& args = row.args;
     const char* const x = row_start(args.x, row.at);
     const auto make = [&](long long n, int count, Piece& p) {
       Piece up;

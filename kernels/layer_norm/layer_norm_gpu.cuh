@@ -7,8 +7,9 @@
 namespace tilewright {
 
 template <RowGpuConfig kConfig>
-__device__ __forceinline__ void layer_norm_gpu(const RowArgs& args) {
-  for_rows<kConfig>(args, [&](GpuRow<kConfig>& row) {
+__device__ __forceinline__ void layer_norm_gpu(const RowArgs& given) {
+  for_rows<kConfig>(given, [&](GpuRow<kConfig>& row) {
+    const RowArgs& args = row.args;
     const RowInput<kConfig> input(args, row.at);
 
     // Nearly the mean: a sum of N may have lost some of it.

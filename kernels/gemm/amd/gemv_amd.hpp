@@ -52,8 +52,10 @@ struct GemvAmd {
       Weights::chunks(stage.b, i, b);
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
+        Words4 a[Step::kChunks];
+        Tokens::chunks(stage.a, i, m, a);
 #pragma unroll
-        for (int n = 0; n < kN; ++n) Matrix::multiply(sums.block[m][n], b[n], stage.a.chunk[i][m]);
+        for (int n = 0; n < kN; ++n) Matrix::multiply(sums.block[m][n], b[n], a);
       }
     }
   }
@@ -67,7 +69,9 @@ struct GemvAmd {
     const int64 end = args.split_k > 0 && begin + width < g.k ? begin + width : g.k;
     constexpr int64 kRound = int64{kWaves} * kConfig.tile_k;
     const auto fetch = [&](Stage& to, int64 k) {
-      const int64 left = (end - k) * kShape.size;
+      const int left = end - k >= kConfig.tile_k ? kShape.row_bytes
+                       : end > k                 ? static_cast<int>(end - k) * kShape.size
+                                                 : 0;
       weights.fetch(to.b, k, left);
       tokens.fetch(to.a, k, left);
     };

@@ -27,16 +27,20 @@ struct GemvAmdStep {
   }
 };
 
-// Of `left`, bytes of K from a step's first on.
-__device__ __forceinline__ bool is_there(int byte, int64 left) { return byte < left; }
+// Of `left`, bytes of K from a step's first on: at most a step's, so that no lane compares 64 bits.
+__device__ __forceinline__ bool is_there(int byte, int left) { return byte < left; }
 
 // Rows of A, all of them in one part of 2 GiB.
 template <GemvAmdConfig kConfig>
 struct GemvAmdTokens {
   using Step = GemvAmdStep<kConfig>;
-  static constexpr int kM = kConfig.tile_m / 16, kSize = Step::kSize, kElements = 16 / kSize;
+  static constexpr int kM = kConfig.tile_m / 16, kSize = Step::kSize;
+  static constexpr bool kWhole = kConfig.a_copy == 16;
+  // Elements, a register each, are put together where they are multiplied: before, that would wait for their loads.
+  static constexpr int kPieces = kWhole ? 1 : 16 / kSize;
   struct Data {
-    Words4 chunk[Step::kDepth][kM][Step::kChunks];
+    Words4 chunk[kWhole ? Step::kDepth : 1][kM][Step::kChunks];
+    unsigned element[kWhole ? 1 : Step::kDepth][kM][Step::kChunks][kPieces];
   };
 
   const char* base;
@@ -53,8 +57,8 @@ struct GemvAmdTokens {
       rows[i] = row < g.m ? static_cast<unsigned>(row * static_cast<int>(g.stride_a_m)) * kSize : kOutside;
     }
   }
-  __device__ __forceinline__ void fetch(Data& to, int64 k, int64 left) const {
-    const char* at = base + (kConfig.a_copy == 16 ? k * kSize : k * stride_k);
+  __device__ __forceinline__ void fetch(Data& to, int64 k, int left) const {
+    const char* at = base + (kWhole ? k * kSize : k * stride_k);
 #pragma unroll
     for (int i = 0; i < Step::kDepth; ++i) {
 #pragma unroll
@@ -62,26 +66,45 @@ struct GemvAmdTokens {
         const int byte = Step::chunk(lane, i, c) * 16;
 #pragma unroll
         for (int j = 0; j < kM; ++j) {
-          if constexpr (kConfig.a_copy == 16) {
+          if constexpr (kWhole) {
             to.chunk[i][j][c] =
                 load_words4(at, is_there(byte, left) ? rows[j] + static_cast<unsigned>(byte) : kOutside);
           } else {
-            to.chunk[i][j][c] = gather(at, rows[j], byte, left);
+            fetch_singly(at, rows[j], byte, left, to.element[i][j][c]);
           }
         }
       }
     }
   }
-  __device__ __forceinline__ Words4 gather(const char* at, unsigned row, int byte, int64 left) const {
-    typename UnsignedOf<kSize>::Type elements[kElements];
+  // Offsets are counted up each time: one for each element would stay in registers through the loop.
+  __device__ __forceinline__ void fetch_singly(const char* at, unsigned row, int byte, int left,
+                                               unsigned (&to)[kPieces]) const {
+    auto offset = static_cast<unsigned>(anew(static_cast<int>(row) + byte / kSize * stride_k));
+    const int there = row == kOutside ? 0 : anew(left - byte);
 #pragma unroll
-    for (int e = 0; e < kElements; ++e) {
-      const auto offset = row + static_cast<unsigned>((byte / kSize + e) * stride_k);
-      load_element(at, row != kOutside && is_there(byte + e * kSize, left) ? offset : kOutside, elements[e]);
+    for (int e = 0; e < kPieces; ++e) {
+      typename UnsignedOf<kSize>::Type element;
+      load_element(at, is_there(e * kSize, there) ? offset : kOutside, element);
+      to[e] = element;
+      offset += static_cast<unsigned>(stride_k);
     }
-    Words4 words;
-    __builtin_memcpy(&words, elements, 16);
-    return words;
+  }
+  // The chunks of matrix step i, of row block m.
+  __device__ __forceinline__ static void chunks(const Data& from, int i, int m, Words4 (&to)[Step::kChunks]) {
+#pragma unroll
+    for (int c = 0; c < Step::kChunks; ++c) {
+      if constexpr (kWhole) {
+        to[c] = from.chunk[i][m][c];
+      } else {
+        const auto& element = from.element[i][m][c];
+#pragma unroll
+        for (int word = 0; word < 4; ++word) {
+          to[c][word] = 0;
+#pragma unroll
+          for (int e = 0; e < kPieces / 4; ++e) to[c][word] |= element[word * kPieces / 4 + e] << (8 * kSize * e);
+        }
+      }
+    }
   }
 };
 
@@ -135,7 +158,7 @@ struct GemvAmdRowWeights {
   // Columns of the group that sum `row` of block j belongs to.
   __device__ __forceinline__ static constexpr int column(int j, int row) { return j * 16 + row; }
 
-  __device__ __forceinline__ void fetch(Data& to, int64 k, int64 left) const {
+  __device__ __forceinline__ void fetch(Data& to, int64 k, int left) const {
     const char* at = base + k * kSize;
 #pragma unroll
     for (int j = 0; j < kN; ++j) {
@@ -199,7 +222,7 @@ struct GemvAmdColumnWeights {
   }
   __device__ __forceinline__ static constexpr int column(int j, int row) { return row * kN + j; }
 
-  __device__ __forceinline__ void fetch(Data& to, int64 k, int64 left) const {
+  __device__ __forceinline__ void fetch(Data& to, int64 k, int left) const {
     const char* at = base + k * Step::kSize / kUnit * stride;
 #pragma unroll
     for (int i = 0; i < Step::kDepth; ++i) {

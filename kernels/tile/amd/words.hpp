@@ -67,6 +67,15 @@ __device__ __forceinline__ const Args& read_again(const Args& args) {
 #endif
 }
 
+// The value, as if nobody knew it: what follows from it is computed again rather than kept in registers. So masks of lanes, a pair
+// of scalar registers each, and offsets do not live through a loop.
+__device__ __forceinline__ int anew(int x) {
+#if !defined(TILEWRIGHT_EMULATED_TARGET)
+  asm volatile("" : "+v"(x));
+#endif
+  return x;
+}
+
 // Contraction is off (src/jit/amdgcn): these round once for each operation, as their names say.
 __device__ __forceinline__ float __fadd_rn(float x, float y) { return x + y; }
 __device__ __forceinline__ float __fmul_rn(float x, float y) { return x * y; }

@@ -20,14 +20,9 @@ __device__ __forceinline__ bool aligned_16(const void* p) {
   return (reinterpret_cast<unsigned long long>(p) & 15u) == 0;
 }
 
-// The value, as if nobody knew it: what follows from it is computed again rather than kept in registers. So masks of lanes, a pair
-// of AMD's scalar registers each, live for one pass over the row.
-__device__ __forceinline__ int anew(int x) {
-#if defined(__AMDGCN__) && !defined(TILEWRIGHT_EMULATED_TARGET)
-  asm volatile("" : "+v"(x));
+#if !defined(__AMDGCN__)
+__device__ __forceinline__ int anew(int x) { return x; }
 #endif
-  return x;
-}
 
 // The kernel's arguments, which on AMD GPUs need not stay in scalar registers.
 __device__ __forceinline__ const RowArgs& anew(const RowArgs& args) {
@@ -48,8 +43,9 @@ __device__ __forceinline__ void for_elements(Body&& body) {
 // `count` elements of a float type, zeros behind them; all 8 in loads of 16 bytes where `from` is aligned. Singly, what is not there
 // is read from the last one that is: a mask a load would take many registers.
 template <class Element, class Widen>
-__device__ __forceinline__ void load_singly(const Element* from, int count, Piece& to, Widen&& widen_one) {
+__device__ __forceinline__ void load_singly(const Element* from, int given, Piece& to, Widen&& widen_one) {
   for_elements([&](int i) { to.v[i] = 0; });
+  const int count = anew(given);
   if (count == 0) return;
   for_elements([&](int i) {
     const float value = widen_one(from[i < count ? i : count - 1]);
@@ -104,8 +100,9 @@ __device__ __forceinline__ void store_16(bool is_bf16, char* to, int count, cons
     }
     return store_vector4(reinterpret_cast<unsigned*>(to), Vector4<unsigned>{word[0], word[1], word[2], word[3]});
   }
+  const int there = anew(count);
   for_elements([&](int i) {
-    if (i < count) reinterpret_cast<unsigned short*>(to)[i] = narrow_16(is_bf16, from.v[i]);
+    if (i < there) reinterpret_cast<unsigned short*>(to)[i] = narrow_16(is_bf16, from.v[i]);
   });
 }
 __device__ __forceinline__ void store_f32(char* to, int count, const Piece& from) {
@@ -117,8 +114,9 @@ __device__ __forceinline__ void store_f32(char* to, int count, const Piece& from
     }
     return;
   }
+  const int there = anew(count);
   for_elements([&](int i) {
-    if (i < count) reinterpret_cast<float*>(to)[i] = from.v[i];
+    if (i < there) reinterpret_cast<float*>(to)[i] = from.v[i];
   });
 }
 template <DType kType>
@@ -188,9 +186,10 @@ struct GpuRow {
   __device__ __forceinline__ void reduce(float (&x)[kValues], Merge&& merge) const {
     static_assert(kValues <= kRowReduced);
     constexpr int kTogether = kThreads < kRowLanes ? kThreads : kRowLanes;
+    const auto me = static_cast<unsigned>(anew(static_cast<int>(threadIdx.x)));
 #pragma unroll
     for (int distance = 1; distance < kTogether; distance *= 2) {
-      const bool lower = (threadIdx.x & static_cast<unsigned>(distance)) == 0;
+      const bool lower = (me & static_cast<unsigned>(distance)) == 0;
 #pragma unroll
       for (int v = 0; v < kValues; ++v) {
         const float other = lane_xor(x[v], static_cast<unsigned>(distance));
@@ -202,12 +201,12 @@ struct GpuRow {
       constexpr int kParts = kThreads / kRowLanes;
       auto* const parts = reinterpret_cast<float*>(dynamic_shared());
       __syncthreads();
-      if (threadIdx.x % kRowLanes == 0) {
+      if (me % kRowLanes == 0) {
 #pragma unroll
-        for (int v = 0; v < kValues; ++v) parts[threadIdx.x / kRowLanes * kValues + v] = x[v];
+        for (int v = 0; v < kValues; ++v) parts[me / kRowLanes * kValues + v] = x[v];
       }
       __syncthreads();
-      const unsigned base = threadIdx.x / kThreads * kParts;
+      const unsigned base = me / kThreads * kParts;
 #pragma unroll
       for (int v = 0; v < kValues; ++v) {
         x[v] = parts[base * kValues + v];
@@ -230,10 +229,12 @@ __device__ __forceinline__ void for_rows(const RowArgs& args, Body&& body) {
   constexpr int kThreads = kConfig.threads, kRows = row_block_threads(kThreads) / kThreads;
 #pragma unroll 1
   for (long long first = static_cast<long long>(blockIdx.x) * kRows; first < args.rows; first += args.grid * kRows) {
+    // What follows from the arguments is no more than a row needs: a kernel that walks has no registers for what all rows share.
+    const RowArgs& given = anew(args);
     const long long row = first + threadIdx.x / kThreads;
-    const bool there = row < args.rows;
+    const bool there = row < given.rows;
     GpuRow<kConfig> mine{
-        args, row_index(args, there ? row : args.rows - 1), there, static_cast<int>(threadIdx.x % kThreads), {}};
+        given, row_index(given, there ? row : given.rows - 1), there, static_cast<int>(threadIdx.x % kThreads), {}};
     body(mine);
   }
 }

@@ -66,8 +66,9 @@ __device__ __forceinline__ void encode_piece(char* row, DType dtype, long long n
   if (count == kRowPiece && (reinterpret_cast<unsigned long long>(to) & 7u) == 0) {
     return store_vector2(reinterpret_cast<unsigned*>(to), word[0], word[1]);
   }
+  const int there = anew(count);
   for_elements([&](int i) {
-    if (i < count) to[i] = static_cast<char>(word[i / 4] >> (8 * (i % 4)));
+    if (i < there) to[i] = static_cast<char>(word[i / 4] >> (8 * (i % 4)));
   });
 }
 
@@ -123,7 +124,7 @@ __device__ __forceinline__ void store_row(GpuRow<kConfig>& row, Make&& make) {
     row.template each<true>(
         make, [&](long long, int, Piece& p) { for_elements([&](int i) { most = larger_magnitude(most, p.v[i]); }); });
     most = row.reduce(most, [](float a, float b) { return at_least(a, b); });
-    by = divisor_of(found_scale(args.scale, out, scale_at, most, row.there && row.thread == 0));
+    by = divisor_of(found_scale(args.scale, out, scale_at, most, row.there && anew(row.thread) == 0));
     return row.template each<false>(make, encode);
   }
   if (quant == Quantisation::kTensor) by = divisor_of(*static_cast<const float*>(args.scale.data));

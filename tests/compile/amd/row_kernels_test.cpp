@@ -52,6 +52,22 @@ TEST_P(SlowAmdRowKernels, EveryPrebuiltOneMovesSixteenBytesWithoutSpills) {
   }
 }
 
+// Typed at run time: every type's way through the kernel is in one.
+TEST_P(SlowAmdRowKernels, TheGenericOneHasNoSpills) {
+  for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator()}) {
+    const KernelFamily* family = find_family(op->families(), std::string(op->name()) + "_generic_gpu");
+    ASSERT_NE(family, nullptr);
+    const auto found = test::inspect_all_amd(*family, family->builtin_keys(GetParam()), scratch_);
+    ASSERT_EQ(found.size(), 1u);
+    ASSERT_TRUE(found[0].ok()) << found[0].status().message();
+    const AmdKernel& kernel = found[0]->inspection.kernel;
+    EXPECT_EQ(kernel.vgpr_spills, 0);
+    EXPECT_EQ(kernel.sgpr_spills, 0);
+    EXPECT_EQ(kernel.scratch_bytes, 0);
+    EXPECT_LE(kernel.vgprs, 128);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, SlowAmdRowKernels,
                          testing::Values("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"));
 

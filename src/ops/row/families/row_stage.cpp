@@ -33,7 +33,7 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
       if (!op.quantises) add(x, residual, x, Quantisation::kNone);
     }
     add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kGroup);
-    if (!residual) add(DType::kBf16, residual, DType::kI8, Quantisation::kRow);
+    add(DType::kBf16, residual, DType::kI8, Quantisation::kRow);
   }
   return problems;
 }

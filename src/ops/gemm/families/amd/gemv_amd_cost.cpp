@@ -38,10 +38,10 @@ int gemv_amd_registers(const GemvAmdConfig& c, const ArchSpec& arch) {
   const int step_bytes = gemv_amd_step_bytes(arch, c.dtype);
   const bool twice = arch.target == "gfx1100";                        // both halves of a wave hold the same
   const int row = s.row_bytes * 16 * (twice ? 2 : 1) / (4 * c.wave);  // of 16 rows, a stage
-  const int rows = c.tile_m / 16 + c.blocks_n;
+  const int tokens = row * (c.a_copy == 16 ? 1 : 4 / s.size);         // of A, by elements a register each
   const int others = c.wave == 32 && c.weights != GemvAmdWeights::kRows ? 56 : 40;
   const int turned = c.weights == GemvAmdWeights::kRows ? 0 : row * c.blocks_n * step_bytes / s.row_bytes;
-  return 2 * rows * row + turned + c.tile_m * s.tile_n / c.wave + others;
+  return 2 * (c.tile_m / 16 * tokens + c.blocks_n * row) + turned + c.tile_m * s.tile_n / c.wave + others;
 }
 
 int gemv_amd_waves(const GemvAmdConfig& c, const ArchSpec& arch) {

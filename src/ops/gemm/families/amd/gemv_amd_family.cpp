@@ -13,9 +13,9 @@ namespace {
 struct Cut {
   int blocks_n, row_bytes, waves;
 };
-// Of rows; what does not fit a target's registers, gemv_amd_registers() drops.
-constexpr Cut kRowCuts[] = {{1, 256, 8},  {2, 256, 8}, {4, 128, 8}, {1, 256, 4}, {2, 256, 4},
-                            {1, 256, 16}, {1, 128, 8}, {2, 128, 8}, {2, 128, 4}};
+// Of rows; what does not fit a target's registers, gemv_amd_registers() drops. The last are for A by elements, which take many.
+constexpr Cut kRowCuts[] = {{1, 256, 8}, {2, 256, 8}, {4, 128, 8}, {1, 256, 4}, {2, 256, 4}, {1, 256, 16},
+                            {1, 128, 8}, {2, 128, 8}, {2, 128, 4}, {2, 64, 8},  {1, 32, 8}};
 // Of columns and of packed weights: pieces of 16 bytes where there are such, then narrower ones.
 constexpr Cut kColumnCuts[] = {{16, 64, 8}, {16, 64, 4}, {8, 64, 8},  {8, 64, 4}, {8, 32, 8}, {8, 32, 4},
                                {4, 128, 8}, {4, 64, 8},  {4, 64, 16}, {4, 64, 4}, {4, 32, 8}, {4, 32, 4}};
