@@ -16,7 +16,7 @@
 namespace tilewright {
 namespace {
 
-class SlowAmdGemmKernels : public testing::TestWithParam<const char*> {
+class AmdGemmKernels : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const Result<std::string> objdump = amdgcn_compiler().tool("llvm-objdump");
@@ -35,6 +35,22 @@ class SlowAmdGemmKernels : public testing::TestWithParam<const char*> {
 
   test::ScratchFolder scratch_;
 };
+class SlowAmdGemmKernels : public AmdGemmKernels {};
+
+// The first of the list is the largest tile of bf16.
+TEST_P(AmdGemmKernels, TheMostUsedOneKeepsToItsBudget) {
+  const std::vector<KernelKey> keys = gemm_amd_family().builtin_keys(GetParam());
+  ASSERT_FALSE(keys.empty());
+  GemmAmdConfig config;
+  ASSERT_TRUE(parse_fields(keys.front().config(), config).ok());
+  EXPECT_EQ(config.dtype, DType::kBf16);
+  const Result<test::AmdKernelFound> found = test::inspect_amd(gemm_amd_family(), keys.front(), scratch_.path());
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  check(keys.front(), config, found->inspection);
+  EXPECT_TRUE(found->inspection.bound.matrix_limit) << "the limit is " << found->inspection.bound.limit;
+  EXPECT_GE(found->inspection.bound.matrix_busy, 0.85);
+}
+INSTANTIATE_TEST_SUITE_P(Targets, AmdGemmKernels, testing::Values("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"));
 
 TEST_P(SlowAmdGemmKernels, EveryPrebuiltOneKeepsToItsBudget) {
   const std::vector<KernelKey> keys = gemm_amd_family().builtin_keys(GetParam());

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <thread>
 
+#include "compile/key_samples.hpp"
 #include "core/fields.hpp"
 #include "gemm/gemm_scale_args.hpp"
 #include "gemm/portable/gemm_portable_shape.hpp"
@@ -21,6 +22,8 @@ namespace {
 
 constexpr int kRegistersOfAnSm = 65536;
 
+const KernelFamily* const kFamilies[] = {&gemv_gpu_family(), &gemm_portable_family(), &gemm_generic_gpu_family()};
+
 struct Kernel {
   const KernelFamily* family;
   KernelKey key;
@@ -32,7 +35,9 @@ class PortableKernels : public testing::TestWithParam<const char*> {
     if (Status status = nvrtc_compiler().available(); !status) GTEST_SKIP() << status.message();
   }
   // Threads share the list; a compile is about a second.
-  void compile_all(const std::vector<Kernel>& kernels) {
+  void compile_all(const std::vector<KernelKey>& keys) {
+    std::vector<Kernel> kernels;
+    for (const KernelKey& key : keys) kernels.push_back({find_family(kFamilies, key.family), key});
     std::atomic<size_t> next{0};
     std::vector<std::thread> threads;
     for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t) {
@@ -97,21 +102,23 @@ class PortableKernels : public testing::TestWithParam<const char*> {
   test::ScratchFolder scratch_;
 };
 
-TEST_P(PortableKernels, EveryPrebuiltOneKeepsToItsBudget) {
-  std::vector<Kernel> kernels;
-  for (const KernelFamily* family : {&gemv_gpu_family(), &gemm_portable_family(), &gemm_generic_gpu_family()}) {
-    for (const KernelKey& key : family->builtin_keys(GetParam())) kernels.push_back({family, key});
+class SlowPortableKernels : public PortableKernels {};
+
+std::vector<KernelKey> prebuilt_keys(const std::string& target) {
+  std::vector<KernelKey> keys;
+  for (const KernelFamily* family : kFamilies) {
+    for (const KernelKey& key : family->builtin_keys(target)) keys.push_back(key);
   }
-  EXPECT_GT(kernels.size(), 16u);
-  compile_all(kernels);
+  EXPECT_GT(keys.size(), 16u);
+  return keys;
 }
 
 // The best candidate of problems that take each way through the kernel.
-TEST_P(PortableKernels, EachLayoutCopyGateAndEpilogueKeepsToItsBudget) {
+std::vector<KernelKey> keys_of_each_way(const std::string& target) {
   DeviceSpec device;
-  device.arch = find_arch(GetParam());
+  device.arch = find_arch(target);
   device.units = 108;
-  std::vector<Kernel> kernels;
+  std::vector<KernelKey> keys;
   for (const char* text :
        {"m=4096:n=4096:k=4096:a=bf16:layout=rrr", "m=4096:n=4096:k=4096:a=bf16:layout=crr:bias=bf16:act=gelu",
         "m=4096:n=4096:k=4096:a=f16:layout=ccr:c=f16", "m=4096:n=4094:k=4094:a=bf16:align=4.4.4",
@@ -122,10 +129,10 @@ TEST_P(PortableKernels, EachLayoutCopyGateAndEpilogueKeepsToItsBudget) {
         "m=16:n=4096:k=4096:a=e5m2:alpha=1:layout=rrr", "m=4096:n=4096:k=4096:a=f32:allow_tf32=1",
         "m=100:n=4096:k=4096:a=f32:layout=crr:allow_tf32=1"}) {
     const Result<GemmProblem> problem = parse_gemm_problem(text);
-    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    EXPECT_TRUE(problem.ok()) << problem.status().message();
     const std::vector<Candidate> found = gemm_portable_family().candidates(erase(*problem), device);
-    ASSERT_FALSE(found.empty()) << text;
-    kernels.push_back({&gemm_portable_family(), found.front().step.key});
+    EXPECT_FALSE(found.empty()) << text;
+    if (!found.empty()) keys.push_back(found.front().step.key);
   }
   // Every cut of the work of gemv_gpu, with what it must carry to D.
   for (const char* text :
@@ -134,22 +141,36 @@ TEST_P(PortableKernels, EachLayoutCopyGateAndEpilogueKeepsToItsBudget) {
         "m=8:n=4096:k=4096:a=e5m2:scale_a=f32:scale_b=f32", "m=2:n=4096:k=4096:a=bf16:c=bf16",
         "m=1:n=8192:k=4096:a=bf16:gate=separated:act=silu", "m=1:n=8192:k=4096:a=bf16:gate=interleaved:act=silu"}) {
     const Result<GemmProblem> problem = parse_gemm_problem(text);
-    ASSERT_TRUE(problem.ok()) << problem.status().message();
-    ASSERT_TRUE(gemv_gpu_family().supports(erase(*problem), device)) << text;
+    EXPECT_TRUE(problem.ok()) << problem.status().message();
+    EXPECT_TRUE(gemv_gpu_family().supports(erase(*problem), device)) << text;
     for (const Candidate& found : gemv_gpu_family().candidates(erase(*problem), device)) {
-      kernels.push_back({&gemv_gpu_family(), found.step.key});
+      keys.push_back(found.step.key);
     }
   }
   // tf32, which no problem asks for yet.
   GemmPortableConfig tf32{
       DType::kF32, PortableMma::kTf32,   Major::kK,         Major::kK,       16,         16, 128, 128, 16, 2, 2,
       4,           EpilogueKind::kPlain, Activation::kNone, GateMode::kNone, DType::kF32};
-  kernels.push_back(
-      {&gemm_portable_family(), make_key("gemm", "gemm_portable", GetParam(), "dtype=f32", print_fields(tf32))});
-  compile_all(kernels);
+  keys.push_back(make_key("gemm", "gemm_portable", target, "dtype=f32", print_fields(tf32)));
+  return keys;
+}
+
+// The kernels of the slow lane that hold a type, a layout, a copy, a gate, or an epilogue for the first time.
+TEST_P(PortableKernels, OneOfEachKindKeepsToItsBudget) {
+  std::vector<KernelKey> keys = prebuilt_keys(GetParam());
+  for (const KernelKey& key : keys_of_each_way(GetParam())) keys.push_back(key);
+  compile_all(
+      test::one_of_each_value(keys, {"dtype", "mma", "a_major", "b_major", "a_copy", "b_copy", "epilogue", "gate"}));
+}
+
+TEST_P(SlowPortableKernels, EveryPrebuiltOneKeepsToItsBudget) { compile_all(prebuilt_keys(GetParam())); }
+TEST_P(SlowPortableKernels, EachLayoutCopyGateAndEpilogueKeepsToItsBudget) {
+  compile_all(keys_of_each_way(GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(, PortableKernels, testing::Values("sm_80", "sm_90a"),
+                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(, SlowPortableKernels, testing::Values("sm_80", "sm_90a"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "compile/key_samples.hpp"
 #include "core/fields.hpp"
 #include "gemm/sm90/gemm_sm90_args.hpp"
 #include "gemm/sm90/skinny/gemm_sm90_skinny_args.hpp"
@@ -24,6 +25,9 @@ class Sm90Kernels : public testing::Test {
  protected:
   void SetUp() override {
     if (Status status = nvrtc_compiler().available(); !status) GTEST_SKIP() << status.message();
+  }
+  void compile(const std::vector<KernelKey>& keys) {
+    for (const KernelKey& key : keys) compile(key);
   }
   void compile(const KernelKey& key) {
     SCOPED_TRACE(key.text);
@@ -71,17 +75,23 @@ class Sm90Kernels : public testing::Test {
   test::ScratchFolder scratch_;
 };
 
-TEST_F(Sm90Kernels, EveryPrebuiltOneKeepsToItsBudget) {
-  const std::vector<KernelKey> keys = gemm_sm90_family().builtin_keys("sm_90a");
-  EXPECT_EQ(keys.size(), 24u);
-  for (const KernelKey& key : keys) compile(key);
-}
+class SlowSm90Kernels : public Sm90Kernels {};
 
-TEST_F(Sm90Kernels, FewRowsKeepToTheirBudgetInEveryTileGateAndEpilogue) {
+DeviceSpec device_of_sm_90a() {
   DeviceSpec device;
   device.arch = find_arch("sm_90a");
   device.units = 132;
+  return device;
+}
+
+// Of few rows every tile, gate and epilogue, and where sums fill the registers every way to share them.
+std::vector<KernelKey> keys_of_few_rows() {
+  const DeviceSpec device = device_of_sm_90a();
+  std::vector<KernelKey> keys;
   std::set<std::string> seen;
+  const auto add = [&](const KernelKey& key) {
+    if (seen.insert(key.text).second) keys.push_back(key);
+  };
   std::set<std::tuple<int, int, int, int, int, int, GateMode, bool>> tiles;
   for (const char* text :
        {"m=1:n=4096:k=4096:a=bf16", "m=16:n=4096:k=4096:a=bf16", "m=64:n=4096:k=4096:a=bf16",
@@ -96,31 +106,29 @@ TEST_F(Sm90Kernels, FewRowsKeepToTheirBudgetInEveryTileGateAndEpilogue) {
         "m=64:n=8192:k=4096:a=bf16:gate=separated:act=silu", "m=128:n=8192:k=4096:a=bf16:gate=separated:act=silu",
         "m=128:n=8192:k=4096:a=bf16:gate=interleaved:act=silu:bias=bf16"}) {
     const Result<GemmProblem> problem = parse_gemm_problem(text);
-    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    EXPECT_TRUE(problem.ok()) << problem.status().message();
     const std::vector<Candidate> found = gemm_sm90_skinny_family().candidates(erase(*problem), device);
-    ASSERT_FALSE(found.empty()) << text;
+    EXPECT_FALSE(found.empty()) << text;
     std::set<int> splits;
     for (const Candidate& candidate : found) {
       GemmSm90SkinnyConfig c;
-      ASSERT_TRUE(parse_fields(candidate.step.key.config(), c).ok());
+      EXPECT_TRUE(parse_fields(candidate.step.key.config(), c).ok());
       const bool apart = c.promote != Promotion::kNone && c.tokens == 128;
       const auto tile = std::tuple(c.rows, c.tokens, c.warpgroups, c.depth, c.cluster, c.blocks, c.gate, apart);
-      // Every tile, and where sums fill the registers every way to share them.
       const bool new_tile = c.splits == 1 && tiles.insert(tile).second;
       const bool new_splits = c.tokens == 128 && c.dtype != DType::kI8 && splits.insert(c.splits).second;
-      if ((new_tile || new_splits) && seen.insert(candidate.step.key.text).second) compile(candidate.step.key);
+      if (new_tile || new_splits) add(candidate.step.key);
     }
   }
-  EXPECT_GT(seen.size(), 30u);
-  for (const KernelKey& key : gemm_sm90_skinny_family().builtin_keys("sm_90a")) {
-    if (seen.insert(key.text).second) compile(key);
-  }
+  EXPECT_GT(keys.size(), 30u);
+  for (const KernelKey& key : gemm_sm90_skinny_family().builtin_keys("sm_90a")) add(key);
+  return keys;
 }
 
-TEST_F(Sm90Kernels, EachLayoutGateAndEpilogueKeepsToItsBudget) {
-  DeviceSpec device;
-  device.arch = find_arch("sm_90a");
-  device.units = 132;
+// The best candidate of problems that take each way through the kernel.
+std::vector<KernelKey> keys_of_each_layout_gate_and_epilogue() {
+  const DeviceSpec device = device_of_sm_90a();
+  std::vector<KernelKey> keys;
   for (const char* text :
        {"m=4096:n=4096:k=4096:a=bf16:layout=rrr", "m=4096:n=4096:k=4096:a=bf16:layout=crr:bias=bf16:act=gelu",
         "m=4096:n=4096:k=4096:a=f16:layout=ccr:c=f16", "m=4096:n=4096:k=4096:a=i8:scale_a=f32:scale_b=f32",
@@ -136,34 +144,55 @@ TEST_F(Sm90Kernels, EachLayoutGateAndEpilogueKeepsToItsBudget) {
         "m=4096:n=8192:k=4096:a=bf16:gate=separated:act=silu", "m=4096:n=8192:k=4096:a=bf16:gate=interleaved:act=silu",
         "m=64:n=4096:k=4096:a=bf16", "m=4096:n=4100:k=4096:a=bf16"}) {
     const Result<GemmProblem> problem = parse_gemm_problem(text);
-    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    EXPECT_TRUE(problem.ok()) << problem.status().message();
     const std::vector<Candidate> found = gemm_sm90_family().candidates(erase(*problem), device);
-    ASSERT_FALSE(found.empty()) << text;
-    compile(found.front().step.key);
+    EXPECT_FALSE(found.empty()) << text;
+    if (!found.empty()) keys.push_back(found.front().step.key);
   }
+  return keys;
 }
 
 // In tiles that are no multiple of 64 columns the last box of D is narrower.
-TEST_F(Sm90Kernels, TilesWithANarrowBoxKeepToTheirBudget) {
-  DeviceSpec device;
-  device.arch = find_arch("sm_90a");
-  device.units = 132;
+std::vector<KernelKey> keys_of_tiles_with_a_narrow_box() {
+  const DeviceSpec device = device_of_sm_90a();
   const std::pair<const char*, size_t> problems[] = {
       {"m=1024:n=7168:k=2048:a=bf16", 3},
       {"m=1024:n=7168:k=2048:a=i8:scale_a=f32:scale_b=f32", 3},
       {"m=1024:n=7168:k=2048:a=e4m3:scale_a=f32:scale_b=f32:bias=bf16:act=gelu", 3},
       {"m=1024:n=7168:k=2048:a=e4m3:scale_a=f32:scale_b=f32:allow_fast_accum=1", 3},
       {"m=1024:n=2112:k=7168:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128", 2}};  // those that do not spill
+  std::vector<KernelKey> keys;
   for (const auto& [text, least] : problems) {
     std::set<int> widths;
     for (const Candidate& candidate : gemm_sm90_family().candidates(erase(*parse_gemm_problem(text)), device)) {
       GemmSm90Config c;
-      ASSERT_TRUE(parse_fields(candidate.step.key.config(), c).ok());
-      if (c.tile_n % 64 != 0 && widths.insert(c.tile_n).second) compile(candidate.step.key);
+      EXPECT_TRUE(parse_fields(candidate.step.key.config(), c).ok());
+      if (c.tile_n % 64 != 0 && widths.insert(c.tile_n).second) keys.push_back(candidate.step.key);
     }
     EXPECT_GE(widths.size(), least) << text;
   }
+  return keys;
 }
+
+std::vector<KernelKey> prebuilt_keys() {
+  std::vector<KernelKey> keys = gemm_sm90_family().builtin_keys("sm_90a");
+  EXPECT_EQ(keys.size(), 24u);
+  return keys;
+}
+
+// The kernels of the slow lane that hold a type, a layout, a gate, an epilogue or a number of rows for the first time.
+TEST_F(Sm90Kernels, OneOfEachKindKeepsToItsBudget) {
+  std::vector<KernelKey> keys = prebuilt_keys();
+  for (const KernelKey& key : keys_of_each_layout_gate_and_epilogue()) keys.push_back(key);
+  for (const KernelKey& key : keys_of_tiles_with_a_narrow_box()) keys.push_back(key);
+  for (const KernelKey& key : keys_of_few_rows()) keys.push_back(key);
+  compile(test::one_of_each_value(keys, {"dtype", "a_major", "b_major", "epilogue", "gate", "promote", "tokens"}));
+}
+
+TEST_F(SlowSm90Kernels, EveryPrebuiltOneKeepsToItsBudget) { compile(prebuilt_keys()); }
+TEST_F(SlowSm90Kernels, EachLayoutGateAndEpilogueKeepsToItsBudget) { compile(keys_of_each_layout_gate_and_epilogue()); }
+TEST_F(SlowSm90Kernels, TilesWithANarrowBoxKeepToTheirBudget) { compile(keys_of_tiles_with_a_narrow_box()); }
+TEST_F(SlowSm90Kernels, FewRowsKeepToTheirBudgetInEveryTileGateAndEpilogue) { compile(keys_of_few_rows()); }
 
 }  // namespace
 }  // namespace tilewright

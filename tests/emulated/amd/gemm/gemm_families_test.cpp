@@ -14,8 +14,10 @@ class AmdGemm : public test::AmdGemm {};
 class SlowAmdGemm : public AmdGemm {};
 
 using test::kCdna, test::kRdna, test::target_of;
-INSTANTIATE_TEST_SUITE_P(EmulatedCdna, AmdGemm, kCdna, target_of);
-INSTANTIATE_TEST_SUITE_P(EmulatedRdna, AmdGemm, kRdna, target_of);
+// gfx90a and gfx1100 have to wait for the slow lane.
+INSTANTIATE_TEST_SUITE_P(EmulatedCdna, AmdGemm, testing::Values(1, 2), target_of);
+INSTANTIATE_TEST_SUITE_P(EmulatedRdna, AmdGemm, testing::Values(4), target_of);
+INSTANTIATE_TEST_SUITE_P(SlowEmulated, AmdGemm, testing::Values(0, 3), target_of);
 INSTANTIATE_TEST_SUITE_P(EmulatedCdna, SlowAmdGemm, kCdna, target_of);
 INSTANTIATE_TEST_SUITE_P(EmulatedRdna, SlowAmdGemm, kRdna, target_of);
 
