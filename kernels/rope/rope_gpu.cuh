@@ -7,11 +7,12 @@
 namespace tilewright {
 
 template <RowGpuConfig kConfig>
-__device__ __forceinline__ void rope_gpu(const RowArgs& args) {
-  constexpr DType kType = kConfig.x;
-  const RowRotation& r = args.rotation;
-  const DType dtype = args.x.dtype;
-  for_rows<kConfig>(args, [&](GpuRow<kConfig>& mine) {
+__device__ __forceinline__ void rope_gpu(const RowArgs& given) {
+  for_rows<kConfig>(given, [&](GpuRow<kConfig>& mine) {
+    const RowArgs& args = mine.args;
+    constexpr DType kType = kConfig.x;
+    const RowRotation& r = args.rotation;
+    const DType dtype = args.x.dtype;
     if (!mine.there) return;
     const RotatedRow row = rotated_row(args, mine.at);
     const long long half = r.dims / 2;
