@@ -114,7 +114,7 @@ constexpr RotatedRow rotated_row(const Args& args, RowIndex at) {
   if (second) at.i[2] -= r.heads;
   const RowTensor &in = second ? args.residual : args.x, &out = second ? args.residual_out : args.out;
   const long long angle = known ? position * r.stride_table * dtype_bits(r.table) / 8 : 0;
-  const float one = known ? 1.0f : __builtin_nanf("");
+  const float one = known ? 1.0f : __builtin_bit_cast(float, 0x7FC00000u);
   return {static_cast<const char*>(in.data) + row_offset(in.stride, at) * dtype_bits(in.dtype) / 8,
           static_cast<char*>(out.data) + row_offset(out.stride, at) * dtype_bits(out.dtype) / 8,
           static_cast<const char*>(r.cosine) + angle,
