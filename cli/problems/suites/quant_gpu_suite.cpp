@@ -22,11 +22,48 @@ void add_block_scaled(Suite& suite) {
   }
 }
 
+// Linear layers of Llama-3.1-70B, tensor-parallel degree 1: weights of 4 bits in groups of 128, beside the same layer in bf16.
+void add_weight_only(Suite& suite) {
+  constexpr Weight kLayers[] = {{10240, 8192}, {8192, 8192}, {57344, 8192}, {8192, 28672}};
+  struct Weights {
+    const char *name, *text;
+  };
+  const Weights weights[] = {{"w4a16 g128", ":b=i4:scale_b=f16.1x128"},
+                             {"w4a16 g128 zero points", ":b=u4:scale_b=f16.1x128:zero_b=u4"}};
+  struct Rows {
+    int64_t m;
+    double fraction, over_bf16;  // 0 = not compared
+  };
+  for (const Weights& kind : weights) {
+    for (const Rows& rows : {Rows{1, 0.80, 2.5}, Rows{16, 0.75, 2.5}, Rows{64, 0.70, 0}}) {
+      for (const Weight& w : kLayers) {
+        suite.add(
+            problem_text(rows.m, w, "bf16", kind.text),
+            {.regime = fmt::format("{} m={}", kind.name, rows.m), .bar = bf16_bar(rows.fraction, rows.over_bf16)}, "",
+            rows.over_bf16 == 0 ? "" : problem_text(rows.m, w, "bf16"));
+      }
+    }
+  }
+}
+
+// gpt-oss-120b's 128 experts, each with as many rows.
+void add_experts_of_4_bits(Suite& suite) {
+  constexpr Weight kFirst = {5760, 2880}, kSecond = {2880, 2880};
+  for (const int64_t m : {1, 4, 16, 64}) {
+    for (const Weight& w : {kFirst, kSecond}) {
+      suite.add(problem_text(m, w, "bf16", ":b=e2m1:scale_b=e8m0.1x32:batch=128"),
+                {.regime = fmt::format("mxfp4 x bf16 experts m={}", m), .bar = bf16_bar(0.70)});
+    }
+  }
+}
+
 }  // namespace
 
 Suite quant_gpu_suite() {
   Suite suite;
   add_block_scaled(suite);
+  add_weight_only(suite);
+  add_experts_of_4_bits(suite);
   return suite;
 }
 
