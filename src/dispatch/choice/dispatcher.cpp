@@ -110,7 +110,6 @@ Result<std::vector<Choice>> Dispatcher::choices(const Operator& op, ProblemRef p
     bool vendor;
   };
   std::vector<Ranked> ranked;
-  std::vector<Choice> tuned_only;
   Choice generic;
   for (const KernelFamily* family : op.families()) {
     const bool vendor = family->backend() == Backend::kVendor;
@@ -130,8 +129,6 @@ Result<std::vector<Choice>> Dispatcher::choices(const Operator& op, ProblemRef p
                     family->generic()};
       if (family->generic()) {
         generic = std::move(choice);
-      } else if (family->tuned_only()) {
-        tuned_only.push_back(std::move(choice));
       } else {
         ranked.push_back({std::move(choice), priority, vendor});
       }
@@ -150,7 +147,6 @@ Result<std::vector<Choice>> Dispatcher::choices(const Operator& op, ProblemRef p
   std::stable_partition(ranked.begin(), equals_end, [](const Ranked& r) { return r.choice.built; });
   for (Ranked& r : ranked) found.push_back(std::move(r.choice));
   if (!generic.recipe.steps.empty()) found.push_back(std::move(generic));
-  std::move(tuned_only.begin(), tuned_only.end(), std::back_inserter(found));
   if (found.empty()) {
     return Status(StatusCode::kUnsupported,
                   fmt::format("{}: no kernel family supports this problem: {}", op.name(), op.problem_text(problem)));

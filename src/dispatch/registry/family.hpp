@@ -34,9 +34,6 @@ class KernelFamily {
   virtual Backend backend() const = 0;
   // The generic family is typed at run time, always built, and supports every valid problem.
   virtual bool generic() const { return false; }
-  // Whether tuned rows and callers alone choose it: kernels that no device of their kind has run yet, which the tuner verifies
-  // before it stores them.
-  virtual bool tuned_only() const { return false; }
 
   // Ok, or the reason why no instance of this family serves the problem on this device.
   virtual Status supports(ProblemRef problem, const DeviceSpec& device) const = 0;

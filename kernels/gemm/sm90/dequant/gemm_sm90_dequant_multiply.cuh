@@ -33,8 +33,10 @@ class GemmSm90DequantMultiply {
   __device__ __forceinline__ void run(const SkinnySegment& s, float (&sum)[kParts][kSums]) {
     if constexpr (kScaled) scales_.begin(s);
     DequantShift<kParts> shift;
+    // The same in all lanes, which the compiler cannot know: descriptors then stay in uniform registers.
+    const int steps = __shfl_sync(0xFFFFFFFF, s.k1 - s.k0, 0);
 #pragma unroll 1
-    for (int k = s.k0; k < s.k1; ++k) {
+    for (int k = 0; k < steps; ++k) {
       typename Scales::Step codes;
       if constexpr (kScaled) codes = scales_.take();
       if constexpr (kFolds) raise(codes, shift, sum);

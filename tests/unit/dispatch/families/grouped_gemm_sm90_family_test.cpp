@@ -49,7 +49,6 @@ TEST(GroupedGemmSm90Family, WhatItCannotDoIsRefusedWithTheReason) {
 }
 
 TEST(GroupedGemmSm90Family, EveryCandidateIsLegalAndWaitsForATunedRow) {
-  EXPECT_TRUE(grouped_gemm_sm90_family().tuned_only());
   for (const char* text : {kExperts, "groups=8:m=2048:n=28672:k=4096:a=bf16",
                            "mode=masked:groups=256:m=64:n=4096:k=7168:a=e4m3:"
                            "scale_a=f32.1x128:scale_b=f32.128x128:rows=8",

@@ -72,7 +72,6 @@ class GroupedGemmSm90Family final : public KernelFamily {
   std::string_view name() const override { return kGroupedSm90; }
   std::string_view op() const override { return "grouped_gemm"; }
   Backend backend() const override { return Backend::kTile; }
-  bool tuned_only() const override { return true; }
 
   Status supports(ProblemRef ref, const DeviceSpec& device) const override {
     const Status s = check_problem(problem_cast<GroupedGemmProblem>(ref), device);

@@ -65,7 +65,6 @@ class GemmSm90DequantFamily final : public GpuFamily<GemmSm90DequantConfig> {
                   {ArchVendor::kNvidia, "sm90/dequant/gemm_sm90_dequant.cuh", "GemmSm90DequantArgs"}) {}
 
   std::span<const std::string_view> knob_names() const override { return {}; }
-  bool tuned_only() const override { return true; }
 
  protected:
   Status check_product(const GemmProblem& p) const override {
