@@ -9,13 +9,13 @@
 namespace tilewright {
 
 // Gates and what they multiply, of which x has pairs.
-template <DType kType>
+template <DType kType, bool kWhole>
 __device__ __forceinline__ void load_gated(const RowArgs& args, const char* x, long long n, int count, Piece& gate,
                                            Piece& up) {
   const DType dtype = args.x.dtype;
-  if (args.gate == GateMode::kInterleaved) return load_pairs<kType>(x, dtype, n, count, gate, up);
-  load_piece<kType>(x, dtype, n, count, gate);
-  if (args.gate == GateMode::kSeparated) load_piece<kType>(x, dtype, args.n + n, count, up);
+  if (args.gate == GateMode::kInterleaved) return load_pairs<kType, kWhole>(x, dtype, n, count, gate, up);
+  load_piece<kType, kWhole>(x, dtype, n, count, gate);
+  if (args.gate == GateMode::kSeparated) load_piece<kType, kWhole>(x, dtype, args.n + n, count, up);
 }
 
 template <Activation kActivation>
@@ -41,10 +41,10 @@ template <RowGpuConfig kConfig>
 __device__ __forceinline__ void act_and_mul_gpu(const RowArgs& given) {
   for_rows<kConfig>(given, [&](GpuRow<kConfig>& row) {
     const RowArgs& args = row.args;
-    const char* const x = row_start(args.x, row.at);
+    const char* const x = row_start<kConfig.x>(args.x, row.at);
     const auto make = [&](long long n, int count, Piece& p) {
       Piece up;
-      load_gated<kConfig.x>(args, x, n, count, p, up);
+      load_gated<kConfig.x, kConfig.whole>(args, x, n, count, p, up);
 
       for_elements([&](int i) { p.v[i] = at_most(p.v[i], args.limit); });
       activate_gate(args, p);
@@ -53,7 +53,7 @@ __device__ __forceinline__ void act_and_mul_gpu(const RowArgs& given) {
         for_elements([&](int i) { p.v[i] *= at_most(at_least(up.v[i], -args.limit), args.limit) + args.up_offset; });
       }
       // Zeros behind the row's end: no activation but sigmoid makes another of them.
-      if (args.activation == Activation::kSigmoid) for_elements([&](int i) { p.v[i] = i < count ? p.v[i] : 0; });
+      if (args.activation == Activation::kSigmoid) for_elements([&](int i) { p.v[i] = is_there<kConfig>(i, count) ? p.v[i] : 0; });
     };
     // All of it is read before any of it is written, where it stays in registers.
     if constexpr (kConfig.pieces > 0) row.template each<true>(make, [](long long, int, Piece&) {});

@@ -8,23 +8,26 @@ namespace tilewright {
 
 template <RowGpuConfig kConfig>
 __device__ __forceinline__ void rms_norm_gpu(const RowArgs& given) {
+  RowInput<kConfig> input(given);
+  const RowColumns<kConfig> columns(given);
   for_rows<kConfig>(given, [&](GpuRow<kConfig>& row) {
     const RowArgs& args = row.args;
-    const RowInput<kConfig> input(args, row.at);
+    input.start(row);
 
     // 1 / sqrt(mean of squares + eps)
     float squares = 0;
     row.template each<true>(
-        [&](long long n, int count, Piece& p) { input.first(n, count, p); },
+        [&](long long n, int count, Piece& p, int j) { input.first(n, count, p, j); },
         [&](long long, int, Piece& p) { for_elements([&](int i) { squares = __fmaf_rn(p.v[i], p.v[i], squares); }); });
+    input.ask_next(row);
     squares = row.reduce(squares, sum_of);
     const float inverse = 1 / square_root(__fadd_rn(squares / static_cast<float>(args.n), args.eps));
 
-    store_row<kConfig>(row, [&](long long n, int count, Piece& p) {
+    store_row<kConfig>(row, [&](long long n, int count, Piece& p, int j) {
       if constexpr (kConfig.pieces == 0) input.again(n, count, p);
       for_elements([&](int i) { p.v[i] = __fmul_rn(p.v[i], inverse); });
       if (args.round_before_weight) round_piece<kConfig.x>(args.x.dtype, p);
-      scale_columns(args, n, count, p);
+      columns.scale(n, count, p, j);
     });
   });
 }

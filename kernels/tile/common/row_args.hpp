@@ -73,11 +73,19 @@ struct RowIndex {
   long long i[kRowDims];
 };
 constexpr RowIndex row_index(const RowArgs& args, long long row) {
+  if (args.size[0] == 1 && args.size[1] == 1) return {{0, 0, row}};  // no division
+  if (args.rows >> 32 == 0) {
+    const auto r = static_cast<unsigned>(row), inner = static_cast<unsigned>(args.size[2]), upper = r / inner;
+    const auto middle = static_cast<unsigned>(args.size[1]);
+    return {{upper / middle, upper % middle, r % inner}};
+  }
   const long long upper = row / args.size[2];
   return {{upper / args.size[1], upper % args.size[1], row % args.size[2]}};
 }
 constexpr long long row_offset(const long long (&stride)[kRowDims], const RowIndex& at) {
-  return at.i[0] * stride[0] + at.i[1] * stride[1] + at.i[2] * stride[2];
+  const long long inner = at.i[2] * stride[2];
+  if ((at.i[0] | at.i[1]) == 0) return inner;
+  return at.i[0] * stride[0] + at.i[1] * stride[1] + inner;
 }
 
 // A number near the mean of a row of n, from the sums of its elements and of their magnitudes: rounded to what partial sums of
@@ -140,11 +148,15 @@ struct RowCpuConfig {
 };
 
 // `threads` of a block share a row, in pieces of 8 elements; each keeps `pieces` of them in registers. 0: rows are read again.
+// `columns`: the type of all vectors along a row; kNone: each has its own, told at run time. `whole`: rows have no rest, and every
+// piece of them starts where one load or store takes it whole.
 struct RowGpuConfig {
   static constexpr const char* kTypeName = "RowGpuConfig";
   DType x, residual, out;
   Quantisation quant;
   int threads, pieces;
+  DType columns = DType::kNone;
+  bool whole = false;
 
   bool operator==(const RowGpuConfig&) const = default;
   template <class Self, class Visit>
@@ -155,8 +167,16 @@ struct RowGpuConfig {
     visit("quant", self.quant);
     visit("threads", self.threads);
     visit("pieces", self.pieces);
+    visit("columns", self.columns);
+    visit("whole", self.whole);
   }
 };
+
+// Whether a block goes on to another row, and asks for it while it writes one. With a residual or a scale the registers for that
+// are better spent on more blocks.
+constexpr bool row_asks_ahead(const RowGpuConfig& c) {
+  return c.whole && c.pieces > 0 && c.residual == DType::kNone && c.quant == Quantisation::kNone;
+}
 
 inline constexpr int kRowPiece = 8;           // elements that a thread takes at a time: 16 bytes of a 16-bit type
 inline constexpr int kRowBlockThreads = 256;  // of a block, unless a row takes more

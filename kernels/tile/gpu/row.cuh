@@ -16,8 +16,11 @@ struct Piece {
   float v[kRowPiece];
 };
 
-__device__ __forceinline__ bool aligned_16(const void* p) {
-  return (reinterpret_cast<unsigned long long>(p) & 15u) == 0;
+// Whether one access takes the piece, of so many bytes at most 16. kWhole: every piece that there is.
+template <bool kWhole>
+__device__ __forceinline__ bool at_once(const void* p, int count, unsigned bytes = 16) {
+  if constexpr (kWhole) return count > 0;
+  return count == kRowPiece && (reinterpret_cast<unsigned long long>(p) & (bytes - 1)) == 0;
 }
 
 #if !defined(__AMDGCN__)
@@ -52,8 +55,9 @@ __device__ __forceinline__ void load_singly(const Element* from, int given, Piec
     to.v[i] = i < count ? value : 0;
   });
 }
+template <bool kWhole>
 __device__ __forceinline__ void load_f32(const char* from, int count, Piece& to) {
-  if (count == kRowPiece && aligned_16(from)) {
+  if (at_once<kWhole>(from, count)) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const Vector4<float> four = load_vector4(reinterpret_cast<const float*>(from) + 4 * i);
@@ -61,38 +65,43 @@ __device__ __forceinline__ void load_f32(const char* from, int count, Piece& to)
     }
     return;
   }
+  if constexpr (kWhole) return for_elements([&](int i) { to.v[i] = 0; });
   load_singly(reinterpret_cast<const float*>(from), count, to, [](float x) { return x; });
 }
 __device__ __forceinline__ float widen_16(bool is_bf16, unsigned bits) {
   return is_bf16 ? widen_bf16(bits) : widen_f16(bits);
 }
-__device__ __forceinline__ void load_16(bool is_bf16, const char* from, int count, Piece& to) {
-  if (count == kRowPiece && aligned_16(from)) {
-    const Vector4<unsigned> words = load_vector4(reinterpret_cast<const unsigned*>(from));
-    const unsigned word[4] = {words.x, words.y, words.z, words.w};
+__device__ __forceinline__ void widen_words_16(bool is_bf16, const Vector4<unsigned>& words, Piece& to) {
+  const unsigned word[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      to.v[2 * i] = widen_16(is_bf16, word[i] & 0xFFFFu);
-      to.v[2 * i + 1] = widen_16(is_bf16, word[i] >> 16);
-    }
-    return;
+  for (int i = 0; i < 4; ++i) {
+    to.v[2 * i] = widen_16(is_bf16, word[i] & 0xFFFFu);
+    to.v[2 * i + 1] = widen_16(is_bf16, word[i] >> 16);
   }
+}
+template <bool kWhole>
+__device__ __forceinline__ void load_16(bool is_bf16, const char* from, int count, Piece& to) {
+  if (at_once<kWhole>(from, count)) {
+    return widen_words_16(is_bf16, load_vector4(reinterpret_cast<const unsigned*>(from)), to);
+  }
+  if constexpr (kWhole) return for_elements([&](int i) { to.v[i] = 0; });
   load_singly(reinterpret_cast<const unsigned short*>(from), count, to,
               [&](unsigned short bits) { return widen_16(is_bf16, bits); });
 }
 // kNone: `dtype` tells the type.
-template <DType kType>
+template <DType kType, bool kWhole = false>
 __device__ __forceinline__ void load_piece(const char* row, DType dtype, long long n, int count, Piece& to) {
   const DType type = kType == DType::kNone ? dtype : kType;
-  if (type == DType::kF32) return load_f32(row + n * 4, count, to);
-  load_16(type == DType::kBf16, row + n * 2, count, to);
+  if (type == DType::kF32) return load_f32<kWhole>(row + n * 4, count, to);
+  load_16<kWhole>(type == DType::kBf16, row + n * 2, count, to);
 }
 
 __device__ __forceinline__ unsigned short narrow_16(bool is_bf16, float x) {
   return is_bf16 ? narrow_bf16(x) : narrow_f16(x);
 }
+template <bool kWhole>
 __device__ __forceinline__ void store_16(bool is_bf16, char* to, int count, const Piece& from) {
-  if (count == kRowPiece && aligned_16(to)) {
+  if (at_once<kWhole>(to, count)) {
     unsigned word[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -100,13 +109,15 @@ __device__ __forceinline__ void store_16(bool is_bf16, char* to, int count, cons
     }
     return store_vector4(reinterpret_cast<unsigned*>(to), Vector4<unsigned>{word[0], word[1], word[2], word[3]});
   }
+  if constexpr (kWhole) return;
   const int there = anew(count);
   for_elements([&](int i) {
     if (i < there) reinterpret_cast<unsigned short*>(to)[i] = narrow_16(is_bf16, from.v[i]);
   });
 }
+template <bool kWhole>
 __device__ __forceinline__ void store_f32(char* to, int count, const Piece& from) {
-  if (count == kRowPiece && aligned_16(to)) {
+  if (at_once<kWhole>(to, count)) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       store_vector4(reinterpret_cast<float*>(to) + 4 * i,
@@ -114,16 +125,17 @@ __device__ __forceinline__ void store_f32(char* to, int count, const Piece& from
     }
     return;
   }
+  if constexpr (kWhole) return;
   const int there = anew(count);
   for_elements([&](int i) {
     if (i < there) reinterpret_cast<float*>(to)[i] = from.v[i];
   });
 }
-template <DType kType>
+template <DType kType, bool kWhole = false>
 __device__ __forceinline__ void store_piece(char* row, DType dtype, long long n, int count, const Piece& from) {
   const DType type = kType == DType::kNone ? dtype : kType;
-  if (type == DType::kF32) return store_f32(row + n * 4, count, from);
-  store_16(type == DType::kBf16, row + n * 2, count, from);
+  if (type == DType::kF32) return store_f32<kWhole>(row + n * 4, count, from);
+  store_16<kWhole>(type == DType::kBf16, row + n * 2, count, from);
 }
 // What storing and loading again would give.
 template <DType kType>
@@ -135,8 +147,16 @@ __device__ __forceinline__ void round_piece(DType dtype, Piece& p) {
   });
 }
 
+// kNone: the tensor tells its type.
+template <DType kType>
 __device__ __forceinline__ char* row_start(const RowTensor& t, const RowIndex& at) {
-  return static_cast<char*>(t.data) + row_offset(t.stride, at) * dtype_bits(t.dtype) / 8;
+  const int bits = kType == DType::kNone ? dtype_bits(t.dtype) : dtype_bits(kType);
+  return static_cast<char*>(t.data) + row_offset(t.stride, at) * bits / 8;
+}
+// Whether element i of a piece is one of its `count`.
+template <RowGpuConfig kConfig>
+__device__ __forceinline__ bool is_there(int i, int count) {
+  return kConfig.whole ? count > 0 : i < count;
 }
 
 // One thread's part of a row. Threads of rows behind the last one have nothing, but meet the others.
@@ -144,30 +164,42 @@ template <RowGpuConfig kConfig>
 struct GpuRow {
   static constexpr int kThreads = kConfig.threads;
   static constexpr int kStep = kThreads * kRowPiece;
+  static constexpr int kRows = row_block_threads(kThreads) / kThreads;  // of a block at a time
   static constexpr int kKept = kConfig.pieces;
 
   const RowArgs& args;
+  long long index, step;  // of the row, and to the block's next
   RowIndex at;
   bool there;
   int thread;  // of the row's
   Piece kept[kKept == 0 ? 1 : kKept];
 
   __device__ __forceinline__ int count_at(long long n) const {
+    if constexpr (kConfig.whole) return there && n < anew(args).n ? kRowPiece : 0;
     const long long left = anew(args).n - n;
     return !there || left <= 0 ? 0 : left < kRowPiece ? static_cast<int>(left) : kRowPiece;
   }
 
-  // body(n, count, piece) for this thread's pieces, as often in every thread of a block. make(n, count, piece) comes first: where
-  // pieces stay in registers only if kMake, else always.
+  template <class Make>
+  __device__ __forceinline__ static void made(Make&& make, long long n, int count, Piece& p, int j) {
+    if constexpr (requires { make(n, count, p, j); }) {
+      make(n, count, p, j);
+    } else {
+      make(n, count, p);
+    }
+  }
+
+  // body(n, count, piece) for this thread's pieces, as often in every thread of a block. make(n, count, piece, j) comes first, for
+  // its j-th piece: where pieces stay in registers only if kMake, else always.
   template <bool kMake, class Make, class Body>
   __device__ __forceinline__ void each(Make&& make, Body&& body) {
     const int mine = anew(thread);
     if constexpr (kKept > 0) {
 #pragma unroll
       for (int j = 0; j < kKept; ++j) {
-        const long long n = j * kStep + mine * kRowPiece;
+        const int n = j * kStep + mine * kRowPiece;
         const int count = count_at(n);
-        if constexpr (kMake) make(n, count, kept[j]);
+        if constexpr (kMake) made(make, n, count, kept[j], j);
         body(n, count, kept[j]);
       }
     } else {
@@ -175,7 +207,7 @@ struct GpuRow {
       for (long long begin = 0; begin < args.n; begin += kStep) {
         const long long n = begin + mine * kRowPiece;
         const int count = count_at(n);
-        make(n, count, kept[0]);
+        made(make, n, count, kept[0], 0);
         body(n, count, kept[0]);
       }
     }
@@ -223,10 +255,16 @@ struct GpuRow {
   }
 };
 
+// Which of the threads that share a row this one is.
+template <RowGpuConfig kConfig>
+__device__ __forceinline__ int row_thread() {
+  return static_cast<int>(threadIdx.x % kConfig.threads);
+}
+
 // A block's rows, one set after another: body(GpuRow).
 template <RowGpuConfig kConfig, class Body>
 __device__ __forceinline__ void for_rows(const RowArgs& args, Body&& body) {
-  constexpr int kThreads = kConfig.threads, kRows = row_block_threads(kThreads) / kThreads;
+  constexpr int kThreads = kConfig.threads, kRows = GpuRow<kConfig>::kRows;
 #pragma unroll 1
   for (long long first = static_cast<long long>(blockIdx.x) * kRows; first < args.rows; first += args.grid * kRows) {
     // What follows from the arguments is no more than a row needs: a kernel that walks has no registers for what all rows share.
@@ -234,72 +272,158 @@ __device__ __forceinline__ void for_rows(const RowArgs& args, Body&& body) {
     const long long row = first + threadIdx.x / kThreads;
     const bool there = row < given.rows;
     GpuRow<kConfig> mine{
-        given, row_index(given, there ? row : given.rows - 1), there, static_cast<int>(threadIdx.x % kThreads), {}};
+        given, row, given.grid * kRows, row_index(given, there ? row : given.rows - 1), there, row_thread<kConfig>(), {}};
     body(mine);
   }
 }
 
-// As the CPU's RowInput: x, or x + residual rounded to the residual's type. first() may write the sum, again() gives the same.
+// A tensor's pieces of a row as they lie, asked for all at once before anything waits; of whole rows that stay in registers.
+template <RowGpuConfig kConfig, DType kType>
+struct AskedPieces {
+  static constexpr bool kAsks = kConfig.whole && kConfig.pieces > 0 && kType != DType::kNone;
+  static constexpr int kLoads = kType == DType::kF32 ? 2 : 1;
+  Vector4<unsigned> words[kAsks ? kConfig.pieces : 1][kLoads];
+
+  // A piece that is not there is the first one's, so that nothing branches.
+  __device__ __forceinline__ void ask(const RowArgs& args, const void* start) {
+    if constexpr (kAsks) {
+#pragma unroll
+      for (int j = 0; j < kConfig.pieces; ++j) {
+        const int n = j * GpuRow<kConfig>::kStep + row_thread<kConfig>() * kRowPiece;
+        const auto* const from = static_cast<const unsigned*>(start) + (n < args.n ? n : 0) * kLoads / 2;
+#pragma unroll
+        for (int i = 0; i < kLoads; ++i) words[j][i] = load_vector4(from + 4 * i);
+      }
+    }
+  }
+  // Zeros where there is none.
+  __device__ __forceinline__ void take(int j, int count, Piece& to) const {
+    Vector4<unsigned> found[kLoads];
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      const Vector4<unsigned>& w = words[j][i];
+      found[i] = {count > 0 ? w.x : 0, count > 0 ? w.y : 0, count > 0 ? w.z : 0, count > 0 ? w.w : 0};
+    }
+    if constexpr (kType != DType::kF32) return widen_words_16(kType == DType::kBf16, found[0], to);
+    if constexpr (kType == DType::kF32) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        to.v[4 * i] = __uint_as_float(found[i].x), to.v[4 * i + 1] = __uint_as_float(found[i].y);
+        to.v[4 * i + 2] = __uint_as_float(found[i].z), to.v[4 * i + 3] = __uint_as_float(found[i].w);
+      }
+    }
+  }
+};
+
+// As the CPU's RowInput: x, or x + residual rounded to the residual's type. first() may write the sum, again() gives the same. A
+// block has one for all its rows: with row_asks_ahead the next one is on its way while this one is reduced and written.
 template <RowGpuConfig kConfig>
 struct RowInput {
   static constexpr bool kTyped = kConfig.x != DType::kNone;
   const RowArgs& args;
   const char *x, *residual;
   char* sum;
+  using XWords = AskedPieces<kConfig, kConfig.x>;
+  using ResidualWords = AskedPieces<kConfig, kConfig.residual>;
+  XWords x_words;
+  ResidualWords residual_words;
+  bool asked = false;
 
-  __device__ __forceinline__ RowInput(const RowArgs& a, const RowIndex& at)
-      : args(a),
-        x(row_start(a.x, at)),
-        residual(row_start(a.residual, at)),
-        sum(a.residual_out.data == nullptr ? nullptr : row_start(a.residual_out, at)) {}
+  __device__ __forceinline__ explicit RowInput(const RowArgs& a) : args(a) {}
 
   __device__ __forceinline__ bool adds() const {
     return kTyped ? kConfig.residual != DType::kNone : args.residual.data != nullptr;
   }
-  __device__ __forceinline__ void added(long long n, int count, Piece& to) const {
-    load_piece<kConfig.x>(x, args.x.dtype, n, count, to);
+  __device__ __forceinline__ void ask(const RowIndex& at) {
+    x_words.ask(args, row_start<kConfig.x>(args.x, at));
+    residual_words.ask(args, row_start<kConfig.residual>(args.residual, at));
+  }
+  __device__ __forceinline__ void start(const GpuRow<kConfig>& row) {
+    x = row_start<kConfig.x>(args.x, row.at);
+    residual = row_start<kConfig.residual>(args.residual, row.at);
+    sum = args.residual_out.data == nullptr ? nullptr : row_start<kConfig.residual>(args.residual_out, row.at);
+    if (!asked) ask(row.at);
+  }
+  // Behind the last piece's first(). Rows of other blocks stay as they are: nobody writes the next one before.
+  __device__ __forceinline__ void ask_next(const GpuRow<kConfig>& row) {
+    if constexpr (row_asks_ahead(kConfig)) {
+      const long long next = row.index + row.step;
+      asked = next - threadIdx.x / kConfig.threads < args.rows;
+      if (asked) ask(row_index(args, next < args.rows ? next : args.rows - 1));
+    }
+  }
+  __device__ __forceinline__ void added(long long n, int count, Piece& to, int j) const {
+    if constexpr (XWords::kAsks) {
+      x_words.take(j, count, to);
+    } else {
+      load_piece<kConfig.x, kConfig.whole>(x, args.x.dtype, n, count, to);
+    }
     if (!adds()) return;
     Piece more;
-    load_piece<kConfig.residual>(residual, args.residual.dtype, n, count, more);
+    if constexpr (ResidualWords::kAsks) {
+      residual_words.take(j, count, more);
+    } else {
+      load_piece<kConfig.residual, kConfig.whole>(residual, args.residual.dtype, n, count, more);
+    }
     for_elements([&](int i) { to.v[i] = __fadd_rn(to.v[i], more.v[i]); });
     round_piece<kConfig.residual>(args.residual.dtype, to);
   }
-  __device__ __forceinline__ void first(long long n, int count, Piece& to) const {
-    added(n, count, to);
-    if (adds() && sum != nullptr) store_piece<kConfig.residual>(sum, args.residual.dtype, n, count, to);
+  // The j-th piece, of those that were asked for.
+  __device__ __forceinline__ void first(long long n, int count, Piece& to, int j) const {
+    added(n, count, to, j);
+    if (adds() && sum != nullptr)
+      store_piece<kConfig.residual, kConfig.whole>(sum, args.residual.dtype, n, count, to);
   }
   __device__ __forceinline__ void again(long long n, int count, Piece& to) const {
     // x or the residual may be where the sum stands now.
-    if (adds() && sum != nullptr) return load_piece<kConfig.residual>(sum, args.residual.dtype, n, count, to);
-    added(n, count, to);
+    if (adds() && sum != nullptr) return load_piece<kConfig.residual, kConfig.whole>(sum, args.residual.dtype, n, count, to);
+    added(n, count, to, 0);
   }
 };
 
 __device__ __forceinline__ float sum_of(float a, float b) { return __fadd_rn(a, b); }
 __device__ __forceinline__ float larger_magnitude(float most, float x) { return at_least(fabsf(x), most); }
 
-// v * weight + bias, times what smooths columns: what norms end with.
-__device__ __forceinline__ void scale_columns(const RowArgs& given, long long n, int count, Piece& p) {
-  const RowArgs& args = anew(given);
-  const auto column = [&](const RowVector& v, Piece& to) {
-    load_piece<DType::kNone>(static_cast<const char*>(v.data), v.dtype, n, count, to);
-  };
-  Piece weight, other;
-  if (args.weight.data != nullptr) {
-    column(args.weight, weight);
-    if (args.unit_offset) for_elements([&](int i) { weight.v[i] = __fadd_rn(weight.v[i], 1.0f); });
-  } else {
-    for_elements([&](int i) { weight.v[i] = 1; });
+// Vectors along a row: weight, bias and what smooths columns.
+template <RowGpuConfig kConfig>
+struct RowColumns {
+  static constexpr DType kType = kConfig.x == DType::kNone ? DType::kNone : kConfig.columns;
+  const RowArgs& given;
+  using Words = AskedPieces<kConfig, kType>;
+  Words weight_words;
+
+  // The weight stays in registers for all rows of a block; the others, which are rarer, are read again.
+  __device__ __forceinline__ explicit RowColumns(const RowArgs& args) : given(args) {
+    if (args.weight.data != nullptr) weight_words.ask(args, args.weight.data);
   }
-  if (args.bias.data != nullptr) {
-    column(args.bias, other);
-    for_elements([&](int i) { p.v[i] = __fmaf_rn(p.v[i], weight.v[i], other.v[i]); });
-  } else {
-    for_elements([&](int i) { p.v[i] = __fmul_rn(p.v[i], weight.v[i]); });
+
+  // v * weight + bias, times what smooths: what norms end with. The j-th piece.
+  __device__ __forceinline__ void scale(long long n, int count, Piece& p, int j) const {
+    const RowArgs& args = anew(given);
+    const auto column = [&](const RowVector& v, Piece& to) {
+      load_piece<kType, kConfig.whole>(static_cast<const char*>(v.data), v.dtype, n, count, to);
+    };
+    Piece weight, other;
+    if (args.weight.data != nullptr) {
+      if constexpr (Words::kAsks) {
+        weight_words.take(j, count, weight);
+      } else {
+        column(args.weight, weight);
+      }
+      if (args.unit_offset) for_elements([&](int i) { weight.v[i] = __fadd_rn(weight.v[i], 1.0f); });
+    } else {
+      for_elements([&](int i) { weight.v[i] = 1; });
+    }
+    if (args.bias.data != nullptr) {
+      column(args.bias, other);
+      for_elements([&](int i) { p.v[i] = __fmaf_rn(p.v[i], weight.v[i], other.v[i]); });
+    } else {
+      for_elements([&](int i) { p.v[i] = __fmul_rn(p.v[i], weight.v[i]); });
+    }
+    if (args.smooth.data == nullptr) return;
+    column(args.smooth, other);
+    for_elements([&](int i) { p.v[i] = __fmul_rn(p.v[i], other.v[i]); });
   }
-  if (args.smooth.data == nullptr) return;
-  column(args.smooth, other);
-  for_elements([&](int i) { p.v[i] = __fmul_rn(p.v[i], other.v[i]); });
-}
+};
 
 }  // namespace tilewright

@@ -7,13 +7,13 @@
 namespace tilewright {
 
 // Elements 2 n and 2 n + 1 of a row, for `count` n; zeros behind them.
-template <DType kType>
+template <DType kType, bool kWhole = false>
 __device__ __forceinline__ void load_pairs(const char* row, DType dtype, long long n, int count, Piece& even,
                                            Piece& odd) {
   Piece half[2];
-  const int low = 2 * count < kRowPiece ? 2 * count : kRowPiece;
-  load_piece<kType>(row, dtype, 2 * n, low, half[0]);
-  load_piece<kType>(row, dtype, 2 * n + kRowPiece, 2 * count - low, half[1]);
+  const int low = kWhole ? count : 2 * count < kRowPiece ? 2 * count : kRowPiece;
+  load_piece<kType, kWhole>(row, dtype, 2 * n, low, half[0]);
+  load_piece<kType, kWhole>(row, dtype, 2 * n + kRowPiece, 2 * count - low, half[1]);
   for_elements([&](int i) {
     const Piece& from = half[i / (kRowPiece / 2)];
     even.v[i] = from.v[2 * i % kRowPiece], odd.v[i] = from.v[2 * i % kRowPiece + 1];

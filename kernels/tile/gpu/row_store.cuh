@@ -8,17 +8,23 @@
 
 namespace tilewright {
 
-// IEEE's quotient (quantise.hpp).
-__device__ __forceinline__ float divided(float x, const Divisor& by) {
+// IEEE's quotients (quantise.hpp).
+__device__ __forceinline__ void divide(Piece& p, const Divisor& by) {
   if (by.near_one) {
-    const float first = __fmul_rn(x, by.reciprocal);
-    const float refined = __fmaf_rn(__fmaf_rn(first, -by.scale, x), by.reciprocal, first);
-    return fabsf(first) < 0x1p100f ? refined : first;
+    return for_elements([&](int i) {
+      const float first = __fmul_rn(p.v[i], by.reciprocal);
+      const float refined = __fmaf_rn(__fmaf_rn(first, -by.scale, p.v[i]), by.reciprocal, first);
+      p.v[i] = fabsf(first) < 0x1p100f ? refined : first;
+    });
   }
-  return x / by.scale;
+  for_elements([&](int i) { p.v[i] = p.v[i] / by.scale; });
 }
 
-__device__ __forceinline__ unsigned narrow_i8(float x) { return static_cast<unsigned char>(narrow<signed char>(x)); }
+// To the nearest integer by a sum whose last place is 1, ties to even; NaN is 0.
+__device__ __forceinline__ unsigned narrow_i8(float x) {
+  const unsigned moved = __float_as_uint(__fadd_rn(at_most(at_least(x, -128), 127), 12582912.0f));  // 1.5 * 2^23
+  return x == x ? moved & 255 : 0;
+}
 // Codes of 8 bits, the first four and the others.
 __device__ __forceinline__ void narrow_codes(DType dtype, const Piece& p, unsigned (&word)[2]) {
 #pragma unroll
@@ -41,17 +47,18 @@ __device__ __forceinline__ unsigned narrow_nibbles(const Piece& p) {
   return word;
 }
 
-template <DType kType>
+template <DType kType, bool kWhole>
 __device__ __forceinline__ void encode_piece(char* row, DType dtype, long long n, int count, const Piece& from) {
   const DType type = kType == DType::kNone ? dtype : kType;
-  if (!is_quantised(type)) return store_piece<kType>(row, dtype, n, count, from);
+  if (!is_quantised(type)) return store_piece<kType, kWhole>(row, dtype, n, count, from);
   if (type == DType::kF4E2M1) {
     const unsigned word = narrow_nibbles(from);
     char* const to = row + n / 2;
-    if (count == kRowPiece && (reinterpret_cast<unsigned long long>(to) & 3u) == 0) {
+    if (at_once<kWhole>(to, count, 4)) {
       *reinterpret_cast<unsigned*>(to) = word;
       return;
     }
+    if constexpr (kWhole) return;
     // The last of an odd number leaves the upper half of its byte zero.
     const unsigned mine = count < kRowPiece ? word & ((1u << (4 * count)) - 1) : word;
 #pragma unroll
@@ -63,9 +70,8 @@ __device__ __forceinline__ void encode_piece(char* row, DType dtype, long long n
   unsigned word[2];
   narrow_codes(type, from, word);
   char* const to = row + n;
-  if (count == kRowPiece && (reinterpret_cast<unsigned long long>(to) & 7u) == 0) {
-    return store_vector2(reinterpret_cast<unsigned*>(to), word[0], word[1]);
-  }
+  if (at_once<kWhole>(to, count, 8)) return store_vector2(reinterpret_cast<unsigned*>(to), word[0], word[1]);
+  if constexpr (kWhole) return;
   const int there = anew(count);
   for_elements([&](int i) {
     if (i < there) to[i] = static_cast<char>(word[i / 4] >> (8 * (i % 4)));
@@ -85,14 +91,14 @@ __device__ __forceinline__ float found_scale(const QuantisedScales& scales, DTyp
   return scale;
 }
 
-// A row of the output, of the values that make(n, count, piece) makes, with zeros behind `count`: of those in registers, once; or where rows are read again, in
-// each pass.
+// A row of the output, of the values that make(n, count, piece, j) makes, with zeros behind `count`: of those in registers, once;
+// or where rows are read again, in each pass.
 template <RowGpuConfig kConfig, class Make>
 __device__ __forceinline__ void store_row(GpuRow<kConfig>& row, Make&& make) {
   const RowArgs& args = anew(row.args);
   const DType out = kConfig.out == DType::kNone ? args.out.dtype : kConfig.out;
   const Quantisation quant = kConfig.x == DType::kNone ? args.scale.quant : kConfig.quant;
-  char* const to = row_start(args.out, row.at);
+  char* const to = row_start<kConfig.out>(args.out, row.at);
   const long long scale_at = row_offset(args.scale.stride, row.at);
 
   // Groups: threads that are neighbours have one between them.
@@ -108,16 +114,16 @@ __device__ __forceinline__ void store_row(GpuRow<kConfig>& row, Make&& make) {
       const bool writes = count > 0 && row.thread % sharing == 0;
       const Divisor by =
           divisor_of(found_scale(args.scale, out, scale_at + n / group * args.scale.stride_group, most, writes));
-      for_elements([&](int i) { p.v[i] = divided(p.v[i], by); });
-      encode_piece<kConfig.out>(to, out, n, count, p);
+      divide(p, by);
+      encode_piece<kConfig.out, kConfig.whole>(to, out, n, count, p);
     });
     return;
   }
 
   Divisor by{};
   const auto encode = [&](long long n, int count, Piece& p) {
-    if (quant != Quantisation::kNone) for_elements([&](int i) { p.v[i] = divided(p.v[i], by); });
-    encode_piece<kConfig.out>(to, out, n, count, p);
+    if (quant != Quantisation::kNone) divide(p, by);
+    encode_piece<kConfig.out, kConfig.whole>(to, out, n, count, p);
   };
   if (quant == Quantisation::kRow) {
     float most = 0;

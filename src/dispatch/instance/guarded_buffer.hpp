@@ -22,8 +22,8 @@ class GuardedBuffer {
 
   // `offset` bytes lie before the element with all indices zero. Fills the guard zones.
   Status allocate(Device& device, int64_t bytes, int64_t offset = 0);
-  // Room for every element of a strided tensor; one element when a size is 0.
-  Status allocate(Device& device, DType dtype, std::initializer_list<Extent> extents);
+  // Room for every element of a strided tensor, one element when a size is 0, behind `shift` bytes.
+  Status allocate(Device& device, DType dtype, std::initializer_list<Extent> extents, int64_t shift = 0);
 
   bool allocated() const { return base_ != nullptr; }
   uint8_t* begin() const;  // what the host reads and writes

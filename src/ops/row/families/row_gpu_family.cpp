@@ -16,16 +16,41 @@ namespace {
 constexpr double kRowGpuLaunchSeconds = 3e-6;
 constexpr int kLeastRowThreads = 16;  // a group of 128 elements, or a few short rows a warp
 constexpr int kMostRowThreads = 1024;
-constexpr int kRowBlocks = 2;  // NVIDIA: of 256 threads, that registers must leave room for
 // Pieces in registers, of 8 floats each, that leave room beside them.
 constexpr int most_pieces(int threads) { return threads >= 1024 ? 2 : threads == 512 ? 4 : 8; }
 constexpr RowGpuShape kGenericShape{256, 0};
 
+// NVIDIA: blocks that an SM's registers are to have room for. Many are in flight where a row's pieces, as floats and as they were
+// asked for, leave room; 24 registers are for all else, 32 where the next row is asked for.
+int resident_blocks(const RowGpuConfig& c) {
+  const auto words = [](DType t) { return t == DType::kNone ? 0 : t == DType::kF32 ? 8 : 4; };
+  const int asked = c.whole ? words(c.x) + words(c.residual) + words(c.columns) : words(DType::kF32);
+  const int registers = (row_asks_ahead(c) ? 32 : 24) + c.pieces * (kRowPiece + asked), blocks = c.whole ? 4 : 2;
+  return std::clamp(65536 / (row_block_threads(c.threads) * registers), 1, blocks * 256 / row_block_threads(c.threads));
+}
 bool legal_shape(const RowGpuShape& s) {
   const bool pieces =
       s.pieces == 0 || (std::has_single_bit(static_cast<unsigned>(s.pieces)) && s.pieces <= most_pieces(s.threads));
   return pieces && s.threads >= kLeastRowThreads && s.threads <= kMostRowThreads &&
          std::has_single_bit(static_cast<unsigned>(s.threads));
+}
+// The type of all vectors along a row; kNone: they differ. Without any it does not matter.
+DType common_column_type(const RowProblem& p) {
+  DType common = DType::kNone;
+  for (const DType type : {p.weight, p.bias, p.smooth}) {
+    if (type == DType::kNone || type == common) continue;
+    if (common != DType::kNone) return DType::kNone;
+    common = type;
+  }
+  return common == DType::kNone ? p.x.dtype : common;
+}
+// Whether each row is made of whole pieces that one load or store takes.
+bool has_whole_rows(const RowProblem& p) {
+  bool whole = p.n > 0 && p.n % kRowPiece == 0 && !p.unaligned;
+  for (const RowTensorProblem* t : {&p.x, &p.residual, &p.residual_out, &p.out}) {
+    for (const int64_t stride : t->stride) whole = whole && stride % kRowPiece == 0;
+  }
+  return whole;
 }
 int64_t row_capacity(const RowGpuShape& s) { return int64_t{s.threads} * s.pieces * kRowPiece; }
 
@@ -59,7 +84,10 @@ class RowGpuFamily final : public KernelFamily {
     RowGpuConfig config;
     if (Status s = parse_gpu_config(step.key, config); !s || generic_) return s;
     const auto& p = problem_cast<RowProblem>(ref);
-    const RowGpuConfig need = gpu_config(p, {config.threads, config.pieces});
+    // What is typed at run time, and rows with a rest, hold whatever the problem has.
+    RowGpuConfig need = gpu_config(p, {config.threads, config.pieces});
+    if (config.columns == DType::kNone) need.columns = DType::kNone;
+    if (!config.whole) need.whole = false;
     if (!(config == need)) {
       return refuse_gpu(
           fmt::format("kernel is for {}, the problem needs {}", print_fields(config), print_fields(need)));
@@ -96,7 +124,7 @@ class RowGpuFamily final : public KernelFamily {
     request.source = gpu_instance_source(
         find_arch(key.target)->vendor, fmt::format("{0}/{0}_gpu.cuh", op_.name), request.entry,
         fmt::format("{}_gpu<tilewright::{}{}>", op_.name, RowGpuConfig::kTypeName, cpp_initializer(config)), "RowArgs",
-        threads, threads > kRowBlockThreads ? 1 : kRowBlocks);
+        threads, resident_blocks(config));
     return request;
   }
   int64_t launch_shared_bytes(const KernelKey&) const override { return kRowSharedBytes; }
@@ -117,9 +145,12 @@ class RowGpuFamily final : public KernelFamily {
     if (Status s = parse_gpu_config(step.key, config); !s) return s;
     const auto& p = problem_cast<RowProblem>(ref);
     const int64_t block = row_block_threads(config.threads), rows = block / config.threads;
-    const int64_t blocks = (p.rows() + rows - 1) / rows;
-    // The kernel goes on where the grid ends. AMD GPUs count work-items in 32 bits.
-    const int64_t grid = std::clamp<int64_t>(blocks, 1, (int64_t{1} << 31) / block);
+    const int64_t blocks = std::max<int64_t>((p.rows() + rows - 1) / rows, 1);
+    // Where the next row is asked for, as many blocks as run at a time, each with as many rows; else a block a row. The kernel goes
+    // on where the grid ends; AMD GPUs count work-items in 32 bits.
+    const int64_t at_a_time = row_asks_ahead(config) ? std::max(1, device.units) * int64_t{resident_blocks(config)}
+                                                     : (int64_t{1} << 31) / block;
+    const int64_t turns = (blocks + at_a_time - 1) / at_a_time, grid = (blocks + turns - 1) / turns;
     Stage stage = row_stage(p, /*stream=*/false, grid, std::move(kernel));
     stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
     stage.shape.threads = static_cast<uint32_t>(block);
@@ -133,8 +164,11 @@ class RowGpuFamily final : public KernelFamily {
   KernelKey generic_key(std::string_view target) const {
     return make_key(op_.name, name_, target, "any", "run_time=1");
   }
-  static RowGpuConfig gpu_config(const RowProblem& p, const RowGpuShape& shape) {
-    return {p.x.dtype, p.residual.dtype, p.out.dtype, p.quant, shape.threads, shape.pieces};
+  RowGpuConfig gpu_config(const RowProblem& p, const RowGpuShape& shape) const {
+    RowGpuConfig config{p.x.dtype, p.residual.dtype, p.out.dtype, p.quant, shape.threads, shape.pieces};
+    // What turns pairs has parts of rows, which begin anywhere.
+    if (!op_.rotates) config.columns = common_column_type(p), config.whole = has_whole_rows(p);
+    return config;
   }
   KernelKey key_of(const RowGpuConfig& config, std::string_view target) const {
     return make_key(op_.name, name_, target, fmt::format("x={}", dtype_name(config.x)), print_fields(config));

@@ -47,7 +47,7 @@ class RowInstance final : public ProblemInstance {
     const auto add_column = [&](uint16_t slot, const char* name, DType dtype) -> Status {
       if (dtype == DType::kNone) return {};
       inputs_.emplace_back(slot, name, dtype);
-      return inputs_.back().buffer.allocate(device, dtype, {{p_.n, 1}});
+      return inputs_.back().buffer.allocate(device, dtype, {{p_.n, 1}}, shift_of(dtype));
     };
     Status s = add(inputs_, kRowX, "x", p_.x, p_.x_length(), 1);
     for (GuardedBuffer& copy : copies_) s = s ? allocate_rows(device, copy, p_.x, p_.x_length(), 1) : s;
@@ -161,8 +161,11 @@ class RowInstance final : public ProblemInstance {
                        int64_t stride) const {
     const auto size = p_.tensor_size(t);
     return buffer.allocate(device, t.dtype,
-                           {{size[0], t.stride[0]}, {size[1], t.stride[1]}, {size[2], t.stride[2]}, {inner, stride}});
+                           {{size[0], t.stride[0]}, {size[1], t.stride[1]}, {size[2], t.stride[2]}, {inner, stride}},
+                           shift_of(t.dtype));
   }
+  // What is not aligned misses it by an element, or a byte.
+  int64_t shift_of(DType dtype) const { return p_.unaligned ? std::max(dtype_bits(dtype) / 8, 1) : 0; }
 
   // A write outside outputs or between their elements, or a changed input.
   std::string memory_failure() {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 // From a call to a problem: outer dimensions that follow each other in every tensor become one.
 #include <fmt/format.h>
+
+
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include "ops/row/problem/row_rotation.hpp"
 
@@ -280,6 +283,12 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
                 nullptr};
   b.scalars = {call.eps, call.limit == 0 ? std::numeric_limits<float>::infinity() : call.limit, call.alpha,
                call.up_offset};
+  if (x.device.kind != DeviceKind::kCpu) {
+    // Not the scales, which are taken one by one.
+    for (const void* pointer : std::span(b.pointers).first(kRowScale)) {
+      p.unaligned |= (reinterpret_cast<uintptr_t>(pointer) & 15) != 0;
+    }
+  }
   if (s = validate_row_problem(op, p); !s) return s;
   if (op.eps && !(call.eps >= 0)) return refuse_row(op, "argument 'eps' is {}, allowed: 0 and above", call.eps);
   if (!(call.limit >= 0)) return refuse_row(op, "argument 'limit' is {}, allowed: 0 and above", call.limit);

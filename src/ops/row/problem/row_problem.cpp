@@ -204,6 +204,7 @@ std::string print_row_problem(const RowProblem& p) {
   if (p.squared) text += ":squared=1";
   if (p.unit_offset) text += ":unit_offset=1";
   if (p.round_before_weight) text += ":round_before_weight=1";
+  if (p.unaligned) text += ":unaligned=1";
   if (p.quant != Quantisation::kNone) {
     text += fmt::format(":quant={}:scale={}", kQuantisationNames[static_cast<int>(p.quant)], dtype_name(p.scale.dtype));
   }
@@ -278,6 +279,8 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
         s = fields_detail::parse_value(value, flag), p.unit_offset = flag;
       } else if (name == "round_before_weight") {
         s = fields_detail::parse_value(value, flag), p.round_before_weight = flag;
+      } else if (name == "unaligned") {
+        s = fields_detail::parse_value(value, flag), p.unaligned = flag;
       } else if (!op.rotates || !parse_rotation(name, value, p, s)) {
         s = Status(StatusCode::kInvalidArgument, fmt::format("'{}' is none of its fields", name));
       }

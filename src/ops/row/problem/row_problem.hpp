@@ -49,7 +49,8 @@ struct RowProblem {
   Activation activation = Activation::kNone;
   GateMode gate = GateMode::kNone;
   uint8_t squared = 0;
-  uint8_t reserved[2] = {};  // no padding: problems are compared as bytes
+  uint8_t unaligned = 0;  // some pointer is no multiple of 16 bytes; 0 on CPUs, where no kernel asks
+  uint8_t reserved[1] = {};  // no padding: problems are compared as bytes
   RowRotationProblem rotation;
 
   int64_t rows() const { return size[0] * size[1] * size[2]; }
