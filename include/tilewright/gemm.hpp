@@ -82,6 +82,7 @@ TILEWRIGHT_API Result<std::string> gemm_explain(Context& context, const GemmCall
 TILEWRIGHT_API Status gemm_reference(const GemmCall& call);
 
 // ---- Packed weights: one copy serves every M and every kernel of the device kind --------------------------------------
+// Of f32, f16, bf16 and i8, and for CPUs of i4, u4 and e2m1.
 
 // Bytes of the packed form of B [batch, K, N], header included.
 TILEWRIGHT_API Result<int64_t> gemm_packed_bytes(DType dtype, int64_t n, int64_t k, int64_t batch = 1);

@@ -15,7 +15,10 @@ Result<TensorView> read_unpacked(const char* function, const TwDLTensor* b) {
 constexpr std::pair<DType, TwDLDataType> kPackable[] = {{DType::kF32, {TW_DL_FLOAT, 32, 1}},
                                                         {DType::kF16, {TW_DL_FLOAT, 16, 1}},
                                                         {DType::kBf16, {TW_DL_BFLOAT, 16, 1}},
-                                                        {DType::kI8, {TW_DL_INT, 8, 1}}};
+                                                        {DType::kI8, {TW_DL_INT, 8, 1}},
+                                                        {DType::kI4, {TW_DL_INT, 4, 1}},
+                                                        {DType::kU4, {TW_DL_UINT, 4, 1}},
+                                                        {DType::kF4E2M1, {TW_DL_FLOAT4_E2M1FN, 4, 1}}};
 
 TwDLDataType dlpack_type(DType dtype) {
   for (const auto& [known, type] : kPackable) {

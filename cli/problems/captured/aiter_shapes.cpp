@@ -138,7 +138,9 @@ Result<std::string> text_of(const Row& row) {
   const Result<std::string> dtype = dtype_of(row.text(variant == Variant::kA8w8 ? "q_dtype_w" : "dtype"));
   if (!dtype) return dtype.status();
   const bool quantised = variant == Variant::kA8w8 || row.flag("scaleab");
-  if (packed && !is_packable(*parse_dtype(*dtype))) {
+  // Its weights are for GPUs, which take those of 4 bits plain.
+  const DType weight = *parse_dtype(*dtype);
+  if (packed && (!is_packable(weight) || dtype_bits(weight) < 8)) {
     return unserved(fmt::format("{} gemm with shuffled weights", *dtype).c_str());
   }
   text += fmt::format(":a={}", *dtype);

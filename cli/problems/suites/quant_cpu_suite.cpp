@@ -30,7 +30,7 @@ Suite quant_cpu_suite() {
   for (const QuantMode& mode : kQuantModes) {
     for (const int64_t m : {1, 16}) {
       for (const QuantLayer& layer : kLlama70bLayers) {
-        suite.add(fmt::format("m={}:n={}:k={}:{}", m, layer.n, layer.k, mode.text),
+        suite.add(fmt::format("m={}:n={}:k={}:{}:packed=1", m, layer.n, layer.k, mode.text),
                   {.regime = fmt::format("{} m={}", mode.name, m)}, fmt::format("llama-3.1-70b {}", layer.name));
       }
     }

@@ -10,6 +10,7 @@
 
 #include "gemm/cpu/gemm_cpu_blocking.hpp"
 #include "gemm/cpu/gemm_epilogue_cpu.hpp"
+#include "gemm/gemm_packed_layout.hpp"
 #include "gemm/gemm_scale_args.hpp"
 #include "tile/cpu/vec_io.hpp"
 
@@ -129,6 +130,18 @@ inline void generic_load_a(const GemmArgs& args, int64 batch, int64 m0, int rows
 // Columns [n0, n0 + columns) of B from column `at` of the block on.
 inline void generic_load_b(const GemmArgs& args, int64 batch, int64 n0, int columns, int64 k0, int k, int at,
                            GenericBlock& block) {
+  if (dtype_bits(args.b_dtype) == 4 && args.b_packed) {
+    const PackedLayout layout = packed_layout(args.b_dtype, args.n, args.k);
+    const char* const b = static_cast<const char*>(args.b) + batch * args.stride_b_batch;
+    for (int j = 0; j < columns; ++j) {
+      const int64 n = n0 + j;
+      const char* const panel = b + n / kPanelColumns * layout.panel_bytes;
+      for (int i = 0; i < k; ++i) {
+        block.b[i][at + j] = generic_nibble(args.b_dtype, panel, layout.element(k0 + i, n % kPanelColumns));
+      }
+    }
+    return;
+  }
   if (dtype_bits(args.b_dtype) == 4) {
     const int64 first = batch * args.stride_b_batch + k0 * args.stride_b_k + n0 * args.stride_b_n;
     for (int j = 0; j < columns; ++j) {

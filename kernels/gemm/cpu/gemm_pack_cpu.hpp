@@ -4,6 +4,7 @@
 #pragma once
 
 #include "gemm/cpu/gemm_cpu_blocking.hpp"
+#include "gemm/cpu/gemm_pack_nibbles_cpu.hpp"
 #include "tile/cpu/transpose.hpp"
 #include "tile/cpu/vec_io.hpp"
 
@@ -150,6 +151,9 @@ inline void gemm_pack_cpu(const GemmPackArgs& args, unsigned unit, unsigned unit
     case DType::kF16: return pack_weights<DType::kF16>(args, unit, units);
     case DType::kBf16: return pack_weights<DType::kBf16>(args, unit, units);
     case DType::kI8: return pack_weights<DType::kI8>(args, unit, units);
+    case DType::kI4:
+    case DType::kU4:
+    case DType::kF4E2M1: return pack_nibbles(args, unit, units);
     default: return;  // the host packs no other dtype
   }
 }

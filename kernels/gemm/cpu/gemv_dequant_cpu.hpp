@@ -9,71 +9,10 @@
 
 #include "gemm/cpu/gemv_cpu.hpp"
 #include "gemm/cpu/gemv_dequant_digits_cpu.hpp"
+#include "gemm/cpu/gemv_dequant_scales_cpu.hpp"
 
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
-
-// Where the scales of groups stand, as a constant of a loop.
-enum class DequantScales : unsigned char { kNone, kBlock, kGroups };  // none, one a block, one for each 32 values
-
-// The scales, or zero points, of column n for groups 0 to count - 1, as f32.
-inline void load_groups(const GemmBlockScale& s, int64 batch, int64 n, int64 count, float* out) {
-  const int64 first = batch * s.stride_batch + n / s.outer * s.stride_outer;
-  const char* data = static_cast<const char*>(s.data);
-  const auto each = [&](auto element) {
-    for (int64 i = 0; i < count; ++i) out[i] = element(first + i * s.stride_k);
-  };
-  const auto typed = [&](auto type) {
-    constexpr DType kType = decltype(type)::value;
-    const char* from = data + first * kBytes<kType>;
-    int64 i = 0;
-    if (s.stride_k == 1) {
-      for (; i + kVec <= count; i += kVec) load_vec<kType>(from + i * kBytes<kType>).store(out + i);
-      if (i < count) load_tail<kType>(from + i * kBytes<kType>, static_cast<int>(count - i)).store(out + i);
-      return;
-    }
-    for (; i < count; ++i) out[i] = load_one<kType>(from + i * s.stride_k * kBytes<kType>);
-  };
-  const auto nibbles = [&](auto type) {
-    constexpr DType kType = decltype(type)::value;
-    int64 i = 0;
-    if (s.stride_k == 1 && first % 2 == 0) {
-      for (; i + kVec <= count; i += kVec) widen_nibbles<kType>(data + (first + i) / 2).store(out + i);
-    }
-    for (; i < count; ++i) {
-      const int64 at = first + i * s.stride_k;
-      const auto code = static_cast<unsigned char>(static_cast<unsigned char>(data[at >> 1]) >> (at & 1) * 4 & 15);
-      out[i] = widen_nibble(kType, code);
-    }
-  };
-  switch (s.dtype) {
-    case DType::kF32: return typed(TypeTag<DType::kF32>{});
-    case DType::kF16: return typed(TypeTag<DType::kF16>{});
-    case DType::kBf16: return typed(TypeTag<DType::kBf16>{});
-    case DType::kI8: return typed(TypeTag<DType::kI8>{});
-    case DType::kF8E4M3: return each([&](int64 i) { return load_one<DType::kF8E4M3>(data + i); });
-    case DType::kI4: return nibbles(TypeTag<DType::kI4>{});
-    case DType::kU4: return nibbles(TypeTag<DType::kU4>{});
-    default: break;
-  }
-  int64 i = 0;  // e8m0
-  if (s.stride_k == 1) {
-    for (; i + kVec <= count; i += kVec) widen_e8m0(data + first + i).store(out + i);
-  }
-  for (; i < count; ++i) out[i] = widen(e8m0{static_cast<unsigned char>(data[first + i * s.stride_k])});
-}
-
-// The same for whole blocks, `every` of them a block: groups of 64 stand twice, what lies past K is 0.
-inline void load_block_groups(const GemmBlockScale& s, int64 batch, int64 n, int64 k, int64 blocks, int every,
-                              float* out) {
-  const int64 count = blocking::ceil_div(k, s.k);
-  load_groups(s, batch, n, count, out);
-  const int times = every * s.k / kDequantBlock;
-  if (times == 2) {
-    for (int64 i = count; i-- > 0;) out[2 * i] = out[2 * i + 1] = out[i];
-  }
-  for (int64 i = count * times; i < blocks * every; ++i) out[i] = 0;
-}
 
 // How 4-bit elements are widened; bytes need nothing.
 struct NoNibbles {};

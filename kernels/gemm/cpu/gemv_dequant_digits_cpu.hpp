@@ -27,6 +27,25 @@ static_assert(DigitBlock::kBytes == kDigitBlockBytes);
 
 TILEWRIGHT_INLINE bool has_digits(const char* block) { return read_as<int>(block + DigitBlock::kWhole) != 0; }
 
+// The digits of a block, each in a plane of its own, the highest one first: in K's order for weights of 8 bits, even and odd
+// values apart for those of 4. `whole` is used up.
+template <DType kType>
+inline void store_digit_planes(int (&whole)[kDequantBlock], char* to) {
+  for (int digit = 0; digit < kDigits; ++digit) {
+    signed char digits[kDequantBlock];
+    take_digit(whole, digits);
+    char* const line = to + (kDigits - 1 - digit) * DigitBlock::kDigit;
+    if constexpr (dtype_bits(kType) == 8) {
+      __builtin_memcpy(line, digits, sizeof(digits));
+      continue;
+    }
+    for (int i = 0; i < kDequantBlock / 2; ++i) {
+      line[i] = static_cast<char>(digits[2 * i]);
+      line[DigitBlock::kLine + i] = static_cast<char>(digits[2 * i + 1]);
+    }
+  }
+}
+
 // Writes a block of A for weights of kType, but for kWhole. `together`: one scale serves the whole block. False when digits
 // do not hold it.
 template <DType kType>
@@ -43,27 +62,18 @@ inline bool store_digits(const float (&x)[kDequantBlock], bool together, char* t
       start[lane] = -kNibbleOffset<kType> * sum;
       sums[lane] = static_cast<float>(sum) * kNibbleUnit<kType>;
     }
-  }
-  int low[32] = {}, high[32] = {};  // i8: sums of the two lower digits, and of the highest, of each lane of both lines
-  for (int digit = 0; digit < kDigits; ++digit) {
-    signed char digits[kDequantBlock];
-    take_digit(whole, digits);
-    char* const line = to + (kDigits - 1 - digit) * DigitBlock::kDigit;
-    if constexpr (dtype_bits(kType) == 4) {
-      for (int i = 0; i < kDequantBlock / 2; ++i) {
-        line[i] = static_cast<char>(digits[2 * i]);
-        line[DigitBlock::kLine + i] = static_cast<char>(digits[2 * i + 1]);
+  } else {
+    // Sums of the two lower digits, and of the highest, of each lane of both lines.
+    int low[32], high[32];
+    for (int lane = 0; lane < 32; ++lane) {
+      int all = 0, upper = 0;
+      for (int i = 4 * lane; i < 4 * lane + 4; ++i) {
+        all += whole[i];
+        upper += (whole[i] + 0x8080) >> 16;  // the lower digits are at least -0x8080
       }
-    } else {
-      __builtin_memcpy(line, digits, sizeof(digits));
-      for (int i = 0; i < kDequantBlock; ++i) {
-        if (digit == 2) high[i / 4] += digits[i];
-        if (digit == 1) low[i / 4] += 256 * digits[i];
-        if (digit == 0) low[i / 4] += digits[i];
-      }
+      high[lane] = upper;
+      low[lane] = all - 65536 * upper;
     }
-  }
-  if constexpr (dtype_bits(kType) == 8) {
     for (int lane = 0; lane < 16; ++lane) {
       start[lane] = -128 * (high[lane] + (together ? high[16 + lane] : 0));
       start[16 + lane] = -128 * (low[lane] + (together ? low[16 + lane] : 0));
@@ -71,6 +81,7 @@ inline bool store_digits(const float (&x)[kDequantBlock], bool together, char* t
       start[48 + lane] = -128 * low[16 + lane];
     }
   }
+  store_digit_planes<kType>(whole, to);
   const float factor = unit / (dtype_bits(kType) == 4 ? kNibbleUnit<kType> : 1);
   __builtin_memcpy(to + DigitBlock::kUnit, &factor, 4);
   return true;

@@ -201,14 +201,15 @@ TILEWRIGHT_INLINE F32x16 widen_bytes(const void* p) {
   return as_float(as_int(select_less(largest, value, special, value)) | sign);
 }
 
-// 16 codes of e8m0: powers of two; 0 is 2^-127, 255 is NaN.
-TILEWRIGHT_INLINE F32x16 widen_e8m0(const void* p) {
-  const I32x16 codes = I32x16::widen_i8(p) & I32x16::splat(0xFF);
+// Codes of e8m0, one a lane: powers of two; 0 is 2^-127, 255 is NaN.
+TILEWRIGHT_INLINE F32x16 power_of_code(I32x16 codes) {
   const I32x16 rest = (codes + I32x16::splat(1)) & I32x16::splat(0xFE);
   const F32x16 quiet =
       select_less(to_float(rest), F32x16::splat(1), as_float(I32x16::splat(0x00400000)), as_float(I32x16::splat(0)));
   return as_float(shift_left<23>(codes) | as_int(quiet));
 }
+// 16 neighbours.
+TILEWRIGHT_INLINE F32x16 widen_e8m0(const void* p) { return power_of_code(I32x16::widen_i8(p) & I32x16::splat(0xFF)); }
 
 }  // namespace TILEWRIGHT_ISA
 }  // namespace tilewright

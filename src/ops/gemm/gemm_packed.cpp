@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Packed weights: size, recognition and packing. The layout is documented in gemm_args.hpp.
+// Packed weights: size, recognition and packing. The layout is documented in gemm_args.hpp and gemm_packed_layout.hpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ Status refuse_packing(std::string message) { return Status(StatusCode::kInvalidA
 
 Status check_packable(DType dtype, int64_t n, int64_t k, int64_t batch, const char* function) {
   if (!is_packable(dtype)) {
-    return refuse_packing(fmt::format("{}: dtype {}, allowed: f32, f16, bf16, i8", function, dtype_name(dtype)));
+    return refuse_packing(fmt::format("{}: dtype {}, allowed: {}", function, dtype_name(dtype), kPackableNames));
   }
   constexpr int64_t kMax = int64_t{1} << 40;
   if (n < 0 || k < 0 || batch < 0 || n > kMax || k > kMax || batch > kMax ||
@@ -63,8 +63,8 @@ Result<TensorView> packed_view(const GemmPackedHeader& header, void* data, int64
                                header.version, kPackedVersion));
   }
   if (Status s = check_packable(header.dtype, header.n, header.k, header.batch, "gemm_packed_view"); !s) return s;
-  if (header.kp != packed_kp(header.dtype) ||
-      header.batch_bytes != packed_batch_bytes(header.dtype, header.n, header.k) ||
+  const PackedLayout layout = packed_layout(header.dtype, header.n, header.k);
+  if (header.kp != layout.kp || header.batch_bytes != layout.batch_bytes ||
       header.total_bytes != static_cast<int64_t>(sizeof(header)) + header.batch * header.batch_bytes ||
       header.total_bytes > bytes) {
     return corrupt(fmt::format("header and size disagree: {} bytes for {} x {} x {} of {}", bytes, header.batch,
@@ -89,7 +89,7 @@ Result<TensorView> packed_view(const GemmPackedHeader& header, void* data, int64
 
 Result<int64_t> gemm_packed_bytes(DType dtype, int64_t n, int64_t k, int64_t batch) {
   if (Status s = check_packable(dtype, n, k, batch, "gemm_packed_bytes"); !s) return s;
-  return static_cast<int64_t>(sizeof(GemmPackedHeader)) + batch * packed_batch_bytes(dtype, n, k);
+  return static_cast<int64_t>(sizeof(GemmPackedHeader)) + batch * packed_layout(dtype, n, k).batch_bytes;
 }
 
 Status gemm_pack_weights(Context& context, const TensorView& b, void* out, int64_t out_bytes) {
@@ -103,6 +103,10 @@ Status gemm_pack_weights(Context& context, const TensorView& b, void* out, int64
   if (spec.arch->vendor == ArchVendor::kNvidia) {
     return refuse_packing(
         fmt::format("gemm_pack_weights: argument 'b' is on {}, allowed: cpu, AMD GPUs", to_string(b.device)));
+  }
+  if (spec.arch->vendor == ArchVendor::kAmd && dtype_bits(b.dtype) == 4) {
+    return refuse_packing(fmt::format("gemm_pack_weights: argument 'b' is {} on {}, allowed: on cpu",
+                                      dtype_name(b.dtype), to_string(b.device)));
   }
   const int64_t batch = b.rank == 3 ? b.shape[0] : 1, k = b.shape[b.rank - 2], n = b.shape[b.rank - 1];
   Result<int64_t> bytes = gemm_packed_bytes(b.dtype, n, k, batch);
@@ -120,9 +124,10 @@ Status gemm_pack_weights(Context& context, const TensorView& b, void* out, int64
   header.magic = kPackedMagic;
   header.version = kPackedVersion;
   header.dtype = b.dtype;
-  header.kp = static_cast<unsigned char>(packed_kp(b.dtype));
+  const PackedLayout layout = packed_layout(b.dtype, n, k);
+  header.kp = static_cast<unsigned char>(layout.kp);
   header.n = n, header.k = k, header.batch = batch;
-  header.batch_bytes = packed_batch_bytes(b.dtype, n, k);
+  header.batch_bytes = layout.batch_bytes;
   header.total_bytes = *bytes;
   Device& device = *(*on)->device;
   if (Status s = device.copy_from_host(out, &header, sizeof(header)); !s) return s;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// From packed weights back to plain ones, on every unit of the context. The layout is documented in gemm_args.hpp.
+// From packed weights back to plain ones, on every unit of the context. The layout is documented in gemm_args.hpp and
+// gemm_packed_layout.hpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "device/cpu/run_on_units.hpp"
 #include "dispatch/context_impl.hpp"
 #include "gemm/cpu/gemm_cpu_blocking.hpp"
+#include "gemm/gemm_packed_layout.hpp"
 #include "tilewright/gemm.hpp"
 
 namespace tilewright {
@@ -21,7 +23,7 @@ struct UnpackArgs {
   const char* packed;
   int64_t packed_batch_bytes;
   char* b;
-  int64_t stride_batch, stride_k, stride_n;  // in bytes
+  int64_t stride_batch, stride_k, stride_n;  // in bytes; in elements of 4 bits
 };
 
 // One panel of up to 16 columns. Rows in blocks that stay in the first cache, so that each column of a block is written in
@@ -48,17 +50,36 @@ void unpack_panel(const UnpackArgs& args, const char* panel, char* to, int64_t c
   }
 }
 
+// The same of 4 bits: strides count elements, and neighbours may share a byte.
+void unpack_nibbles(const UnpackArgs& args, const PackedLayout& layout, const char* panel, int64_t first,
+                    int64_t columns) {
+  auto* const b = reinterpret_cast<unsigned char*>(args.b);
+  const auto* const from = reinterpret_cast<const unsigned char*>(panel);
+  for (int64_t column = 0; column < columns; ++column) {
+    for (int64_t row = 0; row < args.k; ++row) {
+      const int64_t in = layout.element(row, column), out = first + row * args.stride_k + column * args.stride_n;
+      const int code = from[in / 2] >> in % 2 * 4 & 15, shift = out % 2 * 4;
+      b[out / 2] = static_cast<unsigned char>((b[out / 2] & ~(15 << shift)) | code << shift);
+    }
+  }
+}
+
 // A CpuEntry: unit `unit` of `units` unpacks its share of the panels, the one that it packed.
 void unpack_unit(const void* data, uint32_t unit, uint32_t units) {
   const UnpackArgs& args = *static_cast<const UnpackArgs*>(data);
   const int64_t panels = packed_panels(args.n);
+  const PackedLayout layout = packed_layout(args.dtype, args.n, args.k);
   const int64_t end = blocking::share_begin(args.panels, units, unit + int64_t{1});
   for (int64_t i = blocking::share_begin(args.panels, units, unit); i < end; ++i) {
     const int64_t batch = i / panels, column = i % panels * kPanelColumns;
-    const char* panel =
-        args.packed + batch * args.packed_batch_bytes + i % panels * packed_panel_bytes(args.dtype, args.k);
-    char* to = args.b + batch * args.stride_batch + column * args.stride_n;
+    const char* panel = args.packed + batch * args.packed_batch_bytes + i % panels * layout.panel_bytes;
     const int64_t columns = std::min<int64_t>(args.n - column, kPanelColumns);
+    const int64_t first = batch * args.stride_batch + column * args.stride_n;
+    if (dtype_bits(args.dtype) == 4) {
+      unpack_nibbles(args, layout, panel, first, columns);
+      continue;
+    }
+    char* to = args.b + first;
     switch (args.dtype) {
       case DType::kF32: unpack_panel<DType::kF32>(args, panel, to, columns); break;
       case DType::kF16: unpack_panel<DType::kF16>(args, panel, to, columns); break;
@@ -83,7 +104,7 @@ Status gemm_unpack_weights(Context& context, const TensorView& packed, const Ten
   if (b.numel() == 0) return {};
   if (b.data == nullptr) return refuse_unpack("gemm_unpack_weights: argument 'b' has a null data pointer");
 
-  const int64_t size = dtype_bits(b.dtype) / 8, batch = b.rank == 3 ? b.shape[0] : 1;
+  const int64_t size = std::max(1, dtype_bits(b.dtype) / 8), batch = b.rank == 3 ? b.shape[0] : 1;
   UnpackArgs args{};
   args.dtype = b.dtype;
   args.n = b.shape[b.rank - 1], args.k = b.shape[b.rank - 2];
@@ -94,6 +115,13 @@ Status gemm_unpack_weights(Context& context, const TensorView& packed, const Ten
   args.stride_batch = b.rank == 3 ? b.stride[0] * size : 0;
   args.stride_k = b.stride[b.rank - 2] * size, args.stride_n = b.stride[b.rank - 1] * size;
 
+  // Panels that share bytes are one unit's.
+  const bool along_k = args.stride_k == 1 && args.stride_n % 2 == 0,
+             along_n = args.stride_n == 1 && args.stride_k % 2 == 0;
+  if (dtype_bits(b.dtype) == 4 && (args.stride_batch % 2 != 0 || !(along_k || along_n))) {
+    unpack_unit(&args, 0, 1);
+    return {};
+  }
   return run_on_units(*context.impl().cpu().device, "gemm_unpack", &unpack_unit, std::as_bytes(std::span(&args, 1)));
 }
 

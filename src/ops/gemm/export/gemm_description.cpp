@@ -71,8 +71,8 @@ class Describer {
                           {p_.stride_b_batch, p_.stride_b_k, p_.stride_b_n});
     if (p_.b_packed) {
       b.meaning = "B, [batch, K, N], packed: panels as gemm_pack_weights makes them";
-      b.bytes =
-          (p_.stride_b_batch == 0 ? 0 : p_.batch - 1) * p_.stride_b_batch + packed_batch_bytes(p_.b_dtype, p_.n, p_.k);
+      b.bytes = (p_.stride_b_batch == 0 ? 0 : p_.batch - 1) * p_.stride_b_batch +
+                packed_layout(p_.b_dtype, p_.n, p_.k).batch_bytes;
     }
     b.alignment = p_.b_packed ? 64 : 16 >> p_.shortfall_b;
     out_.buffers.push_back(std::move(b));

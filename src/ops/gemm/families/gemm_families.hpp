@@ -6,10 +6,11 @@
 
 namespace tilewright {
 
-const KernelFamily& gemm_cpu_family();          // cache-blocked, a micro-kernel per instruction set
-const KernelFamily& gemv_cpu_family();          // M <= 16, bandwidth-bound
-const KernelFamily& gemv_dequant_cpu_family();  // M <= 16, weights of 4 or 8 bits beside an A of 16
-const KernelFamily& gemm_generic_family();      // typed at run time, always built, every valid problem
+const KernelFamily& gemm_cpu_family();                 // cache-blocked, a micro-kernel per instruction set
+const KernelFamily& gemv_cpu_family();                 // M <= 16, bandwidth-bound
+const KernelFamily& gemv_dequant_cpu_family();         // M <= 16, weights of 4 or 8 bits beside an A of 16
+const KernelFamily& gemv_dequant_packed_cpu_family();  // the same of packed weights
+const KernelFamily& gemm_generic_family();             // typed at run time, always built, every valid problem
 
 const KernelFamily& gemm_sm90_family();          // Hopper: wgmma and the copy engine
 const KernelFamily& gemm_sm90_skinny_family();   // Hopper: M <= 128, the weights on wgmma's side of 64

@@ -37,7 +37,7 @@ class GemmInstance final : public ProblemInstance {
       Status s;
       if (p_.b_packed) {
         const int64_t batches = p_.stride_b_batch == 0 ? 1 : p_.batch;
-        s = b.allocate(device, (batches - 1) * p_.stride_b_batch + packed_batch_bytes(p_.b_dtype, p_.n, p_.k));
+        s = b.allocate(device, (batches - 1) * p_.stride_b_batch + packed_layout(p_.b_dtype, p_.n, p_.k).batch_bytes);
       } else {
         s = b.allocate(device, p_.b_dtype,
                        {{p_.batch, p_.stride_b_batch}, {p_.k, p_.stride_b_k}, {p_.n, p_.stride_b_n}});
@@ -213,25 +213,32 @@ void GemmInstance::fill_b(uint64_t seed, InputData data) {
   fill_random(p_.b_dtype, b_[0].begin(), count, data, seed);
   if (!p_.b_packed) return;
   // Packed: random panels, then zero padding and, for i8, the column sums.
-  const int kp = packed_kp(p_.b_dtype);
-  const int64_t lines = packed_lines(p_.b_dtype, p_.k), panels = packed_panels(p_.n);
-  const size_t size = static_cast<size_t>(dtype_bits(p_.b_dtype) / 8);
+  const PackedLayout layout = packed_layout(p_.b_dtype, p_.n, p_.k);
+  const int64_t lines = layout.lines, kp = layout.kp, panels = packed_panels(p_.n);
+  const int bits = dtype_bits(p_.b_dtype);
   const int64_t batches = p_.stride_b_batch == 0 ? 1 : p_.batch;
   for (int64_t b = 0; b < batches; ++b) {
     uint8_t* base = b_[0].begin() + b * p_.stride_b_batch;
     auto element = [&](int64_t panel, int64_t k, int64_t column) {
-      return base + panel * packed_panel_bytes(p_.b_dtype, p_.k) +
-             static_cast<size_t>(((k / kp) * kPanelColumns + column) * kp + k % kp) * size;
+      return base + panel * layout.panel_bytes + layout.element(k, column) * bits / 8;
+    };
+    auto clear = [&](int64_t panel, int64_t k, int64_t column) {
+      uint8_t* const at = element(panel, k, column);
+      if (bits == 4) {
+        *at = static_cast<uint8_t>(*at & (k % 2 != 0 ? 0x0F : 0xF0));
+      } else {
+        std::memset(at, 0, static_cast<size_t>(bits / 8));
+      }
     };
     for (int64_t panel = 0; panel < panels; ++panel) {
       for (int64_t k = 0; k < lines * kp; ++k) {
         const int64_t valid = k < p_.k ? std::min<int64_t>(kPanelColumns, p_.n - panel * kPanelColumns) : 0;
-        for (int64_t c = valid; c < kPanelColumns; ++c) std::memset(element(panel, k, c), 0, size);
+        for (int64_t c = valid; c < kPanelColumns; ++c) clear(panel, k, c);
         if (k + kp <= p_.k && valid == kPanelColumns) k += kp - 1 - k % kp;  // whole line is data
       }
     }
     if (p_.b_dtype != DType::kI8) continue;
-    auto* sums = reinterpret_cast<int32_t*>(base + panels * packed_panel_bytes(p_.b_dtype, p_.k));
+    auto* sums = reinterpret_cast<int32_t*>(base + panels * layout.panel_bytes);
     for (int64_t n = 0; n < panels * kPanelColumns; ++n) {
       int32_t sum = 0;
       for (int64_t k = 0; k < lines * kp; ++k)

@@ -141,11 +141,9 @@ double gemm_load_b(const GemmProblem& p, const void* b, int64_t batch, int64_t k
   if (!p.b_packed) {
     return load_element(p.b_dtype, b, batch * p.stride_b_batch + k * p.stride_b_k + n * p.stride_b_n);
   }
-  const int kp = packed_kp(p.b_dtype);
-  const char* panel =
-      static_cast<const char*>(b) + batch * p.stride_b_batch + n / kPanelColumns * packed_panel_bytes(p.b_dtype, p.k);
-  const int64_t element = (k / kp * kPanelColumns + n % kPanelColumns) * kp + k % kp;
-  return load_element(p.b_dtype, panel, element);
+  const PackedLayout layout = packed_layout(p.b_dtype, p.n, p.k);
+  const char* panel = static_cast<const char*>(b) + batch * p.stride_b_batch + n / kPanelColumns * layout.panel_bytes;
+  return load_element(p.b_dtype, panel, layout.element(k, n % kPanelColumns));
 }
 
 void gemm_reference_block(const GemmProblem& p, const GemmBindings& bind, ArchVendor vendor, int64_t batch,

@@ -98,7 +98,9 @@ Status read_scale(const char* name, const ScaleArgument& argument, bool check_ad
 
 bool is_small_float(DType dtype) { return is_f8(dtype) || dtype == DType::kF4E2M1; }
 bool is_fnuz(DType dtype) { return dtype == DType::kF8E4M3Fnuz || dtype == DType::kF8E5M2Fnuz; }
-bool is_input(DType dtype) { return is_packable(dtype) || is_small_float(dtype); }
+bool is_input(DType dtype) {
+  return is_small_float(dtype) || (is_packable(dtype) && dtype != DType::kI4 && dtype != DType::kU4);
+}
 
 // 8- and 4-bit floats with each other, though not OCP's with FNUZ's, and with f16 or bf16; weights of integers with f16 or
 // bf16.
@@ -185,6 +187,10 @@ Status read_gemm_call(const GemmCall& call, bool check_addresses, GemmProblem& p
   p.stride_a_m = a.stride[a.rank - 2];
   p.stride_a_k = a.stride[a.rank - 1];
   p.b_packed = b.layout == Layout::kPackedGemmB;
+  if (p.b_packed && dtype_bits(b.dtype) == 4 && b.device.kind != DeviceKind::kCpu) {
+    return refuse_gemm("argument 'b' is packed {} on {}, allowed: on cpu; GPUs take it plain", dtype_name(b.dtype),
+                       to_string(b.device));
+  }
   p.stride_b_batch = batch_stride_of(b, p.batch);
   p.stride_b_k = p.b_packed ? 0 : b.stride[b.rank - 2];
   p.stride_b_n = p.b_packed ? 0 : b.stride[b.rank - 1];
@@ -315,12 +321,12 @@ Status validate_gemm_problem(const GemmProblem& p) {
   if (!operands_fit) return refuse_gemm("strides of an epilogue operand reach beyond 2^56 elements");
   if (Status s = check_gemm_scales(p); !s) return s;
   if (p.b_packed && !is_packable(p.b_dtype)) {
-    return refuse_gemm("argument 'b' is packed {}, allowed: f32, f16, bf16, i8", dtype_name(p.b_dtype));
+    return refuse_gemm("argument 'b' is packed {}, allowed: {}", dtype_name(p.b_dtype), kPackableNames);
   }
   if (p.b_packed && p.batch > 1 && p.stride_b_batch != 0 &&
-      p.stride_b_batch < packed_batch_bytes(p.b_dtype, p.n, p.k)) {
+      p.stride_b_batch < packed_layout(p.b_dtype, p.n, p.k).batch_bytes) {
     return refuse_gemm("argument 'b' is packed with a batch stride of {} bytes, needs {}", p.stride_b_batch,
-                       packed_batch_bytes(p.b_dtype, p.n, p.k));
+                       packed_layout(p.b_dtype, p.n, p.k).batch_bytes);
   }
   if (p.m == 0 || p.n == 0 || p.batch == 0) return {};
   return check_gemm_self_overlap(p);

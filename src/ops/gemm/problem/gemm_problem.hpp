@@ -9,6 +9,7 @@
 
 #include "dispatch/operator.hpp"
 #include "gemm/gemm_args.hpp"
+#include "gemm/gemm_packed_layout.hpp"
 #include "tilewright/gemm.hpp"
 
 namespace tilewright {
@@ -74,10 +75,12 @@ struct GemmProblem {
   bool has_block_scales() const { return scale_a.blocked() || scale_b.blocked(); }
 };
 
-// Whether weights of this type have a packed form.
+// Whether weights of this type have a packed form; that of 4 bits is for CPUs.
 constexpr bool is_packable(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBf16 || dtype == DType::kI8;
+  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBf16 || dtype == DType::kI8 ||
+         dtype == DType::kI4 || dtype == DType::kU4 || dtype == DType::kF4E2M1;
 }
+inline constexpr const char* kPackableNames = "f32, f16, bf16, i8, i4, u4, e2m1";
 // Types of B that are integers beside an A of floats: only its weights are quantised.
 constexpr bool is_weight_integer(DType dtype) {
   return dtype == DType::kI8 || dtype == DType::kI4 || dtype == DType::kU4;

@@ -48,7 +48,7 @@ void set_layout(GemmProblem& p, bool a_row, bool b_row, bool d_row) {
   p.stride_b_batch = batched ? b.batch : 0, p.stride_b_k = b.row, p.stride_b_n = b.column;
   p.stride_d_batch = batched ? d.batch : 0, p.stride_d_m = d.row, p.stride_d_n = d.column;
   if (p.b_packed) {
-    p.stride_b_batch = batched ? packed_batch_bytes(p.b_dtype, p.n, p.k) : 0;
+    p.stride_b_batch = batched ? packed_layout(p.b_dtype, p.n, p.k).batch_bytes : 0;
     p.stride_b_k = p.stride_b_n = 0;
   }
 }

@@ -20,6 +20,11 @@ Status check_cpu_problem(const GemmProblem& p, const DeviceSpec& device) {
   return s ? check_plain_product(p) : s;
 }
 
+Status check_dequant_group(const ScaleProblem& s) {
+  if (!s.blocked() || s.k == 32 || s.k == 64 || s.k == 128) return {};
+  return unsupported(fmt::format("B has scales of {}, allowed: groups of 32, 64 or 128 of K", scale_mode_text(s)));
+}
+
 Status check_cpu_key(const KernelKey& key, DType dtype, CpuMma mma) {
   const std::string instruction = fields_detail::print_value(mma);
   if (key.signature() != fmt::format("dtype={}", dtype_name(dtype))) {

@@ -16,6 +16,8 @@ namespace tilewright {
 Status check_cpu_problem(const GemmProblem& problem, const DeviceSpec& device);
 // The same but for what is multiplied.
 Status check_cpu_sizes(const GemmProblem& problem, const DeviceSpec& device);
+// Ok, or why kernels that widen weights have no such scales of groups: they have those of 32, 64 or 128 of K.
+Status check_dequant_group(const ScaleProblem& scale);
 // Ok, or why no kernel of the key's target has this dtype and instruction.
 Status check_cpu_key(const KernelKey& key, DType dtype, CpuMma mma);
 

@@ -184,6 +184,29 @@ double gemv_dequant_cpu_cost(const GemmProblem& p, const DeviceSpec& device, con
          (far ? lines * a_lines * 0.45 : 0);
 }
 
+double gemv_dequant_packed_cpu_cost(const GemmProblem& p, const DeviceSpec& device,
+                                    const GemvDequantPackedCpuConfig& c) {
+  const double bits = dtype_bits(c.dtype);
+  const double b_bytes = static_cast<double>(p.n) * static_cast<double>(p.k) * static_cast<double>(p.batch) * bits / 8;
+  const double clock = (device.clock_ghz > 0 ? device.clock_ghz : kClockGhz) * 1e9;
+  // Cycles of a core for 64 bytes: to widen, and to multiply with a row; scales of short groups are more of them.
+  const double group = !p.scale_b.blocked() || p.scale_b.k == kDequantBlock ? 0.4 : 1.4;
+  DequantCycles cycles{bits == 4 ? 16.0 : 8.0, bits == 4 ? 4.0 : 2.0};
+  if (c.mma == CpuMma::kFmaAvx2) cycles = {bits == 4 ? 24.0 : 12.0, bits == 4 ? 8.0 : 4.0};
+  if (c.mma == CpuMma::kDotI8) {
+    const double tables = c.dtype == DType::kF4E2M1 ? 1 : 0;
+    cycles = {bits == 4 ? 1.5 + tables : 0.5, (bits == 4 ? 3.0 : 1.5) + group};
+  }
+  const double groups = ceil_div(static_cast<double>(p.m), c.rows);
+  const double lines = b_bytes / 64 * groups / (clock * device.units);
+  const double compute = lines * (cycles.widen + c.rows * cycles.row);
+  // More than 16 rows read the weights again. Two panels share what is read of A.
+  const double turns = ceil_div(static_cast<double>(p.m), static_cast<double>(kDequantPackedRows));
+  const double reading = turns * b_bytes / (read_gbps(device.units) * 1e9);
+  if (c.panels == 2) cycles.row *= 0.9;
+  return kLaunchSeconds + std::max(reading, compute) + 0.15 * std::min(reading, compute);
+}
+
 double gemm_generic_cost(const GemmProblem& p, const DeviceSpec& device) {
   return kLaunchSeconds + gemm_operations(p) / (kScalarGflops * 1e9 * device.units);
 }

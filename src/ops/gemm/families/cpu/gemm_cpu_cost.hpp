@@ -5,7 +5,7 @@
 
 #include "arch/arch_spec.hpp"
 #include "device/device.hpp"
-#include "gemm/cpu/gemv_dequant_cpu_blocking.hpp"
+#include "gemm/cpu/gemv_dequant_packed_cpu_blocking.hpp"
 #include "ops/gemm/families/gemm_stage.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
 
@@ -15,6 +15,8 @@ double gemm_cpu_cost(const GemmProblem& problem, const DeviceSpec& device, const
                      const GemmKnobs& knobs);
 double gemv_cpu_cost(const GemmProblem& problem, const DeviceSpec& device, const GemvCpuConfig& config);
 double gemv_dequant_cpu_cost(const GemmProblem& problem, const DeviceSpec& device, const GemvDequantCpuConfig& config);
+double gemv_dequant_packed_cpu_cost(const GemmProblem& problem, const DeviceSpec& device,
+                                    const GemvDequantPackedCpuConfig& config);
 double gemm_generic_cost(const GemmProblem& problem, const DeviceSpec& device);
 
 // The instructions that can multiply `dtype` on the device, best first, each with the lowest target that has it.

@@ -31,12 +31,6 @@ std::vector<DequantTile> built_tiles(CpuMma mma) {
 // A zero point of 8 bits comes off each weight, which bytes cannot hold then.
 bool has_byte_zeros(const GemmProblem& p) { return dtype_bits(p.b_dtype) == 8 && p.zero_b.present(); }
 
-// Scales that the kernel reads: of 32, 64 or 128 of K.
-Status check_dequant_group(const ScaleProblem& s) {
-  if (!s.blocked() || s.k == 32 || s.k == 64 || s.k == 128) return {};
-  return unsupported(fmt::format("B has scales of {}, allowed: groups of 32, 64 or 128 of K", scale_mode_text(s)));
-}
-
 class GemvDequantCpuFamily final : public CpuFamily<GemvDequantCpuConfig> {
  public:
   GemvDequantCpuFamily() : CpuFamily("gemv_dequant_cpu", /*scaled=*/true) {}

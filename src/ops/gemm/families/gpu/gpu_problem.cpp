@@ -62,6 +62,11 @@ Status check_tiled_problem(const GemmProblem& p) {
   return {};
 }
 
+Status check_packed_bits(const GemmProblem& p) {
+  if (!p.b_packed || dtype_bits(p.b_dtype) >= 8) return {};
+  return unsupported(fmt::format("B is packed {}: CPUs read it, GPUs take it plain", dtype_name(p.b_dtype)));
+}
+
 Status check_not_packed(const GemmProblem& p) {
   if (!p.b_packed) return {};
   return unsupported("B is packed; the generic kernel, and on AMD GPUs every kernel, reads it");
