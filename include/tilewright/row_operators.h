@@ -17,7 +17,13 @@ extern "C" {
  * docs/rms_norm.md and docs/layer_norm.md say what each tensor may be. */
 
 /* Numbers of tilewright::Quantisation and tilewright::ScaleRounding; docs/quantisation.md. */
-enum { TILEWRIGHT_QUANT_NONE = 0, TILEWRIGHT_QUANT_TENSOR = 1, TILEWRIGHT_QUANT_ROW = 2, TILEWRIGHT_QUANT_GROUP = 3 };
+enum {
+  TILEWRIGHT_QUANT_NONE = 0,
+  TILEWRIGHT_QUANT_TENSOR = 1,
+  TILEWRIGHT_QUANT_ROW = 2,
+  TILEWRIGHT_QUANT_GROUP = 3,
+  TILEWRIGHT_QUANT_DYNAMIC = 4 /* of the tensor, found: quantize only */
+};
 enum {
   TILEWRIGHT_ROUND_SCALE_DOWN = 0,
   TILEWRIGHT_ROUND_SCALE_UP = 1,
@@ -71,6 +77,44 @@ TILEWRIGHT_C_API tilewright_status tilewright_layer_norm_explain(tilewright_cont
                                                                  const tilewright_norm_call* call,
                                                                  const tilewright_exec* exec, char* buffer,
                                                                  size_t* size);
+
+/* ---- Quantisation ------------------------------------------------------------------------------------------------ */
+
+/* Rows of N elements as codes, over scales that are given or found; docs/quantize.md. */
+typedef struct tilewright_quantize_call {
+  uint32_t struct_size;
+  int32_t quant;            /* TILEWRIGHT_QUANT_..., ROW of tilewright_quantize_call_defaults() */
+  const TwDLTensor* x;      /* [..., N] */
+  const TwDLTensor* out;    /* as x */
+  const TwDLTensor* scale;  /* read (TENSOR) or written */
+  const TwDLTensor* smooth; /* optional, [N]: a factor for each column of x */
+  int32_t group;            /* 32, 64 or 128 elements that share a scale; 0 = 128, with scales of e8m0 32 */
+  int32_t scale_rounding;   /* TILEWRIGHT_ROUND_SCALE_..., of e8m0 */
+  const char* recipe;       /* force this recipe; NULL = choose */
+} tilewright_quantize_call;
+
+/* As tilewright_gemm() and its like. */
+TILEWRIGHT_C_API tilewright_status tilewright_quantize(tilewright_context* context,
+                                                       const tilewright_quantize_call* call,
+                                                       const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_quantize_prepare(tilewright_context* context,
+                                                               const tilewright_quantize_call* call,
+                                                               const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_quantize_query(tilewright_context* context,
+                                                             const tilewright_quantize_call* call,
+                                                             const tilewright_exec* exec,
+                                                             tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_quantize_explain(tilewright_context* context,
+                                                               const tilewright_quantize_call* call,
+                                                               const tilewright_exec* exec, char* buffer, size_t* size);
+
+static inline tilewright_quantize_call tilewright_quantize_call_defaults(void) {
+  tilewright_quantize_call call;
+  memset(&call, 0, sizeof(call));
+  call.struct_size = sizeof(call);
+  call.quant = TILEWRIGHT_QUANT_ROW;
+  return call;
+}
 
 static inline tilewright_norm_call tilewright_rms_norm_call_defaults(void) {
   tilewright_norm_call call;

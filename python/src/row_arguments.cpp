@@ -30,12 +30,8 @@ TensorView RowArguments::optional(const char* name, nb::handle value, Access acc
   return value.is_none() ? TensorView() : import_tensor(op, name, value, access, scope).view;
 }
 
-TensorView RowArguments::result(const char* name, nb::object& given, DType dtype, int64_t last) {
+TensorView RowArguments::made(const char* name, nb::object& given, DType dtype, const nb::list& shape) {
   if (given.is_none()) {
-    nb::list shape;
-    const auto rank = static_cast<size_t>(input.view.rank);
-    for (size_t i = 0; i + 1 < rank; ++i) shape.append(input.view.shape[i]);
-    if (last != 0) shape.append(last < 0 ? input.view.shape[rank - 1] : last);
     static constinit PythonFunction empty(kFrameworks, "empty");
     given = empty.get()(static_cast<int>(input.framework), x, nb::tuple(shape), dtype_name(dtype), op);
     scope.grad = ImportScope::Grad::kOff;
@@ -43,11 +39,24 @@ TensorView RowArguments::result(const char* name, nb::object& given, DType dtype
   return import_tensor(op, name, given, Access::kWrite, scope).view;
 }
 
+TensorView RowArguments::result(const char* name, nb::object& given, DType dtype, int64_t last) {
+  nb::list shape;
+  const auto rank = static_cast<size_t>(input.view.rank);
+  for (size_t i = 0; i + 1 < rank; ++i) shape.append(input.view.shape[i]);
+  if (last != 0) shape.append(last < 0 ? input.view.shape[rank - 1] : last);
+  return made(name, given, dtype, shape);
+}
+
 TensorView RowArguments::scale(nb::object& given, Quantisation quant, nb::handle scale_dtype, int64_t& group,
                                int64_t n) {
   if (!finds_scale(quant)) return optional("scale", given);
   const DType dtype = output_dtype(op, scale_dtype, DType::kF32);
   if (group == 0 && quant == Quantisation::kGroup) group = dtype == DType::kE8M0 ? 32 : 128;
+  if (quant == Quantisation::kDynamic) {
+    nb::list one;
+    one.append(1);
+    return made("scale", given, dtype, one);
+  }
   const bool grouped = quant == Quantisation::kGroup && group > 0;
   return result("scale", given, dtype, grouped ? std::max<int64_t>((n + group - 1) / group, 0) : 1);
 }

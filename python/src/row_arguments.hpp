@@ -40,9 +40,12 @@ struct RowArguments {
   TensorView result(const char* name, nb::object& given, DType dtype, int64_t last);
   // The scale of an output with rows of `n` elements: `given`, or where the operator finds it a new tensor.
   TensorView scale(nb::object& given, Quantisation quant, nb::handle scale_dtype, int64_t& group, int64_t n);
+
+ private:
+  TensorView made(const char* name, nb::object& given, DType dtype, const nb::list& shape);
 };
 
-inline bool finds_scale(Quantisation quant) { return quant == Quantisation::kRow || quant == Quantisation::kGroup; }
+inline bool finds_scale(Quantisation quant) { return quant != Quantisation::kNone && quant != Quantisation::kTensor; }
 
 // A dtype by any of its names; None: `otherwise`.
 DType output_dtype(const char* op, nb::handle value, DType otherwise);

@@ -6,6 +6,7 @@
 #include "row_arguments.hpp"
 #include "tilewright/act_and_mul.hpp"
 #include "tilewright/layer_norm.hpp"
+#include "tilewright/quantize.hpp"
 #include "tilewright/rms_norm.hpp"
 #include "tilewright/rope.hpp"
 
@@ -138,6 +139,32 @@ nb::object rope_function(nb::handle q, nb::handle cos, nb::handle sin, nb::handl
   return nb::make_tuple(made_q, made_k);
 }
 
+// "tensor" without a scale finds it.
+nb::object quantize_function(nb::handle x, nb::handle quant, nb::object out, nb::handle out_dtype, nb::object scale,
+                             nb::handle scale_dtype, int64_t group, nb::handle rounding, nb::handle smooth,
+                             const std::string& recipe, int units) {
+  constexpr const char* kOp = "quantize";
+  RowArguments arguments(kOp, x, units);
+  QuantizeCall call;
+  call.x = arguments.input.view;
+  call.smooth = arguments.optional("smooth", smooth);
+  call.quant = named(kOp, "quant", quant, Quantisation::kRow);
+  if (call.quant == Quantisation::kTensor && scale.is_none()) call.quant = Quantisation::kDynamic;
+  call.rounding = named(kOp, "rounding", rounding, ScaleRounding::kDown);
+  call.group = group;
+  call.recipe = recipe;
+  call.out = arguments.result("out", out, output_dtype(kOp, out_dtype, DType::kF8E4M3), -1);
+  const int64_t n = call.x.shape[static_cast<size_t>(call.x.rank - 1)];
+  call.scale = arguments.scale(scale, call.quant, scale_dtype, call.group, n);
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = quantize(Context::global(), call, arguments.exec);
+  }
+  check(status);
+  return nb::make_tuple(out, scale);
+}
+
 // `leading`: the arguments that may stand without their names, and what comes before those that all norms have.
 template <class Function, class... Arguments>
 void define_norm(nb::module_& module, const char* name, Function&& function, const char* doc,
@@ -195,6 +222,11 @@ void bind_row_operators(nb::module_& module) {
              "activation(gate) * up along the last dimension, of which gates are the first half, or every other "
              "element; with gate='none' the activation alone. Returns the output, with scales that are found a tuple "
              "of it and these.");
+  module.def("quantize", &quantize_function, nb::arg("x"), nb::arg("quant") = "row", nb::kw_only(),
+             nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(), nb::arg("scale") = nb::none(),
+             nb::arg("scale_dtype") = nb::none(), nb::arg("group") = 0, nb::arg("rounding") = nb::none(),
+             nb::arg("smooth") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
+             "x as codes, and the scales: codes * scale is x. Returns both.");
 }
 
 }  // namespace tilewright::python

@@ -254,6 +254,20 @@ def rope(
     recipe: str = "",
     units: int = 0,
 ) -> Any: ...
+def quantize(
+    x: _T,
+    quant: Literal["tensor", "row", "group", "dynamic"] = "row",
+    *,
+    out: _Tensor | None = None,
+    out_dtype: Any = None,
+    scale: _Tensor | None = None,
+    scale_dtype: Any = None,
+    group: int = 0,
+    rounding: Literal["down", "up", "ceil", "even"] | None = None,
+    smooth: _Tensor | None = None,
+    recipe: str = "",
+    units: int = 0,
+) -> tuple[Any, Any]: ...
 def pack_weights(b: _Tensor, *, layout: _Layout = "kn") -> PackedWeights: ...
 def packed_nbytes(dtype: str, n: int, k: int, batch: int = 1) -> int: ...
 def pack_weights_into(b: _Tensor, out: _Tensor, *, layout: _Layout = "kn") -> None: ...

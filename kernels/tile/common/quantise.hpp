@@ -10,14 +10,16 @@ namespace tilewright {
 
 // Which values share a scale, and where it comes from.
 enum class Quantisation : unsigned char {
-  kNone,    // no scales
-  kTensor,  // one, given
-  kRow,     // one for each row, found and written
-  kGroup,   // one for each group of neighbours in a row, found and written
+  kNone,     // no scales
+  kTensor,   // one, given
+  kRow,      // one for each row, found and written
+  kGroup,    // one for each group of neighbours in a row, found and written
+  kDynamic,  // one for the tensor, found and written
 };
-inline constexpr const char* kQuantisationNames[] = {"none", "tensor", "row", "group"};
+inline constexpr const char* kQuantisationNames[] = {"none", "tensor", "row", "group", "dynamic"};
 constexpr const char* const* enum_names(Quantisation) { return kQuantisationNames; }
-constexpr int enum_count(Quantisation) { return 4; }
+constexpr int enum_count(Quantisation) { return 5; }
+constexpr bool is_per_tensor(Quantisation q) { return q == Quantisation::kTensor || q == Quantisation::kDynamic; }
 
 // How a scale becomes a power of two (e8m0). `max` is the largest value of the type, 2^top the largest power of two in it.
 enum class ScaleRounding : unsigned char {

@@ -50,6 +50,13 @@ struct RowRotation {
   bool inverse;
 };
 
+// The steps of a call whose scale is found over all of the tensor; others have the last one only.
+enum class RowStep : unsigned char {
+  kFind,   // each unit or block its part of the largest magnitude
+  kScale,  // one of them the scale, from these
+  kRows,   // the rows themselves
+};
+
 struct RowArgs {
   long long size[kRowDims];
   long long rows, n;
@@ -66,6 +73,9 @@ struct RowArgs {
   RowRotation rotation;
   bool stream;     // CPU: writes go past the caches
   long long grid;  // GPU: blocks
+  float* parts;    // [part_count]: largest magnitudes
+  long long part_count;
+  RowStep step;
 };
 
 // The offset of row (i0, i1, i2) of a tensor, in elements.

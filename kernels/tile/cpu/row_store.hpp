@@ -112,7 +112,7 @@ TILEWRIGHT_INLINE void encode_groups(const RowArgs& args, const RowIndex& at, ch
 // The scale of a whole row, or of the tensor, where there is one.
 template <class Value>
 TILEWRIGHT_INLINE Divisor row_divisor(const RowArgs& args, Quantisation quant, const RowIndex& at, Value&& value) {
-  if (quant == Quantisation::kTensor) return divisor_of(*static_cast<const float*>(args.scale.data));
+  if (is_per_tensor(quant)) return divisor_of(*static_cast<const float*>(args.scale.data));
   return divisor_of(
       store_scale(args.scale, args.out.dtype, row_offset(args.scale.stride, at), largest_magnitude(args.n, value)));
 }
@@ -143,7 +143,7 @@ template <class Value>
 TILEWRIGHT_INLINE void store_row_any(const RowArgs& args, const RowIndex& at, char* row, Value&& value) {
   const Quantisation quant = args.scale.quant;
   Divisor by{};
-  if (quant == Quantisation::kTensor || quant == Quantisation::kRow) by = row_divisor(args, quant, at, value);
+  if (is_per_tensor(quant) || quant == Quantisation::kRow) by = row_divisor(args, quant, at, value);
   const int group = quant == Quantisation::kGroup ? args.scale.group : 128;
   long long scale_at = row_offset(args.scale.stride, at);
   for (long long n = 0; n < args.n; n += group, scale_at += args.scale.stride_group) {
@@ -182,6 +182,22 @@ TILEWRIGHT_INLINE void store_row(const RowArgs& args, const RowIndex& at, Value&
     const Divisor by = row_divisor(args, kConfig.quant, at, value);
     encode_row<kOut>(args, row, [&](auto piece) __attribute__((always_inline)) { return divided(value(piece), by); });
   }
+}
+
+// The steps before the rows, of values by `values(row)(piece)`; true if this was one.
+template <class Values>
+TILEWRIGHT_INLINE bool find_tensor_scale(const RowArgs& args, unsigned unit, unsigned units, Values&& values) {
+  if (args.step == RowStep::kRows) return false;
+  float most = 0;
+  const auto merge = [&most](float one) { most = one > most || one != one ? one : most; };
+  if (args.step == RowStep::kFind) {
+    for_rows(args, unit, units, [&](const RowIndex& at) { merge(largest_magnitude(args.n, values(at))); });
+    args.parts[unit] = most;
+  } else if (unit == 0) {
+    for (long long i = 0; i < args.part_count; ++i) merge(args.parts[i]);
+    store_scale(args.scale, args.out.dtype, 0, most);
+  }
+  return true;
 }
 
 }  // namespace TILEWRIGHT_ISA

@@ -159,6 +159,41 @@ __device__ __forceinline__ bool is_there(int i, int count) {
   return kConfig.whole ? count > 0 : i < count;
 }
 
+// Of kThreads neighbours, in each of them: of lanes first, then by 32 in their order. Two values at a time wait once.
+template <int kThreads, int kValues, class Merge>
+__device__ __forceinline__ void reduce_threads(float (&x)[kValues], Merge&& merge) {
+  static_assert(kValues <= kRowReduced);
+  constexpr int kTogether = kThreads < kRowLanes ? kThreads : kRowLanes;
+  const auto me = static_cast<unsigned>(anew(static_cast<int>(threadIdx.x)));
+#pragma unroll
+  for (int distance = 1; distance < kTogether; distance *= 2) {
+    const bool lower = (me & static_cast<unsigned>(distance)) == 0;
+#pragma unroll
+    for (int v = 0; v < kValues; ++v) {
+      const float other = lane_xor(x[v], static_cast<unsigned>(distance));
+      // The lower lane's first: NaN and zeros of two signs then come out alike in both.
+      x[v] = lower ? merge(x[v], other) : merge(other, x[v]);
+    }
+  }
+  if constexpr (kThreads > kRowLanes) {
+    constexpr int kParts = kThreads / kRowLanes;
+    auto* const parts = reinterpret_cast<float*>(dynamic_shared());
+    __syncthreads();
+    if (me % kRowLanes == 0) {
+#pragma unroll
+      for (int v = 0; v < kValues; ++v) parts[me / kRowLanes * kValues + v] = x[v];
+    }
+    __syncthreads();
+    const unsigned base = me / kThreads * kParts;
+#pragma unroll
+    for (int v = 0; v < kValues; ++v) {
+      x[v] = parts[base * kValues + v];
+#pragma unroll
+      for (int i = 1; i < kParts; ++i) x[v] = merge(x[v], parts[(base + i) * kValues + v]);
+    }
+  }
+}
+
 // One thread's part of a row. Threads of rows behind the last one have nothing, but meet the others.
 template <RowGpuConfig kConfig>
 struct GpuRow {
@@ -213,39 +248,10 @@ struct GpuRow {
     }
   }
 
-  // Of all threads of the row, in each of them: neighbours first, then by 32 in their order. Two values at a time wait once.
+  // Of all threads of the row, in each of them.
   template <int kValues, class Merge>
   __device__ __forceinline__ void reduce(float (&x)[kValues], Merge&& merge) const {
-    static_assert(kValues <= kRowReduced);
-    constexpr int kTogether = kThreads < kRowLanes ? kThreads : kRowLanes;
-    const auto me = static_cast<unsigned>(anew(static_cast<int>(threadIdx.x)));
-#pragma unroll
-    for (int distance = 1; distance < kTogether; distance *= 2) {
-      const bool lower = (me & static_cast<unsigned>(distance)) == 0;
-#pragma unroll
-      for (int v = 0; v < kValues; ++v) {
-        const float other = lane_xor(x[v], static_cast<unsigned>(distance));
-        // The lower lane's first: NaN and zeros of two signs then come out alike in both.
-        x[v] = lower ? merge(x[v], other) : merge(other, x[v]);
-      }
-    }
-    if constexpr (kThreads > kRowLanes) {
-      constexpr int kParts = kThreads / kRowLanes;
-      auto* const parts = reinterpret_cast<float*>(dynamic_shared());
-      __syncthreads();
-      if (me % kRowLanes == 0) {
-#pragma unroll
-        for (int v = 0; v < kValues; ++v) parts[me / kRowLanes * kValues + v] = x[v];
-      }
-      __syncthreads();
-      const unsigned base = me / kThreads * kParts;
-#pragma unroll
-      for (int v = 0; v < kValues; ++v) {
-        x[v] = parts[base * kValues + v];
-#pragma unroll
-        for (int i = 1; i < kParts; ++i) x[v] = merge(x[v], parts[(base + i) * kValues + v]);
-      }
-    }
+    reduce_threads<kThreads>(x, merge);
   }
   template <class Merge>
   __device__ __forceinline__ float reduce(float x, Merge&& merge) const {

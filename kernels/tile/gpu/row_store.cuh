@@ -133,8 +133,34 @@ __device__ __forceinline__ void store_row(GpuRow<kConfig>& row, Make&& make) {
     by = divisor_of(found_scale(args.scale, out, scale_at, most, row.there && anew(row.thread) == 0));
     return row.template each<false>(make, encode);
   }
-  if (quant == Quantisation::kTensor) by = divisor_of(*static_cast<const float*>(args.scale.data));
+  if (is_per_tensor(quant)) by = divisor_of(*static_cast<const float*>(args.scale.data));
   row.template each<true>(make, encode);
+}
+
+// The steps before the rows, of values by `make(row)(n, count, piece)`; true if this was one.
+template <RowGpuConfig kConfig, class Make>
+__device__ __forceinline__ bool find_tensor_scale(const RowArgs& args, Make&& make) {
+  if (args.step == RowStep::kRows) return false;
+  constexpr int kBlock = row_block_threads(kConfig.threads);
+  float most[1] = {0};
+  if (args.step == RowStep::kFind) {
+    for_rows<kConfig>(args, [&](GpuRow<kConfig>& row) {
+      row.template each<true>(make(row), [&](long long, int, Piece& p) {
+        for_elements([&](int i) { most[0] = larger_magnitude(most[0], p.v[i]); });
+      });
+    });
+  } else {
+#pragma unroll 1
+    for (long long i = threadIdx.x; i < args.part_count; i += kBlock) most[0] = at_least(args.parts[i], most[0]);
+  }
+  reduce_threads<kBlock>(most, [](float a, float b) { return at_least(a, b); });
+  if (threadIdx.x != 0) return true;
+  if (args.step == RowStep::kFind) {
+    args.parts[blockIdx.x] = most[0];
+  } else {
+    found_scale(args.scale, args.out.dtype, 0, most[0], true);
+  }
+  return true;
 }
 
 }  // namespace tilewright

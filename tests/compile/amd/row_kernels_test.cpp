@@ -28,7 +28,8 @@ bool has_wide(const std::vector<AmdInstruction>& code, std::string_view what) {
 }
 
 TEST_P(SlowAmdRowKernels, EveryPrebuiltOneMovesSixteenBytesWithoutSpills) {
-  for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &rope_operator()}) {
+  for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &rope_operator(),
+                             &quantize_operator()}) {
     const KernelFamily* family = find_family(op->families(), std::string(op->name()) + "_gpu");
     ASSERT_NE(family, nullptr);
     const std::vector<KernelKey> keys = family->builtin_keys(GetParam());

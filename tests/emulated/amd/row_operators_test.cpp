@@ -103,6 +103,17 @@ TEST_P(SlowAmdRowOperators, RopeMatchesTheReferenceWithoutAFault) {
   check(op, "m=2x3x5:n=70:x=f16:residual=f16:heads=2:dims=50:positions=1", "rope_generic_gpu");
 }
 
+TEST_P(SlowAmdRowOperators, QuantizeHasTheReferencesCodes) {
+  for (const char* text : {"m=37:n=1000:x=bf16:out=e4m3:quant=dynamic", "m=3:n=300:x=bf16:out=i8:quant=row:smooth=f32",
+                           "m=3:n=330:x=bf16:out=e2m1:quant=group:scale=e8m0:rounding=up",
+                           "m=4:n=256:x=f32:out=e4m3:quant=group:ss=0.0.1.4"}) {
+    check(quantize_operator(), text);
+  }
+  for (const char* text : {"m=19:n=301:x=f16:out=e5m2fnuz:quant=dynamic", "m=3:n=300:x=bf16:out=e5m2:quant=tensor"}) {
+    check(quantize_operator(), text, "quantize_generic_gpu");
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, SlowAmdRowOperators, testing::Range(0, static_cast<int>(std::size(kEmulatedTargets))),
                          [](const testing::TestParamInfo<int>& info) { return kEmulatedTargets[info.param]; });
 

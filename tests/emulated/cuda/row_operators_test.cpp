@@ -5,6 +5,7 @@
 // After the words of CUDA.
 #include "act_and_mul/act_and_mul_gpu.cuh"
 #include "layer_norm/layer_norm_gpu.cuh"
+#include "quantize/quantize_gpu.cuh"
 #include "rms_norm/rms_norm_gpu.cuh"
 #include "rope/rope_gpu.cuh"
 
@@ -35,6 +36,7 @@ void check_rows(const Operator& op, const RowGpuConfig& config, const std::share
     ASSERT_TRUE(stages.ok()) << stages.status().message();
     Plan plan;
     plan.stages = std::move(*stages);
+    plan.workspace_bytes = family.workspace_bytes(*problem, device.spec(), step);
     auto instance = op.instantiate(*problem, device, {});
     ASSERT_TRUE(instance.ok()) << instance.status().message();
     (*instance)->fill(1, InputData::kNormal);
@@ -64,6 +66,12 @@ void check_act_and_mul(std::initializer_list<const char*> problems) {
   const auto kernel = std::make_shared<HostKernel>(
       [](const void* args) { act_and_mul_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
   check_rows(act_and_mul_operator(), kConfig, kernel, problems);
+}
+template <RowGpuConfig kConfig>
+void check_quantize(std::initializer_list<const char*> problems) {
+  const auto kernel =
+      std::make_shared<HostKernel>([](const void* args) { quantize_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
+  check_rows(quantize_operator(), kConfig, kernel, problems);
 }
 
 template <RowGpuConfig kConfig>
@@ -139,6 +147,22 @@ TEST(EmulatedRowOperators, RopeTurnsHeads) {
       {"m=1x3x2:n=5003:x=f32:dims=5002", "m=2x1x1:n=2:x=f32:inverse=1"});
   check_rope<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
       {"m=2x3x5:n=70:x=f16:residual=f16:heads=2:dims=50:positions=1", "m=1x3x2:n=34:x=f32:interleaved=1"});
+}
+
+TEST(EmulatedRowOperators, QuantizeHasTheReferencesCodes) {
+  check_quantize<RowGpuConfig{kBf16, kNone, DType::kF8E4M3, Quantisation::kDynamic, 64, 2}>(
+      {"m=37:n=1000:x=bf16:out=e4m3:quant=dynamic", "m=1:n=1:x=bf16:out=e4m3:quant=dynamic",
+       "m=0:n=9:x=bf16:out=e4m3:quant=dynamic"});
+  check_quantize<RowGpuConfig{kF32, kNone, DType::kI8, Quantisation::kDynamic, 256, 0}>(
+      {"m=3:n=5003:x=f32:out=i8:quant=dynamic:smooth=f32"});
+  check_quantize<RowGpuConfig{kF16, kNone, DType::kI8, Quantisation::kRow, 16, 1}>(
+      {"m=33:n=128:x=f16:out=i8:quant=row"});
+  check_quantize<RowGpuConfig{kBf16, kNone, DType::kF4E2M1, Quantisation::kGroup, 32, 4}>(
+      {"m=3:n=901:x=bf16:out=e2m1:quant=group:scale=e8m0:rounding=ceil",
+       "m=4:n=256:x=bf16:out=e2m1:quant=group:ss=0.0.1.4"});
+  check_quantize<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
+      {"m=3:n=301:x=f32:out=e5m2:quant=tensor", "m=9:n=2100:x=bf16:out=e4m3fnuz:quant=dynamic",
+       "m=2:n=77:x=bf16:out=e2m1:quant=group:scale=e8m0:rounding=even"});
 }
 
 }  // namespace

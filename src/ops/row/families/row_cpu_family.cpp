@@ -59,7 +59,10 @@ class RowCpuFamily final : public KernelFamily {
   double cost(ProblemRef ref, const DeviceSpec& device, const RecipeStep&) const override {
     return predict_cpu(problem_cast<RowProblem>(ref), device);
   }
-  int64_t workspace_bytes(ProblemRef, const DeviceSpec&, const RecipeStep&) const override { return 0; }
+  int64_t workspace_bytes(ProblemRef ref, const DeviceSpec& device, const RecipeStep&) const override {
+    const auto& p = problem_cast<RowProblem>(ref);
+    return row_workspace_bytes(p, row_units(p, device));
+  }
   std::string numerics_id(const RecipeStep& step) const override {
     return step.key.target == kGenericRowTarget ? "lanes16x4" : "lanes16x4:fma";
   }
@@ -91,11 +94,18 @@ class RowCpuFamily final : public KernelFamily {
     if (Status s = check(ref, device, step); !s) return s;
     const auto& p = problem_cast<RowProblem>(ref);
     Stage stage = row_stage(p, writes_past_caches(p, device), 0, std::move(kernel));
-    stage.shape.units = static_cast<uint32_t>(std::clamp<int64_t>(p.rows(), 1, device.units));
-    return std::vector<Stage>{std::move(stage)};
+    const int64_t units = row_units(p, device);
+    stage.shape.units = static_cast<uint32_t>(units);
+    const LaunchShape find = stage.shape;
+    LaunchShape scale = find;
+    scale.units = 1;
+    return row_stages(p, std::move(stage), find, scale, units);
   }
 
  private:
+  static int64_t row_units(const RowProblem& p, const DeviceSpec& device) {
+    return std::clamp<int64_t>(p.rows(), 1, device.units);
+  }
   Status refuse_cpu(const std::string& message) const { return unsupported(fmt::format("{}: {}", name_, message)); }
   KernelKey generic_key() const { return make_key(op_.name, name_, kGenericRowTarget, "any", "run_time=1"); }
   KernelKey key_of(const RowCpuConfig& config, std::string_view target) const {

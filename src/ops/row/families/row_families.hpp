@@ -21,6 +21,13 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op);
 // Argument bytes without addresses, and where these go. `stream`: see RowArgs.
 Stage row_stage(const RowProblem& problem, bool stream, long long grid, std::shared_ptr<const LoadedKernel> kernel);
 
+// The stages of a call: `rows` alone, or where a scale of the tensor is found, before it one that finds `parts` largest magnitudes
+// and one that makes them the scale. All of one kernel.
+std::vector<Stage> row_stages(const RowProblem& problem, Stage rows, const LaunchShape& find, const LaunchShape& scale,
+                              int64_t parts);
+// What they need of the workspace.
+int64_t row_workspace_bytes(const RowProblem& problem, int64_t parts);
+
 // How a GPU's threads share the problem's rows.
 struct RowGpuShape {
   int threads, pieces;

@@ -19,6 +19,17 @@ constexpr int kMostRowThreads = 1024;
 // Pieces in registers, of 8 floats each, that leave room beside them.
 constexpr int most_pieces(int threads) { return threads >= 1024 ? 2 : threads == 512 ? 4 : 8; }
 constexpr RowGpuShape kGenericShape{256, 0};
+constexpr int64_t kMostParts = 2048;
+
+// Blocks that a problem's rows fill, and those of them that find parts of the largest magnitude: enough for every GPU, few enough for
+// one block to merge.
+int64_t row_blocks(const RowProblem& p, const RowGpuConfig& c) {
+  const int64_t rows = row_block_threads(c.threads) / c.threads;
+  return (p.rows() + rows - 1) / rows;
+}
+int64_t found_parts(const RowProblem& p, const RowGpuConfig& c) {
+  return std::clamp<int64_t>(row_blocks(p, c), 1, kMostParts);
+}
 
 // NVIDIA: blocks that an SM's registers are to have room for. Many are in flight where a row's pieces, as floats and as they were
 // asked for, leave room; 24 registers are for all else, 32 where the next row is asked for.
@@ -102,7 +113,12 @@ class RowGpuFamily final : public KernelFamily {
     }
     return predict_gpu(problem_cast<RowProblem>(ref), device);
   }
-  int64_t workspace_bytes(ProblemRef, const DeviceSpec&, const RecipeStep&) const override { return 0; }
+  int64_t workspace_bytes(ProblemRef ref, const DeviceSpec&, const RecipeStep& step) const override {
+    RowGpuConfig config;
+    if (!parse_gpu_config(step.key, config)) return 0;
+    const auto& p = problem_cast<RowProblem>(ref);
+    return row_workspace_bytes(p, found_parts(p, config));
+  }
   std::string numerics_id(const RecipeStep& step) const override {
     RowGpuConfig config;
     if (!parse_gpu_config(step.key, config)) return "";
@@ -144,8 +160,7 @@ class RowGpuFamily final : public KernelFamily {
     RowGpuConfig config;
     if (Status s = parse_gpu_config(step.key, config); !s) return s;
     const auto& p = problem_cast<RowProblem>(ref);
-    const int64_t block = row_block_threads(config.threads), rows = block / config.threads;
-    const int64_t blocks = std::max<int64_t>((p.rows() + rows - 1) / rows, 1);
+    const int64_t block = row_block_threads(config.threads), blocks = std::max<int64_t>(row_blocks(p, config), 1);
     // Where the next row is asked for, as many blocks as run at a time, each with as many rows; else a block a row. The kernel goes
     // on where the grid ends; AMD GPUs count work-items in 32 bits.
     const int64_t at_a_time = row_asks_ahead(config) ? std::max(1, device.units) * int64_t{resident_blocks(config)}
@@ -155,7 +170,9 @@ class RowGpuFamily final : public KernelFamily {
     stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
     stage.shape.threads = static_cast<uint32_t>(block);
     stage.shape.shared_bytes = kRowSharedBytes;
-    return std::vector<Stage>{std::move(stage)};
+    LaunchShape find = stage.shape, scale = stage.shape;
+    find.grid[0] = static_cast<uint32_t>(found_parts(p, config)), scale.grid[0] = 1;
+    return row_stages(p, std::move(stage), find, scale, find.grid[0]);
   }
 
  private:

@@ -34,6 +34,12 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
     }
     add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kGroup);
     add(DType::kBf16, residual, DType::kI8, Quantisation::kRow);
+    if (op.quantises) {
+      add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kRow);
+      add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kTensor);
+      add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kDynamic);
+      add(DType::kBf16, residual, DType::kF4E2M1, Quantisation::kGroup);
+    }
   }
   return problems;
 }
@@ -57,6 +63,7 @@ Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_pt
   std::copy(r.stride_position.begin(), r.stride_position.end(), args.rotation.stride_position);
   args.rotation.interleaved = r.interleaved != 0, args.rotation.inverse = r.inverse != 0;
   args.stream = stream, args.grid = grid;
+  args.step = RowStep::kRows;
   Stage stage;
   stage.kernel = std::move(kernel);
   stage.args.resize(sizeof(args));
@@ -84,6 +91,28 @@ Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_pt
     stage.patches.push_back({ArgPatch::Kind::kScalar, slot, static_cast<uint32_t>(offset)});
   }
   return stage;
+}
+
+std::vector<Stage> row_stages(const RowProblem& p, Stage rows, const LaunchShape& find, const LaunchShape& scale,
+                              int64_t parts) {
+  std::vector<Stage> stages;
+  if (p.quant == Quantisation::kDynamic) {
+    for (const RowStep step : {RowStep::kFind, RowStep::kScale}) {
+      Stage& before = stages.emplace_back(rows);
+      before.shape = step == RowStep::kFind ? find : scale;
+      RowArgs args;
+      std::memcpy(&args, before.args.data(), sizeof(args));
+      args.step = step, args.part_count = parts, args.grid = before.shape.grid[0];
+      std::memcpy(before.args.data(), &args, sizeof(args));
+      before.patches.push_back({ArgPatch::Kind::kWorkspace, 0, static_cast<uint32_t>(offsetof(RowArgs, parts))});
+    }
+  }
+  stages.push_back(std::move(rows));
+  return stages;
+}
+
+int64_t row_workspace_bytes(const RowProblem& p, int64_t parts) {
+  return p.quant == Quantisation::kDynamic ? parts * static_cast<int64_t>(sizeof(float)) : 0;
 }
 
 }  // namespace tilewright

@@ -71,7 +71,12 @@ class RowInstance final : public ProblemInstance {
     if (s) s = add_column(kRowSmooth, "smooth", p_.smooth);
     if (s) s = add(outputs_, kRowOut, "out", p_.out, p_.n, 1);
     if (s) s = add(outputs_, kRowResidualOut, "residual_out", p_.residual_out, p_.n, 1);
-    if (s) s = add(p_.writes_scale() ? outputs_ : inputs_, kRowScale, "scale", p_.scale, p_.groups(), p_.stride_group);
+    std::deque<RowBuffer>& scales = p_.writes_scale() ? outputs_ : inputs_;
+    if (s && is_per_tensor(p_.quant)) {  // there even without rows
+      scales.emplace_back(kRowScale, "scale", p_.scale.dtype);
+      return scales.back().buffer.allocate(device, p_.scale.dtype, {{1, 1}});
+    }
+    if (s) s = add(scales, kRowScale, "scale", p_.scale, p_.groups(), p_.stride_group);
     return s;
   }
 
@@ -121,6 +126,10 @@ class RowInstance final : public ProblemInstance {
     }
     Comparison comparison(p_.out.dtype, report);
     RowReferenceResult want;
+    if (p_.quant == Quantisation::kDynamic) {
+      comparison.add(*static_cast<const float*>(tensors.data[kRowScale]),
+                     {scale_for(largest_of_rows(op_, p_, tensors), p_.out.dtype), 0}, {-1});
+    }
     const int64_t rows = std::max<int64_t>(1, options_.compare_limit / std::max<int64_t>(1, p_.n) / 4);
     for (const int64_t row : sample_indices(p_.rows(), rows, 7)) {
       row_reference(op_, p_, tensors, row, want);
@@ -185,11 +194,13 @@ class RowInstance final : public ProblemInstance {
     const int bits = dtype_bits(t.dtype);
     std::vector<bool> owned(static_cast<size_t>(t.buffer.bytes()), false);
     const int64_t base = static_cast<uint8_t*>(t.buffer.host_data()) - t.buffer.begin();
+    const bool of_tensor = t.slot == kRowScale && is_per_tensor(p_.quant);
     const auto size = p_.tensor_size(shape);
-    for (int64_t row = 0; row < size[0] * size[1] * size[2]; ++row) {
-      const int64_t upper = row / size[2];
-      const int64_t first =
-          row % size[2] * shape.stride[2] + upper % size[1] * shape.stride[1] + upper / size[1] * shape.stride[0];
+    for (int64_t row = 0; row < (of_tensor ? 1 : size[0] * size[1] * size[2]); ++row) {
+      const int64_t upper = of_tensor ? 0 : row / size[2];
+      const int64_t first = of_tensor ? 0
+                                      : row % size[2] * shape.stride[2] + upper % size[1] * shape.stride[1] +
+                                            upper / size[1] * shape.stride[0];
       for (int64_t i = 0; i < inner; ++i) {
         const int64_t bit = (first + i * stride) * bits;
         for (int64_t byte = bit >> 3; byte <= (bit + bits - 1) >> 3; ++byte)

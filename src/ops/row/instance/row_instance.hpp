@@ -35,6 +35,8 @@ void row_reference(const RowOp& op, const RowProblem& problem, const RowHostTens
                    RowReferenceResult& result);
 
 // Compares a row's quantised elements and scales with what `y` allows; `index` = the row's number.
+// What a scale of the tensor that is found comes from: the largest magnitude of all rows.
+float largest_of_rows(const RowOp& op, const RowProblem& problem, const RowHostTensors& tensors);
 void compare_quantised_row(const RowOp& op, const RowProblem& problem, const void* out, const void* scale, int64_t row,
                            std::span<const ReferenceElement> y, Comparison& comparison);
 

@@ -115,6 +115,19 @@ void row_reference(const RowOp& op, const RowProblem& p, const RowHostTensors& t
   op.reference(p, reference);
 }
 
+float largest_of_rows(const RowOp& op, const RowProblem& p, const RowHostTensors& tensors) {
+  RowReferenceResult found;
+  float most = 0;
+  for (int64_t row = 0; row < p.rows(); ++row) {
+    row_reference(op, p, tensors, row, found);
+    for (const ReferenceElement& y : found.y) {
+      const auto magnitude = static_cast<float>(std::fabs(y.value));
+      if (magnitude > most || std::isnan(magnitude)) most = magnitude;
+    }
+  }
+  return most;
+}
+
 void compare_quantised_row(const RowOp& op, const RowProblem& p, const void* out, const void* scale, int64_t row,
                            std::span<const ReferenceElement> y, Comparison& comparison) {
   const int64_t first = row_element(p, p.out.stride, row), first_scale = row_element(p, p.scale.stride, row);
@@ -122,8 +135,8 @@ void compare_quantised_row(const RowOp& op, const RowProblem& p, const void* out
   const double limit = quantised_limit(p.out.dtype);
   for (int64_t begin = 0, g = 0; g < p.groups(); begin += group, ++g) {
     const int64_t end = std::min(begin + group, p.n);
-    float by = p.quant == Quantisation::kTensor ? *static_cast<const float*>(scale) : 0;
-    if (p.writes_scale()) {
+    float by = is_per_tensor(p.quant) ? *static_cast<const float*>(scale) : 0;
+    if (p.has_row_scales()) {
       double most = 0, error = 0;
       for (int64_t i = begin; i < end; ++i) {
         const ReferenceElement& one = y[static_cast<size_t>(i)];

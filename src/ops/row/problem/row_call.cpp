@@ -90,7 +90,7 @@ Status read_row_scale(const RowOp& op, const RowCall& call, RowProblem& p, Outer
   }
   if (Status s = check_device(op, "scale", t, x); !s) return s;
   p.scale.dtype = t.dtype;
-  if (p.quant == Quantisation::kTensor) {
+  if (is_per_tensor(p.quant)) {
     if (t.numel() == 1) return {};
     return refuse_row(op, "argument 'scale' has shape {}, expected one element: one scale for the tensor",
                       row_shape(t));
@@ -273,7 +273,7 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
   if (p.quant != Quantisation::kNone) {
     tensors.push_back({"scale", &p.scale, {}});
     if (s = read_row_scale(op, call, p, tensors.back()); !s) return s;
-    if (p.quant == Quantisation::kTensor) tensors.pop_back();  // no row has its own
+    if (is_per_tensor(p.quant)) tensors.pop_back();  // no row has its own
   } else if (call.scale.defined()) {
     return refuse_row(op, "argument 'scale' is given, and the output is {}", dtype_name(call.out.dtype));
   }

@@ -68,7 +68,11 @@ Status check_row_output(const RowOp& op, const RowProblem& p) {
                             op.quantises ? "e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, e2m1"
                                          : "f32, f16, bf16, and with 'quant' e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, e2m1");
     }
-    return refuse_problem(op, "argument 'out' is {}: 'quant' is none, allowed: tensor, row, group", dtype_name(out));
+    return refuse_problem(op, "argument 'out' is {}: 'quant' is none, allowed: tensor, row, group{}", dtype_name(out),
+                          op.quantises ? ", dynamic" : "");
+  }
+  if (p.quant == Quantisation::kDynamic && !op.quantises) {
+    return refuse_problem(op, "argument 'quant' is dynamic, allowed: none, tensor, row, group");
   }
   if (!is_quantised(out)) {
     return refuse_problem(op, "argument 'out' is {}, allowed with 'quant': e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, e2m1",
@@ -104,7 +108,7 @@ Status check_row_strides(const RowOp& op, const RowProblem& p) {
                  {"residual", p.residual, p.n, 1, false},
                  {"residual_out", p.residual_out, p.n, 1, true},
                  {"out", p.out, p.n, 1, true},
-                 {"scale", p.scale, p.groups(), p.stride_group, p.writes_scale()}};
+                 {"scale", p.scale, p.groups(), p.stride_group, p.has_row_scales()}};
   for (const auto& t : tensors) {
     if (!t.t.present()) continue;
     const auto& s = t.t.stride;
@@ -174,7 +178,7 @@ Status check_row_types(const RowOp& op, DType x, DType residual, DType out, Quan
 void set_contiguous(RowProblem& p) {
   for (RowTensorProblem* t : {&p.x, &p.residual, &p.residual_out, &p.out, &p.scale}) {
     t->stride = {};
-    if (!t->present() || (t == &p.scale && !p.writes_scale())) continue;
+    if (!t->present() || (t == &p.scale && !p.has_row_scales())) continue;
     int64_t step = t == &p.scale ? p.groups() : t == &p.x ? p.x_length() : p.n;
     if (dtype_bits(t->dtype) == 4) step += step % 2;  // whole bytes
     for (size_t i = kRowDims; i-- > 0;) {
@@ -349,7 +353,8 @@ double row_bytes_moved(const RowProblem& p) {
   if (p.gate != GateMode::kNone) bits += dtype_bits(p.x.dtype);
   double bytes = rows * n * bits / 8;
   for (const DType dtype : {p.weight, p.bias, p.smooth}) bytes += n * dtype_bits(dtype) / 8;
-  if (p.writes_scale()) bytes += rows * static_cast<double>(p.groups()) * dtype_bits(p.scale.dtype) / 8;
+  if (p.quant == Quantisation::kDynamic) bytes += rows * n * dtype_bits(p.x.dtype) / 8;  // read twice
+  if (p.has_row_scales()) bytes += rows * static_cast<double>(p.groups()) * dtype_bits(p.scale.dtype) / 8;
   return bytes;
 }
 

@@ -63,7 +63,8 @@ struct RowProblem {
     return {size[0], size[1], second ? size[2] - rotation.heads : rotation.heads};
   }
   int64_t groups() const { return quant == Quantisation::kGroup ? (n + group - 1) / group : 1; }
-  bool writes_scale() const { return quant == Quantisation::kRow || quant == Quantisation::kGroup; }
+  bool has_row_scales() const { return quant == Quantisation::kRow || quant == Quantisation::kGroup; }
+  bool writes_scale() const { return has_row_scales() || quant == Quantisation::kDynamic; }
 };
 
 // Where a call's addresses and numbers stand in CallBindings.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Norms through the C ABI.
+// Operators on rows through the C ABI.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,9 +32,9 @@ TEST(CRmsNorm, NormalisesQueriesExplainsAndRefuses) {
   EXPECT_EQ(tilewright_rms_norm_explain(nullptr, &call, nullptr, nullptr, &size), TILEWRIGHT_OK);
   EXPECT_GT(size, 1u);
   EXPECT_EQ(tilewright_rms_norm_explain(nullptr, &call, nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
-  call.quant = 4;
+  call.quant = 5;
   EXPECT_EQ(tilewright_rms_norm(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
-  EXPECT_EQ(std::string(tilewright_last_error()), "rms_norm: argument 'quant' is 4, allowed: 0 to 3");
+  EXPECT_EQ(std::string(tilewright_last_error()), "rms_norm: argument 'quant' is 5, allowed: 0 to 4");
   EXPECT_EQ(tilewright_rms_norm(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
 }
 
@@ -55,11 +55,40 @@ TEST(CLayerNorm, NormalisesPreparesQueriesExplainsAndRefuses) {
   size_t size = 0;
   EXPECT_EQ(tilewright_layer_norm_explain(nullptr, &call, nullptr, nullptr, &size), TILEWRIGHT_OK);
   EXPECT_GT(size, 1u);
-  call.quant = 4;
+  call.quant = 5;
   EXPECT_EQ(tilewright_layer_norm(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
-  EXPECT_EQ(std::string(tilewright_last_error()), "layer_norm: argument 'quant' is 4, allowed: 0 to 3");
+  EXPECT_EQ(std::string(tilewright_last_error()), "layer_norm: argument 'quant' is 5, allowed: 0 to 4");
   EXPECT_EQ(tilewright_layer_norm(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
   EXPECT_EQ(std::string(tilewright_last_error()).substr(0, 21), "tilewright_layer_norm");
+}
+
+static_assert(sizeof(tilewright_quantize_call) == 56 && offsetof(tilewright_quantize_call, x) == 8);
+
+TEST(CQuantize, QuantisesPreparesQueriesExplainsAndRefuses) {
+  float x[2][4] = {{1, 2, 3, 254}, {-1, 1, -127, 1}}, scale[1] = {};
+  signed char codes[2][4] = {};
+  int64_t shape[2] = {2, 4}, one[1] = {1};
+  const TwDLTensor in{x, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0}, out{codes, {1, 0}, 2, {0, 8, 1}, shape, nullptr, 0};
+  const TwDLTensor found{scale, {1, 0}, 1, {2, 32, 1}, one, nullptr, 0};
+  tilewright_quantize_call call = tilewright_quantize_call_defaults();
+  call.x = &in, call.out = &out, call.scale = &found;
+  call.quant = TILEWRIGHT_QUANT_DYNAMIC;
+  ASSERT_EQ(tilewright_quantize_prepare(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  ASSERT_EQ(tilewright_quantize(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(scale[0], 2);
+  EXPECT_EQ(codes[0][3], 127);
+  EXPECT_EQ(codes[0][2], 2);
+  EXPECT_EQ(codes[1][2], -64);
+  tilewright_query_result result{};
+  result.struct_size = sizeof(result);
+  EXPECT_EQ(tilewright_quantize_query(nullptr, &call, nullptr, &result), TILEWRIGHT_OK);
+  size_t size = 0;
+  EXPECT_EQ(tilewright_quantize_explain(nullptr, &call, nullptr, nullptr, &size), TILEWRIGHT_OK);
+  EXPECT_GT(size, 1u);
+  call.quant = -1;
+  EXPECT_EQ(tilewright_quantize(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  EXPECT_EQ(std::string(tilewright_last_error()), "quantize: argument 'quant' is -1, allowed: 0 to 4");
+  EXPECT_EQ(tilewright_quantize(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
 }
 
 }  // namespace

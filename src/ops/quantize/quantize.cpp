@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// quantize: what it takes, its reference, its public functions.
+#include "tilewright/quantize.hpp"
+
+#include "ops/op_list.hpp"
+#include "ops/row/instance/row_instance.hpp"
+#include "ops/row/row_operator.hpp"
+
+namespace tilewright {
+namespace {
+
+// f32 products, rounded once: nothing may differ.
+void quantize_reference(const RowProblem&, RowReference& row) {
+  for (size_t i = 0; i < row.x.size(); ++i) {
+    const auto x = static_cast<float>(row.x[i]);
+    row.y[i] = {row.smooth.empty() ? x : x * static_cast<float>(row.smooth[i]), 0};
+  }
+}
+
+constexpr RowOp kQuantize{.name = "quantize",
+                          .residual = false,
+                          .columns = false,
+                          .smooth = true,
+                          .eps = false,
+                          .quantises = true,
+                          .reference = &quantize_reference};
+
+RowCall quantize_row_call(const QuantizeCall& c) {
+  RowCall call;
+  call.x = c.x, call.out = c.out, call.scale = c.scale, call.smooth = c.smooth;
+  call.quant = c.quant, call.group = c.group, call.rounding = c.rounding;
+  return call;
+}
+
+RowFunctions quantize_functions() { return {kQuantize, quantize_operator()}; }
+
+}  // namespace
+
+const Operator& quantize_operator() {
+  static const RowOperator kOperator(kQuantize);
+  return kOperator;
+}
+
+Status quantize(Context& context, const QuantizeCall& call, const Exec& exec) {
+  return quantize_functions().run(context, quantize_row_call(call), call.recipe, exec);
+}
+Status quantize_prepare(Context& context, const QuantizeCall& call, const Exec& exec) {
+  return quantize_functions().prepare(context, quantize_row_call(call), call.recipe, exec);
+}
+Result<QueryResult> quantize_query(Context& context, const QuantizeCall& call, const Exec& exec) {
+  return quantize_functions().query(context, quantize_row_call(call), call.recipe, exec);
+}
+Result<std::string> quantize_explain(Context& context, const QuantizeCall& call, const Exec& exec) {
+  return quantize_functions().explain(context, quantize_row_call(call), call.recipe, exec);
+}
+
+}  // namespace tilewright

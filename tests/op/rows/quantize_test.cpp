@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT
+// quantize through dispatch: every type, quantiser, size and stride has the reference's codes and scales, to the bit.
+#include "tilewright/quantize.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+
+#include "op/rows/row_problems.hpp"
+#include "support/random_choice.hpp"
+#include "tile/common/numeric.hpp"
+#include "tilewright/dtype.hpp"
+
+namespace tilewright {
+namespace {
+
+using test::row_context, test::run_row_problem;
+using testing::HasSubstr;
+
+constexpr const char* kQuantizers[] = {"out=e4m3:quant=row",
+                                       "out=i8:quant=row",
+                                       "out=e5m2:quant=tensor",
+                                       "out=i8:quant=tensor",
+                                       "out=e4m3:quant=dynamic",
+                                       "out=i8:quant=dynamic",
+                                       "out=e2m1:quant=dynamic",
+                                       "out=e4m3:quant=group",
+                                       "out=i8:quant=group:group=64",
+                                       "out=e2m1:quant=group:scale=e8m0:rounding=even",
+                                       "out=e4m3fnuz:quant=group:scale=e8m0:rounding=up"};
+
+TEST(Quantize, EveryLengthAndQuantiserHasTheReferencesCodes) {
+  const std::unique_ptr<Context> context = row_context("off", 3);
+  for (const char* x : {"f32", "f16", "bf16"}) {
+    for (const char* quantizer : kQuantizers) {
+      for (const int n : {1, 2, 15, 17, 64, 127, 200, 4096}) {
+        const std::string text = fmt::format("m=5:n={}:x={}:{}", n, x, quantizer);
+        const VerifyReport report = run_row_problem(*context, quantize_operator(), text);
+        EXPECT_TRUE(report.passed) << text << ": " << report.failure;
+      }
+    }
+  }
+}
+
+TEST(Quantize, RowsOfAMillionElementsHaveTheReferencesCodes) {
+  const std::unique_ptr<Context> context = row_context("off");
+  for (const char* rest : {"quant=dynamic", "quant=row", "quant=group"}) {
+    const std::string text = fmt::format("m=2:n=1000003:x=bf16:out=e4m3:{}", rest);
+    const VerifyReport report = run_row_problem(*context, quantize_operator(), text);
+    EXPECT_TRUE(report.passed) << text << ": " << report.failure;
+  }
+}
+
+TEST(Quantize, EmptyTensorsHaveTheScaleOneAndNoCodes) {
+  const std::unique_ptr<Context> context = row_context("off");
+  for (const char* text : {"m=0:n=16:x=f32:out=e4m3:quant=dynamic", "m=3:n=0:x=f32:out=i8:quant=dynamic",
+                           "m=3:n=0:x=bf16:out=i8:quant=row", "m=0:n=5:x=bf16:out=e4m3:quant=group"}) {
+    const VerifyReport report = run_row_problem(*context, quantize_operator(), text);
+    EXPECT_TRUE(report.passed) << text << ": " << report.failure;
+  }
+  float scale = 7, data = 0;
+  unsigned char code = 0;
+  QuantizeCall call;
+  call.x = TensorView::contiguous(&data, DType::kF32, {0, 8});
+  call.out = TensorView::contiguous(&code, DType::kF8E4M3, {0, 8});
+  call.scale = TensorView::contiguous(&scale, DType::kF32, {1});
+  call.quant = Quantisation::kDynamic;
+  const Status status = quantize(*context, call);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(scale, 1);
+}
+
+std::string random_quantize_text(test::Random& random) {
+  const auto one = [&](std::initializer_list<const char*> list) {
+    return std::string(list.begin()[test::pick(random, 0, static_cast<int64_t>(list.size()) - 1)]);
+  };
+  const int64_t m0 = test::pick(random, 1, 5), m1 = test::chance(random, 0.05) ? 0 : test::pick(random, 1, 9);
+  const int64_t n = test::chance(random, 0.1) ? 1 : test::pick(random, 2, test::chance(random, 0.1) ? 9000 : 400);
+  std::string text = fmt::format("m={}x{}:n={}:x={}", m0, m1, n, one({"f32", "f16", "bf16"}));
+  if (test::chance(random, 0.3)) text += ":smooth=" + one({"f32", "f16", "bf16"});
+  const std::string out = one({"e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz", "i8", "e2m1"});
+  const std::string quant = one({"tensor", "row", "group", "group", "dynamic"});
+  text += ":out=" + out + ":quant=" + quant;
+  if (quant == "group") {
+    text += ":group=" + one({"32", "64", "128"});
+    if (out != "i8" && test::chance(random, 0.5)) {
+      text += ":scale=e8m0";
+      text += ":rounding=" + one({"down", "up", "ceil", "even"});
+    }
+    // Scales along M, as GEMM takes them too.
+    if (m1 > 0 && test::chance(random, 0.4)) text += fmt::format(":ss=0.{}.1.{}", m1, m0 * m1);
+  }
+  const int64_t step = n + n % 2 + 2 * test::pick(random, 0, 4);
+  if (test::chance(random, 0.4)) text += fmt::format(":sx=0.{}.{}", m1 * step, step);
+  if (test::chance(random, 0.4)) text += fmt::format(":so=0.{}.{}", step, m0 * step);
+  return text;
+}
+
+TEST(QuantizeRandomProblems, EachHasTheReferencesCodesInEveryKernelThatIsBuilt) {
+  const std::unique_ptr<Context> context = row_context("off", 3);
+  const Operator& op = quantize_operator();
+  ContextImpl& impl = context->impl();
+  const int first = test::from_environment("TILEWRIGHT_TEST_FIRST", 0), count = test::random_problems(200);
+  int refused = 0;
+  for (int i = first; i < first + count; ++i) {
+    test::Random random(static_cast<uint64_t>(i) * 7919 + 77);
+    const std::string text = random_quantize_text(random);
+    SCOPED_TRACE(fmt::format("number {}: {}", i, text));
+    const Result<std::vector<std::byte>> problem = op.parse_problem(text);
+    if (!problem.ok()) {
+      EXPECT_EQ(problem.status().code(), StatusCode::kInvalidArgument) << problem.status().to_string();
+      ++refused;
+      continue;
+    }
+    const std::string printed = op.problem_text(*problem);
+    const Result<std::vector<std::byte>> again = op.parse_problem(printed);
+    ASSERT_TRUE(again.ok()) << printed << ": " << again.status().to_string();
+    ASSERT_EQ(*again, *problem) << printed;
+    const auto choices = impl.dispatcher().choices(op, *problem, impl.spec(0), TunedTable(), "", nullptr);
+    ASSERT_TRUE(choices.ok()) << choices.status().to_string();
+    for (const Choice& choice : *choices) {
+      if (!impl.dispatcher().built(op, choice.recipe)) continue;
+      const std::string recipe = print_recipe(op.families(), choice.recipe);
+      const VerifyReport report = run_row_problem(*context, op, text, recipe, static_cast<uint64_t>(i),
+                                                  static_cast<InputData>(test::pick(random, 0, 2)));
+      ASSERT_TRUE(report.passed) << recipe << ": " << report.failure;
+    }
+  }
+  EXPECT_LT(refused, count / 4);
+}
+
+TEST(Quantize, NaNInfinityZerosAndEqualRowsComeOutAsDocumented) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
+  for (const char* recipe : {"", "quantize/quantize_generic/x86-64/any/run_time=1"}) {
+    const std::unique_ptr<Context> context = row_context("off", 2);
+    constexpr int64_t kLength = 40;
+    std::vector<float> x(4 * kLength, 3);
+    std::vector<unsigned char> codes(x.size());
+    x[3] = kNaN, x[kLength + 5] = -kInf;
+    std::fill_n(x.begin() + 2 * kLength, kLength, 0.0f);
+    float scales[4];
+    QuantizeCall call;
+    call.recipe = recipe;
+    call.x = TensorView::contiguous(x.data(), DType::kF32, {4, kLength});
+    call.out = TensorView::contiguous(codes.data(), DType::kF8E4M3, {4, kLength});
+    call.scale = TensorView::contiguous(scales, DType::kF32, {4, 1});
+    ASSERT_TRUE(quantize(*context, call).ok());
+    EXPECT_TRUE(std::isnan(scales[0]));
+    EXPECT_EQ(scales[1], kInf);
+    EXPECT_EQ(scales[2], 1);
+    EXPECT_EQ(scales[3], 3.0f / 448);
+    EXPECT_TRUE(std::isnan(load_element(DType::kF8E4M3, codes.data(), 0)));
+    EXPECT_EQ(load_element(DType::kF8E4M3, codes.data(), kLength), 0);
+    EXPECT_TRUE(std::isnan(load_element(DType::kF8E4M3, codes.data(), kLength + 5)));
+    EXPECT_EQ(load_element(DType::kF8E4M3, codes.data(), 2 * kLength), 0);
+    EXPECT_EQ(load_element(DType::kF8E4M3, codes.data(), 3 * kLength), 448);
+    // One scale for all of them: a NaN anywhere is in it, whichever thread finds it.
+    call.quant = Quantisation::kDynamic, call.scale = TensorView::contiguous(scales, DType::kF32, {});
+    ASSERT_TRUE(quantize(*context, call).ok());
+    EXPECT_TRUE(std::isnan(scales[0]));
+    x[3] = 1;
+    ASSERT_TRUE(quantize(*context, call).ok());
+    EXPECT_EQ(scales[0], kInf);
+  }
+}
+
+TEST(Quantize, RefusalsNameArgumentValueAndAllowedSet) {
+  const std::unique_ptr<Context> context = row_context("off");
+  float data[64] = {}, scale[8] = {};
+  signed char codes[64] = {};
+  const auto refusal = [&](auto&& change) {
+    QuantizeCall call;
+    call.x = TensorView::contiguous(data, DType::kF32, {4, 8});
+    call.out = TensorView::contiguous(codes, DType::kI8, {4, 8});
+    call.scale = TensorView::contiguous(scale, DType::kF32, {4});
+    change(call);
+    const Status status = quantize(*context, call);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return status.message();
+  };
+  EXPECT_EQ(refusal([](QuantizeCall& c) { c.out.dtype = DType::kF32; }),
+            "quantize: argument 'out' is f32, allowed with 'quant': e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, e2m1");
+  EXPECT_EQ(refusal([](QuantizeCall& c) { c.quant = Quantisation::kNone, c.scale = {}; }),
+            "quantize: argument 'out' is i8: 'quant' is none, allowed: tensor, row, group, dynamic");
+  EXPECT_EQ(refusal([](QuantizeCall& c) { c.quant = Quantisation::kDynamic; }),
+            "quantize: argument 'scale' has shape [4], expected one element: one scale for the tensor");
+  EXPECT_THAT(refusal([](QuantizeCall& c) { c.scale = {}; }), HasSubstr("argument 'scale' is missing"));
+}
+
+TEST(SlowQuantize, EveryCompiledInstanceIsRightOnEveryTail) {
+  const std::unique_ptr<Context> context = row_context("on");
+  const Operator& op = quantize_operator();
+  for (const char* text :
+       {"m=8:n=64:x=f16:out=e5m2fnuz:quant=dynamic", "m=8:n=64:x=f32:out=e2m1:quant=group:scale=e8m0"}) {
+    const std::vector<std::byte> problem = *op.parse_problem(text);
+    for (const std::vector<std::byte>& tail : op.tail_problems(problem)) {
+      const VerifyReport report = run_row_problem(*context, op, op.problem_text(tail));
+      EXPECT_TRUE(report.passed) << op.problem_text(tail) << ": " << report.failure;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tilewright

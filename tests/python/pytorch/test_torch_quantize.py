@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""quantize against PyTorch's own casts, bit for bit."""
+
+import pytest
+import tilewright
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(13)
+
+
+def fake_codes(x, scale, dtype):
+    quotient = x.float() / scale
+    if dtype == torch.int8:
+        return quotient.round().clamp(-128, 127).to(torch.int8)
+    limit = torch.finfo(dtype).max
+    return quotient.clamp(-limit, limit).to(dtype)
+
+
+def largest(dtype):
+    return 127 if dtype == torch.int8 else torch.finfo(dtype).max
+
+
+DTYPES = [torch.float8_e4m3fn, torch.float8_e5m2, torch.int8]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1,), (7, 33), (2, 3, 128), (4, 1000)])
+def test_a_scale_for_each_token_and_its_codes_are_torchs(dtype, shape):
+    x = torch.randn(shape, dtype=torch.bfloat16)
+    codes, scale = tilewright.quantize(x, out_dtype=dtype)
+    want = x.float().abs().amax(-1, keepdim=True) / largest(dtype)
+    assert torch.equal(scale, want)
+    assert torch.equal(codes.view(torch.int8), fake_codes(x, want, dtype).view(torch.int8))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_scale_for_the_tensor_is_found_or_given(dtype):
+    x = torch.randn(65, 300)
+    codes, scale = tilewright.quantize(x, "tensor", out_dtype=dtype)
+    want = x.abs().amax() / largest(dtype)
+    assert scale.shape == (1,) and torch.equal(scale[0], want)
+    assert torch.equal(codes.view(torch.int8), fake_codes(x, want, dtype).view(torch.int8))
+    given = torch.tensor([0.01])
+    codes, same = tilewright.quantize(x, "tensor", scale=given, out_dtype=dtype)
+    assert same is given
+    assert torch.equal(codes.view(torch.int8), fake_codes(x, given, dtype).view(torch.int8))
+
+
+def test_groups_and_scales_along_m_have_the_same_codes():
+    x = torch.randn(6, 300)
+    codes, scale = tilewright.quantize(x, "group")
+    assert scale.shape == (6, 3)
+    along_m = torch.empty(3, 6).mT
+    same, _ = tilewright.quantize(x, "group", scale=along_m)
+    assert torch.equal(along_m, scale) and torch.equal(same.view(torch.int8), codes.view(torch.int8))
+    wide = scale.repeat_interleave(128, 1)[:, :300]
+    assert torch.equal(codes.view(torch.int8), fake_codes(x, wide, torch.float8_e4m3fn).view(torch.int8))
+
+
+def test_refusals_are_exceptions():
+    with pytest.raises(tilewright.InvalidArgument, match="'quant' is none, allowed"):
+        tilewright.quantize(torch.randn(4, 8), "none")
