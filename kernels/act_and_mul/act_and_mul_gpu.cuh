@@ -53,7 +53,8 @@ __device__ __forceinline__ void act_and_mul_gpu(const RowArgs& given) {
         for_elements([&](int i) { p.v[i] *= at_most(at_least(up.v[i], -args.limit), args.limit) + args.up_offset; });
       }
       // Zeros behind the row's end: no activation but sigmoid makes another of them.
-      if (args.activation == Activation::kSigmoid) for_elements([&](int i) { p.v[i] = is_there<kConfig>(i, count) ? p.v[i] : 0; });
+      if (args.activation == Activation::kSigmoid)
+        for_elements([&](int i) { p.v[i] = is_there<kConfig>(i, count) ? p.v[i] : 0; });
     };
     // All of it is read before any of it is written, where it stays in registers.
     if constexpr (kConfig.pieces > 0) row.template each<true>(make, [](long long, int, Piece&) {});

@@ -44,7 +44,9 @@ __device__ __forceinline__ void layer_norm_gpu(const RowArgs& given) {
     store_row<kConfig>(row, [&](long long at, int count, Piece& p, int j) {
       if constexpr (kConfig.pieces == 0) input.again(at, count, p);
       const int there = anew(count);
-      for_elements([&](int i) { p.v[i] = is_there<kConfig>(i, there) ? __fmul_rn(__fadd_rn(p.v[i], -moments.mean), inverse) : 0; });
+      for_elements([&](int i) {
+        p.v[i] = is_there<kConfig>(i, there) ? __fmul_rn(__fadd_rn(p.v[i], -moments.mean), inverse) : 0;
+      });
       if (anew(args).round_before_weight) round_piece<kConfig.x>(args.x.dtype, p);
       columns.scale(at, count, p, j);
     });

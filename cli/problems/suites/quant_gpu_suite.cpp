@@ -37,10 +37,9 @@ void add_weight_only(Suite& suite) {
   for (const Weights& kind : weights) {
     for (const Rows& rows : {Rows{1, 0.80, 2.5}, Rows{16, 0.75, 2.5}, Rows{64, 0.70, 0}}) {
       for (const Weight& w : kLayers) {
-        suite.add(
-            problem_text(rows.m, w, "bf16", kind.text),
-            {.regime = fmt::format("{} m={}", kind.name, rows.m), .bar = bf16_bar(rows.fraction, rows.over_bf16)}, "",
-            rows.over_bf16 == 0 ? "" : problem_text(rows.m, w, "bf16"));
+        suite.add(problem_text(rows.m, w, "bf16", kind.text),
+                  {.regime = fmt::format("{} m={}", kind.name, rows.m), .bar = bf16_bar(rows.fraction, rows.over_bf16)},
+                  "", rows.over_bf16 == 0 ? "" : problem_text(rows.m, w, "bf16"));
       }
     }
   }

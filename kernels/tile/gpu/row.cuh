@@ -278,7 +278,8 @@ __device__ __forceinline__ void for_rows(const RowArgs& args, Body&& body) {
     const long long row = first + threadIdx.x / kThreads;
     const bool there = row < given.rows;
     GpuRow<kConfig> mine{
-        given, row, given.grid * kRows, row_index(given, there ? row : given.rows - 1), there, row_thread<kConfig>(), {}};
+        given, row, given.grid * kRows, row_index(given, there ? row : given.rows - 1), there, row_thread<kConfig>(),
+        {}};
     body(mine);
   }
 }
@@ -377,12 +378,12 @@ struct RowInput {
   // The j-th piece, of those that were asked for.
   __device__ __forceinline__ void first(long long n, int count, Piece& to, int j) const {
     added(n, count, to, j);
-    if (adds() && sum != nullptr)
-      store_piece<kConfig.residual, kConfig.whole>(sum, args.residual.dtype, n, count, to);
+    if (adds() && sum != nullptr) store_piece<kConfig.residual, kConfig.whole>(sum, args.residual.dtype, n, count, to);
   }
   __device__ __forceinline__ void again(long long n, int count, Piece& to) const {
     // x or the residual may be where the sum stands now.
-    if (adds() && sum != nullptr) return load_piece<kConfig.residual, kConfig.whole>(sum, args.residual.dtype, n, count, to);
+    if (adds() && sum != nullptr)
+      return load_piece<kConfig.residual, kConfig.whole>(sum, args.residual.dtype, n, count, to);
     added(n, count, to, 0);
   }
 };

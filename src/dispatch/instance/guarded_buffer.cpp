@@ -31,8 +31,7 @@ Status GuardedBuffer::allocate(Device& device, int64_t bytes, int64_t offset) {
   return {};
 }
 
-Status GuardedBuffer::allocate(Device& device, DType dtype, std::initializer_list<Extent> extents,
-                               int64_t shift) {
+Status GuardedBuffer::allocate(Device& device, DType dtype, std::initializer_list<Extent> extents, int64_t shift) {
   ByteRange range = touched_bytes(dtype, extents);
   if (range.empty()) range = touched_bytes(dtype, {});
   return allocate(device, range.high - range.low + shift, shift - range.low);

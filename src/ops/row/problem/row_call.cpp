@@ -2,7 +2,6 @@
 // From a call to a problem: outer dimensions that follow each other in every tensor become one.
 #include <fmt/format.h>
 
-
 #include <fmt/ranges.h>
 
 #include <algorithm>

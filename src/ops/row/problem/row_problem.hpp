@@ -49,7 +49,7 @@ struct RowProblem {
   Activation activation = Activation::kNone;
   GateMode gate = GateMode::kNone;
   uint8_t squared = 0;
-  uint8_t unaligned = 0;  // some pointer is no multiple of 16 bytes; 0 on CPUs, where no kernel asks
+  uint8_t unaligned = 0;     // some pointer is no multiple of 16 bytes; 0 on CPUs, where no kernel asks
   uint8_t reserved[1] = {};  // no padding: problems are compared as bytes
   RowRotationProblem rotation;
 
