@@ -16,9 +16,9 @@ struct Cut {
 // Of rows; what does not fit a target's registers, gemv_amd_registers() drops. The last are for A by elements, which take many.
 constexpr Cut kRowCuts[] = {{1, 256, 8}, {2, 256, 8}, {4, 128, 8}, {1, 256, 4}, {2, 256, 4}, {1, 256, 16},
                             {1, 128, 8}, {2, 128, 8}, {2, 128, 4}, {2, 64, 8},  {1, 32, 8}};
-// Of columns and of packed weights: pieces of 16 bytes where there are such, then narrower ones.
-constexpr Cut kColumnCuts[] = {{16, 64, 8}, {16, 64, 4}, {8, 64, 8},  {8, 64, 4}, {8, 32, 8}, {8, 32, 4},
-                               {4, 128, 8}, {4, 64, 8},  {4, 64, 16}, {4, 64, 4}, {4, 32, 8}, {4, 32, 4}};
+// Of columns and of packed weights: pieces of 16 bytes where there are such, then narrower ones; the last for 8-bit A by elements.
+constexpr Cut kColumnCuts[] = {{16, 64, 8}, {16, 64, 4}, {8, 64, 8}, {8, 64, 4}, {8, 32, 8}, {8, 32, 4}, {4, 128, 8},
+                               {4, 64, 8},  {4, 64, 16}, {4, 64, 4}, {4, 32, 8}, {4, 32, 4}, {4, 16, 8}};
 constexpr int kMostLoads = 32;  // of weights by a lane in a step, of which two are in flight: waits count to 63
 constexpr int64_t kWindow = (int64_t{1} << 31) - 4096;  // that offsets of buffer loads reach
 
