@@ -165,5 +165,23 @@ TEST(EmulatedRowOperators, QuantizeHasTheReferencesCodes) {
        "m=2:n=77:x=bf16:out=e2m1:quant=group:scale=e8m0:rounding=even"});
 }
 
+// Nothing branches around their loads; with a row for each of 900 blocks, blocks go on to others.
+TEST(EmulatedRowOperators, WholeRowsAreAskedForAtOnceAndWalked) {
+  check_rms_norm<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 256, 1, kBf16, true}>(
+      {"m=900:n=1992:x=bf16:weight=bf16:bias=bf16", "m=3x7:n=8:x=bf16:sx=0.160.16",
+       "m=5:n=2048:x=bf16:weight=bf16:smooth=bf16:unit_offset=1:round_before_weight=1"});
+  check_rms_norm<RowGpuConfig{kF32, kF32, kF32, Quantisation::kNone, 16, 2, kF16, true}>(
+      {"m=37:n=200:x=f32:residual=f32:weight=f16:bias=f16", "m=37:n=256:x=f32:residual=f32:residual_out=0"});
+  check_rms_norm<RowGpuConfig{kF16, kF16, DType::kF8E4M3, Quantisation::kGroup, 64, 2, kF32, true}>(
+      {"m=5:n=1000:x=f16:residual=f16:weight=f32:out=e4m3:quant=group"});
+  check_layer_norm<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 256, 1, kBf16, true}>(
+      {"m=900:n=1992:x=bf16:weight=bf16:bias=bf16"});
+  check_act_and_mul<RowGpuConfig{kBf16, kNone, DType::kI8, Quantisation::kRow, 32, 2, kBf16, true}>(
+      {"m=9:n=504:x=bf16:gate=separated:activation=silu:out=i8:quant=row",
+       "m=9:n=512:x=bf16:gate=interleaved:activation=sigmoid:out=i8:quant=row"});
+  check_quantize<RowGpuConfig{kBf16, kNone, DType::kF4E2M1, Quantisation::kGroup, 32, 4, kBf16, true}>(
+      {"m=3:n=904:x=bf16:out=e2m1:quant=group:scale=e8m0"});
+}
+
 }  // namespace
 }  // namespace tilewright
