@@ -36,11 +36,13 @@ struct GemvAmdTokens {
   using Step = GemvAmdStep<kConfig>;
   static constexpr int kM = kConfig.tile_m / 16, kSize = Step::kSize;
   static constexpr bool kWhole = kConfig.a_copy == 16;
-  // Elements, a register each, are put together where they are multiplied: before, that would wait for their loads.
+  // Elements, a register each, are put together where they are multiplied: before, that would wait for their loads. RDNA's lanes
+  // hold too many for that.
+  static constexpr bool kApart = !kWhole && kConfig.wave == 64;
   static constexpr int kPieces = kWhole ? 1 : 16 / kSize;
   struct Data {
-    Words4 chunk[kWhole ? Step::kDepth : 1][kM][Step::kChunks];
-    unsigned element[kWhole ? 1 : Step::kDepth][kM][Step::kChunks][kPieces];
+    Words4 chunk[kApart ? 1 : Step::kDepth][kM][Step::kChunks];
+    unsigned element[kApart ? Step::kDepth : 1][kM][Step::kChunks][kPieces];
   };
 
   const char* base;
@@ -69,18 +71,24 @@ struct GemvAmdTokens {
           if constexpr (kWhole) {
             to.chunk[i][j][c] =
                 load_words4(at, is_there(byte, left) ? rows[j] + static_cast<unsigned>(byte) : kOutside);
-          } else {
+          } else if constexpr (kApart) {
             fetch_singly(at, rows[j], byte, left, to.element[i][j][c]);
+          } else {
+            typename UnsignedOf<kSize>::Type element[kPieces];
+            fetch_singly(at, rows[j], byte, left, element);
+            __builtin_memcpy(&to.chunk[i][j][c], element, 16);
           }
         }
       }
     }
   }
   // Offsets are counted up each time: one for each element would stay in registers through the loop.
+  template <class Element>
   __device__ __forceinline__ void fetch_singly(const char* at, unsigned row, int byte, int left,
-                                               unsigned (&to)[kPieces]) const {
-    auto offset = static_cast<unsigned>(anew(static_cast<int>(row) + byte / kSize * stride_k));
-    const int there = row == kOutside ? 0 : anew(left - byte);
+                                               Element (&to)[kPieces]) const {
+    const int first = static_cast<int>(row) + byte / kSize * stride_k, rest = left - byte;
+    auto offset = static_cast<unsigned>(kApart ? anew(first) : first);
+    const int there = row == kOutside ? 0 : kApart ? anew(rest) : rest;
 #pragma unroll
     for (int e = 0; e < kPieces; ++e) {
       typename UnsignedOf<kSize>::Type element;
@@ -93,18 +101,18 @@ struct GemvAmdTokens {
   __device__ __forceinline__ static void chunks(const Data& from, int i, int m, Words4 (&to)[Step::kChunks]) {
 #pragma unroll
     for (int c = 0; c < Step::kChunks; ++c) {
-      if constexpr (kWhole) {
-        to[c] = from.chunk[i][m][c];
+      if constexpr (kApart) {
+        to[c] = together(from.element[i][m][c]);
       } else {
-        const auto& element = from.element[i][m][c];
-#pragma unroll
-        for (int word = 0; word < 4; ++word) {
-          to[c][word] = 0;
-#pragma unroll
-          for (int e = 0; e < kPieces / 4; ++e) to[c][word] |= element[word * kPieces / 4 + e] << (8 * kSize * e);
-        }
+        to[c] = from.chunk[i][m][c];
       }
     }
+  }
+  __device__ __forceinline__ static Words4 together(const unsigned (&element)[kPieces]) {
+    Words4 words = {0, 0, 0, 0};
+#pragma unroll
+    for (int e = 0; e < kPieces; ++e) words[e * 4 / kPieces] |= element[e] << (8 * kSize * (e % (kPieces / 4)));
+    return words;
   }
 };
 

@@ -89,13 +89,13 @@ TEST_P(SlowAmdGemvKernels, EveryPrebuiltOneKeepsLoadsInFlightWithoutSpills) {
   }
 }
 
-// A of strides that allow no whole chunks: a lane has a register for each element of it, an offset and a test while it asks. Of
-// what is in flight some stays so, as with chunks.
+// A of strides that allow no whole chunks: a lane has a register for each element of it, an offset and a test while it asks. On
+// CDNA some of what is in flight stays so, as with chunks.
 TEST_P(SlowAmdGemvKernels, NoneThatReadsAByElementsSpills) {
   const ArchSpec* arch = find_arch(GetParam());
   const DeviceSpec device = spec_of_part(*arch, arch->parts.front());
-  if (arch->wave_size == 32) GTEST_SKIP() << "8-bit elements of A still spill on RDNA";
-  const std::vector<const char*> sizes = {"m=32:a=bf16", "m=16:a=i8", "m=32:a=i8", "m=16:a=f32"};
+  std::vector<const char*> sizes = {"m=32:a=bf16", "m=16:a=i8", "m=32:a=i8"};
+  if (arch->wave_size == 64) sizes.push_back("m=16:a=f32");
   std::vector<KernelKey> keys;
   for (const char* weights : {"layout=ccr", "layout=crr", "layout=ccr:packed=1"}) {
     for (const char* size : sizes) {
@@ -120,8 +120,9 @@ TEST_P(SlowAmdGemvKernels, NoneThatReadsAByElementsSpills) {
     EXPECT_EQ(config.a_copy, 0);
     const AmdKernel& kernel = found[i]->inspection.kernel;
     EXPECT_EQ(kernel.vgpr_spills, 0);
-    EXPECT_EQ(kernel.sgpr_spills, 0);
     EXPECT_EQ(kernel.scratch_bytes, 0);
+    if (arch->wave_size == 32) continue;
+    EXPECT_EQ(kernel.sgpr_spills, 0);
     EXPECT_GT(least_in_flight(found[i]->code), 0);
   }
 }

@@ -38,7 +38,8 @@ int gemv_amd_registers(const GemvAmdConfig& c, const ArchSpec& arch) {
   const int step_bytes = gemv_amd_step_bytes(arch, c.dtype);
   const bool twice = arch.target == "gfx1100";                        // both halves of a wave hold the same
   const int row = s.row_bytes * 16 * (twice ? 2 : 1) / (4 * c.wave);  // of 16 rows, a stage
-  const int tokens = row * (c.a_copy == 16 ? 1 : 4 / s.size);         // of A, by elements a register each
+  const bool apart = c.a_copy != 16 && c.wave == 64;                  // elements of A, a register each
+  const int tokens = row * (apart ? 4 / s.size : 1);
   const int others = c.wave == 32 && c.weights != GemvAmdWeights::kRows ? 56 : 40;
   const int turned = c.weights == GemvAmdWeights::kRows ? 0 : row * c.blocks_n * step_bytes / s.row_bytes;
   return 2 * (c.tile_m / 16 * tokens + c.blocks_n * row) + turned + c.tile_m * s.tile_n / c.wave + others;

@@ -15,13 +15,18 @@ struct Cut {
 };
 // Of rows; what does not fit a target's registers, gemv_amd_registers() drops. The last are for A by elements, which take many.
 constexpr Cut kRowCuts[] = {{1, 256, 8}, {2, 256, 8}, {4, 128, 8}, {1, 256, 4}, {2, 256, 4}, {1, 256, 16},
-                            {1, 128, 8}, {2, 128, 8}, {2, 128, 4}, {2, 64, 8},  {1, 32, 8}};
-// Of columns and of packed weights: pieces of 16 bytes where there are such, then narrower ones; the last for 8-bit A by elements.
+                            {1, 128, 8}, {2, 128, 8}, {2, 128, 4}, {2, 64, 8},  {1, 32, 8},  {1, 16, 8}};
+// Of columns and of packed weights: pieces of 16 bytes where there are such, then narrower ones.
 constexpr Cut kColumnCuts[] = {{16, 64, 8}, {16, 64, 4}, {8, 64, 8}, {8, 64, 4}, {8, 32, 8}, {8, 32, 4}, {4, 128, 8},
                                {4, 64, 8},  {4, 64, 16}, {4, 64, 4}, {4, 32, 8}, {4, 32, 4}, {4, 16, 8}};
-constexpr int kMostLoads = 32;  // of weights by a lane in a step, of which two are in flight: waits count to 63
+constexpr int kMostLoads = 32;     // of weights by a lane in a step, of which two are in flight: waits count to 63
+constexpr int kMostElements = 32;  // of A by a lane of RDNA in a step: with more the compiler spills
 constexpr int64_t kWindow = (int64_t{1} << 31) - 4096;  // that offsets of buffer loads reach
 
+// Of A, of a lane in a step; on gfx1100 both halves of a wave hold the same.
+int elements_of(const GemvAmdConfig& c, const ArchSpec& arch) {
+  return c.tile_m * c.tile_k * (arch.target == "gfx1100" ? 2 : 1) / c.wave;
+}
 int size_of(DType dtype) { return dtype_bits(dtype) / 8; }
 
 GemvAmdWeights weights_of(const GemmProblem& p) {
@@ -151,6 +156,9 @@ class GemvAmdFamily final : public GpuFamily<GemvAmdConfig> {
     const int step = gemv_amd_step_bytes(arch, c.dtype);
     if (gemv_amd_shape(c).row_bytes % step != 0) return "tile_k is no multiple of a step of the matrix instruction";
     if (gemv_amd_loads(c, arch) > kMostLoads) return "more loads in flight than a wait counts";
+    if (c.a_copy == 0 && c.wave == 32 && elements_of(c, arch) > kMostElements / (c.waves == 16 ? 2 : 1)) {
+      return "more elements of A than a lane puts together";
+    }
     if (gemv_amd_shape(c).lds_bytes > arch.shared_bytes) return "more LDS than a workgroup can use";
     const int simds = c.wave == 64 ? 4 : 2, most = c.wave == 64 ? 512 : 256, registers = gemv_amd_registers(c, arch);
     if (registers > most || gemv_amd_waves(c, arch) * simds < c.waves) return "more registers than its waves have";
