@@ -21,6 +21,8 @@ using emulated::HostKernel;
 void check_rows(const Operator& op, const RowGpuConfig& config, const std::shared_ptr<HostKernel>& kernel,
                 std::initializer_list<const char*> problems) {
   emulated::EmulatedCudaDevice device("sm_90a");
+  DeviceSpec spec = device.spec();
+  spec.units = 1;  // a few blocks are more than run at a time: they go on to other rows
   const bool generic = config.x == DType::kNone;
   const KernelFamily& family =
       *find_family(op.families(), fmt::format("{}{}", op.name(), generic ? "_generic_gpu" : "_gpu"));
@@ -32,11 +34,11 @@ void check_rows(const Operator& op, const RowGpuConfig& config, const std::share
     SCOPED_TRACE(text);
     const Result<std::vector<std::byte>> problem = op.parse_problem(text);
     ASSERT_TRUE(problem.ok()) << problem.status().message();
-    Result<std::vector<Stage>> stages = family.stages(*problem, device.spec(), step, kernel);
+    Result<std::vector<Stage>> stages = family.stages(*problem, spec, step, kernel);
     ASSERT_TRUE(stages.ok()) << stages.status().message();
     Plan plan;
     plan.stages = std::move(*stages);
-    plan.workspace_bytes = family.workspace_bytes(*problem, device.spec(), step);
+    plan.workspace_bytes = family.workspace_bytes(*problem, spec, step);
     auto instance = op.instantiate(*problem, device, {});
     ASSERT_TRUE(instance.ok()) << instance.status().message();
     (*instance)->fill(1, InputData::kNormal);
@@ -165,17 +167,17 @@ TEST(EmulatedRowOperators, QuantizeHasTheReferencesCodes) {
        "m=2:n=77:x=bf16:out=e2m1:quant=group:scale=e8m0:rounding=even"});
 }
 
-// Nothing branches around their loads; with a row for each of 900 blocks, blocks go on to others.
+// Nothing branches around their loads.
 TEST(EmulatedRowOperators, WholeRowsAreAskedForAtOnceAndWalked) {
   check_rms_norm<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 256, 1, kBf16, true}>(
-      {"m=900:n=1992:x=bf16:weight=bf16:bias=bf16", "m=3x7:n=8:x=bf16:sx=0.160.16",
+      {"m=15:n=1992:x=bf16:weight=bf16:bias=bf16", "m=3x7:n=8:x=bf16:sx=0.160.16",
        "m=5:n=2048:x=bf16:weight=bf16:smooth=bf16:unit_offset=1:round_before_weight=1"});
   check_rms_norm<RowGpuConfig{kF32, kF32, kF32, Quantisation::kNone, 16, 2, kF16, true}>(
       {"m=37:n=200:x=f32:residual=f32:weight=f16:bias=f16", "m=37:n=256:x=f32:residual=f32:residual_out=0"});
   check_rms_norm<RowGpuConfig{kF16, kF16, DType::kF8E4M3, Quantisation::kGroup, 64, 2, kF32, true}>(
       {"m=5:n=1000:x=f16:residual=f16:weight=f32:out=e4m3:quant=group"});
   check_layer_norm<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 256, 1, kBf16, true}>(
-      {"m=900:n=1992:x=bf16:weight=bf16:bias=bf16"});
+      {"m=15:n=1992:x=bf16:weight=bf16:bias=bf16"});
   check_act_and_mul<RowGpuConfig{kBf16, kNone, DType::kI8, Quantisation::kRow, 32, 2, kBf16, true}>(
       {"m=9:n=504:x=bf16:gate=separated:activation=silu:out=i8:quant=row",
        "m=9:n=512:x=bf16:gate=interleaved:activation=sigmoid:out=i8:quant=row"});

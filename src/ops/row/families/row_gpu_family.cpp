@@ -97,7 +97,8 @@ class RowGpuFamily final : public KernelFamily {
     const auto& p = problem_cast<RowProblem>(ref);
     // What is typed at run time, and rows with a rest, hold whatever the problem has.
     RowGpuConfig need = gpu_config(p, {config.threads, config.pieces});
-    if (config.columns == DType::kNone) need.columns = DType::kNone;
+    const bool has_columns = p.weight != DType::kNone || p.bias != DType::kNone || p.smooth != DType::kNone;
+    if (config.columns == DType::kNone || !has_columns) need.columns = config.columns;
     if (!config.whole) need.whole = false;
     if (!(config == need)) {
       return refuse_gpu(
