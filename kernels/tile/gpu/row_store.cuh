@@ -22,8 +22,8 @@ __device__ __forceinline__ void divide(Piece& p, const Divisor& by) {
 
 // To the nearest integer by a sum whose last place is 1, ties to even; NaN is 0.
 __device__ __forceinline__ unsigned narrow_i8(float x) {
-  const unsigned moved = __float_as_uint(__fadd_rn(at_most(at_least(x, -128), 127), 12582912.0f));  // 1.5 * 2^23
-  return x == x ? moved & 255 : 0;
+  const float moved = __fadd_rn(at_most(at_least(x, -128), 127), 12582912.0f);  // 1.5 * 2^23
+  return x == x ? __builtin_bit_cast(unsigned, moved) & 255 : 0;
 }
 // Codes of 8 bits, the first four and the others.
 __device__ __forceinline__ void narrow_codes(DType dtype, const Piece& p, unsigned (&word)[2]) {

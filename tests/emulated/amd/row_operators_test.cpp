@@ -48,6 +48,7 @@ class SlowAmdRowOperators : public testing::TestWithParam<int> {
       check(op, std::string(rows) + ":x=bf16:weight=bf16:residual=bf16");
     }
     for (const char* text : {"m=19:n=100:x=f16:weight=f32:bias=f16:unit_offset=1", "m=2:n=16500:x=f32:weight=f32",
+                             "m=3:n=2048:x=bf16:weight=bf16:residual=bf16:unaligned=1",
                              "m=3:n=1000:x=bf16:out=e4m3:quant=group", "m=3:n=300:x=bf16:out=i8:quant=row:smooth=f32",
                              "m=2:n=330:x=bf16:out=e2m1:quant=group:scale=e8m0:weight=bf16"}) {
       check(op, text);
