@@ -327,7 +327,7 @@ struct AskedPieces {
 template <RowGpuConfig kConfig>
 struct RowInput {
   static constexpr bool kTyped = kConfig.x != DType::kNone;
-  const RowArgs& args;
+  const RowArgs* args;  // of the row at hand: what all rows share has no registers on AMD GPUs
   const char *x, *residual;
   char* sum;
   using XWords = AskedPieces<kConfig, kConfig.x>;
@@ -336,54 +336,55 @@ struct RowInput {
   ResidualWords residual_words;
   bool asked = false;
 
-  __device__ __forceinline__ explicit RowInput(const RowArgs& a) : args(a) {}
+  __device__ __forceinline__ explicit RowInput(const RowArgs& given) : args(&given) {}
 
   __device__ __forceinline__ bool adds() const {
-    return kTyped ? kConfig.residual != DType::kNone : args.residual.data != nullptr;
+    return kTyped ? kConfig.residual != DType::kNone : args->residual.data != nullptr;
   }
   __device__ __forceinline__ void ask(const RowIndex& at) {
-    x_words.ask(args, row_start<kConfig.x>(args.x, at));
-    residual_words.ask(args, row_start<kConfig.residual>(args.residual, at));
+    x_words.ask(*args, row_start<kConfig.x>(args->x, at));
+    residual_words.ask(*args, row_start<kConfig.residual>(args->residual, at));
   }
   __device__ __forceinline__ void start(const GpuRow<kConfig>& row) {
-    x = row_start<kConfig.x>(args.x, row.at);
-    residual = row_start<kConfig.residual>(args.residual, row.at);
-    sum = args.residual_out.data == nullptr ? nullptr : row_start<kConfig.residual>(args.residual_out, row.at);
+    args = &row.args;
+    x = row_start<kConfig.x>(args->x, row.at);
+    residual = row_start<kConfig.residual>(args->residual, row.at);
+    sum = args->residual_out.data == nullptr ? nullptr : row_start<kConfig.residual>(args->residual_out, row.at);
     if (!asked) ask(row.at);
   }
   // Behind the last piece's first(). Rows of other blocks stay as they are: nobody writes the next one before.
   __device__ __forceinline__ void ask_next(const GpuRow<kConfig>& row) {
     if constexpr (row_asks_ahead(kConfig)) {
       const long long next = row.index + row.step;
-      asked = next - threadIdx.x / kConfig.threads < args.rows;
-      if (asked) ask(row_index(args, next < args.rows ? next : args.rows - 1));
+      asked = next - threadIdx.x / kConfig.threads < args->rows;
+      if (asked) ask(row_index(*args, next < args->rows ? next : args->rows - 1));
     }
   }
   __device__ __forceinline__ void added(long long n, int count, Piece& to, int j) const {
     if constexpr (XWords::kAsks) {
       x_words.take(j, count, to);
     } else {
-      load_piece<kConfig.x, kConfig.whole>(x, args.x.dtype, n, count, to);
+      load_piece<kConfig.x, kConfig.whole>(x, args->x.dtype, n, count, to);
     }
     if (!adds()) return;
     Piece more;
     if constexpr (ResidualWords::kAsks) {
       residual_words.take(j, count, more);
     } else {
-      load_piece<kConfig.residual, kConfig.whole>(residual, args.residual.dtype, n, count, more);
+      load_piece<kConfig.residual, kConfig.whole>(residual, args->residual.dtype, n, count, more);
     }
     for_elements([&](int i) { to.v[i] = __fadd_rn(to.v[i], more.v[i]); });
-    round_piece<kConfig.residual>(args.residual.dtype, to);
+    round_piece<kConfig.residual>(args->residual.dtype, to);
   }
   // The j-th piece, of those that were asked for.
   __device__ __forceinline__ void first(long long n, int count, Piece& to, int j) const {
     added(n, count, to, j);
-    if (adds() && sum != nullptr) store_piece<kConfig.residual, kConfig.whole>(sum, args.residual.dtype, n, count, to);
+    if (adds() && sum != nullptr) store_piece<kConfig.residual, kConfig.whole>(sum, args->residual.dtype, n, count, to);
   }
   __device__ __forceinline__ void again(long long n, int count, Piece& to) const {
     // x or the residual may be where the sum stands now.
     if (adds() && sum != nullptr)
-      return load_piece<kConfig.residual, kConfig.whole>(sum, args.residual.dtype, n, count, to);
+      return load_piece<kConfig.residual, kConfig.whole>(sum, args->residual.dtype, n, count, to);
     added(n, count, to, 0);
   }
 };
