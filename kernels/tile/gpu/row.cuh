@@ -339,7 +339,7 @@ struct RowInput {
   __device__ __forceinline__ explicit RowInput(const RowArgs& given) : args(&given) {}
 
   __device__ __forceinline__ bool adds() const {
-    return kTyped ? kConfig.residual != DType::kNone : args->residual.data != nullptr;
+    return kTyped ? kConfig.residual != DType::kNone : anew(*args).residual.data != nullptr;
   }
   __device__ __forceinline__ void ask(const RowIndex& at) {
     x_words.ask(*args, row_start<kConfig.x>(args->x, at));
