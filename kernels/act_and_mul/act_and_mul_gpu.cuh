@@ -40,9 +40,9 @@ __device__ __forceinline__ void activate_gate(const RowArgs& args, Piece& p) {
 template <RowGpuConfig kConfig>
 __device__ __forceinline__ void act_and_mul_gpu(const RowArgs& given) {
   for_rows<kConfig>(given, [&](GpuRow<kConfig>& row) {
-    const RowArgs& args = row.args;
-    const char* const x = row_start<kConfig.x>(args.x, row.at);
+    const char* const x = row_start<kConfig.x>(row.args.x, row.at);
     const auto make = [&](long long n, int count, Piece& p) {
+      const RowArgs& args = anew(row.args);
       Piece up;
       load_gated<kConfig.x, kConfig.whole>(args, x, n, count, p, up);
 
