@@ -25,20 +25,6 @@ Status read_act_and_mul_call(const char* function, const tilewright_act_and_mul_
   return s;
 }
 
-// Reads both structs, then runs `body(context, call, exec)`.
-template <class Body>
-tilewright_status with_act_and_mul_call(const char* function, bool addresses, tilewright_context* context,
-                                        const tilewright_act_and_mul_call* given, const tilewright_exec* given_exec,
-                                        Body&& body) {
-  return guarded([&]() -> Status {
-    ActAndMulCall call;
-    ReadExec exec;
-    if (Status s = read_act_and_mul_call(function, given, addresses, call); !s) return s;
-    if (Status s = read_exec(given_exec, exec); !s) return s;
-    return body(context_of(context), call, exec.exec);
-  });
-}
-
 }  // namespace
 }  // namespace tilewright::c_abi
 
@@ -47,34 +33,32 @@ using namespace tilewright::c_abi;  // NOLINT(google-build-using-namespace)
 
 tilewright_status tilewright_act_and_mul(tilewright_context* context, const tilewright_act_and_mul_call* call,
                                          const tilewright_exec* exec) {
-  return with_act_and_mul_call("tilewright_act_and_mul", /*addresses=*/true, context, call, exec,
-                               [](Context& c, const ActAndMulCall& a, const Exec& e) { return act_and_mul(c, a, e); });
+  return with_call<ActAndMulCall>(
+      read_act_and_mul_call, "tilewright_act_and_mul", /*addresses=*/true, context, call, exec,
+      [](Context& c, const ActAndMulCall& a, const Exec& e) { return act_and_mul(c, a, e); });
 }
 
 tilewright_status tilewright_act_and_mul_prepare(tilewright_context* context, const tilewright_act_and_mul_call* call,
                                                  const tilewright_exec* exec) {
-  return with_act_and_mul_call(
-      "tilewright_act_and_mul_prepare", /*addresses=*/false, context, call, exec,
+  return with_call<ActAndMulCall>(
+      read_act_and_mul_call, "tilewright_act_and_mul_prepare", /*addresses=*/false, context, call, exec,
       [](Context& c, const ActAndMulCall& a, const Exec& e) { return act_and_mul_prepare(c, a, e); });
 }
 
 tilewright_status tilewright_act_and_mul_query(tilewright_context* context, const tilewright_act_and_mul_call* call,
                                                const tilewright_exec* exec, tilewright_query_result* result) {
   constexpr const char* kName = "tilewright_act_and_mul_query";
-  return with_act_and_mul_call(kName, /*addresses=*/false, context, call, exec,
-                               [=](Context& c, const ActAndMulCall& a, const Exec& e) {
-                                 return write_query(kName, act_and_mul_query(c, a, e), result);
-                               });
+  return with_call<ActAndMulCall>(read_act_and_mul_call, kName, /*addresses=*/false, context, call, exec,
+                                  [=](Context& c, const ActAndMulCall& a, const Exec& e) {
+                                    return write_query(kName, act_and_mul_query(c, a, e), result);
+                                  });
 }
 
 tilewright_status tilewright_act_and_mul_explain(tilewright_context* context, const tilewright_act_and_mul_call* call,
                                                  const tilewright_exec* exec, char* buffer, size_t* size) {
-  return with_act_and_mul_call("tilewright_act_and_mul_explain", /*addresses=*/false, context, call, exec,
-                               [buffer, size](Context& c, const ActAndMulCall& a, const Exec& e) -> Status {
-                                 if (size == nullptr) return missing("tilewright_act_and_mul_explain", "size");
-                                 Result<std::string> text = act_and_mul_explain(c, a, e);
-                                 if (!text) return text.status();
-                                 write_text(*text, buffer, *size);
-                                 return {};
-                               });
+  return with_call<ActAndMulCall>(read_act_and_mul_call, "tilewright_act_and_mul_explain", /*addresses=*/false, context,
+                                  call, exec, [buffer, size](Context& c, const ActAndMulCall& a, const Exec& e) {
+                                    return write_explained("tilewright_act_and_mul_explain",
+                                                           act_and_mul_explain(c, a, e), buffer, size);
+                                  });
 }

@@ -143,6 +143,13 @@ Status read_exec(const tilewright_exec* from, ReadExec& to) {
   return {};
 }
 
+Status write_explained(const char* function, const Result<std::string>& text, char* buffer, size_t* size) {
+  if (size == nullptr) return missing(function, "size");
+  if (!text) return text.status();
+  write_text(*text, buffer, *size);
+  return {};
+}
+
 Status write_query(const char* function, const Result<QueryResult>& found, tilewright_query_result* result) {
   if (result == nullptr) return missing(function, "result");
   tilewright_query_result out = tilewright_query_result_defaults();
@@ -159,22 +166,6 @@ Status write_query(const char* function, const Result<QueryResult>& found, tilew
   return {};
 }
 
-namespace {
-
-// Reads both structs, then runs `body(context, call, exec)`.
-template <class Body>
-tilewright_status with_call(const char* function, bool addresses, tilewright_context* context,
-                            const tilewright_gemm_call* given, const tilewright_exec* given_exec, Body&& body) {
-  return guarded([&]() -> Status {
-    GemmCall call;
-    ReadExec exec;
-    if (Status s = read_call(function, given, addresses, call); !s) return s;
-    if (Status s = read_exec(given_exec, exec); !s) return s;
-    return body(context_of(context), call, exec.exec);
-  });
-}
-
-}  // namespace
 }  // namespace tilewright::c_abi
 
 using namespace tilewright;         // NOLINT(google-build-using-namespace)
@@ -182,34 +173,30 @@ using namespace tilewright::c_abi;  // NOLINT(google-build-using-namespace)
 
 tilewright_status tilewright_gemm(tilewright_context* context, const tilewright_gemm_call* call,
                                   const tilewright_exec* exec) {
-  return with_call("tilewright_gemm", /*addresses=*/true, context, call, exec,
-                   [](Context& c, const GemmCall& g, const Exec& e) { return gemm(c, g, e); });
+  return with_call<GemmCall>(read_call, "tilewright_gemm", /*addresses=*/true, context, call, exec,
+                             [](Context& c, const GemmCall& g, const Exec& e) { return gemm(c, g, e); });
 }
 
 tilewright_status tilewright_gemm_prepare(tilewright_context* context, const tilewright_gemm_call* call,
                                           const tilewright_exec* exec) {
-  return with_call("tilewright_gemm_prepare", /*addresses=*/false, context, call, exec,
-                   [](Context& c, const GemmCall& g, const Exec& e) { return gemm_prepare(c, g, e); });
+  return with_call<GemmCall>(read_call, "tilewright_gemm_prepare", /*addresses=*/false, context, call, exec,
+                             [](Context& c, const GemmCall& g, const Exec& e) { return gemm_prepare(c, g, e); });
 }
 
 tilewright_status tilewright_gemm_query(tilewright_context* context, const tilewright_gemm_call* call,
                                         const tilewright_exec* exec, tilewright_query_result* result) {
-  return with_call("tilewright_gemm_query", /*addresses=*/false, context, call, exec,
-                   [result](Context& c, const GemmCall& g, const Exec& e) {
-                     return write_query("tilewright_gemm_query", gemm_query(c, g, e), result);
-                   });
+  return with_call<GemmCall>(read_call, "tilewright_gemm_query", /*addresses=*/false, context, call, exec,
+                             [result](Context& c, const GemmCall& g, const Exec& e) {
+                               return write_query("tilewright_gemm_query", gemm_query(c, g, e), result);
+                             });
 }
 
 tilewright_status tilewright_gemm_explain(tilewright_context* context, const tilewright_gemm_call* call,
                                           const tilewright_exec* exec, char* buffer, size_t* size) {
-  return with_call("tilewright_gemm_explain", /*addresses=*/false, context, call, exec,
-                   [buffer, size](Context& c, const GemmCall& g, const Exec& e) -> Status {
-                     if (size == nullptr) return missing("tilewright_gemm_explain", "size");
-                     Result<std::string> text = gemm_explain(c, g, e);
-                     if (!text) return text.status();
-                     write_text(*text, buffer, *size);
-                     return {};
-                   });
+  return with_call<GemmCall>(read_call, "tilewright_gemm_explain", /*addresses=*/false, context, call, exec,
+                             [buffer, size](Context& c, const GemmCall& g, const Exec& e) {
+                               return write_explained("tilewright_gemm_explain", gemm_explain(c, g, e), buffer, size);
+                             });
 }
 
 tilewright_status tilewright_gemm_reference(const tilewright_gemm_call* given) {

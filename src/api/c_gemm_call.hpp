@@ -21,5 +21,19 @@ struct ReadExec {
 Status read_exec(const tilewright_exec* from, ReadExec& to);
 
 Status write_query(const char* function, const Result<QueryResult>& found, tilewright_query_result* result);
+Status write_explained(const char* function, const Result<std::string>& text, char* buffer, size_t* size);
+
+// Reads both structs, the call's by `read(function, given, addresses, call)`, then runs `body(context, call, exec)`.
+template <class TheCall, class Given, class Read, class Body>
+tilewright_status with_call(Read&& read, const char* function, bool addresses, tilewright_context* context,
+                            const Given* given, const tilewright_exec* given_exec, Body&& body) {
+  return guarded([&]() -> Status {
+    TheCall call;
+    ReadExec exec;
+    if (Status s = read(function, given, addresses, call); !s) return s;
+    if (Status s = read_exec(given_exec, exec); !s) return s;
+    return body(context_of(context), call, exec.exec);
+  });
+}
 
 }  // namespace tilewright::c_abi

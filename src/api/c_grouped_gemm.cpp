@@ -26,20 +26,6 @@ Status read_grouped_call(const char* function, const tilewright_grouped_gemm_cal
   return s ? read_tensor("status", given.status, addresses, call.status) : s;
 }
 
-// Reads both structs, then runs `body(context, call, exec)`.
-template <class Body>
-tilewright_status with_grouped_call(const char* function, bool addresses, tilewright_context* context,
-                                    const tilewright_grouped_gemm_call* given, const tilewright_exec* given_exec,
-                                    Body&& body) {
-  return guarded([&]() -> Status {
-    GroupedGemmCall call;
-    ReadExec exec;
-    if (Status s = read_grouped_call(function, given, addresses, call); !s) return s;
-    if (Status s = read_exec(given_exec, exec); !s) return s;
-    return body(context_of(context), call, exec.exec);
-  });
-}
-
 }  // namespace
 }  // namespace tilewright::c_abi
 
@@ -48,36 +34,34 @@ using namespace tilewright::c_abi;  // NOLINT(google-build-using-namespace)
 
 tilewright_status tilewright_grouped_gemm(tilewright_context* context, const tilewright_grouped_gemm_call* call,
                                           const tilewright_exec* exec) {
-  return with_grouped_call("tilewright_grouped_gemm", /*addresses=*/true, context, call, exec,
-                           [](Context& c, const GroupedGemmCall& g, const Exec& e) { return grouped_gemm(c, g, e); });
+  return with_call<GroupedGemmCall>(
+      read_grouped_call, "tilewright_grouped_gemm", /*addresses=*/true, context, call, exec,
+      [](Context& c, const GroupedGemmCall& g, const Exec& e) { return grouped_gemm(c, g, e); });
 }
 
 tilewright_status tilewright_grouped_gemm_prepare(tilewright_context* context, const tilewright_grouped_gemm_call* call,
                                                   const tilewright_exec* exec) {
-  return with_grouped_call(
-      "tilewright_grouped_gemm_prepare", /*addresses=*/false, context, call, exec,
+  return with_call<GroupedGemmCall>(
+      read_grouped_call, "tilewright_grouped_gemm_prepare", /*addresses=*/false, context, call, exec,
       [](Context& c, const GroupedGemmCall& g, const Exec& e) { return grouped_gemm_prepare(c, g, e); });
 }
 
 tilewright_status tilewright_grouped_gemm_query(tilewright_context* context, const tilewright_grouped_gemm_call* call,
                                                 const tilewright_exec* exec, tilewright_query_result* result) {
   constexpr const char* kName = "tilewright_grouped_gemm_query";
-  return with_grouped_call(kName, /*addresses=*/false, context, call, exec,
-                           [=](Context& c, const GroupedGemmCall& g, const Exec& e) {
-                             return write_query(kName, grouped_gemm_query(c, g, e), result);
-                           });
+  return with_call<GroupedGemmCall>(read_grouped_call, kName, /*addresses=*/false, context, call, exec,
+                                    [=](Context& c, const GroupedGemmCall& g, const Exec& e) {
+                                      return write_query(kName, grouped_gemm_query(c, g, e), result);
+                                    });
 }
 
 tilewright_status tilewright_grouped_gemm_explain(tilewright_context* context, const tilewright_grouped_gemm_call* call,
                                                   const tilewright_exec* exec, char* buffer, size_t* size) {
-  return with_grouped_call("tilewright_grouped_gemm_explain", /*addresses=*/false, context, call, exec,
-                           [buffer, size](Context& c, const GroupedGemmCall& g, const Exec& e) -> Status {
-                             if (size == nullptr) return missing("tilewright_grouped_gemm_explain", "size");
-                             Result<std::string> text = grouped_gemm_explain(c, g, e);
-                             if (!text) return text.status();
-                             write_text(*text, buffer, *size);
-                             return {};
-                           });
+  return with_call<GroupedGemmCall>(read_grouped_call, "tilewright_grouped_gemm_explain", /*addresses=*/false, context,
+                                    call, exec, [buffer, size](Context& c, const GroupedGemmCall& g, const Exec& e) {
+                                      return write_explained("tilewright_grouped_gemm_explain",
+                                                             grouped_gemm_explain(c, g, e), buffer, size);
+                                    });
 }
 
 tilewright_status tilewright_grouped_gemm_reference(const tilewright_grouped_gemm_call* given) {

@@ -59,13 +59,10 @@ template <class TheCall, class Body>
 tilewright_status with_norm_call(const Norm<TheCall>& norm, const char* what, bool addresses,
                                  tilewright_context* context, const tilewright_norm_call* given,
                                  const tilewright_exec* given_exec, Body&& body) {
-  return guarded([&]() -> Status {
-    TheCall call;
-    ReadExec exec;
-    if (Status s = read_norm_call(norm, what, given, addresses, call); !s) return s;
-    if (Status s = read_exec(given_exec, exec); !s) return s;
-    return body(context_of(context), call, exec.exec);
-  });
+  const auto read = [&](const char*, const tilewright_norm_call* from, bool check, TheCall& call) {
+    return read_norm_call(norm, what, from, check, call);
+  };
+  return with_call<TheCall>(read, norm.name, addresses, context, given, given_exec, body);
 }
 
 template <class TheCall>
@@ -89,14 +86,10 @@ tilewright_status query_norm(const Norm<TheCall>& norm, tilewright_context* cont
 template <class TheCall>
 tilewright_status explain_norm(const Norm<TheCall>& norm, tilewright_context* context, const tilewright_norm_call* call,
                                const tilewright_exec* exec, char* buffer, size_t* size) {
-  return with_norm_call(norm, "_explain", /*addresses=*/false, context, call, exec,
-                        [&](Context& c, const TheCall& n, const Exec& e) -> Status {
-                          if (size == nullptr) return missing(norm.function("_explain").c_str(), "size");
-                          Result<std::string> text = norm.explain(c, n, e);
-                          if (!text) return text.status();
-                          write_text(*text, buffer, *size);
-                          return {};
-                        });
+  return with_norm_call(
+      norm, "_explain", /*addresses=*/false, context, call, exec, [&](Context& c, const TheCall& n, const Exec& e) {
+        return write_explained(norm.function("_explain").c_str(), norm.explain(c, n, e), buffer, size);
+      });
 }
 
 }  // namespace

@@ -22,20 +22,6 @@ Status read_quantize_call(const char* function, const tilewright_quantize_call* 
   return s;
 }
 
-// Reads both structs, then runs `body(context, call, exec)`.
-template <class Body>
-tilewright_status with_quantize_call(const char* function, bool addresses, tilewright_context* context,
-                                     const tilewright_quantize_call* given, const tilewright_exec* given_exec,
-                                     Body&& body) {
-  return guarded([&]() -> Status {
-    QuantizeCall call;
-    ReadExec exec;
-    if (Status s = read_quantize_call(function, given, addresses, call); !s) return s;
-    if (Status s = read_exec(given_exec, exec); !s) return s;
-    return body(context_of(context), call, exec.exec);
-  });
-}
-
 }  // namespace
 }  // namespace tilewright::c_abi
 
@@ -44,32 +30,30 @@ using namespace tilewright::c_abi;  // NOLINT(google-build-using-namespace)
 
 tilewright_status tilewright_quantize(tilewright_context* context, const tilewright_quantize_call* call,
                                       const tilewright_exec* exec) {
-  return with_quantize_call("tilewright_quantize", /*addresses=*/true, context, call, exec, &quantize);
+  return with_call<QuantizeCall>(read_quantize_call, "tilewright_quantize", /*addresses=*/true, context, call, exec,
+                                 &quantize);
 }
 
 tilewright_status tilewright_quantize_prepare(tilewright_context* context, const tilewright_quantize_call* call,
                                               const tilewright_exec* exec) {
-  return with_quantize_call("tilewright_quantize_prepare", /*addresses=*/false, context, call, exec, &quantize_prepare);
+  return with_call<QuantizeCall>(read_quantize_call, "tilewright_quantize_prepare", /*addresses=*/false, context, call,
+                                 exec, &quantize_prepare);
 }
 
 tilewright_status tilewright_quantize_query(tilewright_context* context, const tilewright_quantize_call* call,
                                             const tilewright_exec* exec, tilewright_query_result* result) {
   constexpr const char* kName = "tilewright_quantize_query";
-  return with_quantize_call(kName, /*addresses=*/false, context, call, exec,
-                            [=](Context& c, const QuantizeCall& q, const Exec& e) {
-                              return write_query(kName, quantize_query(c, q, e), result);
-                            });
+  return with_call<QuantizeCall>(read_quantize_call, kName, /*addresses=*/false, context, call, exec,
+                                 [=](Context& c, const QuantizeCall& q, const Exec& e) {
+                                   return write_query(kName, quantize_query(c, q, e), result);
+                                 });
 }
 
 tilewright_status tilewright_quantize_explain(tilewright_context* context, const tilewright_quantize_call* call,
                                               const tilewright_exec* exec, char* buffer, size_t* size) {
   constexpr const char* kName = "tilewright_quantize_explain";
-  return with_quantize_call(kName, /*addresses=*/false, context, call, exec,
-                            [=](Context& c, const QuantizeCall& q, const Exec& e) -> Status {
-                              if (size == nullptr) return missing(kName, "size");
-                              Result<std::string> text = quantize_explain(c, q, e);
-                              if (!text) return text.status();
-                              write_text(*text, buffer, *size);
-                              return {};
-                            });
+  return with_call<QuantizeCall>(read_quantize_call, kName, /*addresses=*/false, context, call, exec,
+                                 [=](Context& c, const QuantizeCall& q, const Exec& e) {
+                                   return write_explained(kName, quantize_explain(c, q, e), buffer, size);
+                                 });
 }

@@ -30,19 +30,6 @@ Status read_rope_call(const char* function, const tilewright_rope_call* from, bo
   return s;
 }
 
-// Reads both structs, then runs `body(context, call, exec)`.
-template <class Body>
-tilewright_status with_rope_call(const char* function, bool addresses, tilewright_context* context,
-                                 const tilewright_rope_call* given, const tilewright_exec* given_exec, Body&& body) {
-  return guarded([&]() -> Status {
-    RopeCall call;
-    ReadExec exec;
-    if (Status s = read_rope_call(function, given, addresses, call); !s) return s;
-    if (Status s = read_exec(given_exec, exec); !s) return s;
-    return body(context_of(context), call, exec.exec);
-  });
-}
-
 }  // namespace
 }  // namespace tilewright::c_abi
 
@@ -51,32 +38,28 @@ using namespace tilewright::c_abi;  // NOLINT(google-build-using-namespace)
 
 tilewright_status tilewright_rope(tilewright_context* context, const tilewright_rope_call* call,
                                   const tilewright_exec* exec) {
-  return with_rope_call("tilewright_rope", /*addresses=*/true, context, call, exec,
-                        [](Context& c, const RopeCall& r, const Exec& e) { return rope(c, r, e); });
+  return with_call<RopeCall>(read_rope_call, "tilewright_rope", /*addresses=*/true, context, call, exec,
+                             [](Context& c, const RopeCall& r, const Exec& e) { return rope(c, r, e); });
 }
 
 tilewright_status tilewright_rope_prepare(tilewright_context* context, const tilewright_rope_call* call,
                                           const tilewright_exec* exec) {
-  return with_rope_call("tilewright_rope_prepare", /*addresses=*/false, context, call, exec,
-                        [](Context& c, const RopeCall& r, const Exec& e) { return rope_prepare(c, r, e); });
+  return with_call<RopeCall>(read_rope_call, "tilewright_rope_prepare", /*addresses=*/false, context, call, exec,
+                             [](Context& c, const RopeCall& r, const Exec& e) { return rope_prepare(c, r, e); });
 }
 
 tilewright_status tilewright_rope_query(tilewright_context* context, const tilewright_rope_call* call,
                                         const tilewright_exec* exec, tilewright_query_result* result) {
   constexpr const char* kName = "tilewright_rope_query";
-  return with_rope_call(
-      kName, /*addresses=*/false, context, call, exec,
+  return with_call<RopeCall>(
+      read_rope_call, kName, /*addresses=*/false, context, call, exec,
       [=](Context& c, const RopeCall& r, const Exec& e) { return write_query(kName, rope_query(c, r, e), result); });
 }
 
 tilewright_status tilewright_rope_explain(tilewright_context* context, const tilewright_rope_call* call,
                                           const tilewright_exec* exec, char* buffer, size_t* size) {
-  return with_rope_call("tilewright_rope_explain", /*addresses=*/false, context, call, exec,
-                        [buffer, size](Context& c, const RopeCall& r, const Exec& e) -> Status {
-                          if (size == nullptr) return missing("tilewright_rope_explain", "size");
-                          Result<std::string> text = rope_explain(c, r, e);
-                          if (!text) return text.status();
-                          write_text(*text, buffer, *size);
-                          return {};
-                        });
+  return with_call<RopeCall>(read_rope_call, "tilewright_rope_explain", /*addresses=*/false, context, call, exec,
+                             [buffer, size](Context& c, const RopeCall& r, const Exec& e) {
+                               return write_explained("tilewright_rope_explain", rope_explain(c, r, e), buffer, size);
+                             });
 }
