@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // grouped_gemm_sm90: GEMM of groups for Hopper. The operands have changed sides, as in gemm_sm90_skinny: weights are the 64-row
 // side of wgmma, the rows of A (tokens) its N side, so that a tile has any multiple of 16 tokens and what a group is short of is not
-// multiplied. Persistent blocks: a warp walks the groups' numbers and tells the others which tile is next.
+// multiplied. Persistent blocks: a warp walks the groups' numbers and tells the others which tile is next. Blocks of a cluster
+// have the same tokens and neighbouring weights: each brings a part of the tokens, for all.
 #pragma once
 
 #include "grouped_gemm/sm90/grouped_sm90_load.cuh"
@@ -97,13 +98,14 @@ __device__ __forceinline__ void grouped_gemm_sm90(const GroupedGemmSm90Args& arg
   extern __shared__ __align__(1024) unsigned char dynamic_shared[];
   const Layout shared(dynamic_shared);
   const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);
+  const int block = kConfig.cluster == 1 ? 0 : static_cast<int>(sm90::block_in_cluster());
   constexpr int kConsumers = kConfig.warpgroups * 4;  // warps
 
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < kConfig.stages; ++stage) {
       sm90::init(shared.full(stage), 1);
       sm90::init(shared.full_a(stage), kConfig.promote == Promotion::kScaled ? 33 : 1);
-      sm90::init(shared.empty(stage), kConsumers);
+      sm90::init(shared.empty(stage), kConfig.cluster * kConsumers);
     }
     for (int slot = 0; slot < kGroupedSlots; ++slot) {
       sm90::init(shared.told(slot), 1);
@@ -113,7 +115,11 @@ __device__ __forceinline__ void grouped_gemm_sm90(const GroupedGemmSm90Args& arg
   } else if (threadIdx.x == 32) {
     sm90::prefetch_map(args.product.b);
   }
-  __syncthreads();
+  if constexpr (kConfig.cluster > 1) {
+    sm90::meet_cluster();
+  } else {
+    __syncthreads();
+  }
   sm90::allow_next_kernel();
   sm90::wait_for_previous_kernel();
 
@@ -122,9 +128,9 @@ __device__ __forceinline__ void grouped_gemm_sm90(const GroupedGemmSm90Args& arg
     if (warp == kConsumers && sm90::elect_one()) grouped_sm90_bring_weights<kConfig>(args, shared);
     if (warp == kConsumers + 1) {
       const bool leads = sm90::elect_one();
-      if (leads || kConfig.promote == Promotion::kScaled) GroupedSm90Tokens<kConfig>(args, shared).bring(leads);
+      if (leads || kConfig.promote == Promotion::kScaled) GroupedSm90Tokens<kConfig>(args, shared, block).bring(leads);
     }
-    if (warp == kConsumers + 2) grouped_sm90_tell<kConfig>(args, shared);
+    if (warp == kConsumers + 2 && block == 0) grouped_sm90_tell<kConfig>(args, shared);
   } else {
     if constexpr (kConfig.warpgroups > 1) sm90::take_registers<grouped_sm90_registers(kConfig).consumer>();
     const auto chunks = static_cast<int>((args.product.gemm.k + Layout::kStepK - 1) / Layout::kStepK);
@@ -136,6 +142,11 @@ __device__ __forceinline__ void grouped_gemm_sm90(const GroupedGemmSm90Args& arg
       told.forget(threadIdx.x % 32 == 0);
       grouped_sm90_tile<kConfig>(args, shared, ring, tile, chunks, warp);
     }
+  }
+  // No block leaves while others of its cluster still arrive at its barriers or write into its memory.
+  if constexpr (kConfig.cluster > 1) {
+    __syncwarp();
+    sm90::meet_cluster();
   }
 }
 

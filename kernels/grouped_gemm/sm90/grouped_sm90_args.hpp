@@ -22,6 +22,7 @@ struct GroupedGemmSm90Config {
   int warpgroups;     // that multiply: 1 or 2, of 64 or 128 rows each
   int depth;          // a stage holds so many tiles of 128 bytes of K: 1, 2 or 4
   int stages;         // in flight
+  int cluster;        // blocks with the same tokens and neighbouring weights: 1, 2 or 4
 
   bool operator==(const GroupedGemmSm90Config&) const = default;
   template <class Self, class Visit>
@@ -38,6 +39,7 @@ struct GroupedGemmSm90Config {
     visit("warpgroups", self.warpgroups);
     visit("depth", self.depth);
     visit("stages", self.stages);
+    visit("cluster", self.cluster);
   }
 };
 
@@ -82,6 +84,10 @@ constexpr int grouped_sm90_columns(const GroupedGemmSm90Config& c, int64 n) {
   const int rows = gemm_sm90_skinny_box_rows(grouped_sm90_product(c, c.tokens));
   return static_cast<int>(((c.gate == GateMode::kSeparated ? n / 2 : n) + rows - 1) / rows);
 }
+// The same in tiles of a cluster, of which the last may reach past the weights by whole tiles.
+constexpr int grouped_sm90_cluster_columns(const GroupedGemmSm90Config& c, int64 n) {
+  return (grouped_sm90_columns(c, n) + c.cluster - 1) / c.cluster;
+}
 
 // How the rows of a group are cut: in as few tiles as hold them, of sizes that differ by one step at most.
 struct GroupedRows {
@@ -103,9 +109,22 @@ constexpr GroupedPiece grouped_piece(const GroupedRows& r, int index, int step) 
 struct alignas(16) GroupedTile {
   int group, row;      // its first row: of A and D (contiguous), of the group (masked)
   int rows, steps;     // that exist, and what they are rounded up to; no steps: there are no more tiles
-  int column, pad[3];  // of tiles of the weights
+  int column, pad[3];  // of tiles of the weights: of the cluster as it is walked, of the block as it is told
 };
 inline constexpr int kGroupedSlots = 2;
+
+// Rows of a tile that a block of the cluster asks for, for all: its share of whole smallest boxes.
+struct GroupedShare {
+  int first, end;
+};
+constexpr GroupedShare grouped_share(int rows, int block, int cluster) {
+  const int boxes = rows / kGroupedSmallestBox;
+  return {boxes * block / cluster * kGroupedSmallestBox, boxes * (block + 1) / cluster * kGroupedSmallestBox};
+}
+// The most that may be.
+constexpr int grouped_most_share(const GroupedGemmSm90Config& c) {
+  return (c.tokens / kGroupedSmallestBox + c.cluster - 1) / c.cluster * kGroupedSmallestBox;
+}
 
 // Registers of what is summed apart, of its scales and of all sums: columns of one product. Wider tiles take two.
 inline constexpr int kGroupedApartTokens = 160;
@@ -170,6 +189,7 @@ constexpr const char* grouped_sm90_refusal(const GroupedGemmSm90Config& c) {
   if (grouped_sm90_sums(c) > 208) return "more sums than a thread's registers hold";
   if (c.depth != 1 && c.depth != 2 && c.depth != 4) return "depth is none of 1, 2, 4";
   if (c.stages < 2 || c.stages > 24) return "stages outside [2, 24]";
+  if (c.cluster != 1 && c.cluster != 2 && c.cluster != 4) return "cluster is none of 1, 2, 4";
   return nullptr;
 }
 

@@ -38,7 +38,7 @@ struct GroupedSm90Layout {
   __device__ float* block_scales(int stage, int tile_k) const {
     return token_scales(kConfig.stages, 0) + (stage * kConfig.depth + tile_k) * kBlocks;
   }
-  // A stage's weights are there; its part of A, with scales; its products are made.
+  // A stage's weights are there; its part of A, with scales; its products are made, by all blocks of the cluster.
   __device__ sm90::Barrier& full(int stage) const {
     auto* const scales = reinterpret_cast<unsigned char*>(&tile(kGroupedSlots));
     return reinterpret_cast<sm90::Barrier*>(scales + grouped_sm90_scale_bytes(kConfig))[stage];
@@ -61,12 +61,17 @@ struct GroupedSm90TileLayout : GroupedSm90Layout<kConfig> {
       : GroupedSm90Layout<kConfig>(shared) {}
 };
 
-// A warp is done with a stage.
+// A warp is done with a stage, and says so to all whose copies land there.
 template <GroupedGemmSm90Config kConfig>
 __device__ __forceinline__ void grouped_sm90_release(const GroupedSm90Layout<kConfig>& shared, int stage) {
-  if (threadIdx.x % 32 == 0) sm90::arrive(shared.empty(stage));
+  const unsigned lane = threadIdx.x % 32;
+  if constexpr (kConfig.cluster == 1) {
+    if (lane == 0) sm90::arrive(shared.empty(stage));
+  } else {
+    if (lane < kConfig.cluster) sm90::arrive_remote(shared.empty(stage), lane);
+  }
 }
-// What gemm_sm90_skinny_multiply calls; `left`: of no use here, no block shares a stage.
+// What gemm_sm90_skinny_multiply calls; `left`: of no use here, no block leaves before its cluster.
 template <GroupedGemmSm90Config kConfig, int kTokens>
 __device__ __forceinline__ void gemm_sm90_skinny_release(const GroupedSm90TileLayout<kConfig, kTokens>& shared,
                                                          int stage, int) {

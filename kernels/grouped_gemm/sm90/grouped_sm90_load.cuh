@@ -6,6 +6,7 @@
 #include "grouped_gemm/sm90/grouped_sm90_lanes.cuh"
 #include "grouped_gemm/sm90/grouped_sm90_layout.cuh"
 #include "grouped_gemm/sm90/grouped_sm90_schedule.hpp"
+#include "tile/sm90/remote_store.cuh"
 
 namespace tilewright {
 
@@ -21,9 +22,13 @@ class GroupedTold {
     tile = shared_.tile(slot_.stage);
     return tile.steps > 0;
   }
-  // This warp, or thread, has read it.
+  // This warp, or thread, has read it: the cluster's first block waits for that.
   __device__ __forceinline__ void forget(bool leads) {
-    if (leads) sm90::arrive(shared_.read(slot_.stage));
+    if constexpr (kConfig.cluster == 1) {
+      if (leads) sm90::arrive(shared_.read(slot_.stage));
+    } else {
+      if (leads) sm90::arrive_remote(shared_.read(slot_.stage), 0);
+    }
     slot_.advance();
   }
 
@@ -32,47 +37,67 @@ class GroupedTold {
   sm90::Ring<kGroupedSlots> slot_;
 };
 
-// Those who read a slot: the warps that multiply, who asks for weights, who asks for A.
+// Those who read a slot: the warps that multiply, who asks for weights, who asks for A; of all blocks of the cluster.
 template <GroupedGemmSm90Config kConfig>
-constexpr int kGroupedReaders = kConfig.warpgroups * 4 + 2;
+constexpr int kGroupedReaders = kConfig.cluster * (kConfig.warpgroups * 4 + 2);
 
-// A warp. Tiles from a counter, or every so many-th.
+// What a block is told, by a thread: of the cluster's tile its own part of the weights.
+template <GroupedGemmSm90Config kConfig>
+__device__ __forceinline__ void grouped_sm90_tell_block(const GroupedSm90Layout<kConfig>& shared, int slot, int block,
+                                                        GroupedTile tile) {
+  if constexpr (kConfig.cluster == 1) {
+    shared.tile(slot) = tile;
+    sm90::arrive(shared.told(slot));
+  } else {
+    static_assert(sizeof(GroupedTile) == 2 * sizeof(uint4));
+    const auto word = [](int x) { return static_cast<unsigned>(x); };
+    uint4* const to = reinterpret_cast<uint4*>(&shared.tile(slot));
+    tile.column = tile.column * kConfig.cluster + block;
+    sm90::arrive_remote_expect_bytes(shared.told(slot), block, sizeof(GroupedTile));
+    sm90::store_remote(to, shared.told(slot), block,
+                       {word(tile.group), word(tile.row), word(tile.rows), word(tile.steps)});
+    sm90::store_remote(to + 1, shared.told(slot), block, {word(tile.column), 0, 0, 0});
+  }
+}
+
+// A warp of the cluster's first block. Tiles from a counter, or every so many-th.
 template <GroupedGemmSm90Config kConfig>
 __device__ __forceinline__ void grouped_sm90_tell(const GroupedGemmSm90Args& args,
                                                   const GroupedSm90Layout<kConfig>& shared) {
   const GemmArgs& gemm = args.product.gemm;
-  const int columns = grouped_sm90_columns(kConfig, gemm.n);
+  const int columns = grouped_sm90_cluster_columns(kConfig, gemm.n);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   GroupedTiles<GroupedSm90Lanes, kConfig.step, kConfig.tokens, grouped_sm90_registers(kConfig).lane_groups> tiles(
       args.groups, gemm.m, gemm.batch, columns, args.raster);
   sm90::Ring<kGroupedSlots> slot;
-  auto index = static_cast<int>(blockIdx.x);
+  constexpr bool kAlone = kConfig.cluster == 1;
+  const auto cluster = static_cast<int>(kAlone ? blockIdx.x : sm90::cluster_id());
+  const auto clusters = static_cast<int>(kAlone ? gridDim.x : sm90::cluster_count());
+  int index = cluster;
   bool more = true;
   while (more) {
     GroupedTile tile{};
     more = tiles.take(index, tile);
     sm90::wait(shared.read(slot.stage), slot.phase ^ 1);
-    if (lane == 0) {
-      shared.tile(slot.stage) = tile;
-      sm90::arrive(shared.told(slot.stage));
-    }
+    if (lane < kConfig.cluster) grouped_sm90_tell_block<kConfig>(shared, slot.stage, lane, tile);
     slot.advance();
     if (args.counters == nullptr) {
-      index += static_cast<int>(gridDim.x);
+      index += clusters;
     } else if (more) {
       int taken = 0;
       if (lane == 0) taken = static_cast<int>(atomicAdd(&args.counters->taken, 1u));
-      index = static_cast<int>(gridDim.x) + __shfl_sync(0xFFFFFFFF, taken, 0);
+      index = clusters + __shfl_sync(0xFFFFFFFF, taken, 0);
     }
   }
   // Everyone has seen all groups by now.
-  if (blockIdx.x == 0 && lane == 0 && tiles.clamped() && args.groups.status != nullptr) {
+  if (cluster == 0 && lane == 0 && tiles.clamped() && args.groups.status != nullptr) {
     *args.groups.status = kGroupsClamped;
   }
-  // The last block leaves the counters as it found them: no other one will take.
+  // The last one leaves the counters as it found them: no other one will take.
   if (args.counters != nullptr && lane == 0) {
     __threadfence();
-    if (atomicInc(&args.counters->done, gridDim.x - 1) == gridDim.x - 1) atomicExch(&args.counters->taken, 0u);
+    const unsigned last = static_cast<unsigned>(clusters) - 1;
+    if (atomicInc(&args.counters->done, last) == last) atomicExch(&args.counters->taken, 0u);
   }
 }
 
@@ -124,7 +149,9 @@ class GroupedSm90Tokens {
  public:
   using Layout = GroupedSm90Layout<kConfig>;
 
-  __device__ GroupedSm90Tokens(const GroupedGemmSm90Args& args, const Layout& shared) : args_(args), shared_(shared) {}
+  // `block`: of the cluster.
+  __device__ GroupedSm90Tokens(const GroupedGemmSm90Args& args, const Layout& shared, int block)
+      : args_(args), shared_(shared), block_(block) {}
 
   __device__ __forceinline__ void bring(bool leads) {
     const GemmArgs& gemm = args_.product.gemm;
@@ -152,19 +179,26 @@ class GroupedSm90Tokens {
   __device__ __forceinline__ void load(const GroupedTile& tile, int step, int stage) const {
     sm90::Barrier& full = shared_.full_a(stage);
     const int rows = tile.steps * kConfig.step, group = args_.product.batch_a ? tile.group : 0;
+    // All rows land here, whoever of the cluster asks for them.
     sm90::arrive_expect_bytes(full, kConfig.depth * rows * kSkinnyRowBytes);
+    const GroupedShare share = grouped_share(rows, block_, kConfig.cluster);
 #pragma unroll
     for (int i = 0; i < kConfig.depth; ++i) {
       const int k = step * Layout::kStepK + i * Layout::kTileK;
-      int first = 0;
+      int first = share.first;
       // Large boxes first; of the largest there may be two.
 #pragma unroll
       for (int b = kGroupedBoxes - 1; b >= 0; --b) {
         const int box = kGroupedSmallestBox << b;
-        if (box > kConfig.tokens || box < kConfig.step) continue;
-        for (; rows - first >= box; first += box) {
-          sm90::load_box(args_.tokens[b], shared_.a(stage, i) + first * kSkinnyRowBytes, full, k, tile.row + first,
-                         group);
+        if (box > grouped_most_share(kConfig) || (kConfig.cluster == 1 && box < kConfig.step)) continue;
+        for (; share.end - first >= box; first += box) {
+          unsigned char* const to = shared_.a(stage, i) + first * kSkinnyRowBytes;
+          if constexpr (kConfig.cluster == 1) {
+            sm90::load_box(args_.tokens[b], to, full, k, tile.row + first, group);
+          } else {
+            sm90::load_box_multicast(args_.tokens[b], to, full, (1u << kConfig.cluster) - 1, k, tile.row + first,
+                                     group);
+          }
         }
       }
     }
@@ -220,6 +254,7 @@ class GroupedSm90Tokens {
 
   const GroupedGemmSm90Args& args_;
   const Layout& shared_;
+  const int block_;
 };
 
 }  // namespace tilewright

@@ -36,8 +36,8 @@ class EmulatedCudaDevice final : public Device {
   Status launch(const LoadedKernel& kernel, std::span<const std::byte> args, const LaunchShape& shape,
                 const LaunchContext&) override {
     const auto& function = dynamic_cast<const HostKernel&>(kernel);
-    const char* failure =
-        run_grid(shape.grid[0], shape.threads, shape.shared_bytes, [&] { function.run(args.data()); });
+    const char* failure = run_grid(
+        shape.grid[0], shape.threads, shape.shared_bytes, [&] { function.run(args.data()); }, shape.cluster[0]);
     return *failure == '\0' ? Status() : Status(StatusCode::kInternal, failure);
   }
   Result<void*> allocate(int64_t bytes) override { return host_->allocate(bytes); }

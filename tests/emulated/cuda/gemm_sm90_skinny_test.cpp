@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // gemm_sm90_skinny, the source that NVRTC compiles, on the host: right results where a block makes whole tiles, through the
-// family's own stages. Blocks run one after another here: those that wait for each other's sums cannot.
+// family's own stages. Clusters run one after another here: those that wait for each other's sums cannot.
 #include "emulated/cuda/cuda_words.hpp"
 #include "emulated/cuda/plan_check.hpp"
 // After the words of CUDA.
@@ -26,7 +26,8 @@ void check(std::initializer_list<const char*> problems) {
 }
 
 constexpr GemmSm90SkinnyConfig config(DType dtype, int rows, int tokens, int warpgroups, int depth, int stages,
-                                      Promotion promote = Promotion::kNone, GateMode gate = GateMode::kNone) {
+                                      Promotion promote = Promotion::kNone, GateMode gate = GateMode::kNone,
+                                      int cluster = 1) {
   const bool gated = gate != GateMode::kNone;
   return {.dtype = dtype,
           .epilogue = gated ? EpilogueKind::kLinear : EpilogueKind::kPlain,
@@ -39,7 +40,7 @@ constexpr GemmSm90SkinnyConfig config(DType dtype, int rows, int tokens, int war
           .warpgroups = warpgroups,
           .depth = depth,
           .stages = stages,
-          .cluster = 1,
+          .cluster = cluster,
           .blocks = 1,
           .splits = 1};
 }
@@ -47,6 +48,11 @@ constexpr GemmSm90SkinnyConfig config(DType dtype, int rows, int tokens, int war
 TEST(EmulatedGemmSm90Skinny, TilesAndTailsAreMultipliedRight) {
   check<config(DType::kBf16, 64, 16, 1, 2, 3)>({"m=13:n=200:k=328:a=bf16", "m=1:n=8:k=8:a=bf16"});
   check<config(DType::kBf16, 128, 64, 2, 1, 2)>({"m=40:n=200:k=136:a=bf16:batch=2"});
+}
+
+TEST(EmulatedGemmSm90Skinny, BlocksOfAClusterBringTheirTokensForAll) {
+  check<config(DType::kBf16, 64, 32, 1, 2, 3, Promotion::kNone, GateMode::kNone, 2)>(
+      {"m=30:n=328:k=904:a=bf16:batch=2", "m=17:n=72:k=72:a=bf16"});
 }
 
 TEST(EmulatedGemmSm90Skinny, ScalesOfGroupsMultiplyTheirOwnRowsAndBlocks) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // gemm_sm90, the source that NVRTC compiles, on the host: types, tiles, promoted sums, scales of groups whose blocks tiles
-// straddle, and epilogues, through the family's own stages. Operands lie along K, clusters are single blocks, and no block
-// waits for another.
+// straddle, clusters, and epilogues, through the family's own stages. Operands lie along K, and no cluster waits for another.
 #include "emulated/cuda/cuda_words.hpp"
 #include "emulated/cuda/plan_check.hpp"
 // After the words of CUDA.
@@ -52,6 +51,10 @@ constexpr GemmSm90Config linear(GemmSm90Config c, GateMode gate, Activation acti
   c.epilogue = EpilogueKind::kLinear, c.gate = gate, c.activation = activation;
   return c;
 }
+constexpr GemmSm90Config shared(GemmSm90Config c, int cluster_m, int cluster_n) {
+  c.cluster_m = cluster_m, c.cluster_n = cluster_n;
+  return c;
+}
 constexpr DType kBf = DType::kBf16, kE4 = DType::kF8E4M3;
 
 TEST(EmulatedGemmSm90, TilesAndTailsAreMultipliedRight) {
@@ -59,6 +62,11 @@ TEST(EmulatedGemmSm90, TilesAndTailsAreMultipliedRight) {
   check<tile(DType::kF16, DType::kF16, 64, 64, 1)>({"m=130:n=136:k=72:a=f16:batch=2"});
   check<tile(kBf, kBf, 256, 112, 2)>({"m=260:n=232:k=136:a=bf16"});
   check<tile(DType::kI8, DType::kF32, 128, 128, 2, false)>({"m=130:n=131:k=272:a=i8:d=f32"});
+}
+
+TEST(EmulatedGemmSm90, BlocksOfAClusterBringTilesForEachOther) {
+  check<shared(tile(kBf, kBf, 128, 128, 2), 2, 1)>({"m=300:n=264:k=392:a=bf16"});
+  check<shared(tile(kBf, kBf, 64, 64, 1), 1, 2)>({"m=130:n=200:k=392:a=bf16:batch=2"});
 }
 
 TEST(EmulatedGemmSm90, PromotedSumsAreAddedTileByTile) {

@@ -48,7 +48,8 @@ constexpr GroupedGemmSm90Config kBase{.dtype = DType::kBf16,
                                       .step = 16,
                                       .warpgroups = 1,
                                       .depth = 1,
-                                      .stages = 3};
+                                      .stages = 3,
+                                      .cluster = 1};
 constexpr GroupedGemmSm90Config tile(int rows, int tokens, int step, int warpgroups, int depth, int stages) {
   GroupedGemmSm90Config c = kBase;
   c.rows = rows, c.tokens = tokens, c.step = step, c.warpgroups = warpgroups, c.depth = depth, c.stages = stages;
@@ -57,6 +58,10 @@ constexpr GroupedGemmSm90Config tile(int rows, int tokens, int step, int warpgro
 constexpr GroupedGemmSm90Config bytes(GroupedGemmSm90Config c, Promotion promote,
                                       EpilogueKind kind = EpilogueKind::kPlain) {
   c.dtype = DType::kF8E4M3, c.promote = promote, c.epilogue = kind;
+  return c;
+}
+constexpr GroupedGemmSm90Config shared(GroupedGemmSm90Config c, int cluster) {
+  c.cluster = cluster;
   return c;
 }
 constexpr GroupedGemmSm90Config gated(GroupedGemmSm90Config c, GateMode gate) {
@@ -103,6 +108,29 @@ TEST(EmulatedGroupedGemmSm90, ScalesBiasActivationsAndGatesAreTheGroupsOwn) {
       {"groups=3:m=70:n=160:k=72:a=bf16:gate=interleaved:act=silu:bias=bf16"});
   check<gated(bytes(tile(256, 32, 16, 2, 1, 2), Promotion::kScaled), GateMode::kSeparated)>(
       {"groups=3:m=70:n=512:k=144:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128:gate=separated:act=silu"}, {1});
+}
+
+// Tiles of the weights are odd in number in each: a block has nothing to write. Blocks of a cluster run by turns.
+TEST(EmulatedGroupedGemmSm90, BlocksOfAClusterBringTheirTokensForAll) {
+  for (const int64_t counted : {0, 1}) {
+    check<shared(tile(64, 64, 16, 1, 1, 3), 2)>({"groups=5:m=133:n=136:k=264:a=bf16:status=1"}, {1, 2, 4}, counted);
+    check<shared(tile(64, 32, 16, 1, 2, 2), 4)>({"groups=7:m=130:n=328:k=264:a=bf16:status=1"}, {1, 4}, counted, 1);
+  }
+  check<shared(tile(128, 160, 32, 2, 2, 2), 2)>({"groups=3:m=390:n=136:k=264:a=bf16:status=1"}, {1});
+  check<shared(tile(64, 16, 16, 1, 1, 3), 2)>({"mode=masked:groups=4:m=33:n=72:k=264:a=bf16:status=1"});
+}
+
+TEST(EmulatedGroupedGemmSm90, BlocksOfAClusterHaveScalesAndColumnsOfTheirOwn) {
+  check<shared(bytes(tile(128, 224, 16, 2, 1, 2), Promotion::kScaled), 2)>(
+      {"groups=3:m=420:n=328:k=400:a=e4m3:scale_a=f32.1x128.0.1.420:scale_b=f32.128x128"}, {1, 2});
+  check<shared(bytes(tile(128, 64, 16, 2, 1, 2), Promotion::kSums, EpilogueKind::kLinear), 2)>(
+      {"groups=4:m=100:n=136:k=272:a=e4m3:scale_a=f32:scale_b=f32:bias=f32"});
+  check<shared(gated(tile(128, 32, 16, 1, 1, 2), GateMode::kSeparated), 2)>(
+      {"groups=3:m=70:n=288:k=136:a=bf16:gate=separated:act=silu:bias=bf16"});
+  check<shared(gated(bytes(tile(256, 32, 16, 2, 1, 2), Promotion::kScaled), GateMode::kSeparated), 2)>(
+      {"groups=3:m=70:n=768:k=272:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128:gate=separated:act=silu"}, {1});
+  check<shared(gated(tile(64, 32, 16, 1, 1, 2), GateMode::kInterleaved), 2)>(
+      {"groups=3:m=70:n=160:k=72:a=bf16:gate=interleaved:act=silu:bias=bf16"});
 }
 
 TEST(EmulatedGroupedGemmSm90, ColumnsOfDThatAreNoWholePiecesAreWritten) {

@@ -3,6 +3,7 @@
 
 #include <ucontext.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -33,6 +34,7 @@ struct Thread {
   ucontext_t context;
   std::unique_ptr<char[]> stack;
   bool done = false;
+  uint64_t cluster_phase = 0;            // that it has arrived at
   std::vector<Copy> open;                // since the last group
   std::deque<std::vector<Copy>> groups;  // oldest first
 };
@@ -44,24 +46,34 @@ struct Barrier {
 };
 
 struct Block {
-  ucontext_t scheduler;
   std::vector<Thread> threads;
   Barrier barrier;
   std::vector<Barrier> warps;
   std::array<Barrier, 16> named;
   std::vector<WarpRows> rows;
+  std::vector<std::byte> memory;  // shared, while another block runs
+  bool ended = false;
+};
+
+// The cluster that runs.
+struct Cluster {
+  ucontext_t scheduler;
+  std::vector<Block> blocks;
+  unsigned running = 0;
+  Barrier barrier;
   size_t shared_bytes = 0;
   const char* failure = "";
   const std::function<void()>* body = nullptr;
   bool moved = false;  // a thread ended or a barrier opened in this round
 };
-Block block;
+Cluster cluster;
 
-Thread& self() { return block.threads[thread_index.x]; }
+Block& block() { return cluster.blocks[cluster.running]; }
+Thread& self() { return block().threads[thread_index.x]; }
 
 void yield() {
   const Index index = thread_index;
-  swapcontext(&block.threads[index.x].context, &block.scheduler);
+  swapcontext(&self().context, &cluster.scheduler);
   thread_index = index;
 }
 
@@ -73,30 +85,31 @@ void meet(Barrier& barrier, unsigned count, Open open) {
     open();
     barrier.arrived = 0;
     ++barrier.passed;
-    block.moved = true;
+    cluster.moved = true;
     return;
   }
   while (barrier.passed == passed) yield();
 }
 
 void run_thread() {
-  (*block.body)();
+  (*cluster.body)();
   self().done = true;
-  block.moved = true;
+  cluster.moved = true;
   for (const auto& group : self().groups) {
     if (!group.empty()) fail("a thread ended before its copies");
   }
-  swapcontext(&self().context, &block.scheduler);
+  swapcontext(&self().context, &cluster.scheduler);
 }
 
-void run_block(unsigned threads) {
-  block.threads.resize(threads);
-  block.warps.assign((threads + kWarp - 1) / kWarp, {});
-  block.rows.assign(block.warps.size(), {});
-  block.barrier = {};
-  block.named = {};
-  std::memset(shared_memory, static_cast<int>(kUndefined), kSharedCapacity);
-  for (Thread& thread : block.threads) {
+void begin_block(Block& begun, unsigned threads) {
+  begun.threads.resize(threads);
+  begun.warps.assign((threads + kWarp - 1) / kWarp, {});
+  begun.rows.assign(begun.warps.size(), {});
+  begun.barrier = {};
+  begun.named = {};
+  begun.memory.assign(cluster.shared_bytes, kUndefined);
+  begun.ended = false;
+  for (Thread& thread : begun.threads) {
     if (thread.stack == nullptr) thread.stack.reset(new char[kStackBytes]);
     thread.done = false;
     thread.open.clear(), thread.groups.clear();
@@ -106,68 +119,122 @@ void run_block(unsigned threads) {
     thread.context.uc_link = nullptr;
     makecontext(&thread.context, run_thread, 0);
   }
-  for (block.moved = true; block.moved;) {
-    block.moved = false;
-    bool all_done = true;
-    for (unsigned i = 0; i < threads; ++i) {
-      if (block.threads[i].done) continue;
-      all_done = false;
-      thread_index = {i, 0, 0};
-      swapcontext(&block.scheduler, &block.threads[i].context);
+}
+
+// Shared memory becomes that of block `rank` of the cluster.
+void turn_to(unsigned rank, unsigned first) {
+  if (rank != cluster.running) {
+    std::memcpy(block().memory.data(), shared_memory, cluster.shared_bytes);
+    cluster.running = rank;
+    std::memcpy(shared_memory, block().memory.data(), cluster.shared_bytes);
+  }
+  block_index = {first + rank, 0, 0};
+}
+
+// The threads of a block by turns, each until it waits or ends.
+void run_round() {
+  bool all_done = true;
+  for (unsigned i = 0; i < block().threads.size(); ++i) {
+    if (block().threads[i].done) continue;
+    all_done = false;
+    thread_index = {i, 0, 0};
+    swapcontext(&cluster.scheduler, &block().threads[i].context);
+  }
+  block().ended = all_done;
+}
+
+void run_cluster(unsigned first, unsigned blocks, unsigned threads) {
+  cluster.blocks.resize(blocks);
+  cluster.barrier = {};
+  cluster.running = 0;
+  for (Block& begun : cluster.blocks) begin_block(begun, threads);
+  std::memset(shared_memory, static_cast<int>(kUndefined), kSharedCapacity);
+  for (cluster.moved = true; cluster.moved;) {
+    cluster.moved = false;
+    for (unsigned rank = 0; rank < blocks; ++rank) {
+      if (cluster.blocks[rank].ended) continue;
+      turn_to(rank, first);
+      run_round();
     }
-    if (all_done) return;
+    if (std::ranges::all_of(cluster.blocks, &Block::ended)) return;
   }
   fail("threads wait for one another without end");
 }
 
 }  // namespace
 
-const char* run_grid(unsigned blocks, unsigned threads, size_t shared_bytes, const std::function<void()>& body) {
-  block.failure = "";
-  block.body = &body;
-  block.shared_bytes = shared_bytes;
+const char* run_grid(unsigned blocks, unsigned threads, size_t shared_bytes, const std::function<void()>& body,
+                     unsigned cluster_blocks) {
+  cluster.failure = "";
+  cluster.body = &body;
+  cluster.shared_bytes = shared_bytes;
   grid_size = {blocks, 1, 1};
   if (shared_bytes > kSharedCapacity) return "more shared memory than any GPU has";
-  for (unsigned i = 0; i < blocks && *block.failure == '\0'; ++i) {
-    block_index = {i, 0, 0};
-    run_block(threads);
+  if (blocks % cluster_blocks != 0) return "a grid that is no multiple of its cluster";
+  if (threads > 1024 || cluster_blocks * 1024 > kMostClusterThreads) return "more threads than any GPU has";
+  for (unsigned i = 0; i < blocks && *cluster.failure == '\0'; i += cluster_blocks) {
+    run_cluster(i, cluster_blocks, threads);
   }
-  return block.failure;
+  return cluster.failure;
+}
+
+unsigned blocks_in_cluster() { return static_cast<unsigned>(cluster.blocks.size()); }
+unsigned block_in_cluster() { return cluster.running; }
+unsigned thread_in_cluster() { return cluster.running * 1024 + thread_index.x; }
+
+void arrive_cluster() {
+  self().cluster_phase = cluster.barrier.passed;
+  if (++cluster.barrier.arrived < cluster.blocks.size() * block().threads.size()) return;
+  cluster.barrier.arrived = 0;
+  ++cluster.barrier.passed;
+  cluster.moved = true;
+}
+void wait_cluster() {
+  while (cluster.barrier.passed == self().cluster_phase) yield();
+}
+
+std::byte* shared_memory_of(unsigned rank) {
+  if (rank >= cluster.blocks.size()) {
+    fail("a block outside of the cluster");
+    return shared_memory;
+  }
+  if (cluster.blocks[rank].ended) fail("a block's memory is used after its end");
+  return rank == cluster.running ? shared_memory : cluster.blocks[rank].memory.data();
 }
 
 int lane() { return static_cast<int>(thread_index.x % kWarp); }
 
 void fail(const char* what) {
-  if (*block.failure == '\0') block.failure = what;
+  if (*cluster.failure == '\0') cluster.failure = what;
 }
 
 void wait_for_block() {
-  meet(block.barrier, static_cast<unsigned>(block.threads.size()), [] {});
+  meet(block().barrier, static_cast<unsigned>(block().threads.size()), [] {});
 }
 
 void meet_named(int id, unsigned threads, bool waits) {
-  Barrier& barrier = block.named[static_cast<size_t>(id)];
+  Barrier& barrier = block().named[static_cast<size_t>(id)];
   if (waits) return meet(barrier, threads, [] {});
   if (++barrier.arrived < threads) return;
   barrier.arrived = 0;
   ++barrier.passed;
-  block.moved = true;
+  cluster.moved = true;
 }
 
 void wait_until(const std::function<bool()>& ready) {
   while (!ready()) yield();
 }
 
-void tell_progress() { block.moved = true; }
+void tell_progress() { cluster.moved = true; }
 
-WarpRows& warp_rows() { return block.rows[thread_index.x / kWarp]; }
+WarpRows& warp_rows() { return block().rows[thread_index.x / kWarp]; }
 
 void meet_warp(const std::function<void(WarpRows&)>& together) {
-  meet(block.warps[thread_index.x / kWarp], kWarp, [&] { together(warp_rows()); });
+  meet(block().warps[thread_index.x / kWarp], kWarp, [&] { together(warp_rows()); });
 }
 
 std::byte* shared_at(size_t offset, size_t size) {
-  if (offset + size > block.shared_bytes) {
+  if (offset + size > cluster.shared_bytes) {
     fail("an address outside of the block's shared memory");
     return nullptr;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A block of a CUDA grid on the host: its threads take turns on one host thread and switch where they wait for each other.
+// Blocks of a CUDA grid on the host: the threads of a block, and the blocks of a cluster, take turns on one host thread and
+// switch where they wait for each other.
 // Asynchronous copies land only when they are waited for, and what was not waited for cannot be read.
 #pragma once
 
@@ -17,18 +18,29 @@ inline Index thread_index, block_index, grid_size;
 
 inline constexpr int kWarp = 32;
 inline constexpr size_t kSharedCapacity = 256 * 1024;
-// The block's shared memory, at a multiple of 1024, filled with 0xFF when a block begins. Kernels that declare it themselves
-// know it as tilewright::dynamic_shared.
+// The running block's shared memory, at a multiple of 1024, filled with 0xFF when a block begins. Kernels that declare it
+// themselves know it as tilewright::dynamic_shared. Each block of a cluster has its own in the same place while it runs.
 extern std::byte* const shared_memory;
 
-// Runs body() once a thread of every block of the grid, one block after another. Returns what went wrong, "" = nothing.
-const char* run_grid(unsigned blocks, unsigned threads, size_t shared_bytes, const std::function<void()>& body);
+// Runs body() once a thread of every block of the grid, one cluster of blocks after another. Returns what went wrong, "" =
+// nothing.
+const char* run_grid(unsigned blocks, unsigned threads, size_t shared_bytes, const std::function<void()>& body,
+                     unsigned cluster = 1);
 
 // Of the running thread.
 int lane();
 // Remembers the first failure of a grid: a wrong alignment, an address outside of shared memory.
 void fail(const char* what);
 void wait_for_block();
+// The cluster: its blocks, the running one among them, and a number that each of its threads has for itself.
+inline constexpr unsigned kMostClusterThreads = 8192;
+unsigned blocks_in_cluster();
+unsigned block_in_cluster();
+unsigned thread_in_cluster();
+void arrive_cluster();
+void wait_cluster();
+// The shared memory of a block of the cluster, wherever it stands now; of none that has ended, which is a failure.
+std::byte* shared_memory_of(unsigned rank);
 // Of a named barrier: `threads` of the block come; who arrives only does not wait.
 void meet_named(int id, unsigned threads, bool waits);
 // Lets other threads run until ready(); each change that somebody may wait for is told.

@@ -32,7 +32,8 @@ class GpuGroupedGemm : public test::GpuTest {
     }
   }
 
-  size_t shapes = 3;  // of tiles that are tried: each is compiled
+  size_t shapes = 3;         // of tiles that are tried: each is compiled
+  bool in_clusters = false;  // of those only
 
  private:
   // Shapes of tiles from the best to the last, with one way to take tiles; of the best all ways.
@@ -40,9 +41,10 @@ class GpuGroupedGemm : public test::GpuTest {
     std::vector<RecipeStep> chosen, firsts;
     std::set<std::string> keys;
     for (const Candidate& candidate : candidates) {
+      if (in_clusters && candidate.step.key.text.ends_with("cluster=1")) continue;
       if (keys.insert(candidate.step.key.text).second) {
         firsts.push_back(candidate.step);
-      } else if (candidate.step.key.text == candidates.front().step.key.text) {
+      } else if (candidate.step.key.text == firsts.front().key.text) {
         chosen.push_back(candidate.step);
       }
     }
@@ -81,12 +83,12 @@ class GpuGroupedGemm : public test::GpuTest {
 };
 
 TEST_F(GpuGroupedGemm, EveryTileOf16BitsIsMultipliedRight) {
-  shapes = 16;
+  shapes = 32;
   check("groups=5:m=1100:n=328:k=264:a=bf16:status=1");
 }
 
 TEST_F(GpuGroupedGemm, EveryTileWithScalesOfGroupsIsMultipliedRight) {
-  shapes = 16;
+  shapes = 32;
   check("groups=4:m=1100:n=640:k=1040:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128:status=1");
 }
 
@@ -94,6 +96,19 @@ TEST_F(GpuGroupedGemm, GroupsOfAnyNumberOfRowsAreMultipliedRight) {
   for (const char* text : {"groups=5:m=133:n=200:k=264:a=bf16:status=1", "groups=1:m=1:n=8:k=8:a=bf16",
                            "groups=40:m=17:n=136:k=1032:a=bf16:status=1",
                            "groups=1024:m=2000:n=64:k=64:a=bf16:status=1", "groups=8:m=2048:n=1024:k=512:a=bf16"}) {
+    check(text);
+  }
+}
+
+// Tiles of the weights odd and even in number, groups of no rows and of all.
+TEST_F(GpuGroupedGemm, BlocksOfAClusterBringTheirTokensForAll) {
+  in_clusters = true;
+  for (const char* text : {"groups=5:m=700:n=328:k=1032:a=bf16:status=1", "groups=300:m=5000:n=512:k=512:a=bf16",
+                           "mode=masked:groups=6:m=300:n=640:k=264:a=bf16:status=1",
+                           "groups=64:m=16384:n=2176:k=2048:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128:status=1",
+                           "groups=4:m=700:n=328:k=272:a=e4m3:scale_a=f32:scale_b=f32:bias=f32:act=gelu",
+                           "groups=4:m=700:n=768:k=136:a=bf16:gate=separated:act=silu:bias=bf16",
+                           "groups=4:m=700:n=768:k=136:a=bf16:gate=interleaved:act=silu"}) {
     check(text);
   }
 }

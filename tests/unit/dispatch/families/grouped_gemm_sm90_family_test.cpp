@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <set>
 
 #include "core/fields.hpp"
 #include "grouped_gemm/sm90/grouped_sm90_args.hpp"
@@ -103,6 +104,41 @@ TEST(GroupedGemmSm90Family, ALaunchHasAMapForEachBoxAndCountersOnlyWhereTheyAreU
     EXPECT_EQ(stage.zero_bytes, counted != 0 ? static_cast<int64_t>(sizeof(GroupedCounters)) : 0);
     const auto zeros = std::ranges::count(stage.patches, ArgPatch::Kind::kZeros, &ArgPatch::kind);
     EXPECT_EQ(zeros, counted);
+  }
+}
+
+TEST(GroupedGemmSm90Family, ALaunchIsMadeOfWholeClusters) {
+  const GroupedGemmProblem p = grouped(kExperts);
+  std::set<int> clusters;
+  for (const Candidate& candidate : grouped_gemm_sm90_family().candidates(erase(p), hopper())) {
+    GroupedGemmSm90Config c;
+    ASSERT_TRUE(parse_fields(candidate.step.key.config(), c).ok());
+    clusters.insert(c.cluster);
+    EXPECT_TRUE(c.cluster == 1 || c.tokens >= 128) << "nothing to share";
+    for (const int units : {132, 7, 2}) {
+      DeviceSpec device = hopper();
+      device.units = units;
+      const auto stages = grouped_gemm_sm90_family().stages(erase(p), device, candidate.step, nullptr);
+      ASSERT_TRUE(stages.ok()) << stages.status().message();
+      const LaunchShape& shape = stages->front().shape;
+      EXPECT_EQ(shape.cluster[0], static_cast<uint32_t>(c.cluster));
+      EXPECT_EQ(shape.grid[0], static_cast<uint32_t>(units / c.cluster * c.cluster));
+    }
+  }
+  EXPECT_EQ(clusters, (std::set<int>{1, 2}));
+}
+
+TEST(GroupedGemmSm90Family, ClustersThatADeviceCannotPlaceAreRefused) {
+  const GroupedGemmProblem p = grouped(kExperts);
+  DeviceSpec device = hopper();
+  device.units = 1;
+  for (const Candidate& candidate : grouped_gemm_sm90_family().candidates(erase(p), hopper())) {
+    GroupedGemmSm90Config c;
+    ASSERT_TRUE(parse_fields(candidate.step.key.config(), c).ok());
+    EXPECT_EQ(grouped_gemm_sm90_family().check(erase(p), device, candidate.step).ok(), c.cluster == 1);
+  }
+  for (const Candidate& candidate : grouped_gemm_sm90_family().candidates(erase(p), device)) {
+    EXPECT_THAT(candidate.step.key.text, HasSubstr("cluster=1"));
   }
 }
 

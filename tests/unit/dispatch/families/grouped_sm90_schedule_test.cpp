@@ -183,6 +183,22 @@ std::vector<int> drawn(int groups, int rows, unsigned seed) {
   return sizes;
 }
 
+TEST(GroupedSm90Schedule, BlocksOfAClusterBringEachRowOnceInHalvesAsEvenAsBoxesAllow) {
+  for (const int cluster : {1, 2, 4}) {
+    for (int rows = 16; rows <= 256; rows += 16) {
+      int at = 0;
+      for (int block = 0; block < cluster; ++block) {
+        const GroupedShare share = grouped_share(rows, block, cluster);
+        EXPECT_EQ(share.first, at);
+        EXPECT_EQ(share.end % 16, 0);
+        EXPECT_LE(share.end - share.first, (rows / 16 + cluster - 1) / cluster * 16);
+        at = share.end;
+      }
+      EXPECT_EQ(at, rows);
+    }
+  }
+}
+
 TEST(GroupedSm90Schedule, EachTileIsSomebodysOnceHoweverRowsAreSpread) {
   for (const unsigned seed : {1u, 2u}) {
     SCOPED_TRACE(seed);

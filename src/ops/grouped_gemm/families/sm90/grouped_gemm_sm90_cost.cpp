@@ -14,12 +14,14 @@ namespace {
 
 constexpr double kMemoryShareOfGroups = 0.9;  // of the nominal bandwidth
 constexpr double kCacheBytesPerSecondOfGroups = 11e12;
-constexpr double kClockShareOfGroups = 0.8;     // of the highest clock, while tensor cores work
-constexpr double kFixedSecondsOfGroups = 5e-6;  // launch, the walk to the first tile, the last tile's D
-constexpr double kCopySeconds = 0.9e-6;         // of a copy from memory: a ring of stages brings itself in that time
-constexpr double kStepCycles = 60;              // of barriers, a tile of K
-constexpr double kApartCycles = 60;             // more where it is summed apart
-constexpr double kTileCycles = 900;             // from the last product to the first byte of D
+constexpr double kClockShareOfGroups = 0.8;         // of the highest clock, while tensor cores work
+constexpr double kFixedSecondsOfGroups = 5e-6;      // launch, the walk to the first tile, the last tile's D
+constexpr double kClusterSecondsOfGroups = 0.6e-6;  // more with clusters
+constexpr double kUntriedClusters = 1.5;            // no GPU has shown them faster yet: they wait for a tuned row
+constexpr double kCopySeconds = 0.9e-6;  // of a copy from memory: a ring of stages brings itself in that time
+constexpr double kStepCycles = 60;       // of barriers, a tile of K
+constexpr double kApartCycles = 60;      // more where it is summed apart
+constexpr double kTileCycles = 900;      // from the last product to the first byte of D
 constexpr double kBytesOfDACycle = 40;
 constexpr double kSharpnessOfGroups = 6;  // of the maximum
 
@@ -27,7 +29,7 @@ constexpr double kSharpnessOfGroups = 6;  // of the maximum
 
 double grouped_gemm_sm90_cost(const GroupedGemmProblem& p, const DeviceSpec& device, const GroupedGemmSm90Config& c,
                               bool counted) {
-  const double groups = std::max(1.0, likely_groups(p)), units = std::max(1, device.units);
+  const double groups = std::max(1.0, likely_groups(p));
   const int rows_of_group = static_cast<int>(std::max(1.0, std::ceil(static_cast<double>(p.likely_rows()) / groups)));
   const GroupedRows cut = grouped_rows(rows_of_group, c.step, c.tokens);
   const int tokens = grouped_piece(cut, 0, c.step).steps * c.step;
@@ -46,16 +48,20 @@ double grouped_gemm_sm90_cost(const GroupedGemmProblem& p, const DeviceSpec& dev
                          dtype_bits(c.d_dtype) / 8;
   const double tile =
       (steps * cycles + kTileCycles + d_bytes / kBytesOfDACycle) / (clock_hz(device) * kClockShareOfGroups);
-  const double tiles = std::ceil(groups * cut.tiles) * grouped_sm90_columns(c, p.gemm.n);
+  // Of clusters; whose blocks bring the same tokens once.
+  const double clusters = std::max(1, device.units / c.cluster);
+  const double tiles = std::ceil(groups * cut.tiles) * grouped_sm90_cluster_columns(c, p.gemm.n);
+  const double brought = tiles * steps * (rows * c.cluster + tokens) * kSkinnyRowBytes;
   // The last tiles: by turns everybody waits for the longest row, from a counter for half a tile.
-  const double rounds = counted ? std::max(1.0, tiles / units + 0.5) : std::ceil(tiles / units);
+  const double rounds = counted ? std::max(1.0, tiles / clusters + 0.5) : std::ceil(tiles / clusters);
 
   const double streams[] = {grouped_gemm_bytes_moved(p) / (kMemoryShareOfGroups * memory_bytes_per_second(device)),
-                            tiles * steps * (rows + tokens) * kSkinnyRowBytes / kCacheBytesPerSecondOfGroups,
-                            rounds * tile, tiles / units * steps / (c.depth * c.stages) * kCopySeconds};
+                            brought / kCacheBytesPerSecondOfGroups, rounds * tile,
+                            tiles / clusters * steps / (c.depth * c.stages) * kCopySeconds};
   double stream = 0;
   for (const double seconds : streams) stream += std::pow(seconds, kSharpnessOfGroups);
-  return kFixedSecondsOfGroups + std::pow(stream, 1 / kSharpnessOfGroups);
+  const double seconds = kFixedSecondsOfGroups + std::pow(stream, 1 / kSharpnessOfGroups);
+  return c.cluster > 1 ? (seconds + kClusterSecondsOfGroups) * kUntriedClusters : seconds;
 }
 
 }  // namespace tilewright

@@ -33,6 +33,8 @@ constexpr GroupTile kSeparatedGroupTiles[] = {{256, 128, 16, 2, 1, 4}, {256, 96,
                                               {256, 32, 16, 2, 1, 6},  {256, 16, 16, 2, 1, 6}, {128, 128, 16, 1, 1, 6},
                                               {128, 64, 16, 1, 2, 4},  {128, 16, 16, 1, 2, 5}};
 constexpr int kGroupRasters[] = {8, 1};  // tiles of rows walked together
+constexpr int kGroupClusters[] = {1, 2};
+constexpr int kSharedTokens = 128;  // narrower tiles have little to share
 
 std::span<const GroupTile> group_tiles_of(const GemmProblem& p) {
   if (choose_epilogue(p).gate == GateMode::kSeparated) return kSeparatedGroupTiles;
@@ -43,7 +45,7 @@ bool group_fits_shared(const GroupedGemmSm90Config& c) {
   return grouped_sm90_shared_bytes(c) <= kSharedBytes;
 }
 
-GroupedGemmSm90Config group_config(const GemmProblem& p, const GroupTile& tile, Promotion promote) {
+GroupedGemmSm90Config group_config(const GemmProblem& p, const GroupTile& tile, Promotion promote, int cluster = 1) {
   const GemmEpilogueConfig e = choose_epilogue(p);
   GroupedGemmSm90Config c{.dtype = p.a_dtype,
                           .epilogue = e.kind,
@@ -56,7 +58,8 @@ GroupedGemmSm90Config group_config(const GemmProblem& p, const GroupTile& tile, 
                           .step = tile.step,
                           .warpgroups = tile.warpgroups,
                           .depth = tile.depth,
-                          .stages = tile.stages};
+                          .stages = tile.stages,
+                          .cluster = cluster};
   while (c.stages > 2 && !group_fits_shared(c)) --c.stages;
   return c;
 }
@@ -83,15 +86,11 @@ class GroupedGemmSm90Family final : public KernelFamily {
     std::vector<Candidate> found;
     for (const GroupTile& tile : group_tiles_of(p.gemm)) {
       for (const Promotion promote : sm90_promotions(p.gemm)) {
-        const GroupedGemmSm90Config c = group_config(p.gemm, tile, promote);
-        if (refusal_of(c, *device.arch) != nullptr || !check_tiles(p, device, c)) continue;
-        for (const int raster : kGroupRasters) {
-          for (const int counted : {1, 0}) {
-            // One tile of rows a group is walked alike, whatever the raster.
-            if (raster != kGroupRasters[0] && p.likely_rows() <= c.tokens * p.gemm.batch) continue;
-            found.push_back({{key_of(c, device.arch->target), {{raster, counted}}},
-                             grouped_gemm_sm90_cost(p, device, c, counted != 0)});
-          }
+        for (const int cluster : kGroupClusters) {
+          const GroupedGemmSm90Config c = group_config(p.gemm, tile, promote, cluster);
+          if (cluster > 1 && (c.tokens < kSharedTokens || grouped_sm90_columns(c, p.gemm.n) < cluster)) continue;
+          if (!check_cluster(device, c)) continue;
+          if (refusal_of(c, *device.arch) == nullptr && check_tiles(p, device, c)) offer(p, device, c, found);
         }
       }
     }
@@ -115,6 +114,7 @@ class GroupedGemmSm90Family final : public KernelFamily {
     Status s = check_gpu_epilogue({c.epilogue, c.activation, c.gate, c.d_dtype}, p.gemm);
     if (s) s = check_sm90_promotion(p.gemm, c.promote);
     if (s) s = check_tiles(p, device, c);
+    if (s) s = check_cluster(device, c);
     return s ? s : refuse(s.message());
   }
 
@@ -204,9 +204,9 @@ class GroupedGemmSm90Family final : public KernelFamily {
       stage.zero_bytes = sizeof(GroupedCounters);
       add_patch(stage, ArgPatch::Kind::kZeros, 0, offsetof(GroupedGemmSm90Args, counters));
     }
-    const int64_t blocks = std::clamp<int64_t>(most_tiles(p, c), 1, std::max(device.units, 1));
-    stage.shape.cluster = {1, 1, 1};
-    stage.shape.grid = {static_cast<uint32_t>(blocks), 1, 1};
+    const int64_t clusters = std::clamp<int64_t>(most_tiles(p, c), 1, std::max(device.units / c.cluster, 1));
+    stage.shape.cluster = {static_cast<uint32_t>(c.cluster), 1, 1};
+    stage.shape.grid = {static_cast<uint32_t>(clusters * c.cluster), 1, 1};
     stage.shape.threads = static_cast<uint32_t>(grouped_sm90_threads(c));
     stage.shape.programmatic_edge = true;
     stage.shape.shared_bytes = static_cast<uint32_t>(grouped_sm90_shared_bytes(c));
@@ -214,6 +214,18 @@ class GroupedGemmSm90Family final : public KernelFamily {
   }
 
  private:
+  // Each way to walk the tiles.
+  static void offer(const GroupedGemmProblem& p, const DeviceSpec& device, const GroupedGemmSm90Config& c,
+                    std::vector<Candidate>& found) {
+    for (const int raster : kGroupRasters) {
+      // One tile of rows a group is walked alike, whatever the raster.
+      if (raster != kGroupRasters[0] && p.likely_rows() <= c.tokens * p.gemm.batch) continue;
+      for (const int counted : {1, 0}) {
+        found.push_back({{key_of(c, device.arch->target), {{raster, counted}}},
+                         grouped_gemm_sm90_cost(p, device, c, counted != 0)});
+      }
+    }
+  }
   static Status refuse(std::string_view message) { return unsupported(fmt::format("{}: {}", kGroupedSm90, message)); }
 
   static KernelKey key_of(const GroupedGemmSm90Config& c, std::string_view target) {
@@ -264,14 +276,18 @@ class GroupedGemmSm90Family final : public KernelFamily {
     return check_copied_sizes(g);
   }
 
-  // However rows are spread, and were each group all of them.
+  // However rows are spread, and were each group all of them; of clusters.
   static int64_t most_tiles(const GroupedGemmProblem& p, const GroupedGemmSm90Config& c) {
-    return (p.gemm.m + c.tokens - 1) / c.tokens * p.gemm.batch * grouped_sm90_columns(c, p.gemm.n);
+    return (p.gemm.m + c.tokens - 1) / c.tokens * p.gemm.batch * grouped_sm90_cluster_columns(c, p.gemm.n);
+  }
+  static Status check_cluster(const DeviceSpec& device, const GroupedGemmSm90Config& c) {
+    if (c.cluster <= std::max(device.units, 1)) return {};
+    return unsupported(fmt::format("cluster = {}, the device has {} multiprocessors", c.cluster, device.units));
   }
   static Status check_tiles(const GroupedGemmProblem& p, const DeviceSpec& device, const GroupedGemmSm90Config& c) {
     const int64_t tiles = (p.gemm.m + c.tokens - 1) / c.tokens;
     const double most =
-        static_cast<double>(tiles) * static_cast<double>(p.gemm.batch) * grouped_sm90_columns(c, p.gemm.n);
+        static_cast<double>(tiles) * static_cast<double>(p.gemm.batch) * grouped_sm90_cluster_columns(c, p.gemm.n);
     if (most + 2.0 * device.units < static_cast<double>(kMaxCopiedSize)) return {};
     return unsupported(fmt::format("groups may have {:.0f} tiles of {} rows, allowed: 2^31", most, c.tokens));
   }

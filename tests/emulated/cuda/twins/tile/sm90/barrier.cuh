@@ -14,12 +14,18 @@ struct alignas(8) Barrier {
   int bytes_and_phase;               // promised and not landed, times two; the phase's parity
 };
 
-// Copies under way, by the barrier that they complete at. Their bytes count there.
+// Copies under way, by the block and the barrier that they complete at. Their bytes count there. A barrier's address is the
+// same in each block of a cluster.
 struct CopyUnderWay {
   std::function<void()> land;
   int bytes;
 };
-inline std::map<const Barrier*, std::vector<CopyUnderWay>> copies_under_way;
+inline std::map<std::pair<unsigned, const Barrier*>, std::vector<CopyUnderWay>> copies_under_way;
+
+// That barrier of another block.
+inline Barrier& barrier_of(Barrier& barrier, unsigned block) {
+  return *reinterpret_cast<Barrier*>(emulated::shared_memory_of(block) + shared_address(&barrier));
+}
 
 inline unsigned parity_of(const Barrier& b) { return static_cast<unsigned>(b.bytes_and_phase) & 1u; }
 inline void complete(Barrier& b) {
@@ -29,7 +35,7 @@ inline void complete(Barrier& b) {
   emulated::tell_progress();
 }
 inline void land_copies(Barrier& b) {
-  const auto found = copies_under_way.find(&b);
+  const auto found = copies_under_way.find({emulated::block_in_cluster(), &b});
   if (found == copies_under_way.end()) return;
   const std::vector<CopyUnderWay> copies = std::move(found->second);
   copies_under_way.erase(found);
@@ -42,7 +48,7 @@ inline void land_copies(Barrier& b) {
 }
 
 inline void init(Barrier& barrier, unsigned arrivals) {
-  copies_under_way.erase(&barrier);
+  copies_under_way.erase({emulated::block_in_cluster(), &barrier});
   barrier = {static_cast<unsigned short>(arrivals), static_cast<unsigned short>(arrivals), 0};
 }
 inline void fence_barrier_init() {}
@@ -52,7 +58,7 @@ inline void arrive(Barrier& barrier) {
   emulated::tell_progress();
   complete(barrier);
 }
-inline void arrive_remote(Barrier& barrier, unsigned) { arrive(barrier); }
+inline void arrive_remote(Barrier& barrier, unsigned block) { arrive(barrier_of(barrier, block)); }
 inline void arrive_expect_bytes(Barrier& barrier, unsigned bytes) {
   barrier.bytes_and_phase += static_cast<int>(bytes) * 2;
   arrive(barrier);

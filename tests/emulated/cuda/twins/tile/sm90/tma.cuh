@@ -11,14 +11,14 @@ namespace tilewright::sm90 {
 inline unsigned long long evict_first() { return 0; }
 inline void prefetch_map(const TensorMap&) {}
 
-inline void load_box(const TensorMap& map, void* to, Barrier& barrier, int c0, int c1, int c2) {
+// Into a block of the cluster.
+inline void load_box_of(unsigned block, const TensorMap& map, void* to, Barrier& barrier, int c0, int c1, int c2) {
   emulated::HostTensorMap box;
   std::memcpy(&box, map.bytes, sizeof(box));
   const unsigned at = shared_address(to);
   if (at % 1024 != 0) emulated::fail("a box that does not begin at a multiple of 1024");
-  std::byte* const target = emulated::shared_at(at, 16);
-  if (target == nullptr || emulated::shared_at(at + box.box[1] * 128 - 16, 16) == nullptr) return;
-  std::memset(target, 0xFF, box.box[1] * 128);  // until it lands
+  if (emulated::shared_at(at, 16) == nullptr || emulated::shared_at(at + box.box[1] * 128 - 16, 16) == nullptr) return;
+  std::memset(emulated::shared_memory_of(block) + at, 0xFF, box.box[1] * 128);  // until it lands
   const auto land = [box, at, c0, c1, c2] {
     for (unsigned row = 0; row < box.box[1]; ++row) {
       for (unsigned i = 0; i < box.box[0]; ++i) {
@@ -36,15 +36,20 @@ inline void load_box(const TensorMap& map, void* to, Barrier& barrier, int c0, i
       }
     }
   };
-  copies_under_way[&barrier].push_back({land, static_cast<int>(box.box[1] * 128)});
+  copies_under_way[{block, &barrier}].push_back({land, static_cast<int>(box.box[1] * 128)});
+}
+inline void load_box(const TensorMap& map, void* to, Barrier& barrier, int c0, int c1, int c2) {
+  load_box_of(emulated::block_in_cluster(), map, to, barrier, c0, c1, c2);
 }
 inline void load_box_once(const TensorMap& map, void* to, Barrier& barrier, unsigned long long, int c0, int c1,
                           int c2) {
   load_box(map, to, barrier, c0, c1, c2);
 }
-inline void load_box_multicast(const TensorMap& map, void* to, Barrier& barrier, unsigned short, int c0, int c1,
+inline void load_box_multicast(const TensorMap& map, void* to, Barrier& barrier, unsigned short blocks, int c0, int c1,
                                int c2) {
-  load_box(map, to, barrier, c0, c1, c2);
+  for (unsigned block = 0; blocks >> block != 0; ++block) {
+    if ((blocks >> block & 1) != 0) load_box_of(block, map, to, barrier, c0, c1, c2);
+  }
 }
 
 }  // namespace tilewright::sm90

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// Twin of kernels/tile/sm90/remote_store.cuh: what is stored lands when somebody of that block waits at the barrier.
+#pragma once
+
+#include "tile/sm90/barrier.cuh"
+
+namespace tilewright::sm90 {
+
+inline void arrive_remote_expect_bytes(Barrier& barrier, unsigned block, unsigned bytes) {
+  arrive_expect_bytes(barrier_of(barrier, block), bytes);
+}
+inline void store_remote(void* to, Barrier& barrier, unsigned block, uint4 v) {
+  const unsigned at = shared_address(to);
+  if (emulated::shared_at(at, sizeof(v)) == nullptr) return;
+  std::memset(emulated::shared_memory_of(block) + at, 0xFF, sizeof(v));  // until it lands
+  copies_under_way[{block, &barrier}].push_back(
+      {[at, v] { std::memcpy(emulated::shared_memory + at, &v, sizeof(v)); }, static_cast<int>(sizeof(v))});
+}
+
+}  // namespace tilewright::sm90
