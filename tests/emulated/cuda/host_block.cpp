@@ -133,14 +133,12 @@ void turn_to(unsigned rank, unsigned first) {
 
 // The threads of a block by turns, each until it waits or ends.
 void run_round() {
-  bool all_done = true;
   for (unsigned i = 0; i < block().threads.size(); ++i) {
     if (block().threads[i].done) continue;
-    all_done = false;
     thread_index = {i, 0, 0};
     swapcontext(&cluster.scheduler, &block().threads[i].context);
   }
-  block().ended = all_done;
+  block().ended = std::ranges::all_of(block().threads, &Thread::done);
 }
 
 void run_cluster(unsigned first, unsigned blocks, unsigned threads) {
@@ -149,12 +147,17 @@ void run_cluster(unsigned first, unsigned blocks, unsigned threads) {
   cluster.running = 0;
   for (Block& begun : cluster.blocks) begin_block(begun, threads);
   std::memset(shared_memory, static_cast<int>(kUndefined), kSharedCapacity);
-  for (cluster.moved = true; cluster.moved;) {
-    cluster.moved = false;
+  // Each block as far as it comes: so it is as far ahead of the others as their barriers let it be.
+  for (bool moved = true; moved;) {
+    moved = false;
     for (unsigned rank = 0; rank < blocks; ++rank) {
       if (cluster.blocks[rank].ended) continue;
       turn_to(rank, first);
-      run_round();
+      for (cluster.moved = true; cluster.moved && !block().ended;) {
+        cluster.moved = false;
+        run_round();
+        moved = moved || cluster.moved;
+      }
     }
     if (std::ranges::all_of(cluster.blocks, &Block::ended)) return;
   }
