@@ -79,6 +79,17 @@ TEST_F(SlowGroupedSm90Kernels, EveryTileWithScalesOfGroupsKeepsToItsBudget) {
       "groups=256:m=65536:n=4096:k=7168:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128:gate=separated:act=silu");
 }
 
+// No candidates, since a GPU may not place as many blocks in them. A recipe may name them.
+TEST_F(SlowGroupedSm90Kernels, ClustersOfFourKeepToTheirBudget) {
+  for (const KernelKey& key : grouped_gemm_sm90_family().builtin_keys("sm_90a")) {
+    GroupedGemmSm90Config c;
+    ASSERT_TRUE(parse_fields(key.config(), c).ok());
+    if (c.tokens < 128) continue;
+    c.tokens = 256, c.stages = 4, c.cluster = 4;
+    compile(make_key(key.op, key.family, key.target, key.signature(), print_fields(c)));
+  }
+}
+
 TEST_F(SlowGroupedSm90Kernels, EveryTileOf16BitsKeepsToItsBudget) {
   compile_tiles("groups=8:m=2048:n=28672:k=4096:a=bf16");
   compile_tiles("groups=8:m=2048:n=28672:k=4096:a=bf16:gate=separated:act=silu:bias=bf16");
