@@ -177,6 +177,41 @@ static inline tilewright_act_and_mul_call tilewright_act_and_mul_call_defaults(v
   return call;
 }
 
+/* ---- softmax ----------------------------------------------------------------------------------------------------- */
+
+/* exp(scale x - max) over the sum of these along rows, or its logarithm; docs/softmax.md says what each tensor may be. */
+typedef struct tilewright_softmax_call {
+  uint32_t struct_size;
+  float scale;           /* a factor of x, 1 of tilewright_softmax_call_defaults() */
+  const TwDLTensor* x;   /* [..., N] */
+  const TwDLTensor* out; /* as x */
+  uint8_t log;           /* the logarithm */
+  uint8_t reserved[7];
+  const char* recipe; /* force this recipe; NULL = choose */
+} tilewright_softmax_call;
+
+/* As tilewright_gemm() and its like. */
+TILEWRIGHT_C_API tilewright_status tilewright_softmax(tilewright_context* context, const tilewright_softmax_call* call,
+                                                      const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_softmax_prepare(tilewright_context* context,
+                                                              const tilewright_softmax_call* call,
+                                                              const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_softmax_query(tilewright_context* context,
+                                                            const tilewright_softmax_call* call,
+                                                            const tilewright_exec* exec,
+                                                            tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_softmax_explain(tilewright_context* context,
+                                                              const tilewright_softmax_call* call,
+                                                              const tilewright_exec* exec, char* buffer, size_t* size);
+
+static inline tilewright_softmax_call tilewright_softmax_call_defaults(void) {
+  tilewright_softmax_call call;
+  memset(&call, 0, sizeof(call));
+  call.struct_size = sizeof(call);
+  call.scale = 1;
+  return call;
+}
+
 /* ---- rope -------------------------------------------------------------------------------------------------------- */
 
 /* Pairs of heads' elements turned by the angle of their token; docs/rope.md says what each tensor may be. Zero bytes are the

@@ -9,6 +9,7 @@
 #include "tilewright/quantize.hpp"
 #include "tilewright/rms_norm.hpp"
 #include "tilewright/rope.hpp"
+#include "tilewright/softmax.hpp"
 
 namespace tilewright::python {
 namespace {
@@ -139,6 +140,27 @@ nb::object rope_function(nb::handle q, nb::handle cos, nb::handle sin, nb::handl
   return nb::make_tuple(made_q, made_k);
 }
 
+// Along the last dimension: elements of a row are neighbours.
+nb::object softmax_function(nb::handle x, int64_t dim, nb::handle dtype, bool log, float scale, nb::object out,
+                            const std::string& recipe, int units) {
+  constexpr const char* kOp = "softmax";
+  RowArguments arguments(kOp, x, units);
+  SoftmaxCall call;
+  call.x = arguments.input.view;
+  if (dim != -1 && dim != call.x.rank - 1) refuse("{}: argument 'dim' is {}, allowed: -1", kOp, dim);
+  call.scale = scale, call.log = log;
+  call.recipe = recipe;
+  nb::object made = std::move(out);
+  call.out = arguments.result("out", made, output_dtype(kOp, dtype, call.x.dtype), -1);
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = softmax(Context::global(), call, arguments.exec);
+  }
+  check(status);
+  return made;
+}
+
 // "tensor" without a scale finds it.
 nb::object quantize_function(nb::handle x, nb::handle quant, nb::object out, nb::handle out_dtype, nb::object scale,
                              nb::handle scale_dtype, int64_t group, nb::handle rounding, nb::handle smooth,
@@ -222,6 +244,12 @@ void bind_row_operators(nb::module_& module) {
              "activation(gate) * up along the last dimension, of which gates are the first half, or every other "
              "element; with gate='none' the activation alone. Returns the output, with scales that are found a tuple "
              "of it and these.");
+  module.def(
+      "softmax", &softmax_function, nb::arg("x"), nb::arg("dim") = -1, nb::arg("dtype") = nb::none(), nb::kw_only(),
+      nb::arg("log") = false, nb::arg("scale") = 1.0f, nb::arg("out") = nb::none(), nb::arg("recipe") = "",
+      nb::arg("units") = 0,
+      "exp(scale x - max) over the sum of these along the last dimension; with log the logarithm of that. Returns "
+      "the output.");
   module.def("quantize", &quantize_function, nb::arg("x"), nb::arg("quant") = "row", nb::kw_only(),
              nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(), nb::arg("scale") = nb::none(),
              nb::arg("scale_dtype") = nb::none(), nb::arg("group") = 0, nb::arg("rounding") = nb::none(),

@@ -23,6 +23,7 @@ from ._core import (
     query,
     rms_norm,
     rope,
+    softmax,
     tables_digest,
     version,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "query",
     "rms_norm",
     "rope",
+    "softmax",
     "tables_digest",
     "version",
 ]

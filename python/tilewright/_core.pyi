@@ -254,6 +254,17 @@ def rope(
     recipe: str = "",
     units: int = 0,
 ) -> Any: ...
+def softmax(
+    x: _T,
+    dim: int = -1,
+    dtype: Any = None,
+    *,
+    log: bool = False,
+    scale: float = 1.0,
+    out: _Tensor | None = None,
+    recipe: str = "",
+    units: int = 0,
+) -> Any: ...
 def quantize(
     x: _T,
     quant: Literal["tensor", "row", "group", "dynamic"] = "row",

@@ -30,6 +30,20 @@ std::string rope_text(int64_t tokens, const char* order) {
 }
 constexpr MemoryMode kRopeModes[] = {{"rope q+k bf16", "rope", ""}, {"rope q+k pairs bf16", "rope", ":interleaved=1"}};
 
+// Rows of logits (Llama-3's words), and of attention without a kernel of its own.
+constexpr MemoryMode kSoftmaxModes[] = {{"softmax bf16", "softmax", "x=bf16"},
+                                        {"softmax bf16>f32", "softmax", "x=bf16:out=f32"},
+                                        {"log_softmax f32", "softmax", "x=f32:log=1"}};
+struct SoftmaxRows {
+  int64_t m, n;
+  double fraction;
+};
+constexpr SoftmaxRows kSoftmaxGpuRows[] = {{16384, 4096, 0.95}, {1024, 128256, 0.95}, {16, 128256, 0}};
+constexpr SoftmaxRows kSoftmaxCpuRows[] = {{8192, 4096, 0.85}, {16, 128256, 0.85}};
+std::string softmax_text(const MemoryMode& mode, const SoftmaxRows& rows) {
+  return fmt::format("softmax m={}:n={}:{}", rows.m, rows.n, mode.text);
+}
+
 // Of an H200, copying: what rows past its caches are held to.
 constexpr double kCopyGbps = 4240;
 
@@ -45,6 +59,11 @@ Suite memory_cpu_suite() {
   }
   for (const MemoryMode& mode : kRopeModes) {
     suite.add(rope_text(8192, mode.text), {.regime = mode.name, .bar = {.fraction = 0.85, .ratio = 0}});
+  }
+  for (const MemoryMode& mode : kSoftmaxModes) {
+    for (const SoftmaxRows& rows : kSoftmaxCpuRows) {
+      suite.add(softmax_text(mode, rows), {.regime = mode.name, .bar = {.fraction = rows.fraction, .ratio = 0}});
+    }
   }
   return suite;
 }
@@ -73,6 +92,13 @@ Suite memory_gpu_suite() {
                   {.regime = fmt::format("{}, {}", mode.name, regime.name),
                    .bar = {.fraction = regime.fraction, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
       }
+    }
+  }
+  for (const MemoryMode& mode : kSoftmaxModes) {
+    for (const SoftmaxRows& rows : kSoftmaxGpuRows) {
+      suite.add(softmax_text(mode, rows),
+                {.regime = fmt::format("{}, {} rows of {}", mode.name, rows.m, rows.n),
+                 .bar = {.fraction = rows.fraction, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
     }
   }
   return suite;

@@ -69,7 +69,8 @@ struct RowArgs {
   Activation activation;
   GateMode gate;
   bool squared;                   // the activation's square
-  float limit, alpha, up_offset;  // act_and_mul's
+  bool log;                       // softmax's logarithm
+  float limit, alpha, up_offset;  // act_and_mul's; softmax: alpha is a factor of x
   RowRotation rotation;
   bool stream;     // CPU: writes go past the caches
   long long grid;  // GPU: blocks
@@ -114,6 +115,20 @@ constexpr RowMoments row_moments(float about, const float (&sum)[2], float n) {
   const float off = sum[0] / n;
   const float squares = sum[1] - sum[0] * off;
   return {about + off, squares < 0 ? 0 : squares / n};
+}
+
+// The largest value of a row so far, of none: exponentials of differences from it are numbers.
+inline constexpr float kLeastValue = -0x1.FFFFFEp127f;
+// The logarithm of a sum of exponentials, which is 1 or more, within 4 u of it. Of none of them, and of NaN, it is NaN.
+constexpr float log_of_sum(float sum) {
+  if (!(sum >= 1)) return __builtin_bit_cast(float, 0x7FC00000u);
+  // sum = 2^power m with m about 1, log(m) = 2 artanh(t): the series' next term is below 2 u t^2.
+  const unsigned bits = __builtin_bit_cast(unsigned, sum), half = 0x3F3504F3u;  // the root of 1/2
+  const unsigned power = (bits - half) >> 23;
+  const float m = __builtin_bit_cast(float, bits - (power << 23));
+  const float t = (m - 1) / (m + 1), square = t * t;
+  const float series = (((square / 9 + 1.0f / 7) * square + 1.0f / 5) * square + 1.0f / 3) * square;
+  return static_cast<float>(power) * 0x1.62E430p-1f + 2 * (t + t * series);
 }
 
 // Where a row that turns is, and what turns it. Angles of positions outside the tables are NaN.

@@ -192,13 +192,13 @@ TILEWRIGHT_INLINE float sum_squares(long long length, Value&& value) {
   return sum[0];
 }
 
-// Zeros behind the row's end.
+// Zeros behind the row's end, or `behind`.
 template <bool kWhole>
-TILEWRIGHT_INLINE F32x16 within_row(F32x16 x, RowPiece<kWhole> at) {
+TILEWRIGHT_INLINE F32x16 within_row(F32x16 x, RowPiece<kWhole> at, float behind = 0) {
   if constexpr (kWhole) return x;
   float lane[kVec];
   x.store(lane);
-  for (int i = at.count; i < kVec; ++i) lane[i] = 0;
+  for (int i = at.count; i < kVec; ++i) lane[i] = behind;
   return F32x16::load(lane);
 }
 
@@ -224,6 +224,28 @@ TILEWRIGHT_INLINE float largest_magnitude(long long length, Value&& value) {
   for (; n + kVec <= length; n += kVec) most[0] = larger_magnitude(most[0], value(RowPiece<true>{n, kVec}));
   if (n < length) most[1] = larger_magnitude(most[1], value(RowPiece<false>{n, static_cast<int>(length - n)}));
   return largest_lane(larger_magnitude(most[0], most[1]));
+}
+
+// The largest of value(piece) and `most`. A NaN may be passed over.
+template <class Value>
+TILEWRIGHT_INLINE float largest_value(long long length, float most, Value&& value) {
+  F32x16 part[kRowFolds];
+  unroll<kRowFolds>([&](auto i) __attribute__((always_inline)) { part[i] = F32x16::splat(most); });
+  long long n = 0;
+  for (; n + kRowFolds * kVec <= length; n += kRowFolds * kVec) {
+    unroll<kRowFolds>([&](auto i) __attribute__((always_inline)) {
+      part[i] = at_least(value(RowPiece<true>{n + i * kVec, kVec}), part[i]);
+    });
+  }
+  for (; n + kVec <= length; n += kVec) part[0] = at_least(value(RowPiece<true>{n, kVec}), part[0]);
+  if (n < length) {
+    const RowPiece<false> rest{n, static_cast<int>(length - n)};
+    part[1] = at_least(within_row(value(rest), rest, most), part[1]);
+  }
+  float lane[kVec];
+  at_least(at_least(part[0], part[1]), at_least(part[2], part[3])).store(lane);
+  for (const float one : lane) most = one > most ? one : most;
+  return most;
 }
 
 // v * weight + bias, times what smooths columns: what norms end with.

@@ -108,6 +108,13 @@ double activation_bound(const Function& f, double x, double error, double y) {
   return propagated + 16 * kUlpF32 * std::fabs(y) + 8 * kUlpF32 * std::min(std::fabs(x), 1.0);
 }
 
+// exp(d) for a difference d <= 0 times a factor, relative: u |d| each for rounding the difference, the product, and log2(e) where 2^x
+// takes it (twice), and 8 u for approximations, of which none is worse than 4 u. Results near the smallest normal number may be 0: kLostExponential beside that.
+// A sum of N such that is scaled as larger ones are met errs no more: the differences that it is scaled by add up to d, and what
+// approximations add is less than accumulation_bound() has for N terms.
+inline double exponential_bound(double d) { return kUlpF32 * (4 * std::fabs(d) + 8); }
+inline constexpr double kLostExponential = 0x1p-125;
+
 // x * y, both with an error, and the rounding of the product.
 template <class Bounded>
 Bounded multiply_bounded(const Bounded& x, const Bounded& y) {

@@ -29,7 +29,7 @@ bool has_wide(const std::vector<AmdInstruction>& code, std::string_view what) {
 
 TEST_P(SlowAmdRowKernels, EveryPrebuiltOneMovesSixteenBytesWithoutSpills) {
   for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &rope_operator(),
-                             &quantize_operator()}) {
+                             &quantize_operator(), &softmax_operator()}) {
     const KernelFamily* family = find_family(op->families(), std::string(op->name()) + "_gpu");
     ASSERT_NE(family, nullptr);
     const std::vector<KernelKey> keys = family->builtin_keys(GetParam());
@@ -55,7 +55,8 @@ TEST_P(SlowAmdRowKernels, EveryPrebuiltOneMovesSixteenBytesWithoutSpills) {
 
 // Typed at run time: every type's way through the kernel is in one.
 TEST_P(SlowAmdRowKernels, TheGenericOneHasNoSpills) {
-  for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator()}) {
+  for (const Operator* op :
+       {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &softmax_operator()}) {
     const KernelFamily* family = find_family(op->families(), std::string(op->name()) + "_generic_gpu");
     ASSERT_NE(family, nullptr);
     const auto found = test::inspect_all_amd(*family, family->builtin_keys(GetParam()), scratch_);

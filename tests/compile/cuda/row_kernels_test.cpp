@@ -22,7 +22,7 @@ class SlowRowKernels : public testing::TestWithParam<const char*> {
 
 TEST_P(SlowRowKernels, EveryPrebuiltOneKeepsToItsBudget) {
   for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &rope_operator(),
-                             &quantize_operator()}) {
+                             &quantize_operator(), &softmax_operator()}) {
     for (const KernelFamily* family : op->families()) {
       for (const KernelKey& key : family->builtin_keys(GetParam())) {
         SCOPED_TRACE(key.text);

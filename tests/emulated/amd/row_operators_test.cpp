@@ -115,6 +115,17 @@ TEST_P(SlowAmdRowOperators, QuantizeHasTheReferencesCodes) {
   }
 }
 
+TEST_P(SlowAmdRowOperators, SoftmaxMatchesTheReferenceWithoutAFault) {
+  for (const char* text :
+       {"m=3:n=2048:x=bf16", "m=2:n=2047:x=bf16:log=1", "m=4x3:n=1500:x=bf16:sx=0.15000.1502:so=0.1500.6000",
+        "m=19:n=100:x=f16:out=f32", "m=2:n=16500:x=f32", "m=2:n=16392:x=f32:log=1"}) {
+    check(softmax_operator(), text);
+  }
+  for (const char* text : {"m=5:n=77:x=f32:out=f16", "m=3:n=2100:x=f16:out=bf16:log=1"}) {
+    check(softmax_operator(), text, "softmax_generic_gpu");
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, SlowAmdRowOperators, testing::Range(0, static_cast<int>(std::size(kEmulatedTargets))),
                          [](const testing::TestParamInfo<int>& info) { return kEmulatedTargets[info.param]; });
 

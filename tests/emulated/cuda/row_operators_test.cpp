@@ -8,6 +8,7 @@
 #include "quantize/quantize_gpu.cuh"
 #include "rms_norm/rms_norm_gpu.cuh"
 #include "rope/rope_gpu.cuh"
+#include "softmax/softmax_gpu.cuh"
 
 #include "core/fields.hpp"
 #include "ops/op_list.hpp"
@@ -81,6 +82,13 @@ void check_rope(std::initializer_list<const char*> problems) {
   const auto kernel =
       std::make_shared<HostKernel>([](const void* args) { rope_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
   check_rows(rope_operator(), kConfig, kernel, problems);
+}
+
+template <RowGpuConfig kConfig>
+void check_softmax(std::initializer_list<const char*> problems) {
+  const auto kernel =
+      std::make_shared<HostKernel>([](const void* args) { softmax_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
+  check_rows(softmax_operator(), kConfig, kernel, problems);
 }
 
 constexpr DType kNone = DType::kNone, kBf16 = DType::kBf16, kF32 = DType::kF32, kF16 = DType::kF16;
@@ -167,6 +175,19 @@ TEST(EmulatedRowOperators, QuantizeHasTheReferencesCodes) {
        "m=2:n=77:x=bf16:out=e2m1:quant=group:scale=e8m0:rounding=even"});
 }
 
+TEST(EmulatedRowOperators, SoftmaxKeepsRowsOrReadsThemTwice) {
+  check_softmax<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 64, 2}>(
+      {"m=5:n=1024:x=bf16", "m=9:n=1001:x=bf16:log=1", "m=1:n=1:x=bf16", "m=0:n=9:x=bf16"});
+  check_softmax<RowGpuConfig{kF16, kNone, kF32, Quantisation::kNone, 16, 1}>(
+      {"m=33:n=128:x=f16:out=f32", "m=3:n=100:x=f16:out=f32:log=1", "m=40:n=1:x=f16:out=f32:log=1"});
+  check_softmax<RowGpuConfig{kF32, kNone, kF32, Quantisation::kNone, 256, 0}>(
+      {"m=2:n=5003:x=f32", "m=2:n=5000:x=f32:log=1", "m=3:n=7:x=f32"});
+  check_softmax<RowGpuConfig{kBf16, kNone, kF32, Quantisation::kNone, 1024, 0, kBf16, true}>(
+      {"m=2:n=33000:x=bf16:out=f32"});
+  check_softmax<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
+      {"m=3:n=301:x=f32:out=f16", "m=3:n=2100:x=bf16:log=1"});
+}
+
 // Nothing branches around their loads.
 TEST(EmulatedRowOperators, WholeRowsAreAskedForAtOnceAndWalked) {
   check_rms_norm<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 256, 1, kBf16, true}>(
@@ -178,6 +199,8 @@ TEST(EmulatedRowOperators, WholeRowsAreAskedForAtOnceAndWalked) {
       {"m=5:n=1000:x=f16:residual=f16:weight=f32:out=e4m3:quant=group"});
   check_layer_norm<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 256, 1, kBf16, true}>(
       {"m=15:n=1992:x=bf16:weight=bf16:bias=bf16"});
+  check_softmax<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 256, 1, kBf16, true}>(
+      {"m=15:n=1992:x=bf16", "m=3x7:n=8:x=bf16:sx=0.160.16:log=1"});
   check_act_and_mul<RowGpuConfig{kBf16, kNone, DType::kI8, Quantisation::kRow, 32, 2, kBf16, true}>(
       {"m=9:n=504:x=bf16:gate=separated:activation=silu:out=i8:quant=row",
        "m=9:n=512:x=bf16:gate=interleaved:activation=sigmoid:out=i8:quant=row"});

@@ -91,4 +91,33 @@ TEST(CQuantize, QuantisesPreparesQueriesExplainsAndRefuses) {
   EXPECT_EQ(tilewright_quantize(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
 }
 
+static_assert(sizeof(tilewright_softmax_call) == 40 && offsetof(tilewright_softmax_call, x) == 8);
+static_assert(offsetof(tilewright_softmax_call, log) == 24 && offsetof(tilewright_softmax_call, recipe) == 32);
+
+TEST(CSoftmax, WeighsPreparesQueriesExplainsAndRefuses) {
+  float x[2][2] = {{0, 1}, {3, 3}}, y[2][2] = {};
+  int64_t shape[2] = {2, 2};
+  const TwDLTensor in{x, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0}, out{y, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0};
+  tilewright_softmax_call call = tilewright_softmax_call_defaults();
+  call.x = &in, call.out = &out;
+  ASSERT_EQ(tilewright_softmax_prepare(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  ASSERT_EQ(tilewright_softmax(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_NEAR(y[0][1], 1 / (1 + std::exp(-1.0)), 1e-6);
+  EXPECT_EQ(y[1][0], 0.5f);
+  call.log = 1, call.scale = 2;
+  ASSERT_EQ(tilewright_softmax(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_NEAR(y[0][0], -2 - std::log(1 + std::exp(-2.0)), 1e-6);
+  EXPECT_NEAR(y[1][1], -std::log(2.0), 1e-6);
+  tilewright_query_result result{};
+  result.struct_size = sizeof(result);
+  EXPECT_EQ(tilewright_softmax_query(nullptr, &call, nullptr, &result), TILEWRIGHT_OK);
+  size_t size = 0;
+  EXPECT_EQ(tilewright_softmax_explain(nullptr, &call, nullptr, nullptr, &size), TILEWRIGHT_OK);
+  EXPECT_GT(size, 1u);
+  call.scale = INFINITY;
+  EXPECT_EQ(tilewright_softmax(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  EXPECT_EQ(std::string(tilewright_last_error()), "softmax: argument 'scale' is inf, allowed: up to 2^126");
+  EXPECT_EQ(tilewright_softmax(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+}
+
 }  // namespace

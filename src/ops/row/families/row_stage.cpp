@@ -19,7 +19,7 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
     RowProblem p;
     p.size[2] = p.n = 4096;
     p.x.dtype = x, p.out.dtype = out, p.quant = quant;
-    if (op.rotates && quant != Quantisation::kNone) return;
+    if (op.floats_only() && quant != Quantisation::kNone) return;
     if (op.rotates) p.n = 128, p.rotation.table = DType::kF32, p.rotation.heads = p.rotation.dims = 128;
     if (op.gates) p.activation = Activation::kSilu, p.gate = GateMode::kSeparated;
     if (residual) p.residual.dtype = p.residual_out.dtype = x;
@@ -32,6 +32,7 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
     for (const DType x : {DType::kF32, DType::kF16, DType::kBf16}) {
       if (!op.quantises) add(x, residual, x, Quantisation::kNone);
     }
+    if (op.softmax) add(DType::kBf16, residual, DType::kF32, Quantisation::kNone);
     add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kGroup);
     add(DType::kBf16, residual, DType::kI8, Quantisation::kRow);
     if (op.quantises) {
@@ -57,6 +58,7 @@ Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_pt
   args.scale.dtype = p.scale.dtype, args.scale.rounding = p.rounding;
   args.unit_offset = p.unit_offset != 0, args.round_before_weight = p.round_before_weight != 0;
   args.activation = p.activation, args.gate = p.gate, args.squared = p.squared != 0;
+  args.log = p.log != 0;
   const RowRotationProblem& r = p.rotation;
   args.rotation.dims = r.dims, args.rotation.heads = r.heads, args.rotation.table = r.table;
   args.rotation.table_rows = r.table_rows, args.rotation.stride_table = r.stride_table;

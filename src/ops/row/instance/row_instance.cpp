@@ -17,9 +17,9 @@
 namespace tilewright {
 namespace {
 
-// Such that it shows where one is left out. `alpha` is silu's.
-std::array<float, kRowScalarSlots> row_instance_scalars(const RowProblem& p) {
-  return {1e-3f, 1.25f, p.activation == Activation::kSilu ? 1.702f : 1.0f, 1.0f};
+// Such that it shows where one is left out. `alpha` is silu's, or softmax's.
+std::array<float, kRowScalarSlots> row_instance_scalars(const RowOp& op, const RowProblem& p) {
+  return {1e-3f, 1.25f, op.softmax ? 0.7f : p.activation == Activation::kSilu ? 1.702f : 1.0f, 1.0f};
 }
 
 struct RowBuffer {
@@ -104,7 +104,7 @@ class RowInstance final : public ProblemInstance {
     }
     const size_t turn = static_cast<size_t>(rotation) % (copies_.size() + 1);
     if (turn > 0) bound_.pointers[kRowX] = copies_[turn - 1].data();
-    bound_.scalars = row_instance_scalars(p_);
+    bound_.scalars = row_instance_scalars(op_, p_);
     return {bound_.pointers, bound_.scalars, nullptr};
   }
   int rotations() const override { return static_cast<int>(copies_.size()) + 1; }
@@ -120,7 +120,7 @@ class RowInstance final : public ProblemInstance {
       return report;
     }
     RowHostTensors tensors;
-    tensors.scalars = row_instance_scalars(p_);
+    tensors.scalars = row_instance_scalars(op_, p_);
     for (const std::deque<RowBuffer>* list : {&inputs_, &outputs_}) {
       for (const RowBuffer& t : *list) tensors.data[t.slot] = t.buffer.host_data();
     }

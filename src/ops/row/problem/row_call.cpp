@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <span>
 
@@ -237,7 +238,7 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
       return refuse_row(op, "argument 'x' has a negative size: {}", row_shape(x));
   }
   p = RowProblem();
-  p.activation = call.activation, p.gate = call.gate, p.squared = call.squared;
+  p.activation = call.activation, p.gate = call.gate, p.squared = call.squared, p.log = call.log;
   p.n = x.shape[static_cast<size_t>(x.rank - 1)];
   if (p.gate != GateMode::kNone) {
     if (p.n % 2 != 0) return refuse_row(op, "argument 'x' has shape {}, expected an even last size", row_shape(x));
@@ -291,7 +292,12 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
   if (s = validate_row_problem(op, p); !s) return s;
   if (op.eps && !(call.eps >= 0)) return refuse_row(op, "argument 'eps' is {}, allowed: 0 and above", call.eps);
   if (!(call.limit >= 0)) return refuse_row(op, "argument 'limit' is {}, allowed: 0 and above", call.limit);
-  if (call.alpha != 1 && p.activation != Activation::kSilu) {
+  if (op.softmax) {
+    // Times log2(e) it is finite.
+    if (!(std::fabs(call.alpha) <= 0x1p126f)) {
+      return refuse_row(op, "argument 'scale' is {}, allowed: up to 2^126", call.alpha);
+    }
+  } else if (call.alpha != 1 && p.activation != Activation::kSilu) {
     return refuse_row(op, "argument 'alpha' is {}, which is silu's", call.alpha);
   }
   return check_addresses ? check_row_addresses(op, p, b) : Status();

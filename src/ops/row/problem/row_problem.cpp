@@ -48,6 +48,7 @@ Status check_row_dtypes(const RowOp& op, const RowProblem& p) {
   }
   const bool gated = p.gate != GateMode::kNone || p.activation != Activation::kNone;
   if (gated && !op.gates) return refuse_problem(op, "argument 'gate' or 'activation' is none of this operator's");
+  if (p.log && !op.softmax) return refuse_problem(op, "argument 'log' is none of this operator's");
   if (p.activation == Activation::kClamp)
     return refuse_problem(op, "argument 'activation' is clamp: 'limit' does that");
   if (p.unit_offset && p.weight == DType::kNone) {
@@ -58,15 +59,17 @@ Status check_row_dtypes(const RowOp& op, const RowProblem& p) {
 
 Status check_row_output(const RowOp& op, const RowProblem& p) {
   const DType out = p.out.dtype;
-  if (op.rotates && p.quant != Quantisation::kNone) {
+  if (op.floats_only() && p.quant != Quantisation::kNone) {
     return refuse_problem(op, "argument 'quant' is none of this operator's");
   }
   if (p.quant == Quantisation::kNone) {
     if (is_row_float(out) && !op.quantises) return {};
-    if (!is_quantised(out)) {
+    if (!is_quantised(out) || op.floats_only()) {
       return refuse_problem(op, "argument 'out' is {}, allowed: {}", dtype_name(out),
                             op.quantises ? "e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, e2m1"
-                                         : "f32, f16, bf16, and with 'quant' e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, e2m1");
+                            : op.floats_only()
+                                ? "f32, f16, bf16"
+                                : "f32, f16, bf16, and with 'quant' e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, e2m1");
     }
     return refuse_problem(op, "argument 'out' is {}: 'quant' is none, allowed: tensor, row, group{}", dtype_name(out),
                           op.quantises ? ", dynamic" : "");
@@ -206,6 +209,7 @@ std::string print_row_problem(const RowProblem& p) {
     text += fmt::format(":activation={}", kActivationNames[static_cast<int>(p.activation)]);
   }
   if (p.squared) text += ":squared=1";
+  if (p.log) text += ":log=1";
   if (p.unit_offset) text += ":unit_offset=1";
   if (p.round_before_weight) text += ":round_before_weight=1";
   if (p.unaligned) text += ":unaligned=1";
@@ -273,6 +277,8 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
         s = fields_detail::parse_value(value, p.activation);
       } else if (name == "squared") {
         s = fields_detail::parse_value(value, flag), p.squared = flag;
+      } else if (name == "log") {
+        s = fields_detail::parse_value(value, flag), p.log = flag;
       } else if (name == "rounding") {
         s = fields_detail::parse_value(value, p.rounding);
       } else if (name == "group") {

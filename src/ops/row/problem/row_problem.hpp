@@ -49,8 +49,8 @@ struct RowProblem {
   Activation activation = Activation::kNone;
   GateMode gate = GateMode::kNone;
   uint8_t squared = 0;
-  uint8_t unaligned = 0;     // some pointer is no multiple of 16 bytes; 0 on CPUs, where no kernel asks
-  uint8_t reserved[1] = {};  // no padding: problems are compared as bytes
+  uint8_t unaligned = 0;  // some pointer is no multiple of 16 bytes; 0 on CPUs, where no kernel asks
+  uint8_t log = 0;        // softmax's logarithm. No padding: problems are compared as bytes
   RowRotationProblem rotation;
 
   int64_t rows() const { return size[0] * size[1] * size[2]; }
@@ -101,7 +101,8 @@ struct RowCall {
   Activation activation = Activation::kNone;
   GateMode gate = GateMode::kNone;  // x is [..., 2 N]
   bool squared = false;
-  float limit = 0, alpha = 1, up_offset = 0;  // limit: 0 = none
+  float limit = 0, alpha = 1, up_offset = 0;  // limit: 0 = none; alpha: softmax's factor of x, too
+  bool log = false;                           // softmax's
   TensorView cosine{}, sine{}, positions{};   // rope's; x and residual are q and k
   bool interleaved = false, inverse = false;
 };
@@ -115,8 +116,11 @@ struct RowOp {
   bool quantises;                  // the output is always quantised, bit for bit
   bool gates = false;              // has an activation, x may have gates beside its values
   bool rotates = false;            // x and residual are heads, that tables of angles turn
+  bool softmax = false;            // has a factor of x and a logarithm
   // y of one row in float64, before it is quantised, with what f32 may err.
   void (*reference)(const RowProblem& problem, RowReference& row);
+
+  bool floats_only() const { return rotates || softmax; }  // the output is not quantised
 };
 
 // Checks shapes, strides, dtypes, devices, and where `check_addresses` null pointers and aliasing.
