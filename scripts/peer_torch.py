@@ -12,14 +12,28 @@ multiplies without scaling, or, where scales are asked for and weights may be pa
 scale of x and one of each row of the weight, bf16 out) if that is faster; for a 16-bit x beside another weight the
 weight-only functions: u4 and i4 in groups by _weight_int4pack_mm_for_cpu, i8 by _weight_int8pack_mm. One call before
 the timed ones wakes torch's threads. Tensors of the last problem are kept.
+
+With rows=rms_norm;m=1;n=2;x=bf16;... (an operator on rows and its problem, ; for :) it is that operator in eager code
+as it is commonly written; docs/cli.md says how. `rotations` are copies of x then.
 """
 
+import ctypes
 import os
 import statistics
 import sys
 import time
 
 FIELDS = ("m", "n", "k", "dtype", "threads", "rotations", "repetitions")
+
+_NORM = {"m", "n", "x", "residual", "weight", "bias", "out", "quant", "scale", "group"}
+ROW_FIELDS = {
+    "rms_norm": _NORM,
+    "layer_norm": _NORM,
+    "act_and_mul": {"m", "n", "x", "out", "gate", "activation", "squared", "quant", "scale", "group"},
+    "quantize": {"m", "n", "x", "out", "quant", "scale", "group"},
+    "softmax": {"m", "n", "x", "out", "log"},
+    "rope": {"m", "n", "x", "residual", "out", "heads", "dims", "table", "table_rows", "st", "interleaved"},
+}
 
 
 class Problem:
@@ -33,7 +47,9 @@ class Problem:
         self.rows = min(n, 256)  # random rows, repeated: drawing a whole weight takes longer than timing it
         self.copies = -(-n // self.rows)
         self.torch, self.m, self.n, self.k, self.rotations = torch, m, n, k, rotations
-        if weight != dtype:
+        if request.get("rows"):
+            self.operator_on_rows(request["rows"])
+        elif weight != dtype:
             self.weight_only(dtype, weight, int(request.get("group", 0)))
         elif dtype == "i8":
             self.integers(request.get("packed") == "1" and request.get("scaled") == "1")
@@ -69,6 +85,128 @@ class Problem:
         self.weights = self.rotated(torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1))
         scales = torch.rand(self.k // group, self.n, 2).to(self.kind(dtype))
         self.function = lambda x, w: torch.ops.aten._weight_int4pack_mm_for_cpu(x, w, group, scales)
+
+    def operator_on_rows(self, text):
+        """`weights` are the copies of x, or of queries and keys, which are used in turn."""
+        op, *items = text.split(";")
+        problem = dict(item.split("=") for item in items)
+        unknown = sorted(set(problem) - ROW_FIELDS[op])
+        if unknown:
+            raise ValueError(f"{op} with {', '.join(unknown)} is not timed in torch")
+        self.keep_memory()
+        self.x, make = None, self.rope if op == "rope" else self.rows_and_columns
+        self.function, first = make(op, problem)
+        self.weights = [first] + [tuple(x.clone() for x in first) for _ in range(self.rotations - 1)]
+
+    @staticmethod
+    def keep_memory():
+        """Results are freed, and the next ones come from the same pages: that the system clears them is not timed."""
+        try:
+            mallopt = ctypes.CDLL(None).mallopt
+        except (OSError, AttributeError):
+            return  # not glibc
+        m_trim_threshold, m_mmap_max = -1, -4
+        mallopt(m_mmap_max, 0)
+        mallopt(m_trim_threshold, 2**31 - 1)
+
+    def random_rows(self, rows, *sizes, dtype):
+        first = self.torch.randn(min(rows, 256), *sizes).to(self.kind(dtype))
+        return first.repeat(-(-rows // 256), *[1] * len(sizes))[:rows]
+
+    def rows_and_columns(self, op, problem):
+        torch = self.torch
+        functional, n, gate = torch.nn.functional, self.n, problem.get("gate", "none")
+        x = self.random_rows(self.m, n if gate == "none" else 2 * n, dtype=problem["x"])
+        names = [name for name in ("weight", "bias") if name in problem]
+        self.columns = {name: torch.randn(n).to(self.kind(problem[name])) for name in names}
+        weight, bias = self.columns.get("weight"), self.columns.get("bias")
+        self.residual = self.random_rows(self.m, n, dtype=problem["residual"]) if "residual" in problem else None
+        activation, finish = self.activation(problem), self.finish(problem)
+        log, dtype = problem.get("log") == "1", self.kind(problem["out"]) if op == "softmax" else None
+
+        def run(_, tensors):
+            (x,) = tensors
+            if self.residual is not None:
+                x = x + self.residual
+            if op == "rms_norm":
+                y = functional.rms_norm(x, (n,), weight, 1e-6)
+                y = y if bias is None else y + bias
+            elif op == "layer_norm":
+                y = functional.layer_norm(x, (n,), weight, bias, 1e-5)
+            elif op == "softmax":
+                y = (functional.log_softmax if log else functional.softmax)(x, -1, dtype=dtype)
+            elif gate == "separated":
+                y = activation(x[:, :n]) * x[:, n:]
+            elif gate == "interleaved":
+                y = activation(x[:, ::2]) * x[:, 1::2]
+            else:
+                y = activation(x)
+            return (*finish(y), x)  # the sum is a result too
+
+        return run, (x,)
+
+    def activation(self, problem):
+        functional, name = self.torch.nn.functional, problem.get("activation", "none")
+        if name == "none":
+            return lambda x: x
+        if name == "gelu_tanh":
+            return lambda x: functional.gelu(x, approximate="tanh")
+        plain = getattr(functional, name)
+        return (lambda x: plain(x).square()) if problem.get("squared") == "1" else plain
+
+    def finish(self, problem):
+        """What makes an output of the problem's type from a float one."""
+        torch = self.torch
+        quant, out = problem.get("quant", "none"), problem["out"]
+        if quant == "none":
+            return lambda y: (y.to(self.kind(out)),)
+        types = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "i8": torch.int8}
+        if out not in types or problem["scale"] != "f32" or quant == "tensor":
+            raise ValueError(
+                f"codes of {out} with a scale of {problem['scale']} for each {quant} are not timed in torch"
+            )
+        dtype, group = types[out], int(problem.get("group", 0))
+        limit = 127.0 if out == "i8" else torch.finfo(dtype).max
+
+        def quantised(y):
+            values = y.float()
+            if quant == "group":
+                values = values.unflatten(-1, (-1, group))
+            most = values.abs().amax() if quant == "dynamic" else values.abs().amax(-1, keepdim=True)
+            scale = most.clamp(min=1e-30) / limit
+            codes = values / scale
+            codes = codes.round() if out == "i8" else codes
+            return codes.clamp(-limit, limit).to(dtype).view(self.m, -1), scale.squeeze(
+                -1
+            ) if quant == "group" else scale
+
+        return quantised
+
+    def rope(self, op, problem):
+        """Halves as Hugging Face's transformers, in q's dtype; pairs as Meta's Llama, as complex numbers."""
+        torch, dtype = self.torch, problem["x"]
+        batch, tokens, heads = (int(size) for size in problem["m"].split("x"))
+        of_q = int(problem["heads"])
+        if int(problem["dims"]) != self.n or batch != 1 or problem.get("residual") != dtype or not 0 < of_q < heads:
+            raise ValueError(
+                "rope of less than whole heads of one sequence, of queries and keys, is not timed in torch"
+            )
+        q, k = (self.random_rows(tokens, count, self.n, dtype=dtype) for count in (of_q, heads - of_q))
+        angles = torch.arange(tokens)[:, None] * 10000.0 ** (-torch.arange(0, self.n, 2) / self.n)
+        self.tables = angles.cos(), angles.sin()
+        cos, sin = (torch.cat((t, t), -1)[:, None].to(self.kind(dtype)) for t in self.tables)
+        turns = torch.polar(torch.ones_like(angles), angles)[:, None]
+
+        def halves(x):
+            a, b = x[..., : self.n // 2], x[..., self.n // 2 :]
+            return x * cos + torch.cat((-b, a), -1) * sin
+
+        def pairs(x):
+            numbers = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
+            return torch.view_as_real(numbers * turns).flatten(-2).to(x.dtype)
+
+        turned = pairs if problem.get("interleaved") == "1" else halves
+        return lambda _, heads: tuple(turned(x) for x in heads), (q, k)
 
     def integers(self, scaled):
         torch = self.torch

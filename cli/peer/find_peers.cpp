@@ -89,7 +89,8 @@ Result<PeerProgram> find_torch() {
                        "PyTorch " + version.substr(0, version.find('+')),
                        {python, *script},
                        {"f32", "f16", "bf16", "i8"},
-                       {"u4", "i4", "i8"}};
+                       {"u4", "i4", "i8"},
+                       /*rows=*/true};
   }
   return Status(StatusCode::kNotFound, fmt::format("PyTorch is not installed for {}", join(candidates)));
 }

@@ -18,6 +18,7 @@ struct PeerProgram {
   std::vector<std::string> argv;
   std::vector<std::string> dtypes;
   std::vector<std::string> weights = {};  // other dtypes of the weight, beside A of bf16
+  bool rows = false;                      // operators on rows too
 };
 
 class Peer {

@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ops/gemm/problem/gemm_problem.hpp"
+#include "ops/row/problem/row_problem.hpp"
 
 namespace tilewright::cli {
 namespace {
@@ -17,9 +20,30 @@ bool is_weight_only(const GemmProblem& p) {
   return p.b_dtype == DType::kI8 && !p.scale_b.blocked() && !p.zero_b.present();
 }
 
+bool is_row_operator(std::string_view name) {
+  return name == "rms_norm" || name == "layer_norm" || name == "act_and_mul" || name == "quantize" || name == "rope" ||
+         name == "softmax";
+}
+
+Status row_request(const Operator& op, ProblemRef problem, PeerRequest& request) {
+  const RowProblem& p = problem_cast<RowProblem>(problem);
+  RowProblem plain = p;
+  set_contiguous(plain);
+  if (!std::ranges::equal(erase(plain), problem)) {
+    return Status(StatusCode::kUnsupported, "peers have rows one after another");
+  }
+  request.m = p.rows(), request.n = p.n;
+  request.dtype = request.weight = dtype_name(p.x.dtype);
+  request.rows = fmt::format("{}:{}", op.name(), op.problem_text(problem));
+  // The separator of a request's fields is another.
+  std::ranges::replace(request.rows, ':', ';');
+  return {};
+}
+
 }  // namespace
 
 Status peer_request(const Operator& op, ProblemRef problem, PeerRequest& request) {
+  if (is_row_operator(op.name())) return row_request(op, problem, request);
   if (op.name() != "gemm") return Status(StatusCode::kUnsupported, fmt::format("no peer for operator '{}'", op.name()));
   const GemmProblem& p = problem_cast<GemmProblem>(problem);
   const bool plain_epilogue = !p.c.present() && !p.bias.present() && p.step_count == 0 && !p.has_alpha &&

@@ -55,6 +55,16 @@ class Bench(Program):
         rows = self.json("bench", *problems, "--peer", "torch", "--seconds", "0.05", "--threads", "1")["rows"]
         self.assertEqual([row["peer"] for row in rows], ["PyTorch 9.8.7"] * 3 + [None] * 3)
 
+    def test_operators_on_rows_are_compared_where_torch_is_asked_for_them(self):
+        self.fake_torch()
+        plain, strided = "rms_norm m=4:n=64:x=bf16:weight=bf16", "rms_norm m=4:n=64:x=bf16:sx=0.0.80"
+        problems = [word for text in (plain, strided, plain + ":smooth=bf16") for word in ("--problem", text)]
+        arguments = ["bench", *problems, "--peer", "torch", "--seconds", "0.05", "--threads", "1", "--json"]
+        result = self.run_program(*arguments)
+        self.assertEqual(result.returncode, OK, result.stderr)
+        self.assertEqual([row["peer"] for row in json.loads(result.stdout)["rows"]], ["PyTorch 9.8.7", None, None])
+        self.assertIn("rms_norm with smooth is not timed in torch", result.stderr)
+
     def test_a_lowered_cpu_target_holds_for_peers_too(self):
         seen = self.folder / "seen"
         names = ("ONEDNN_MAX_CPU_ISA", "OPENBLAS_CORETYPE")

@@ -108,6 +108,10 @@ class nn:
         def linear(x, weight):
             FAILURE
             return x
+
+        @staticmethod
+        def rms_norm(x, sizes, weight, eps):
+            return x
 """
 
 

@@ -22,7 +22,12 @@ constexpr MemoryMode kModes[] = {
     {"silu_and_mul bf16", "act_and_mul", "x=bf16:gate=separated:activation=silu"},
     {"gelu_tanh_and_mul bf16", "act_and_mul", "x=bf16:gate=separated:activation=gelu_tanh"},
     {"swiglu interleaved bf16", "act_and_mul", "x=bf16:gate=interleaved:activation=silu"},
-    {"silu_and_mul+1x128 e4m3", "act_and_mul", "x=bf16:gate=separated:activation=silu:out=e4m3:quant=group"}};
+    {"silu_and_mul+1x128 e4m3", "act_and_mul", "x=bf16:gate=separated:activation=silu:out=e4m3:quant=group"},
+    {"layer_norm bf16", "layer_norm", "x=bf16:weight=bf16:bias=bf16"},
+    {"add+layer_norm bf16", "layer_norm", "x=bf16:residual=bf16:weight=bf16:bias=bf16"},
+    {"quantize per-token e4m3", "quantize", "x=bf16:out=e4m3:quant=row"},
+    {"quantize 1x128 e4m3", "quantize", "x=bf16:out=e4m3:quant=group"},
+    {"quantize dynamic e4m3", "quantize", "x=bf16:out=e4m3:quant=dynamic"}};
 
 // Queries and keys of Llama-3.1-8B.
 std::string rope_text(int64_t tokens, const char* order) {
