@@ -208,6 +208,25 @@ define_rows(
 )
 
 
+# ---- Softmax ---------------------------------------------------------------------------------------------------------
+
+
+def _fake_softmax(x: torch.Tensor, dim: int = -1, *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+    _check_rows("softmax", x)
+    return x.new_empty(x.shape, dtype=dtype or x.dtype)
+
+
+define_rows(
+    "softmax",
+    f"Tensor x, int dim=-1, *, bool log=False, float scale=1.0, {_PLAN}",
+    "ScalarType? dtype=None",
+    ("result",),
+    _core.softmax,
+    _fake_softmax,
+    _autograd.refuser("softmax", _NO_GRADIENT),
+)
+
+
 # ---- Codes and scales ------------------------------------------------------------------------------------------------
 
 

@@ -45,6 +45,8 @@ def cases():
         "rope": (ops.rope, (q, *angles), {"positions": positions}),
         "rope-options": (ops.rope, (q.half(), *angles), {"interleaved": True, "inverse": True}),
         "rope_qk": (ops.rope_qk, (q, k, *angles), {}),
+        "softmax": (ops.softmax, (x,), {"log": True, "scale": 0.5}),
+        "softmax-dtype": (ops.softmax, (half, 2), {"dtype": torch.float32}),
         "quantize": (ops.quantize, (x,), {"out_dtype": torch.int8}),
         "quantize-tensor": (ops.quantize, (half, "tensor"), {}),
         "quantize-group": (ops.quantize, (half, "group"), {"smooth": weight, "group": 64}),
@@ -89,7 +91,7 @@ def test_opcheck_passes_and_a_compiled_call_has_the_same_bits(case):
 def test_opcheck_passes_for_given_results_which_get_the_same_bits(case):
     op, arguments, options = cases()[case]
     want = as_list(op(*arguments, **options))
-    options = {name: value for name, value in options.items() if name != "out_dtype"}
+    options = {name: value for name, value in options.items() if name not in ("out_dtype", "dtype")}
 
     def poisoned(narrow=E4M3):
         dtypes = [narrow if w.dtype == E4M3 else w.dtype for w in want]
@@ -104,7 +106,9 @@ def test_opcheck_passes_for_given_results_which_get_the_same_bits(case):
         assert_same(list(given.values()), want)
 
 
-@pytest.mark.parametrize("case", ["add_rms_norm_quantize", "add_layer_norm", "act_and_mul", "rope_qk", "quantize"])
+@pytest.mark.parametrize(
+    "case", ["add_rms_norm_quantize", "add_layer_norm", "act_and_mul", "softmax", "rope_qk", "quantize"]
+)
 def test_inductor_takes_it_in_one_graph(case):
     # No operator of PyTorch's among them: nothing is left for Inductor's C++ compiler.
     op, arguments, options = cases()[case]
@@ -141,6 +145,7 @@ def test_they_are_the_functions_of_tilewright():
     assert_same(ops.layer_norm(x, weight), tilewright.layer_norm(x, weight))
     assert_same(ops.quantize(x), tilewright.quantize(x))
     assert_same(ops.act_and_mul_quantize(x), tilewright.act_and_mul(x, quant="row"))
+    assert_same(ops.softmax(x, log=True), tilewright.softmax(x, log=True))
     heads = x.reshape(4, 2, 32)
     assert_same(ops.rope(heads, *tables(4, 32)), tilewright.rope(heads, *tables(4, 32)))
     scale = torch.tensor([0.1])
