@@ -9,16 +9,19 @@ namespace tilewright {
 template <RowGpuConfig kConfig>
 __device__ __forceinline__ void quantize_gpu(const RowArgs& args) {
   const RowColumns<kConfig> columns(args);
-  const auto make = [&](const GpuRow<kConfig>& row) {
+  // use(make): with what makes a row's pieces.
+  const auto with_values = [&](GpuRow<kConfig>& row, auto&& use) {
     RowInput<kConfig> input(row.args);
     input.start(row);
-    return [&columns, input](long long n, int count, Piece& p, int j) {
+    use([&](long long n, int count, Piece& p, int j) {
       input.added(n, count, p, j);
       columns.scale(n, count, p, j);
-    };
+    });
   };
-  if (find_tensor_scale<kConfig>(args, make)) return;
-  for_rows<kConfig>(args, [&](GpuRow<kConfig>& row) { store_row<kConfig>(row, make(row)); });
+  if (find_tensor_scale<kConfig>(args, with_values)) return;
+  for_rows<kConfig>(args, [&](GpuRow<kConfig>& row) {
+    with_values(row, [&](auto&& make) { store_row<kConfig>(row, make); });
+  });
 }
 
 }  // namespace tilewright

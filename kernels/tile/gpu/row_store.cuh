@@ -137,16 +137,18 @@ __device__ __forceinline__ void store_row(GpuRow<kConfig>& row, Make&& make) {
   row.template each<true>(make, encode);
 }
 
-// The steps before the rows, of values by `make(row)(n, count, piece)`; true if this was one.
-template <RowGpuConfig kConfig, class Make>
-__device__ __forceinline__ bool find_tensor_scale(const RowArgs& args, Make&& make) {
+// The steps before the rows, of values by with_values(row, use), which calls use(make); true if this was one.
+template <RowGpuConfig kConfig, class WithValues>
+__device__ __forceinline__ bool find_tensor_scale(const RowArgs& args, WithValues&& with_values) {
   if (args.step == RowStep::kRows) return false;
   constexpr int kBlock = row_block_threads(kConfig.threads);
   float most[1] = {0};
   if (args.step == RowStep::kFind) {
     for_rows<kConfig>(args, [&](GpuRow<kConfig>& row) {
-      row.template each<true>(make(row), [&](long long, int, Piece& p) {
-        for_elements([&](int i) { most[0] = larger_magnitude(most[0], p.v[i]); });
+      with_values(row, [&](auto&& make) {
+        row.template each<true>(make, [&](long long, int, Piece& p) {
+          for_elements([&](int i) { most[0] = larger_magnitude(most[0], p.v[i]); });
+        });
       });
     });
   } else {
