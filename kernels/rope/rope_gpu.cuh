@@ -6,8 +6,91 @@
 
 namespace tilewright {
 
+// Two pieces of neighbours as the first and the second of each pair, and back.
+__device__ __forceinline__ void part_pairs(Piece& p, Piece& q) {
+  Piece even, odd;
+  for_elements([&](int i) {
+    const Piece& from = i < kRowPiece / 2 ? p : q;
+    even.v[i] = from.v[2 * i % kRowPiece], odd.v[i] = from.v[2 * i % kRowPiece + 1];
+  });
+  p = even, q = odd;
+}
+__device__ __forceinline__ void join_pairs(Piece& p, Piece& q) {
+  Piece low, high;
+  for_elements([&](int i) {
+    Piece& to = i < kRowPiece / 2 ? low : high;
+    to.v[2 * i % kRowPiece] = p.v[i], to.v[2 * i % kRowPiece + 1] = q.v[i];
+  });
+  p = low, q = high;
+}
+
+// Heads of a token share its angles: a thread takes the same eight pairs of `pieces` of them, which it asks for all at once.
+template <RowGpuConfig kConfig>
+__device__ __forceinline__ void rope_whole_heads(const RowArgs& given) {
+  constexpr int kThreads = kConfig.threads, kHeads = kConfig.pieces, kBytes = dtype_bits(kConfig.x) / 8;
+  constexpr int kSet = row_block_threads(kThreads) / kThreads * kHeads;  // heads of a block at a time
+  const auto thread = static_cast<int>(threadIdx.x);
+  const int n = thread % kThreads * kRowPiece;
+#pragma unroll 1
+  for (long long first = static_cast<long long>(blockIdx.x) * kSet + thread / kThreads * kHeads; first < given.rows;
+       first += given.grid * kSet) {
+    const RowArgs& args = anew(given);
+    const auto half = static_cast<int>(args.rotation.dims / 2);
+    const bool pairs = args.rotation.interleaved, turns = n < half;
+    const int low = (turns ? (pairs ? 2 * n : n) : 0) * kBytes, high = low + (pairs ? kRowPiece : half) * kBytes;
+
+    RowIndex at = row_index(args, first);
+    RotatedHead heads[kHeads];
+    PieceWords<kConfig.x> p_words[kHeads], q_words[kHeads];
+#pragma unroll
+    for (int h = 0; h < kHeads; ++h, ++at.i[2]) {
+      heads[h] = rotated_head(args, at);
+      p_words[h].load(heads[h].from + low);
+      q_words[h].load(heads[h].from + high);
+    }
+    const RowAngles angles = row_angles(args, at);
+    PieceWords<kConfig.columns> cosine_words, sine_words;
+    const int column = (turns ? n : 0) * dtype_bits(kConfig.columns) / 8;
+    cosine_words.load(angles.cosine + column);
+    sine_words.load(angles.sine + column);
+
+    Piece cosine, sine;
+    cosine_words.widen(cosine);
+    sine_words.widen(sine);
+    for_elements([&](int i) {
+      cosine.v[i] = __fmul_rn(cosine.v[i], angles.known), sine.v[i] = __fmul_rn(sine.v[i], angles.sign);
+    });
+#pragma unroll
+    for (int h = 0; h < kHeads; ++h) {
+      Piece a, b;
+      p_words[h].widen(a);
+      q_words[h].widen(b);
+      if (pairs) part_pairs(a, b);
+      for_elements([&](int i) {
+        const float x = a.v[i];
+        a.v[i] = __fmaf_rn(x, cosine.v[i], -__fmul_rn(b.v[i], sine.v[i]));
+        b.v[i] = __fmaf_rn(b.v[i], cosine.v[i], __fmul_rn(x, sine.v[i]));
+      });
+      if (pairs) join_pairs(a, b);
+      const int count = turns ? kRowPiece : 0;
+      store_piece<kConfig.x, true>(heads[h].to + low, kConfig.x, 0, count, a);
+      store_piece<kConfig.x, true>(heads[h].to + high, kConfig.x, 0, count, b);
+
+      // What does not turn.
+      if (heads[h].from == heads[h].to) continue;
+#pragma unroll 1
+      for (long long rest = args.rotation.dims + n; rest < args.n; rest += kThreads * kRowPiece) {
+        PieceWords<kConfig.x> same;
+        same.load(heads[h].from + rest * kBytes);
+        same.store(heads[h].to + rest * kBytes);
+      }
+    }
+  }
+}
+
 template <RowGpuConfig kConfig>
 __device__ __forceinline__ void rope_gpu(const RowArgs& given) {
+  if constexpr (kConfig.whole) return rope_whole_heads<kConfig>(given);
   for_rows<kConfig>(given, [&](GpuRow<kConfig>& mine) {
     const RowArgs& args = mine.args;
     constexpr DType kType = kConfig.x;

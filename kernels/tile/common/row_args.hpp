@@ -131,29 +131,40 @@ constexpr float log_of_sum(float sum) {
   return static_cast<float>(power) * 0x1.62E430p-1f + 2 * (t + t * series);
 }
 
-// Where a row that turns is, and what turns it. Angles of positions outside the tables are NaN.
-struct RotatedRow {
+// Where a head is, of those of both tensors.
+struct RotatedHead {
   const char* from;
   char* to;
+};
+template <class Args>
+constexpr RotatedHead rotated_head(const Args& args, RowIndex at) {
+  const bool second = at.i[2] >= args.rotation.heads;
+  if (second) at.i[2] -= args.rotation.heads;
+  const RowTensor &in = second ? args.residual : args.x, &out = second ? args.residual_out : args.out;
+  return {static_cast<const char*>(in.data) + row_offset(in.stride, at) * dtype_bits(in.dtype) / 8,
+          static_cast<char*>(out.data) + row_offset(out.stride, at) * dtype_bits(out.dtype) / 8};
+}
+// What turns the heads of a token. Angles of positions outside the tables are NaN.
+struct RowAngles {
   const char *cosine, *sine;
   float known, sign;  // factors of both
 };
 template <class Args>
-constexpr RotatedRow rotated_row(const Args& args, RowIndex at) {
+constexpr RowAngles row_angles(const Args& args, const RowIndex& at) {
   const RowRotation& r = args.rotation;
   const long long position =
       r.positions == nullptr ? at.i[1] : r.positions[at.i[0] * r.stride_position[0] + at.i[1] * r.stride_position[1]];
-  const bool second = at.i[2] >= r.heads, known = position >= 0 && position < r.table_rows;
-  if (second) at.i[2] -= r.heads;
-  const RowTensor &in = second ? args.residual : args.x, &out = second ? args.residual_out : args.out;
+  const bool known = position >= 0 && position < r.table_rows;
   const long long angle = known ? position * r.stride_table * dtype_bits(r.table) / 8 : 0;
   const float one = known ? 1.0f : __builtin_bit_cast(float, 0x7FC00000u);
-  return {static_cast<const char*>(in.data) + row_offset(in.stride, at) * dtype_bits(in.dtype) / 8,
-          static_cast<char*>(out.data) + row_offset(out.stride, at) * dtype_bits(out.dtype) / 8,
-          static_cast<const char*>(r.cosine) + angle,
-          static_cast<const char*>(r.sine) + angle,
-          one,
+  return {static_cast<const char*>(r.cosine) + angle, static_cast<const char*>(r.sine) + angle, one,
           r.inverse ? -one : one};
+}
+// Where a row that turns is, and what turns it.
+struct RotatedRow : RotatedHead, RowAngles {};
+template <class Args>
+constexpr RotatedRow rotated_row(const Args& args, const RowIndex& at) {
+  return {rotated_head(args, at), row_angles(args, at)};
 }
 
 // What a kernel is compiled for. kNone as x: typed at run time, all of it.
@@ -174,7 +185,8 @@ struct RowCpuConfig {
 
 // `threads` of a block share a row, in pieces of 8 elements; each keeps `pieces` of them in registers. 0: rows are read again.
 // `columns`: the type of all vectors along a row; kNone: each has its own, told at run time. `whole`: rows have no rest, and every
-// piece of them starts where one load or store takes it whole.
+// piece of them starts where one load or store takes it whole. Of whole heads that turn, `threads` share the pairs, and each takes
+// `pieces` heads of a token.
 struct RowGpuConfig {
   static constexpr const char* kTypeName = "RowGpuConfig";
   DType x, residual, out;

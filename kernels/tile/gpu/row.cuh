@@ -284,12 +284,39 @@ __device__ __forceinline__ void for_rows(const RowArgs& args, Body&& body) {
   }
 }
 
+// A piece as it lies.
+template <DType kType>
+struct PieceWords {
+  static constexpr int kLoads = kType == DType::kF32 ? 2 : 1;
+  Vector4<unsigned> words[kLoads];
+
+  __device__ __forceinline__ void load(const void* from) {
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) words[i] = load_vector4(static_cast<const unsigned*>(from) + 4 * i);
+  }
+  __device__ __forceinline__ void store(void* to) const {
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) store_vector4(static_cast<unsigned*>(to) + 4 * i, words[i]);
+  }
+  __device__ __forceinline__ void widen(Piece& to) const {
+    if constexpr (kType != DType::kF32) return widen_words_16(kType == DType::kBf16, words[0], to);
+    if constexpr (kType == DType::kF32) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        to.v[4 * i] = __builtin_bit_cast(float, words[i].x), to.v[4 * i + 1] = __builtin_bit_cast(float, words[i].y);
+        to.v[4 * i + 2] = __builtin_bit_cast(float, words[i].z),
+                   to.v[4 * i + 3] = __builtin_bit_cast(float, words[i].w);
+      }
+    }
+  }
+};
+
 // A tensor's pieces of a row as they lie, asked for all at once before anything waits; of whole rows that stay in registers.
 template <RowGpuConfig kConfig, DType kType>
 struct AskedPieces {
   static constexpr bool kAsks = kConfig.whole && kConfig.pieces > 0 && kType != DType::kNone;
-  static constexpr int kLoads = kType == DType::kF32 ? 2 : 1;
-  Vector4<unsigned> words[kAsks ? kConfig.pieces : 1][kLoads];
+  static constexpr int kLoads = PieceWords<kType>::kLoads;
+  PieceWords<kType> pieces[kAsks ? kConfig.pieces : 1];
 
   // A piece that is not there is the first one's, so that nothing branches.
   __device__ __forceinline__ void ask(const RowArgs& args, const void* start) {
@@ -297,28 +324,19 @@ struct AskedPieces {
 #pragma unroll
       for (int j = 0; j < kConfig.pieces; ++j) {
         const int n = j * GpuRow<kConfig>::kStep + row_thread<kConfig>() * kRowPiece;
-        const auto* const from = static_cast<const unsigned*>(start) + (n < args.n ? n : 0) * kLoads / 2;
-#pragma unroll
-        for (int i = 0; i < kLoads; ++i) words[j][i] = load_vector4(from + 4 * i);
+        pieces[j].load(static_cast<const unsigned*>(start) + (n < args.n ? n : 0) * kLoads / 2);
       }
     }
   }
   // Zeros where there is none.
   __device__ __forceinline__ void take(int j, int count, Piece& to) const {
-    Vector4<unsigned> found[kLoads];
+    PieceWords<kType> found = pieces[j];
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
-      const Vector4<unsigned>& w = words[j][i];
-      found[i] = {count > 0 ? w.x : 0, count > 0 ? w.y : 0, count > 0 ? w.z : 0, count > 0 ? w.w : 0};
+      Vector4<unsigned>& w = found.words[i];
+      w = {count > 0 ? w.x : 0, count > 0 ? w.y : 0, count > 0 ? w.z : 0, count > 0 ? w.w : 0};
     }
-    if constexpr (kType != DType::kF32) return widen_words_16(kType == DType::kBf16, found[0], to);
-    if constexpr (kType == DType::kF32) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        to.v[4 * i] = __uint_as_float(found[i].x), to.v[4 * i + 1] = __uint_as_float(found[i].y);
-        to.v[4 * i + 2] = __uint_as_float(found[i].z), to.v[4 * i + 3] = __uint_as_float(found[i].w);
-      }
-    }
+    found.widen(to);
   }
 };
 

@@ -14,7 +14,7 @@ namespace tilewright {
 namespace {
 
 constexpr double kRowGpuLaunchSeconds = 3e-6;
-constexpr int kLeastRowThreads = 16;  // a group of 128 elements, or a few short rows a warp
+constexpr int kLeastRowThreads = 16;  // a group of 128 elements, or a few short rows a warp; a head's pairs take as few as one
 constexpr int kMostRowThreads = 1024;
 // Pieces in registers, of 8 floats each, that leave room beside them.
 constexpr int most_pieces(int threads) { return threads >= 1024 ? 2 : threads == 512 ? 4 : 8; }
@@ -24,7 +24,8 @@ constexpr int64_t kMostParts = 2048;
 // Blocks that a problem's rows fill, and those of them that find parts of the largest magnitude: enough for every GPU, few enough for
 // one block to merge.
 int64_t row_blocks(const RowProblem& p, const RowGpuConfig& c) {
-  const int64_t rows = row_block_threads(c.threads) / c.threads;
+  const bool heads = p.rotates() && c.whole;
+  const int64_t rows = int64_t{row_block_threads(c.threads)} / c.threads * (heads ? c.pieces : 1);
   return (p.rows() + rows - 1) / rows;
 }
 int64_t found_parts(const RowProblem& p, const RowGpuConfig& c) {
@@ -33,16 +34,17 @@ int64_t found_parts(const RowProblem& p, const RowGpuConfig& c) {
 
 // NVIDIA: blocks that an SM's registers are to have room for. Many are in flight where a row's pieces, as floats and as they were
 // asked for, leave room; 24 registers are for all else, 32 where the next row is asked for.
-int resident_blocks(const RowGpuConfig& c) {
+int resident_blocks(const RowGpuConfig& c, bool rotates) {
+  if (rotates && c.whole) return c.pieces >= 4 ? 2 : c.pieces == 2 ? 3 : 4;
   const auto words = [](DType t) { return t == DType::kNone ? 0 : t == DType::kF32 ? 8 : 4; };
   const int asked = c.whole ? words(c.x) + words(c.residual) + words(c.columns) : words(DType::kF32);
   const int registers = (row_asks_ahead(c) ? 32 : 24) + c.pieces * (kRowPiece + asked), blocks = c.whole ? 4 : 2;
   return std::clamp(65536 / (row_block_threads(c.threads) * registers), 1, blocks * 256 / row_block_threads(c.threads));
 }
-bool legal_shape(const RowGpuShape& s) {
+bool legal_shape(const RowGpuShape& s, int least_threads) {
   const bool pieces =
       s.pieces == 0 || (std::has_single_bit(static_cast<unsigned>(s.pieces)) && s.pieces <= most_pieces(s.threads));
-  return pieces && s.threads >= kLeastRowThreads && s.threads <= kMostRowThreads &&
+  return pieces && s.threads >= least_threads && s.threads <= kMostRowThreads &&
          std::has_single_bit(static_cast<unsigned>(s.threads));
 }
 // The type of all vectors along a row; kNone: they differ. Without any it does not matter.
@@ -62,6 +64,29 @@ bool has_whole_rows(const RowProblem& p) {
     for (const int64_t stride : t->stride) whole = whole && stride % kRowPiece == 0;
   }
   return whole;
+}
+// The same of heads that turn: their pairs and tables, too.
+bool has_whole_heads(const RowProblem& p) {
+  const RowRotationProblem& r = p.rotation;
+  const int64_t entries = 128 / dtype_bits(r.table);  // of 16 bytes
+  return has_whole_rows(p) && r.dims > 0 && r.dims % (2 * kRowPiece) == 0 && r.stride_table % entries == 0;
+}
+// A thread takes so many heads of a token that no set of them has another's.
+std::vector<RowGpuShape> whole_head_shapes(const RowProblem& p) {
+  std::vector<RowGpuShape> shapes;
+  const auto threads = std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(p.rotation.dims / (2 * kRowPiece), 1)));
+  if (threads > kRowBlockThreads) return shapes;
+  for (const int heads : {4, 2, 1}) {
+    if (p.size[2] % heads == 0) shapes.push_back({static_cast<int>(threads), heads});
+  }
+  return shapes;
+}
+// Whether rows are taken as whole heads.
+bool takes_whole_heads(const RowProblem& p) {
+  return p.rotates() && has_whole_heads(p) && !whole_head_shapes(p).empty();
+}
+std::vector<RowGpuShape> shapes_of(const RowProblem& p) {
+  return takes_whole_heads(p) ? whole_head_shapes(p) : row_gpu_shapes(p.n);
 }
 int64_t row_capacity(const RowGpuShape& s) { return int64_t{s.threads} * s.pieces * kRowPiece; }
 
@@ -84,7 +109,7 @@ class RowGpuFamily final : public KernelFamily {
     if (generic_) return {{{generic_key(device.arch->target), {}}, 8 * predict_gpu(p, device)}};
     std::vector<Candidate> found;
     double cost = predict_gpu(p, device);
-    for (const RowGpuShape& shape : row_gpu_shapes(p.n)) {
+    for (const RowGpuShape& shape : shapes_of(p)) {
       found.push_back({{key_of(gpu_config(p, shape), device.arch->target), {}}, cost});
       cost *= 1.1;  // by rank alone: see row_gpu_shapes
     }
@@ -98,12 +123,14 @@ class RowGpuFamily final : public KernelFamily {
     // What is typed at run time, and rows with a rest, hold whatever the problem has.
     RowGpuConfig need = gpu_config(p, {config.threads, config.pieces});
     const bool has_columns = p.weight != DType::kNone || p.bias != DType::kNone || p.smooth != DType::kNone;
-    if (config.columns == DType::kNone || !has_columns) need.columns = config.columns;
+    if (!config.whole && op_.rotates) need.columns = DType::kNone;
+    if (!op_.rotates && (config.columns == DType::kNone || !has_columns)) need.columns = config.columns;
     if (!config.whole) need.whole = false;
     if (!(config == need)) {
       return refuse_gpu(
           fmt::format("kernel is for {}, the problem needs {}", print_fields(config), print_fields(need)));
     }
+    if (op_.rotates && config.whole) return check_heads(p, config);
     if (config.pieces == 0 || p.n <= row_capacity({config.threads, config.pieces})) return {};
     return refuse_gpu(
         fmt::format("rows of {} elements, the kernel keeps {}", p.n, row_capacity({config.threads, config.pieces})));
@@ -141,7 +168,7 @@ class RowGpuFamily final : public KernelFamily {
     request.source = gpu_instance_source(
         find_arch(key.target)->vendor, fmt::format("{0}/{0}_gpu.cuh", op_.name), request.entry,
         fmt::format("{}_gpu<tilewright::{}{}>", op_.name, RowGpuConfig::kTypeName, cpp_initializer(config)), "RowArgs",
-        threads, resident_blocks(config));
+        threads, resident_blocks(config, op_.rotates));
     return request;
   }
   int64_t launch_shared_bytes(const KernelKey&) const override { return kRowSharedBytes; }
@@ -151,7 +178,7 @@ class RowGpuFamily final : public KernelFamily {
     if (arch == nullptr || !is_gpu_target(*arch)) return keys;
     if (generic_) return {generic_key(target)};
     for (const RowProblem& p : usual_row_problems(op_)) {
-      keys.push_back(key_of(gpu_config(p, row_gpu_shapes(p.n).front()), target));
+      keys.push_back(key_of(gpu_config(p, shapes_of(p).front()), target));
     }
     return keys;
   }
@@ -164,7 +191,7 @@ class RowGpuFamily final : public KernelFamily {
     const int64_t block = row_block_threads(config.threads), blocks = std::max<int64_t>(row_blocks(p, config), 1);
     // Where the next row is asked for, as many blocks as run at a time, each with as many rows; else a block a row. The kernel goes
     // on where the grid ends; AMD GPUs count work-items in 32 bits.
-    const int64_t at_a_time = row_asks_ahead(config) ? std::max(1, device.units) * int64_t{resident_blocks(config)}
+    const int64_t at_a_time = row_asks_ahead(config) ? std::max(1, device.units) * int64_t{resident_blocks(config, op_.rotates)}
                                                      : (int64_t{1} << 31) / block;
     const int64_t turns = (blocks + at_a_time - 1) / at_a_time, grid = (blocks + turns - 1) / turns;
     Stage stage = row_stage(p, /*stream=*/false, grid, std::move(kernel));
@@ -179,13 +206,20 @@ class RowGpuFamily final : public KernelFamily {
  private:
   static bool is_gpu_target(const ArchSpec& arch) { return arch.vendor != ArchVendor::kX86; }
   Status refuse_gpu(const std::string& message) const { return unsupported(fmt::format("{}: {}", name_, message)); }
+  Status check_heads(const RowProblem& p, const RowGpuConfig& config) const {
+    for (const RowGpuShape& shape : whole_head_shapes(p)) {
+      if (shape.threads == config.threads && shape.pieces == config.pieces) return {};
+    }
+    return refuse_gpu(fmt::format("{} heads of {} elements that turn, the kernel takes {} at a time on {} threads",
+                                  p.size[2], p.rotation.dims, config.pieces, config.threads));
+  }
   KernelKey generic_key(std::string_view target) const {
     return make_key(op_.name, name_, target, "any", "run_time=1");
   }
   RowGpuConfig gpu_config(const RowProblem& p, const RowGpuShape& shape) const {
     RowGpuConfig config{p.x.dtype, p.residual.dtype, p.out.dtype, p.quant, shape.threads, shape.pieces};
-    // What turns pairs has parts of rows, which begin anywhere.
     if (!op_.rotates) config.columns = common_column_type(p), config.whole = has_whole_rows(p);
+    if (op_.rotates && takes_whole_heads(p)) config.columns = p.rotation.table, config.whole = true;
     return config;
   }
   KernelKey key_of(const RowGpuConfig& config, std::string_view target) const {
@@ -204,7 +238,8 @@ class RowGpuFamily final : public KernelFamily {
     if (!gpu) return refuse_gpu(fmt::format("{}: {} is no GPU", key.text, key.target));
     if (!(key == key_of(config, key.target)))
       return refuse_gpu(key.text + ": signature and config name different types");
-    if (!legal_shape({config.threads, config.pieces})) {
+    const int least = op_.rotates && config.whole ? 1 : kLeastRowThreads;
+    if (!legal_shape({config.threads, config.pieces}, least) || (config.whole && config.pieces == 0 && op_.rotates)) {
       return refuse_gpu(fmt::format("{}: {} threads with {} pieces each", key.text, config.threads, config.pieces));
     }
     const Status s = check_row_types(op_, config.x, config.residual, config.out, config.quant);
@@ -231,7 +266,7 @@ std::vector<RowGpuShape> row_gpu_shapes(int64_t n) {
         std::bit_ceil((pieces + static_cast<uint64_t>(each) - 1) / static_cast<uint64_t>(each)), kLeastRowThreads);
     if (threads > kMostRowThreads) continue;
     const RowGpuShape shape{static_cast<int>(threads), each};
-    if (legal_shape(shape) && row_capacity(shape) >= n) shapes.push_back(shape);
+    if (legal_shape(shape, kLeastRowThreads) && row_capacity(shape) >= n) shapes.push_back(shape);
   }
   if (shapes.empty()) shapes.push_back({kMostRowThreads, 0});
   return shapes;

@@ -155,6 +155,11 @@ Status make_rotation_problem(const RowOp& op, const RowCall& call, bool check_ad
   b.pointers = {q.data,  call.residual.data, call.residual_out.data, call.out.data, nullptr, nullptr, nullptr,
                 nullptr, call.cosine.data,   call.sine.data,         positions.data};
   b.scalars = {};
+  if (q.device.kind != DeviceKind::kCpu) {
+    for (const void* pointer : b.pointers) {
+      p.unaligned |= pointer != positions.data && (reinterpret_cast<uintptr_t>(pointer) & 15) != 0;
+    }
+  }
   if (Status s = validate_row_problem(op, p); !s) return s;
   return check_addresses && p.rows() > 0 ? check_row_addresses(op, p, b) : Status();
 }
