@@ -65,7 +65,7 @@ class Sm90DequantKernels : public testing::Test {
   }
 
  private:
-  static constexpr int kSpillBudget = 16;  // a few addresses of the exchange, outside of the loop over K
+  static constexpr int kSpillBudget = 24;  // addresses of the exchange; in the loop over K one is read once a step
   std::set<std::string> seen_;
   test::ScratchFolder scratch_;
 };

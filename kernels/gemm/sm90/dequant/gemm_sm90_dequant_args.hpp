@@ -93,25 +93,36 @@ constexpr int gemm_sm90_dequant_most_tokens(const GemmSm90DequantConfig& c) {
   return gemm_sm90_dequant_promotes(c) ? 64 : 128;
 }
 
-// The order of K. Word `word` (0 to 7) of a thread, which is number `quarter` of the four that share a row, holds
-// consecutive values of a stage's K from here on. Where groups are summed apart the four share 16 bytes; else each has 32
-// bytes of its own, which it reads at once.
+// The order of K. Words of a stage that follow one another in memory and are one thread's; then it is the turn of the next of
+// the four that share a row. Where groups are summed apart the four share a group, and many sums leave no registers for words of
+// 4 bits that wait; else each has 32 bytes of its own.
+constexpr int gemm_sm90_dequant_run(const GemmSm90DequantConfig& c) {
+  if (!gemm_sm90_dequant_promotes(c)) return kDequantWords;
+  const int of_group = c.group / word_values(c.weight) / 4;
+  const int most = c.tokens > 32 && dtype_bits(c.weight) == 4 ? 1 : kDequantWords;
+  return of_group < most ? of_group : most;
+}
+// Word `word` (0 to 7) of a thread, which is number `quarter` of the four, holds consecutive values of a stage's K from here on.
 constexpr int gemm_sm90_dequant_word_k(const GemmSm90DequantConfig& c, int word, int quarter) {
-  const int values = word_values(c.weight);
-  return gemm_sm90_dequant_promotes(c) ? (word * 4 + quarter) * values : (quarter * kDequantWords + word) * values;
+  const int run = gemm_sm90_dequant_run(c);
+  return ((word / run * 4 + quarter) * run + word % run) * word_values(c.weight);
+}
+// Which of eight neighbouring rows a thread of the `octet`-th four has. Threads that read shared memory at a time, two fours for
+// sixteen bytes, four for eight, then have rows whose swizzles set their places apart: no bank is met twice.
+constexpr int gemm_sm90_dequant_row(const GemmSm90DequantConfig& c, int octet) {
+  const int run = gemm_sm90_dequant_run(c), left = run == 4 ? 2 : run == 2 ? 1 : 0;
+  return (octet << left | octet >> (3 - left)) & 7;
 }
 // A's pieces. A piece is what two instructions multiply: 32 values of K, 64 bytes of a token's row in shared memory, of
 // which sixteen bytes `chunk` hold one pair of each quarter. They come from 32 loaded values, 8 from each of four places.
 constexpr int gemm_sm90_dequant_pieces(DType weight) { return gemm_sm90_dequant_tile_k(weight) / 32; }
 constexpr int gemm_sm90_dequant_piece_k(const GemmSm90DequantConfig& c, int piece, int place) {
-  if (gemm_sm90_dequant_promotes(c)) return piece * 32 + place * 8;
-  return place * kDequantWords * word_values(c.weight) + piece * 8;
+  return gemm_sm90_dequant_word_k(c, piece * 8 / word_values(c.weight), place);
 }
 // Which of the loaded values, 0 to 31, is half `half` of the pair of `quarter` in `chunk`.
 constexpr int gemm_sm90_dequant_piece_value(const GemmSm90DequantConfig& c, int chunk, int quarter, int half) {
   if (dtype_bits(c.weight) == 4) return quarter * 8 + pair_value(c.weight, chunk, half);
-  const int word = chunk / 2, value = pair_value(c.weight, chunk % 2, half);
-  return gemm_sm90_dequant_promotes(c) ? word * 16 + quarter * 4 + value : quarter * 8 + word * 4 + value;
+  return quarter * 8 + chunk / 2 * 4 + pair_value(c.weight, chunk % 2, half);
 }
 
 // Steps that those who load A have in hand at once.

@@ -6,6 +6,7 @@
 #include "tile/sm90/registers/shared_words.cuh"
 #include "tile/sm90/registers/wgmma_registers.cuh"
 #include "tile/sm90/ring.cuh"
+#include "tile/sm90/wait_both.cuh"
 
 namespace tilewright {
 
@@ -21,12 +22,8 @@ class GemmSm90DequantMultiply {
   __device__ GemmSm90DequantMultiply(const GemmSm90DequantArgs& args, const Layout& shared)
       : shared_(shared), scales_(args) {
     const auto thread = static_cast<int>(threadIdx.x);
-    const int row = thread / 32 * 16 + thread % 32 / 4, quarter = thread % 4, turn = row % 8;
-    if constexpr (kPromotes) {
-      words_ = row * kSkinnyRowBytes + (turn * 16 + quarter * 4);
-    } else {
-      words_ = row * kSkinnyRowBytes + ((2 * quarter ^ turn) * 16);
-    }
+    const int turn = gemm_sm90_dequant_row(kConfig, thread % 32 / 4), row = thread / 32 * 16 + turn, quarter = thread % 4;
+    words_ = row * kSkinnyRowBytes + ((quarter * kRun / 4 ^ turn) * 16 + quarter * kRun % 4 * 4);
   }
 
   // The sums of a segment.
@@ -35,13 +32,13 @@ class GemmSm90DequantMultiply {
     DequantShift<kParts> shift;
     // The same in all lanes, which the compiler cannot know: descriptors then stay in uniform registers.
     const int steps = __shfl_sync(0xFFFFFFFF, s.k1 - s.k0, 0);
-#pragma unroll 1
+#pragma unroll kTurns
     for (int k = 0; k < steps; ++k) {
       typename Scales::Step codes;
       if constexpr (kScaled) codes = scales_.take();
       if constexpr (kFolds) raise(codes, shift, sum);
-      sm90::wait(shared_.full(ring_.stage), ring_.phase);
-      sm90::wait(shared_.full_tokens(token_ring_.stage), token_ring_.phase);
+      sm90::wait_both(shared_.full(ring_.stage), ring_.phase, shared_.full_tokens(token_ring_.stage),
+                      token_ring_.phase);
       step(codes, shift, sum);
       ring_.advance();
       token_ring_.advance();
@@ -50,6 +47,7 @@ class GemmSm90DequantMultiply {
 #pragma unroll
       for (int part = 0; part < kParts; ++part) multiply_rows(sum[part], shift.of[part]);
     }
+    if constexpr (gemm_sm90_dequant_row(kConfig, 1) != 1) put_in_order(sum);
   }
 
  private:
@@ -60,6 +58,15 @@ class GemmSm90DequantMultiply {
   static constexpr int kRanges = kPromotes ? Layout::kTileK / kConfig.group : 1;  // groups that are summed apart
   static constexpr int kOfRange = kTile / kChunk / kRanges;                       // chunks
   static constexpr int kUnits = kTile / kChunk * kParts;
+  // Many warps, or many sums, leave no registers to what follows.
+  static constexpr bool kRoomy = kConfig.blocks == 1 && kConfig.warpgroups <= 2 && kSums <= 16;
+  static constexpr int kRun = gemm_sm90_dequant_run(kConfig);  // words that lie together
+  static constexpr int kLoaded = kRun < 4 ? kRun : 4;          // at once
+  static constexpr int kHeld = kLoaded < kChunkWords ? kChunkWords : kLoaded;
+  // Sums of two groups: one is added while the next is made.
+  static constexpr int kApart = kRoomy && kSums <= 8 ? 2 : 1;
+  // Turns of the loop side by side: scales that are asked for two steps ahead then move between no registers.
+  static constexpr int kTurns = kRoomy && kParts == 1 && kSums <= 8 ? 2 : 1;
   using Wgmma = sm90::WgmmaOfRegisters<kConfig.dtype, kConfig.tokens>;
 
   __device__ __forceinline__ static void release(sm90::Barrier& barrier) {
@@ -69,6 +76,20 @@ class GemmSm90DequantMultiply {
   __device__ __forceinline__ static void pin_all(float (&sum)[kParts][kSums]) {
 #pragma unroll
     for (int part = 0; part < kParts; ++part) sm90::pin(sum[part]);
+  }
+  // Sums of rows go to the threads that have them in a product's own order.
+  __device__ __forceinline__ static void put_in_order(float (&sum)[kParts][kSums]) {
+    const auto lane = static_cast<int>(sm90::fresh_thread() % 32);
+    int from = 0;
+#pragma unroll
+    for (int octet = 1; octet < 8; ++octet) {
+      if (gemm_sm90_dequant_row(kConfig, octet) == lane / 4) from = octet;
+    }
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+#pragma unroll
+      for (int i = 0; i < kSums; ++i) sum[part][i] = __shfl_sync(0xFFFFFFFF, sum[part][i], from * 4 + lane % 4);
+    }
   }
   // Rows r and r + 8 of a part times 2^shift.
   __device__ __forceinline__ static void multiply_rows(float (&sum)[kSums], const int (&shift)[2]) {
@@ -122,21 +143,27 @@ class GemmSm90DequantMultiply {
     }
   }
 
+  // Of a chunk, with those behind it that the same load brings.
   __device__ __forceinline__ void load_words(unsigned base, int part, int chunk, unsigned (&words)[2][4]) const {
+    if (chunk * kChunkWords % kHeld != 0) return;
     const unsigned rows = base + part * kConfig.warpgroups * 64 * kSkinnyRowBytes;
-    if constexpr (kPromotes) {
 #pragma unroll
-      for (int i = 0; i < kChunkWords; ++i) {
-        const unsigned at = rows + (words_ ^ (chunk * kChunkWords + i) * 16);
-        words[0][i] = sm90::load_word(at);
-        words[1][i] = sm90::load_word(at + 8 * kSkinnyRowBytes);
-      }
-    } else if (chunk * kChunkWords % 4 == 0) {
-      const unsigned at = rows + (words_ ^ chunk * kChunkWords / 4 * 16);
+    for (int i = 0; i < kHeld; i += kLoaded) {
+      // The swizzle moves sixteen bytes together.
+      const int word = chunk * kChunkWords + i, far = word / kRun * kRun * 4 + word % kRun;
+      const unsigned at = rows + (words_ ^ far / 4 * 16) + far % 4 * 4;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const uint4 four = sm90::load_words(at + half * 8 * kSkinnyRowBytes);
-        words[half][0] = four.x, words[half][1] = four.y, words[half][2] = four.z, words[half][3] = four.w;
+        const unsigned from = at + half * 8 * kSkinnyRowBytes;
+        if constexpr (kLoaded == 4) {
+          const uint4 four = sm90::load_words(from);
+          words[half][0] = four.x, words[half][1] = four.y, words[half][2] = four.z, words[half][3] = four.w;
+        } else if constexpr (kLoaded == 2) {
+          const uint2 two = sm90::load_two_words(from);
+          words[half][i] = two.x, words[half][i + 1] = two.y;
+        } else {
+          words[half][i] = sm90::load_word(from);
+        }
       }
     }
   }
@@ -151,51 +178,60 @@ class GemmSm90DequantMultiply {
     }
   }
 
-  // A stage. A chunk is widened while the one before is multiplied; at the end nothing is in flight: over the end of a loop
-  // ptxas would not let registers of a product be written while another one runs, and would wait for each.
+  // A stage. A chunk is widened while the one before is multiplied, and follows it without a pause where registers allow; then
+  // that one is waited for, whose fragments are written next. At the end nothing is in flight: over the end of a loop ptxas would not let registers of a product be written while another one runs,
+  // and would wait for each.
   __device__ __forceinline__ void step(const typename Scales::Step& codes, const DequantShift<kParts>& shift,
                                        float (&sum)[kParts][kSums]) {
     const unsigned base = sm90::shared_address(shared_.weights(ring_.stage));
     const unsigned long long tokens =
         sm90::descriptor<Major::kK>(sm90::shared_address(shared_.tokens(token_ring_.stage)), 0);
-    unsigned words[2][4];
-    float apart[kPromotes ? kSums : 1];
-    [[maybe_unused]] float scale[2];
+    unsigned words[2][4], fragments[2][kChunk][4];
+    float apart[kPromotes ? kApart : 1][kSums];
+    [[maybe_unused]] float scale[kApart][2];
+    // The sums of a group that is complete.
+    const auto add_group = [&](int unit) {
+      const int group = unit / kOfRange;
+      sm90::pin(apart[group % kApart]);
+      add(apart[group % kApart], scale[group % kApart], sum[group % kParts]);
+    };
 #pragma unroll
     for (int unit = 0; unit < kUnits; ++unit) {
-      const int range = unit / (kOfRange * kParts), part = unit / kOfRange % kParts;
+      const int group = unit / kOfRange, range = group / kParts, part = group % kParts;
       const int chunk = range * kOfRange + unit % kOfRange;
-      unsigned fragments[kChunk][4];
+      const bool begins = unit % kOfRange == 0;
       load_words(base, part, chunk, words);
-      widen_chunk(words, chunk, part, codes, shift, fragments);
+      widen_chunk(words, chunk, part, codes, shift, fragments[unit % 2]);
       if (unit == kUnits - 1) release(shared_.empty(ring_.stage));
+      if (unit > 0 && (!kRoomy || (kPromotes && kApart == 1 && begins))) sm90::wait_products<0>();
       if constexpr (kPromotes) {
-        if (unit > 0) finish(apart);
-        if (unit % kOfRange == 0) {
-          if (unit > 0) add(apart, scale, sum[(part + kParts - 1) % kParts]);
+        if (kApart == 1 && begins && unit > 0) add_group(unit - 1);
+        if (begins) {
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
-            scale[half] = dequant_scale<kConfig.scale>(codes.bits[part][half][range]);
+            scale[group % kApart][half] = dequant_scale<kConfig.scale>(codes.bits[part][half][range]);
           }
         }
-        multiply(apart, fragments, tokens, chunk, unit % kOfRange != 0);
+        multiply(apart[group % kApart], fragments[unit % 2], tokens, chunk, !begins);
+        if (unit > 0) sm90::wait_products<1>();
+        if (kApart == 2 && begins && unit > 0) add_group(unit - 1);
       } else {
-        if (unit > 0) finish(sum[(unit - 1) / kOfRange % kParts]);
-        multiply(sum[part], fragments, tokens, chunk, true);
+        multiply(sum[part], fragments[unit % 2], tokens, chunk, true);
+        if (unit > 0) sm90::wait_products<1>();
       }
     }
+    sm90::wait_products<0>();
     if constexpr (kPromotes) {
-      finish(apart);
-      add(apart, scale, sum[kParts - 1]);
+      add_group(kUnits - 1);
     } else {
-      finish(sum[kParts - 1]);
+      pin_all(sum);
     }
     release(shared_.empty_tokens(token_ring_.stage));
   }
   __device__ __forceinline__ void widen_chunk(const unsigned (&words)[2][4], int chunk, int part,
                                               const typename Scales::Step& codes, const DequantShift<kParts>& shift,
                                               unsigned (&fragments)[kChunk][4]) const {
-    const int first = kPromotes ? 0 : chunk * kChunkWords % 4;
+    const int first = chunk * kChunkWords % kHeld;
 #pragma unroll
     for (int i = 0; i < kChunk; ++i) {
       const int word = i / kOfWord;
@@ -222,11 +258,6 @@ class GemmSm90DequantMultiply {
     }
 #pragma unroll
     for (int i = 0; i < kChunk; ++i) sm90::pin(fragments[i]);
-  }
-  template <int kCount>
-  __device__ __forceinline__ static void finish(float (&sum)[kCount]) {
-    sm90::wait_products<0>();
-    sm90::pin(sum);
   }
   __device__ __forceinline__ static void multiply(float (&sum)[kSums], const unsigned (&fragments)[kChunk][4],
                                                   unsigned long long tokens, int chunk, bool adds) {

@@ -48,6 +48,7 @@ class GemmSm90DequantScales {
 
   __device__ __forceinline__ void begin(const SkinnySegment& s) {
     const auto thread = static_cast<int>(sm90::fresh_thread());
+    const int row = gemm_sm90_dequant_row(kConfig, thread % 32 / 4);
     constexpr bool kSeparated = kConfig.gate == GateMode::kSeparated;
     constexpr int kColumns = kSeparated ? kConfig.rows / 2 : kConfig.rows;
     const int first = (s.k0 * Layout::kTileK + (kFolds ? thread % 4 * kReach : 0)) / kConfig.group;
@@ -57,7 +58,7 @@ class GemmSm90DequantScales {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         bool there;
-        int64 n = static_cast<int64>(s.tile) * kColumns + thread / 32 * 16 + thread % 32 / 4 + half * 8;
+        int64 n = static_cast<int64>(s.tile) * kColumns + thread / 32 * 16 + row + half * 8;
         if (kSeparated) {
           there = n < args_.gemm.n / 2;
           n += part * (args_.gemm.n / 2);

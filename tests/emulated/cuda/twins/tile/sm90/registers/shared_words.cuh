@@ -11,6 +11,11 @@ inline unsigned load_word(unsigned address) {
   if (const std::byte* data = emulated::shared_at(address, sizeof(word))) std::memcpy(&word, data, sizeof(word));
   return word;
 }
+inline uint2 load_two_words(unsigned address) {
+  uint2 words{};
+  if (const std::byte* data = emulated::shared_at(address, sizeof(words))) std::memcpy(&words, data, sizeof(words));
+  return words;
+}
 inline void store_words(unsigned address, const unsigned (&words)[4]) {
   if (std::byte* data = emulated::shared_at(address, sizeof(words))) std::memcpy(data, words, sizeof(words));
 }
