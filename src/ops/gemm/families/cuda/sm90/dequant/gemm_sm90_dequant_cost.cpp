@@ -14,7 +14,6 @@ namespace {
 
 constexpr double kMemoryShare = 0.915;              // of the nominal bandwidth
 constexpr double kCacheBytesPerSecond = 11.4e12;    // the second level to all SMs
-constexpr double kInstructionsPerCycle = 4 * 0.75;  // of warps, of an SM
 constexpr double kTokenInstructions = 9;            // of a thread, for eight values of A
 constexpr double kFixedSeconds = 3.1e-6;            // launch, first copies, end
 constexpr double kStepSeconds = 0.1e-6;             // at whose end nothing is in flight
@@ -23,6 +22,10 @@ constexpr double kExchangeByteSeconds = 110e-12;  // of sums that a block gives 
 constexpr double kWriteSumSeconds = 98e-12;       // from the last product to D
 constexpr double kSharpness = 6;                  // of the maximum
 
+// Of warps, of an SM: four warps a scheduler hide what each waits for, two do not.
+double instructions_per_cycle(const GemmSm90DequantConfig& c) {
+  return 4 * (c.warpgroups * c.blocks >= 4 ? 0.70 : 0.55);
+}
 // Of a thread, for a value of the weights.
 double widening_instructions(const GemmSm90DequantConfig& c) {
   const double widen = c.weight == DType::kF4E2M1 ? 2.3 : dtype_bits(c.weight) == 4 ? 1.5 : 2.2;
@@ -50,7 +53,7 @@ double gemm_sm90_dequant_cost(const GemmProblem& p, const DeviceSpec& device, co
   const double streams[] = {
       gemm_bytes_moved(p) / (kMemoryShare * memory_bytes_per_second(device)),
       blocks * steps * (gemm_sm90_dequant_weight_bytes(c) + gemm_sm90_dequant_token_bytes(c)) / kCacheBytesPerSecond,
-      present * steps * instructions / kInstructionsPerCycle / clock_hz(device),
+      present * steps * instructions / instructions_per_cycle(c) / clock_hz(device),
       present * steps * products / clock_hz(device)};
   double stream = 0;
   for (const double seconds : streams) stream += std::pow(seconds, kSharpness);
