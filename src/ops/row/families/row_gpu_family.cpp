@@ -71,22 +71,24 @@ bool has_whole_heads(const RowProblem& p) {
   const int64_t entries = 128 / dtype_bits(r.table);  // of 16 bytes
   return has_whole_rows(p) && r.dims > 0 && r.dims % (2 * kRowPiece) == 0 && r.stride_table % entries == 0;
 }
-// A thread takes so many heads of a token that no set of them has another's.
-std::vector<RowGpuShape> whole_head_shapes(const RowProblem& p) {
+// A thread takes so many heads of a token that no set of them has another's. The best first: four have loads enough in flight, for which
+// AMD GPUs, whose addresses are in vector registers too, lack registers.
+std::vector<RowGpuShape> whole_head_shapes(const RowProblem& p, bool amd) {
   std::vector<RowGpuShape> shapes;
   const auto threads = std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(p.rotation.dims / (2 * kRowPiece), 1)));
   if (threads > kRowBlockThreads) return shapes;
-  for (const int heads : {4, 2, 1}) {
+  const int best = amd ? 2 : 4, second = amd ? 4 : 2;
+  for (const int heads : {best, second, 1}) {
     if (p.size[2] % heads == 0) shapes.push_back({static_cast<int>(threads), heads});
   }
   return shapes;
 }
 // Whether rows are taken as whole heads.
 bool takes_whole_heads(const RowProblem& p) {
-  return p.rotates() && has_whole_heads(p) && !whole_head_shapes(p).empty();
+  return p.rotates() && has_whole_heads(p) && !whole_head_shapes(p, false).empty();
 }
-std::vector<RowGpuShape> shapes_of(const RowProblem& p) {
-  return takes_whole_heads(p) ? whole_head_shapes(p) : row_gpu_shapes(p.n);
+std::vector<RowGpuShape> shapes_of(const RowProblem& p, const ArchSpec& arch) {
+  return takes_whole_heads(p) ? whole_head_shapes(p, arch.vendor == ArchVendor::kAmd) : row_gpu_shapes(p.n);
 }
 int64_t row_capacity(const RowGpuShape& s) { return int64_t{s.threads} * s.pieces * kRowPiece; }
 
@@ -109,7 +111,7 @@ class RowGpuFamily final : public KernelFamily {
     if (generic_) return {{{generic_key(device.arch->target), {}}, 8 * predict_gpu(p, device)}};
     std::vector<Candidate> found;
     double cost = predict_gpu(p, device);
-    for (const RowGpuShape& shape : shapes_of(p)) {
+    for (const RowGpuShape& shape : shapes_of(p, *device.arch)) {
       found.push_back({{key_of(gpu_config(p, shape), device.arch->target), {}}, cost});
       cost *= 1.1;  // by rank alone: see row_gpu_shapes
     }
@@ -178,7 +180,7 @@ class RowGpuFamily final : public KernelFamily {
     if (arch == nullptr || !is_gpu_target(*arch)) return keys;
     if (generic_) return {generic_key(target)};
     for (const RowProblem& p : usual_row_problems(op_)) {
-      keys.push_back(key_of(gpu_config(p, shapes_of(p).front()), target));
+      keys.push_back(key_of(gpu_config(p, shapes_of(p, *arch).front()), target));
     }
     return keys;
   }
@@ -207,7 +209,7 @@ class RowGpuFamily final : public KernelFamily {
   static bool is_gpu_target(const ArchSpec& arch) { return arch.vendor != ArchVendor::kX86; }
   Status refuse_gpu(const std::string& message) const { return unsupported(fmt::format("{}: {}", name_, message)); }
   Status check_heads(const RowProblem& p, const RowGpuConfig& config) const {
-    for (const RowGpuShape& shape : whole_head_shapes(p)) {
+    for (const RowGpuShape& shape : whole_head_shapes(p, false)) {
       if (shape.threads == config.threads && shape.pieces == config.pieces) return {};
     }
     return refuse_gpu(fmt::format("{} heads of {} elements that turn, the kernel takes {} at a time on {} threads",
