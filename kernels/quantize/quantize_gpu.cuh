@@ -19,9 +19,8 @@ __device__ __forceinline__ void quantize_gpu(const RowArgs& args) {
     });
   };
   if (find_tensor_scale<kConfig>(args, with_values)) return;
-  for_rows<kConfig>(args, [&](GpuRow<kConfig>& row) {
-    with_values(row, [&](auto&& make) { store_row<kConfig>(row, make); });
-  });
+  for_rows<kConfig>(
+      args, [&](GpuRow<kConfig>& row) { with_values(row, [&](auto&& make) { store_row<kConfig>(row, make); }); });
 }
 
 }  // namespace tilewright

@@ -305,7 +305,7 @@ struct PieceWords {
       for (int i = 0; i < 2; ++i) {
         to.v[4 * i] = __builtin_bit_cast(float, words[i].x), to.v[4 * i + 1] = __builtin_bit_cast(float, words[i].y);
         to.v[4 * i + 2] = __builtin_bit_cast(float, words[i].z),
-                   to.v[4 * i + 3] = __builtin_bit_cast(float, words[i].w);
+                     to.v[4 * i + 3] = __builtin_bit_cast(float, words[i].w);
       }
     }
   }

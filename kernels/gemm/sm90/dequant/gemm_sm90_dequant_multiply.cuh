@@ -22,7 +22,8 @@ class GemmSm90DequantMultiply {
   __device__ GemmSm90DequantMultiply(const GemmSm90DequantArgs& args, const Layout& shared)
       : shared_(shared), scales_(args) {
     const auto thread = static_cast<int>(threadIdx.x);
-    const int turn = gemm_sm90_dequant_row(kConfig, thread % 32 / 4), row = thread / 32 * 16 + turn, quarter = thread % 4;
+    const int turn = gemm_sm90_dequant_row(kConfig, thread % 32 / 4), row = thread / 32 * 16 + turn,
+              quarter = thread % 4;
     words_ = row * kSkinnyRowBytes + ((quarter * kRun / 4 ^ turn) * 16 + quarter * kRun % 4 * 4);
   }
 

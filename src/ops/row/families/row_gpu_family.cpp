@@ -14,7 +14,8 @@ namespace tilewright {
 namespace {
 
 constexpr double kRowGpuLaunchSeconds = 3e-6;
-constexpr int kLeastRowThreads = 16;  // a group of 128 elements, or a few short rows a warp; a head's pairs take as few as one
+constexpr int kLeastRowThreads =
+    16;  // a group of 128 elements, or a few short rows a warp; a head's pairs take as few as one
 constexpr int kMostRowThreads = 1024;
 // Pieces in registers, of 8 floats each, that leave room beside them.
 constexpr int most_pieces(int threads) { return threads >= 1024 ? 2 : threads == 512 ? 4 : 8; }
@@ -193,8 +194,9 @@ class RowGpuFamily final : public KernelFamily {
     const int64_t block = row_block_threads(config.threads), blocks = std::max<int64_t>(row_blocks(p, config), 1);
     // Where the next row is asked for, as many blocks as run at a time, each with as many rows; else a block a row. The kernel goes
     // on where the grid ends; AMD GPUs count work-items in 32 bits.
-    const int64_t at_a_time = row_asks_ahead(config) ? std::max(1, device.units) * int64_t{resident_blocks(config, op_.rotates)}
-                                                     : (int64_t{1} << 31) / block;
+    const int64_t at_a_time = row_asks_ahead(config)
+                                  ? std::max(1, device.units) * int64_t{resident_blocks(config, op_.rotates)}
+                                  : (int64_t{1} << 31) / block;
     const int64_t turns = (blocks + at_a_time - 1) / at_a_time, grid = (blocks + turns - 1) / turns;
     Stage stage = row_stage(p, /*stream=*/false, grid, std::move(kernel));
     stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};

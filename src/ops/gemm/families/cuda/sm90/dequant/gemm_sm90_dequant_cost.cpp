@@ -12,19 +12,20 @@
 namespace tilewright {
 namespace {
 
-constexpr double kMemoryShare = 0.915;              // of the nominal bandwidth
-constexpr double kCacheBytesPerSecond = 11.4e12;    // the second level to all SMs
-constexpr double kTokenInstructions = 9;            // of a thread, for eight values of A
-constexpr double kFixedSeconds = 3.1e-6;            // launch, first copies, end
-constexpr double kStepSeconds = 0.1e-6;             // at whose end nothing is in flight
+constexpr double kMemoryShare = 0.915;            // of the nominal bandwidth
+constexpr double kCacheBytesPerSecond = 11.4e12;  // the second level to all SMs
+constexpr double kTokenInstructions = 9;          // of a thread, for eight values of A
+constexpr double kFixedSeconds = 3.1e-6;          // launch, first copies, end
+constexpr double kStepSeconds = 0.1e-6;           // at whose end nothing is in flight
 constexpr double kExchangeSeconds = 0.12e-6;
 constexpr double kExchangeByteSeconds = 110e-12;  // of sums that a block gives away
 constexpr double kWriteSumSeconds = 98e-12;       // from the last product to D
 constexpr double kSharpness = 6;                  // of the maximum
 
-// Of warps, of an SM: four warps a scheduler hide what each waits for, two do not.
+// Of warps, of an SM: four warps a scheduler hide what each waits for, two do not, one still less.
 double instructions_per_cycle(const GemmSm90DequantConfig& c) {
-  return 4 * (c.warpgroups * c.blocks >= 4 ? 0.70 : 0.55);
+  const int warps = c.warpgroups * c.blocks;  // that multiply, a scheduler
+  return 4 * (warps >= 4 ? 0.70 : warps >= 2 ? 0.55 : 0.35);
 }
 // Of a thread, for a value of the weights.
 double widening_instructions(const GemmSm90DequantConfig& c) {
