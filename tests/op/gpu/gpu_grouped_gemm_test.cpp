@@ -105,7 +105,7 @@ TEST_F(GpuGroupedGemm, BlocksOfAClusterBringTheirTokensForAll) {
   in_clusters = true;
   for (const char* text : {"groups=5:m=700:n=328:k=1032:a=bf16:status=1", "groups=300:m=5000:n=512:k=512:a=bf16",
                            "mode=masked:groups=6:m=300:n=640:k=264:a=bf16:status=1",
-                           "groups=64:m=16384:n=2176:k=2048:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128:status=1",
+                           "groups=64:m=6000:n=2176:k=512:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128:status=1",
                            "groups=4:m=700:n=328:k=272:a=e4m3:scale_a=f32:scale_b=f32:bias=f32:act=gelu",
                            "groups=4:m=700:n=768:k=136:a=bf16:gate=separated:act=silu:bias=bf16",
                            "groups=4:m=700:n=768:k=136:a=bf16:gate=interleaved:act=silu"}) {
