@@ -17,6 +17,7 @@
 #include "tile/emu/instructions/dpp.hpp"
 #include "tile/emu/instructions/ids.hpp"
 #include "tile/emu/instructions/lanes.hpp"
+#include "tile/emu/instructions/lds_transpose.hpp"
 #include "tile/emu/instructions/math.hpp"
 #include "tile/emu/instructions/sync.hpp"
 #include "tile/emu/matrix/convert_builtins.hpp"
