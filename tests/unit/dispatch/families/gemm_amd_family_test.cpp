@@ -8,7 +8,9 @@
 #include "core/fields.hpp"
 #include "device/absent_device.hpp"
 #include "gemm/amd/gemm_amd_args.hpp"
+#include "ops/gemm/families/amd/gemm_amd_cost.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
+#include "ops/gemm/families/gpu/gpu_problem.hpp"
 #include "unit/dispatch/families/asked_device.hpp"
 
 namespace tilewright {
@@ -177,6 +179,31 @@ TEST(GemmAmdFamily, StreamKSharesEveryStepOnce) {
       const unsigned steps = gemm_amd_first_step(tiles, workers, w + 1) - gemm_amd_first_step(tiles, workers, w);
       EXPECT_LE(steps, tiles.count * tiles.steps / workers + 1);
       EXPECT_GE(steps, tiles.count * tiles.steps / workers);
+    }
+  }
+}
+
+// On every part: the best candidate comes near the roofline that it cannot beat, and leaves few units idle.
+TEST(GemmAmdFamily, AnUntunedChoiceSuitsEveryPart) {
+  for (const char* target : kEmulatedTargets) {
+    const ArchSpec* arch = find_arch(target);
+    for (const PartSpec& part : arch->parts) {
+      const DeviceSpec device = spec_of_part(*arch, part);
+      for (const int m : {64, 512, 4096}) {
+        for (const auto& [n, k] : {std::pair{4096, 4096}, {28672, 4096}, {4096, 14336}, {7168, 2048}}) {
+          const std::string text = fmt::format("m={}:n={}:k={}:a=bf16", m, n, k);
+          const GemmProblem p = problem(text);
+          const Candidate chosen = gemm_amd_family().candidates(erase(p), device).front();
+          GemmAmdConfig c{};
+          ASSERT_TRUE(parse_fields(chosen.step.key.config(), c).ok());
+          const double operations =
+              amd_mma(*arch, DType::kBf16, c.mma)->ops_per_cycle * device.units * clock_hz(device);
+          const double floor =
+              std::max(2.0 * m * n * k / operations, gemm_bytes_moved(p) / memory_bytes_per_second(device));
+          EXPECT_GT(chosen.cost, floor) << part.name << " " << text;
+          EXPECT_LT(chosen.cost, 1.6 * floor + 20e-6) << part.name << " " << text << " " << chosen.step.key.text;
+        }
+      }
     }
   }
 }
