@@ -8,15 +8,38 @@
 
 namespace tilewright {
 
-// Gates and what they multiply, of which x has pairs.
-template <DType kType, bool kWhole>
-__device__ __forceinline__ void load_gated(const RowArgs& args, const char* x, long long n, int count, Piece& gate,
-                                           Piece& up) {
-  const DType dtype = args.x.dtype;
-  if (args.gate == GateMode::kInterleaved) return load_pairs<kType, kWhole>(x, dtype, n, count, gate, up);
-  load_piece<kType, kWhole>(x, dtype, n, count, gate);
-  if (args.gate == GateMode::kSeparated) load_piece<kType, kWhole>(x, dtype, args.n + n, count, up);
-}
+// Gates and what they multiply, of which x has pairs. A block has one of these for all its rows.
+template <RowGpuConfig kConfig>
+struct GatedInput {
+  // Of interleaved ones eight neighbours, and the eight behind them.
+  using Tensors = AskedTensors<kConfig, kConfig.x, kConfig.x, (kConfig.ahead > 0)>;
+  Tensors tensors;
+
+  __device__ __forceinline__ static auto starts(const GpuRow<kConfig>& row) {
+    return [&args = row.args](const RowIndex& at, auto&& ask) {
+      const bool interleaved = args.gate == GateMode::kInterleaved;
+      const long long behind = interleaved ? kRowPiece : args.gate == GateMode::kSeparated ? args.n : 0;
+      const char* const x = row_start<kConfig.x>(args.x, at);
+      ask(x, x + behind * dtype_bits(kConfig.x) / 8, interleaved ? 2 : 1);
+    };
+  }
+  __device__ __forceinline__ void start(const GpuRow<kConfig>& row) { tensors.start(row, starts(row)); }
+  __device__ __forceinline__ void ask_next(const GpuRow<kConfig>& row) { tensors.ask_next(row, starts(row)); }
+  __device__ __forceinline__ void take(const RowArgs& args, const char* x, long long n, int count, int j, Piece& gate,
+                                       Piece& up) const {
+    const bool interleaved = args.gate == GateMode::kInterleaved;
+    if constexpr (Tensors::kAsks) {
+      tensors.take_first(j, count, gate);
+      tensors.take_second(j, count, up);
+      if (interleaved) part_pairs(gate, up);
+    } else {
+      const DType dtype = args.x.dtype;
+      if (interleaved) return load_pairs<kConfig.x, kConfig.whole>(x, dtype, n, count, gate, up);
+      load_piece<kConfig.x, kConfig.whole>(x, dtype, n, count, gate);
+      if (args.gate == GateMode::kSeparated) load_piece<kConfig.x, kConfig.whole>(x, dtype, args.n + n, count, up);
+    }
+  }
+};
 
 template <Activation kActivation>
 __device__ __forceinline__ void activate_piece(Piece& p) {
@@ -39,12 +62,14 @@ __device__ __forceinline__ void activate_gate(const RowArgs& args, Piece& p) {
 
 template <RowGpuConfig kConfig>
 __device__ __forceinline__ void act_and_mul_gpu(const RowArgs& given) {
+  GatedInput<kConfig> input;
   for_rows<kConfig>(given, [&](GpuRow<kConfig>& row) {
     const char* const x = row_start<kConfig.x>(row.args.x, row.at);
-    const auto make = [&](long long n, int count, Piece& p) {
+    input.start(row);
+    const auto make = [&](long long n, int count, Piece& p, int j) {
       const RowArgs& args = anew(row.args);
       Piece up;
-      load_gated<kConfig.x, kConfig.whole>(args, x, n, count, p, up);
+      input.take(args, x, n, count, j, p, up);
 
       for_elements([&](int i) { p.v[i] = at_most(p.v[i], args.limit); });
       activate_gate(args, p);
@@ -58,8 +83,9 @@ __device__ __forceinline__ void act_and_mul_gpu(const RowArgs& given) {
     };
     // All of it is read before any of it is written, where it stays in registers.
     if constexpr (kConfig.pieces > 0) row.template each<true>(make, [](long long, int, Piece&) {});
+    input.ask_next(row);
     store_row<kConfig>(row, [&](long long n, int count, Piece& p) {
-      if constexpr (kConfig.pieces == 0) make(n, count, p);
+      if constexpr (kConfig.pieces == 0) make(n, count, p, 0);
     });
   });
 }

@@ -8,15 +8,15 @@ namespace tilewright {
 
 template <RowGpuConfig kConfig>
 __device__ __forceinline__ void quantize_gpu(const RowArgs& args) {
-  const RowColumns<kConfig> columns(args);
+  RowInput<kConfig> input(args);
   // use(make): with what makes a row's pieces.
   const auto with_values = [&](GpuRow<kConfig>& row, auto&& use) {
-    RowInput<kConfig> input(row.args);
     input.start(row);
     use([&](long long n, int count, Piece& p, int j) {
       input.added(n, count, p, j);
-      columns.scale(n, count, p, j);
+      smooth_columns<kConfig>(row.args, n, count, p);
     });
+    input.ask_next(row);
   };
   if (find_tensor_scale<kConfig>(args, with_values)) return;
   for_rows<kConfig>(

@@ -248,6 +248,15 @@ struct GpuRow {
     }
   }
 
+  // The block's next rows. Rows of other blocks stay as they are: nobody writes them before.
+  __device__ __forceinline__ bool has_next(int turns = 1) const {
+    return index + turns * step - threadIdx.x / kThreads < args.rows;
+  }
+  __device__ __forceinline__ RowIndex next_index(int turns = 1) const {
+    const long long next = index + turns * step;
+    return row_index(args, next < args.rows ? next : args.rows - 1);
+  }
+
   // Of all threads of the row, in each of them.
   template <int kValues, class Merge>
   __device__ __forceinline__ void reduce(float (&x)[kValues], Merge&& merge) const {
@@ -284,172 +293,7 @@ __device__ __forceinline__ void for_rows(const RowArgs& args, Body&& body) {
   }
 }
 
-// A piece as it lies.
-template <DType kType>
-struct PieceWords {
-  static constexpr int kLoads = kType == DType::kF32 ? 2 : 1;
-  Vector4<unsigned> words[kLoads];
-
-  __device__ __forceinline__ void load(const void* from) {
-#pragma unroll
-    for (int i = 0; i < kLoads; ++i) words[i] = load_vector4(static_cast<const unsigned*>(from) + 4 * i);
-  }
-  __device__ __forceinline__ void store(void* to) const {
-#pragma unroll
-    for (int i = 0; i < kLoads; ++i) store_vector4(static_cast<unsigned*>(to) + 4 * i, words[i]);
-  }
-  __device__ __forceinline__ void widen(Piece& to) const {
-    if constexpr (kType != DType::kF32) return widen_words_16(kType == DType::kBf16, words[0], to);
-    if constexpr (kType == DType::kF32) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        to.v[4 * i] = __builtin_bit_cast(float, words[i].x), to.v[4 * i + 1] = __builtin_bit_cast(float, words[i].y);
-        to.v[4 * i + 2] = __builtin_bit_cast(float, words[i].z),
-                     to.v[4 * i + 3] = __builtin_bit_cast(float, words[i].w);
-      }
-    }
-  }
-};
-
-// A tensor's pieces of a row as they lie, asked for all at once before anything waits; of whole rows that stay in registers.
-template <RowGpuConfig kConfig, DType kType>
-struct AskedPieces {
-  static constexpr bool kAsks = kConfig.whole && kConfig.pieces > 0 && kType != DType::kNone;
-  static constexpr int kLoads = PieceWords<kType>::kLoads;
-  PieceWords<kType> pieces[kAsks ? kConfig.pieces : 1];
-
-  // A piece that is not there is the first one's, so that nothing branches.
-  __device__ __forceinline__ void ask(const RowArgs& args, const void* start) {
-    if constexpr (kAsks) {
-#pragma unroll
-      for (int j = 0; j < kConfig.pieces; ++j) {
-        const int n = j * GpuRow<kConfig>::kStep + row_thread<kConfig>() * kRowPiece;
-        pieces[j].load(static_cast<const unsigned*>(start) + (n < args.n ? n : 0) * kLoads / 2);
-      }
-    }
-  }
-  // Zeros where there is none.
-  __device__ __forceinline__ void take(int j, int count, Piece& to) const {
-    PieceWords<kType> found = pieces[j];
-#pragma unroll
-    for (int i = 0; i < kLoads; ++i) {
-      Vector4<unsigned>& w = found.words[i];
-      w = {count > 0 ? w.x : 0, count > 0 ? w.y : 0, count > 0 ? w.z : 0, count > 0 ? w.w : 0};
-    }
-    found.widen(to);
-  }
-};
-
-// As the CPU's RowInput: x, or x + residual rounded to the residual's type. first() may write the sum, again() gives the same. A
-// block has one for all its rows: with row_asks_ahead the next one is on its way while this one is reduced and written.
-template <RowGpuConfig kConfig>
-struct RowInput {
-  static constexpr bool kTyped = kConfig.x != DType::kNone;
-  const RowArgs* args;  // of the row at hand: what all rows share has no registers on AMD GPUs
-  const char *x, *residual;
-  char* sum;
-  using XWords = AskedPieces<kConfig, kConfig.x>;
-  using ResidualWords = AskedPieces<kConfig, kConfig.residual>;
-  XWords x_words;
-  ResidualWords residual_words;
-  bool asked = false;
-
-  __device__ __forceinline__ explicit RowInput(const RowArgs& given) : args(&given) {}
-
-  __device__ __forceinline__ bool adds() const {
-    return kTyped ? kConfig.residual != DType::kNone : anew(*args).residual.data != nullptr;
-  }
-  __device__ __forceinline__ void ask(const RowIndex& at) {
-    x_words.ask(*args, row_start<kConfig.x>(args->x, at));
-    residual_words.ask(*args, row_start<kConfig.residual>(args->residual, at));
-  }
-  __device__ __forceinline__ void start(const GpuRow<kConfig>& row) {
-    args = &row.args;
-    x = row_start<kConfig.x>(args->x, row.at);
-    residual = row_start<kConfig.residual>(args->residual, row.at);
-    sum = args->residual_out.data == nullptr ? nullptr : row_start<kConfig.residual>(args->residual_out, row.at);
-    if (!asked) ask(row.at);
-  }
-  // Behind the last piece's first(). Rows of other blocks stay as they are: nobody writes the next one before.
-  __device__ __forceinline__ void ask_next(const GpuRow<kConfig>& row) {
-    if constexpr (row_asks_ahead(kConfig)) {
-      const long long next = row.index + row.step;
-      asked = next - threadIdx.x / kConfig.threads < args->rows;
-      if (asked) ask(row_index(*args, next < args->rows ? next : args->rows - 1));
-    }
-  }
-  __device__ __forceinline__ void added(long long n, int count, Piece& to, int j) const {
-    if constexpr (XWords::kAsks) {
-      x_words.take(j, count, to);
-    } else {
-      load_piece<kConfig.x, kConfig.whole>(x, args->x.dtype, n, count, to);
-    }
-    if (!adds()) return;
-    Piece more;
-    if constexpr (ResidualWords::kAsks) {
-      residual_words.take(j, count, more);
-    } else {
-      load_piece<kConfig.residual, kConfig.whole>(residual, args->residual.dtype, n, count, more);
-    }
-    for_elements([&](int i) { to.v[i] = __fadd_rn(to.v[i], more.v[i]); });
-    round_piece<kConfig.residual>(args->residual.dtype, to);
-  }
-  // The j-th piece, of those that were asked for.
-  __device__ __forceinline__ void first(long long n, int count, Piece& to, int j) const {
-    added(n, count, to, j);
-    if (adds() && sum != nullptr) store_piece<kConfig.residual, kConfig.whole>(sum, args->residual.dtype, n, count, to);
-  }
-  __device__ __forceinline__ void again(long long n, int count, Piece& to) const {
-    // x or the residual may be where the sum stands now.
-    if (adds() && sum != nullptr)
-      return load_piece<kConfig.residual, kConfig.whole>(sum, args->residual.dtype, n, count, to);
-    added(n, count, to, 0);
-  }
-};
-
 __device__ __forceinline__ float sum_of(float a, float b) { return __fadd_rn(a, b); }
 __device__ __forceinline__ float larger_magnitude(float most, float x) { return at_least(fabsf(x), most); }
-
-// Vectors along a row: weight, bias and what smooths columns.
-template <RowGpuConfig kConfig>
-struct RowColumns {
-  static constexpr DType kType = kConfig.x == DType::kNone ? DType::kNone : kConfig.columns;
-  const RowArgs& given;
-  using Words = AskedPieces<kConfig, kType>;
-  Words weight_words;
-
-  // The weight stays in registers for all rows of a block; the others, which are rarer, are read again.
-  __device__ __forceinline__ explicit RowColumns(const RowArgs& args) : given(args) {
-    if (args.weight.data != nullptr) weight_words.ask(args, args.weight.data);
-  }
-
-  // v * weight + bias, times what smooths: what norms end with. The j-th piece.
-  __device__ __forceinline__ void scale(long long n, int count, Piece& p, int j) const {
-    const RowArgs& args = anew(given);
-    const auto column = [&](const RowVector& v, Piece& to) {
-      load_piece<kType, kConfig.whole>(static_cast<const char*>(v.data), v.dtype, n, count, to);
-    };
-    Piece weight, other;
-    if (args.weight.data != nullptr) {
-      if constexpr (Words::kAsks) {
-        weight_words.take(j, count, weight);
-      } else {
-        column(args.weight, weight);
-      }
-      if (args.unit_offset) for_elements([&](int i) { weight.v[i] = __fadd_rn(weight.v[i], 1.0f); });
-    } else {
-      for_elements([&](int i) { weight.v[i] = 1; });
-    }
-    if (args.bias.data != nullptr) {
-      column(args.bias, other);
-      for_elements([&](int i) { p.v[i] = __fmaf_rn(p.v[i], weight.v[i], other.v[i]); });
-    } else {
-      for_elements([&](int i) { p.v[i] = __fmul_rn(p.v[i], weight.v[i]); });
-    }
-    if (args.smooth.data == nullptr) return;
-    column(args.smooth, other);
-    for_elements([&](int i) { p.v[i] = __fmul_rn(p.v[i], other.v[i]); });
-  }
-};
 
 }  // namespace tilewright

@@ -4,17 +4,34 @@
 #pragma once
 
 #include "tile/gpu/narrow_f8.hpp"
-#include "tile/gpu/row.cuh"
+#include "tile/gpu/row_input.cuh"
 
 namespace tilewright {
 
-// IEEE's quotients (quantise.hpp).
+// is_near_one and 1 / x of such an x (quantise.hpp), in few instructions.
+__device__ __forceinline__ bool near_one(float x) { return fabsf(x) >= 0x1p-100f && fabsf(x) <= 0x1p100f; }
+__device__ __forceinline__ float reciprocal_near_one(float x) {
+#if defined(__AMDGCN__)
+  return 1 / x;
+#else
+  // What a division compiles to, without its other cases.
+  const float first = reciprocal_approx(x);
+  return __fmaf_rn(first, __fmaf_rn(first, -x, 1.0f), first);
+#endif
+}
+__device__ __forceinline__ Divisor divisor(float scale) { return {scale, reciprocal_near_one(scale), near_one(scale)}; }
+// IEEE's quotient by a scale that is near one.
+__device__ __forceinline__ float corrected_quotient(float x, const Divisor& by) {
+  const float first = __fmul_rn(x, by.reciprocal);
+  return __fmaf_rn(__fmaf_rn(first, -by.scale, x), by.reciprocal, first);
+}
+// kBounded: where the scale is near one, none is larger than the type's largest value.
+template <bool kBounded>
 __device__ __forceinline__ void divide(Piece& p, const Divisor& by) {
   if (by.near_one) {
     return for_elements([&](int i) {
-      const float first = __fmul_rn(p.v[i], by.reciprocal);
-      const float refined = __fmaf_rn(__fmaf_rn(first, -by.scale, p.v[i]), by.reciprocal, first);
-      p.v[i] = fabsf(first) < 0x1p100f ? refined : first;
+      const float quotient = corrected_quotient(p.v[i], by);
+      p.v[i] = kBounded || fabsf(quotient) < 0x1p100f ? quotient : __fmul_rn(p.v[i], by.reciprocal);
     });
   }
   for_elements([&](int i) { p.v[i] = p.v[i] / by.scale; });
@@ -79,16 +96,36 @@ __device__ __forceinline__ void encode_piece(char* row, DType dtype, long long n
 }
 
 // The scale of a group; one thread writes it.
-__device__ __forceinline__ float found_scale(const QuantisedScales& scales, DType out, long long at, float most,
-                                             bool writes) {
+__device__ __forceinline__ Divisor found_divisor(const QuantisedScales& scales, DType out, long long at, float most,
+                                                 bool writes) {
   if (scales.dtype == DType::kE8M0) {
     const e8m0 code = power_scale_for(most, out, scales.rounding);
     if (writes) static_cast<unsigned char*>(scales.data)[at] = code.bits;
-    return widen(code);
+    return divisor(widen(code));
   }
-  const float scale = scale_for(most, out);
-  if (writes) static_cast<float*>(scales.data)[at] = scale;
-  return scale;
+  Divisor by;
+  if (most >= 0x1p-90f && most <= 0x1p100f) {  // then the scale is near one, too
+    const float scale = corrected_quotient(most, divisor_of(quantised_limit(out)));
+    by = {scale, reciprocal_near_one(scale), true};
+  } else {
+    by = divisor(scale_for(most, out));
+  }
+  if (writes) static_cast<float*>(scales.data)[at] = by.scale;
+  return by;
+}
+
+// The largest of `sharing` threads that are neighbours.
+template <int kSharing>
+__device__ __forceinline__ float largest_of_group(float most, int sharing) {
+  const auto merge = [&](int distance) { most = at_least(most, lane_xor(most, static_cast<unsigned>(distance))); };
+  if constexpr (kSharing > 0) {
+#pragma unroll
+    for (int distance = 1; distance < kSharing; distance *= 2) merge(distance);
+  } else {
+#pragma unroll 1
+    for (int distance = 1; distance < sharing; distance *= 2) merge(distance);
+  }
+  return most;
 }
 
 // A row of the output, of the values that make(n, count, piece, j) makes, with zeros behind `count`: of those in registers, once;
@@ -103,18 +140,14 @@ __device__ __forceinline__ void store_row(GpuRow<kConfig>& row, Make&& make) {
 
   // Groups: threads that are neighbours have one between them.
   if (quant == Quantisation::kGroup) {
-    const int group = args.scale.group, sharing = group / kRowPiece;
+    const int group = kConfig.group > 0 ? kConfig.group : args.scale.group, sharing = group / kRowPiece;
     row.template each<true>(make, [&](long long n, int count, Piece& p) {
       float most = 0;
       for_elements([&](int i) { most = larger_magnitude(most, p.v[i]); });
-#pragma unroll 1
-      for (int distance = 1; distance < sharing; distance *= 2) {
-        most = at_least(most, lane_xor(most, static_cast<unsigned>(distance)));
-      }
+      most = largest_of_group<kConfig.group / kRowPiece>(most, sharing);
       const bool writes = count > 0 && row.thread % sharing == 0;
-      const Divisor by =
-          divisor_of(found_scale(args.scale, out, scale_at + n / group * args.scale.stride_group, most, writes));
-      divide(p, by);
+      const Divisor by = found_divisor(args.scale, out, scale_at + n / group * args.scale.stride_group, most, writes);
+      divide<true>(p, by);
       encode_piece<kConfig.out, kConfig.whole>(to, out, n, count, p);
     });
     return;
@@ -122,7 +155,8 @@ __device__ __forceinline__ void store_row(GpuRow<kConfig>& row, Make&& make) {
 
   Divisor by{};
   const auto encode = [&](long long n, int count, Piece& p) {
-    if (quant != Quantisation::kNone) divide(p, by);
+    if (quant == Quantisation::kRow) divide<true>(p, by);
+    if (is_per_tensor(quant)) divide<false>(p, by);
     encode_piece<kConfig.out, kConfig.whole>(to, out, n, count, p);
   };
   if (quant == Quantisation::kRow) {
@@ -130,10 +164,10 @@ __device__ __forceinline__ void store_row(GpuRow<kConfig>& row, Make&& make) {
     row.template each<true>(
         make, [&](long long, int, Piece& p) { for_elements([&](int i) { most = larger_magnitude(most, p.v[i]); }); });
     most = row.reduce(most, [](float a, float b) { return at_least(a, b); });
-    by = divisor_of(found_scale(args.scale, out, scale_at, most, row.there && anew(row.thread) == 0));
+    by = found_divisor(args.scale, out, scale_at, most, row.there && anew(row.thread) == 0);
     return row.template each<false>(make, encode);
   }
-  if (is_per_tensor(quant)) by = divisor_of(*static_cast<const float*>(args.scale.data));
+  if (is_per_tensor(quant)) by = divisor(*static_cast<const float*>(args.scale.data));
   row.template each<true>(make, encode);
 }
 
@@ -160,7 +194,7 @@ __device__ __forceinline__ bool find_tensor_scale(const RowArgs& args, WithValue
   if (args.step == RowStep::kFind) {
     args.parts[blockIdx.x] = most[0];
   } else {
-    found_scale(args.scale, args.out.dtype, 0, most[0], true);
+    found_divisor(args.scale, args.out.dtype, 0, most[0], true);
   }
   return true;
 }

@@ -93,8 +93,7 @@ Status check_row_output(const RowOp& op, const RowProblem& p) {
     return refuse_problem(op, "argument 'rounding' is {}, which is for scales of e8m0",
                           kScaleRoundingNames[static_cast<int>(p.rounding)]);
   }
-  const bool known = p.group == 32 || p.group == 64 || p.group == 128;
-  if (p.quant == Quantisation::kGroup ? !known : p.group != 0) {
+  if (p.quant == Quantisation::kGroup ? !is_row_group(p.group) : p.group != 0) {
     return refuse_problem(op, "argument 'group' is {}, allowed: {}", p.group,
                           p.quant == Quantisation::kGroup ? "32, 64, 128" : "none, but for quant = group");
   }

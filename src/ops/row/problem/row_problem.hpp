@@ -88,6 +88,9 @@ struct RowBindings {
   std::array<float, kRowScalarSlots> scalars{};
 };
 
+// Neighbours that may share a scale.
+constexpr bool is_row_group(int64_t elements) { return elements == 32 || elements == 64 || elements == 128; }
+
 // What any row operator may be called with. Absent tensors are undefined.
 struct RowCall {
   TensorView x, residual{}, residual_out{}, out;  // [..., N]

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT
+// What rows are made of on GPUs: x, a residual that is added, and vectors along a row, asked for before they are needed where rows are
+// whole pieces. One source for NVIDIA and AMD.
+#pragma once
+
+#include "tile/gpu/row.cuh"
+
+namespace tilewright {
+
+// A piece as it lies.
+template <DType kType>
+struct PieceWords {
+  static constexpr int kLoads = kType == DType::kF32 ? 2 : 1;
+  Vector4<unsigned> words[kLoads];
+
+  __device__ __forceinline__ void load(const void* from) {
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) words[i] = load_vector4(static_cast<const unsigned*>(from) + 4 * i);
+  }
+  __device__ __forceinline__ void store(void* to) const {
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) store_vector4(static_cast<unsigned*>(to) + 4 * i, words[i]);
+  }
+  __device__ __forceinline__ void clear_unless(bool there) {
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      Vector4<unsigned>& w = words[i];
+      w = {there ? w.x : 0, there ? w.y : 0, there ? w.z : 0, there ? w.w : 0};
+    }
+  }
+  __device__ __forceinline__ void widen(Piece& to) const {
+    if constexpr (kType != DType::kF32) return widen_words_16(kType == DType::kBf16, words[0], to);
+    if constexpr (kType == DType::kF32) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        to.v[4 * i] = __builtin_bit_cast(float, words[i].x), to.v[4 * i + 1] = __builtin_bit_cast(float, words[i].y);
+        to.v[4 * i + 2] = __builtin_bit_cast(float, words[i].z),
+                     to.v[4 * i + 3] = __builtin_bit_cast(float, words[i].w);
+      }
+    }
+  }
+};
+
+// A tensor's pieces of a row as they lie, asked for all at once before anything waits; of whole rows that stay in registers.
+template <RowGpuConfig kConfig, DType kType>
+struct AskedPieces {
+  static constexpr bool kAsks = kConfig.whole && kConfig.pieces > 0 && kType != DType::kNone;
+  static constexpr int kLoads = PieceWords<kType>::kLoads;
+  PieceWords<kType> pieces[kAsks ? kConfig.pieces : 1];
+
+  // A piece that is not there is the first one's, so that nothing branches. Pieces lie `apart` of them from each other.
+  __device__ __forceinline__ void ask(const RowArgs& args, const void* start, int apart = 1) {
+    if constexpr (kAsks) {
+#pragma unroll
+      for (int j = 0; j < kConfig.pieces; ++j) {
+        const int n = j * GpuRow<kConfig>::kStep + row_thread<kConfig>() * kRowPiece;
+        pieces[j].load(static_cast<const unsigned*>(start) + (n < args.n ? n : 0) * apart * kLoads / 2);
+      }
+    }
+  }
+  // Zeros where there is none.
+  __device__ __forceinline__ void take(int j, int count, Piece& to) const {
+    PieceWords<kType> found = pieces[j];
+    found.clear_unless(count > 0);
+    found.widen(to);
+  }
+};
+
+// The same in registers, of two tensors of which the second may be absent: of this row, or with row_asks_ahead of the block's next one while
+// this one is written. starts(index, ask) calls ask(first, second, apart) with where a row's pieces begin.
+template <RowGpuConfig kConfig, DType kFirst, DType kSecond, bool kQueued>
+struct AskedTensors {
+  using First = AskedPieces<kConfig, kFirst>;
+  using Second = AskedPieces<kConfig, kSecond>;
+  static constexpr bool kAsks = First::kAsks, kHasSecond = Second::kAsks;
+  First first;
+  Second second;
+  bool asked = false;
+
+  template <class Starts>
+  __device__ __forceinline__ void ask(const GpuRow<kConfig>& row, const RowIndex& at, Starts&& starts) {
+    starts(at, [&](const char* a, const char* b, int apart = 1) {
+      first.ask(row.args, a, apart);
+      second.ask(row.args, b, apart);
+    });
+  }
+  template <class Starts>
+  __device__ __forceinline__ void start(const GpuRow<kConfig>& row, Starts&& starts) {
+    if (kAsks && !asked) ask(row, row.at, starts);
+  }
+  // Behind the last take.
+  template <class Starts>
+  __device__ __forceinline__ void ask_next(const GpuRow<kConfig>& row, Starts&& starts) {
+    if constexpr (row_asks_ahead(kConfig)) {
+      asked = row.has_next();
+      if (asked) ask(row, row.next_index(), starts);
+    }
+  }
+  __device__ __forceinline__ void take_first(int j, int count, Piece& to) const { first.take(j, count, to); }
+  __device__ __forceinline__ void take_second(int j, int count, Piece& to) const { second.take(j, count, to); }
+};
+
+#if !defined(__AMDGCN__)
+// The same in shared memory, kConfig.ahead rows of the block at a time. What a thread copies it alone reads, so that nobody waits for others.
+template <RowGpuConfig kConfig, DType kFirst, DType kSecond>
+struct AskedTensors<kConfig, kFirst, kSecond, true> {
+  static constexpr bool kAsks = true, kHasSecond = kSecond != DType::kNone;
+  static constexpr int kRows = kConfig.ahead, kStride = row_block_threads(kConfig.threads) * 16;
+  static constexpr int kFirstBytes = kConfig.pieces * row_tensors(kFirst) * kStride;
+  static constexpr int kRowBytes = kFirstBytes + kConfig.pieces * row_tensors(kSecond) * kStride;
+  int slot = 0;  // of the row at hand
+  bool started = false;
+
+  // This thread's words of a slot.
+  __device__ __forceinline__ static unsigned char* words(int slot) {
+    return dynamic_shared() + kRowSharedBytes + slot * kRowBytes + threadIdx.x * 16;
+  }
+  template <DType kType>
+  __device__ __forceinline__ static void copy(const RowArgs& args, unsigned char* to, const char* start, int apart) {
+    constexpr int kLoads = row_tensors(kType);
+#pragma unroll
+    for (int j = 0; j < kConfig.pieces; ++j) {
+      const int n = j * GpuRow<kConfig>::kStep + row_thread<kConfig>() * kRowPiece;
+      const char* const from = start + (n < args.n ? n : 0) * apart * kLoads * 2;
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        copy_async<16>(shared_address(to + (j * kLoads + i) * kStride), from + 16 * i, 16);
+      }
+    }
+  }
+  template <class Starts>
+  __device__ __forceinline__ void ask(const GpuRow<kConfig>& row, int turns, int into, Starts&& starts) {
+    if (row.has_next(turns)) {
+      starts(row.next_index(turns), [&](const char* first, const char* second, int apart = 1) {
+        copy<kFirst>(row.args, words(into), first, apart);
+        copy<kSecond>(row.args, words(into) + kFirstBytes, second, apart);
+      });
+    }
+    commit_copies();
+  }
+  template <class Starts>
+  __device__ __forceinline__ void start(const GpuRow<kConfig>& row, Starts&& starts) {
+    if (!started) {
+#pragma unroll 1
+      for (int i = 0; i < kRows; ++i) ask(row, i, i, starts);
+      started = true;
+    }
+    wait_copies<kRows - 1>();
+  }
+  template <class Starts>
+  __device__ __forceinline__ void ask_next(const GpuRow<kConfig>& row, Starts&& starts) {
+    ask(row, kRows, slot, starts);
+    slot = slot + 1 == kRows ? 0 : slot + 1;
+  }
+  template <DType kType>
+  __device__ __forceinline__ static void take(const unsigned char* from, int count, Piece& to) {
+    PieceWords<kType> found;
+#pragma unroll
+    for (int i = 0; i < PieceWords<kType>::kLoads; ++i) {
+      found.words[i] = load_vector4(reinterpret_cast<const unsigned*>(from + i * kStride));
+    }
+    found.clear_unless(count > 0);
+    found.widen(to);
+  }
+  __device__ __forceinline__ void take_first(int j, int count, Piece& to) const {
+    take<kFirst>(words(slot) + j * row_tensors(kFirst) * kStride, count, to);
+  }
+  __device__ __forceinline__ void take_second(int j, int count, Piece& to) const {
+    take<kSecond>(words(slot) + kFirstBytes + j * row_tensors(kSecond) * kStride, count, to);
+  }
+};
+#endif
+
+// As the CPU's RowInput: x, or x + residual rounded to the residual's type. first() may write the sum, again() gives the same. A
+// block has one for all its rows: the next ones are on their way while this one is reduced and written.
+template <RowGpuConfig kConfig>
+struct RowInput {
+  static constexpr bool kTyped = kConfig.x != DType::kNone;
+  const RowArgs* args;  // of the row at hand: what all rows share has no registers on AMD GPUs
+  const char *x, *residual;
+  char* sum;
+  using Tensors = AskedTensors<kConfig, kConfig.x, kConfig.residual, (kConfig.ahead > 0)>;
+  Tensors tensors;
+
+  __device__ __forceinline__ explicit RowInput(const RowArgs& given) : args(&given) {}
+
+  __device__ __forceinline__ bool adds() const {
+    return kTyped ? kConfig.residual != DType::kNone : anew(*args).residual.data != nullptr;
+  }
+  __device__ __forceinline__ static auto starts(const GpuRow<kConfig>& row) {
+    return [&args = row.args](const RowIndex& at, auto&& ask) {
+      ask(row_start<kConfig.x>(args.x, at), row_start<kConfig.residual>(args.residual, at));
+    };
+  }
+  __device__ __forceinline__ void start(const GpuRow<kConfig>& row) {
+    args = &row.args;
+    x = row_start<kConfig.x>(args->x, row.at);
+    residual = row_start<kConfig.residual>(args->residual, row.at);
+    sum = args->residual_out.data == nullptr ? nullptr : row_start<kConfig.residual>(args->residual_out, row.at);
+    tensors.start(row, starts(row));
+  }
+  // Behind the last piece's first(), or added().
+  __device__ __forceinline__ void ask_next(const GpuRow<kConfig>& row) { tensors.ask_next(row, starts(row)); }
+  __device__ __forceinline__ void added(long long n, int count, Piece& to, int j) const {
+    if constexpr (Tensors::kAsks) {
+      tensors.take_first(j, count, to);
+    } else {
+      load_piece<kConfig.x, kConfig.whole>(x, args->x.dtype, n, count, to);
+    }
+    if (!adds()) return;
+    Piece more;
+    if constexpr (Tensors::kAsks && Tensors::kHasSecond) {
+      tensors.take_second(j, count, more);
+    } else {
+      load_piece<kConfig.residual, kConfig.whole>(residual, args->residual.dtype, n, count, more);
+    }
+    for_elements([&](int i) { to.v[i] = __fadd_rn(to.v[i], more.v[i]); });
+    round_piece<kConfig.residual>(args->residual.dtype, to);
+  }
+  // The j-th piece, of those that were asked for.
+  __device__ __forceinline__ void first(long long n, int count, Piece& to, int j) const {
+    added(n, count, to, j);
+    if (adds() && sum != nullptr) store_piece<kConfig.residual, kConfig.whole>(sum, args->residual.dtype, n, count, to);
+  }
+  __device__ __forceinline__ void again(long long n, int count, Piece& to) const {
+    // x or the residual may be where the sum stands now.
+    if (adds() && sum != nullptr)
+      return load_piece<kConfig.residual, kConfig.whole>(sum, args->residual.dtype, n, count, to);
+    added(n, count, to, 0);
+  }
+};
+
+// The type of vectors along a row; kNone: each tells its own.
+template <RowGpuConfig kConfig>
+inline constexpr DType kColumnType = kConfig.x == DType::kNone ? DType::kNone : kConfig.columns;
+
+// Times what smooths columns, where there is something.
+template <RowGpuConfig kConfig>
+__device__ __forceinline__ void smooth_columns(const RowArgs& given, long long n, int count, Piece& p) {
+  const RowVector& smooth = anew(given).smooth;
+  if (smooth.data == nullptr) return;
+  Piece factor;
+  load_piece<kColumnType<kConfig>, kConfig.whole>(static_cast<const char*>(smooth.data), smooth.dtype, n, count,
+                                                  factor);
+  for_elements([&](int i) { p.v[i] = __fmul_rn(p.v[i], factor.v[i]); });
+}
+
+// Vectors along a row: weight, bias and what smooths columns.
+template <RowGpuConfig kConfig>
+struct RowColumns {
+  static constexpr DType kType = kColumnType<kConfig>;
+  const RowArgs& given;
+  using Words = AskedPieces<kConfig, kType>;
+  Words weight_words;
+
+  // The weight stays in registers for all rows of a block; the others, which are rarer, are read again.
+  __device__ __forceinline__ explicit RowColumns(const RowArgs& args) : given(args) {
+    if (args.weight.data != nullptr) weight_words.ask(args, args.weight.data);
+  }
+
+  // v * weight + bias, times what smooths: what norms end with. The j-th piece.
+  __device__ __forceinline__ void scale(long long n, int count, Piece& p, int j) const {
+    const RowArgs& args = anew(given);
+    const auto column = [&](const RowVector& v, Piece& to) {
+      load_piece<kType, kConfig.whole>(static_cast<const char*>(v.data), v.dtype, n, count, to);
+    };
+    Piece weight, other;
+    if (args.weight.data != nullptr) {
+      if constexpr (Words::kAsks) {
+        weight_words.take(j, count, weight);
+      } else {
+        column(args.weight, weight);
+      }
+      if (args.unit_offset) for_elements([&](int i) { weight.v[i] = __fadd_rn(weight.v[i], 1.0f); });
+    } else {
+      for_elements([&](int i) { weight.v[i] = 1; });
+    }
+    if (args.bias.data != nullptr) {
+      column(args.bias, other);
+      for_elements([&](int i) { p.v[i] = __fmaf_rn(p.v[i], weight.v[i], other.v[i]); });
+    } else {
+      for_elements([&](int i) { p.v[i] = __fmul_rn(p.v[i], weight.v[i]); });
+    }
+    smooth_columns<kConfig>(args, n, count, p);
+  }
+};
+
+}  // namespace tilewright
