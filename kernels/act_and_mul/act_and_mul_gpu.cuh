@@ -12,7 +12,7 @@ namespace tilewright {
 template <RowGpuConfig kConfig>
 struct GatedInput {
   // Of interleaved ones eight neighbours, and the eight behind them.
-  using Tensors = AskedTensors<kConfig, kConfig.x, kConfig.x, (kConfig.ahead > 0)>;
+  using Tensors = AskedTensors<kConfig, kConfig.x, kConfig.x>;
   Tensors tensors;
 
   __device__ __forceinline__ static auto starts(const GpuRow<kConfig>& row) {

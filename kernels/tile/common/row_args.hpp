@@ -186,8 +186,7 @@ struct RowCpuConfig {
 // `threads` of a block share a row, in pieces of 8 elements; each keeps `pieces` of them in registers. 0: rows are read again.
 // `columns`: the type of all vectors along a row; kNone: each has its own, told at run time. `whole`: rows have no rest, and every
 // piece of them starts where one load or store takes it whole. `group`: of neighbours that share a scale; 0 where no group does, or
-// told at run time. `ahead`: rows of a thread that are on their way to shared memory, of whole rows on NVIDIA GPUs. Of whole heads that turn, `threads` share the pairs, and each takes
-// `pieces` heads of a token.
+// told at run time. Of whole heads that turn, `threads` share the pairs, and each takes `pieces` heads of a token.
 struct RowGpuConfig {
   static constexpr const char* kTypeName = "RowGpuConfig";
   DType x, residual, out;
@@ -196,7 +195,6 @@ struct RowGpuConfig {
   DType columns = DType::kNone;
   bool whole = false;
   int group = 0;
-  int ahead = 0;
 
   bool operator==(const RowGpuConfig&) const = default;
   template <class Self, class Visit>
@@ -210,14 +208,13 @@ struct RowGpuConfig {
     visit("columns", self.columns);
     visit("whole", self.whole);
     visit("group", self.group);
-    visit("ahead", self.ahead);
   }
 };
 
-// Whether a block goes on to another row, and asks for it in registers while it writes one. With a residual or a scale the registers for
-// that are better spent on more blocks.
+// Whether a block goes on to another row, and asks for it while it writes one. With a residual or a scale the registers for that
+// are better spent on more blocks.
 constexpr bool row_asks_ahead(const RowGpuConfig& c) {
-  return c.ahead == 0 && c.whole && c.pieces > 0 && c.residual == DType::kNone && c.quant == Quantisation::kNone;
+  return c.whole && c.pieces > 0 && c.residual == DType::kNone && c.quant == Quantisation::kNone;
 }
 
 inline constexpr int kRowPiece = 8;           // elements that a thread takes at a time: 16 bytes of a 16-bit type
@@ -226,10 +223,5 @@ inline constexpr int kRowLanes = 32;          // that exchange values in registe
 inline constexpr int kRowReduced = 2;         // values that one reduction takes at most
 inline constexpr int kRowSharedBytes = 32 * kRowReduced * 4;
 constexpr int row_block_threads(int threads) { return threads > kRowBlockThreads ? threads : kRowBlockThreads; }
-// Shared memory of `tensors` of 16-bit elements (f32: two each) that rows are read of, besides kRowSharedBytes.
-constexpr int row_queue_bytes(const RowGpuConfig& c, int tensors) {
-  return c.ahead * c.pieces * tensors * row_block_threads(c.threads) * 16;
-}
-constexpr int row_tensors(DType type) { return type == DType::kNone ? 0 : type == DType::kF32 ? 2 : 1; }
 
 }  // namespace tilewright

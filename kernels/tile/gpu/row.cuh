@@ -248,12 +248,10 @@ struct GpuRow {
     }
   }
 
-  // The block's next rows. Rows of other blocks stay as they are: nobody writes them before.
-  __device__ __forceinline__ bool has_next(int turns = 1) const {
-    return index + turns * step - threadIdx.x / kThreads < args.rows;
-  }
-  __device__ __forceinline__ RowIndex next_index(int turns = 1) const {
-    const long long next = index + turns * step;
+  // The block's next row. Rows of other blocks stay as they are: nobody writes it before.
+  __device__ __forceinline__ bool has_next() const { return index + step - threadIdx.x / kThreads < args.rows; }
+  __device__ __forceinline__ RowIndex next_index() const {
+    const long long next = index + step;
     return row_index(args, next < args.rows ? next : args.rows - 1);
   }
 

@@ -68,7 +68,7 @@ struct AskedPieces {
 
 // The same in registers, of two tensors of which the second may be absent: of this row, or with row_asks_ahead of the block's next one while
 // this one is written. starts(index, ask) calls ask(first, second, apart) with where a row's pieces begin.
-template <RowGpuConfig kConfig, DType kFirst, DType kSecond, bool kQueued>
+template <RowGpuConfig kConfig, DType kFirst, DType kSecond>
 struct AskedTensors {
   using First = AskedPieces<kConfig, kFirst>;
   using Second = AskedPieces<kConfig, kSecond>;
@@ -100,77 +100,6 @@ struct AskedTensors {
   __device__ __forceinline__ void take_second(int j, int count, Piece& to) const { second.take(j, count, to); }
 };
 
-#if !defined(__AMDGCN__)
-// The same in shared memory, kConfig.ahead rows of the block at a time. What a thread copies it alone reads, so that nobody waits for others.
-template <RowGpuConfig kConfig, DType kFirst, DType kSecond>
-struct AskedTensors<kConfig, kFirst, kSecond, true> {
-  static constexpr bool kAsks = true, kHasSecond = kSecond != DType::kNone;
-  static constexpr int kRows = kConfig.ahead, kStride = row_block_threads(kConfig.threads) * 16;
-  static constexpr int kFirstBytes = kConfig.pieces * row_tensors(kFirst) * kStride;
-  static constexpr int kRowBytes = kFirstBytes + kConfig.pieces * row_tensors(kSecond) * kStride;
-  int slot = 0;  // of the row at hand
-  bool started = false;
-
-  // This thread's words of a slot.
-  __device__ __forceinline__ static unsigned char* words(int slot) {
-    return dynamic_shared() + kRowSharedBytes + slot * kRowBytes + threadIdx.x * 16;
-  }
-  template <DType kType>
-  __device__ __forceinline__ static void copy(const RowArgs& args, unsigned char* to, const char* start, int apart) {
-    constexpr int kLoads = row_tensors(kType);
-#pragma unroll
-    for (int j = 0; j < kConfig.pieces; ++j) {
-      const int n = j * GpuRow<kConfig>::kStep + row_thread<kConfig>() * kRowPiece;
-      const char* const from = start + (n < args.n ? n : 0) * apart * kLoads * 2;
-#pragma unroll
-      for (int i = 0; i < kLoads; ++i) {
-        copy_async<16>(shared_address(to + (j * kLoads + i) * kStride), from + 16 * i, 16);
-      }
-    }
-  }
-  template <class Starts>
-  __device__ __forceinline__ void ask(const GpuRow<kConfig>& row, int turns, int into, Starts&& starts) {
-    if (row.has_next(turns)) {
-      starts(row.next_index(turns), [&](const char* first, const char* second, int apart = 1) {
-        copy<kFirst>(row.args, words(into), first, apart);
-        copy<kSecond>(row.args, words(into) + kFirstBytes, second, apart);
-      });
-    }
-    commit_copies();
-  }
-  template <class Starts>
-  __device__ __forceinline__ void start(const GpuRow<kConfig>& row, Starts&& starts) {
-    if (!started) {
-#pragma unroll 1
-      for (int i = 0; i < kRows; ++i) ask(row, i, i, starts);
-      started = true;
-    }
-    wait_copies<kRows - 1>();
-  }
-  template <class Starts>
-  __device__ __forceinline__ void ask_next(const GpuRow<kConfig>& row, Starts&& starts) {
-    ask(row, kRows, slot, starts);
-    slot = slot + 1 == kRows ? 0 : slot + 1;
-  }
-  template <DType kType>
-  __device__ __forceinline__ static void take(const unsigned char* from, int count, Piece& to) {
-    PieceWords<kType> found;
-#pragma unroll
-    for (int i = 0; i < PieceWords<kType>::kLoads; ++i) {
-      found.words[i] = load_vector4(reinterpret_cast<const unsigned*>(from + i * kStride));
-    }
-    found.clear_unless(count > 0);
-    found.widen(to);
-  }
-  __device__ __forceinline__ void take_first(int j, int count, Piece& to) const {
-    take<kFirst>(words(slot) + j * row_tensors(kFirst) * kStride, count, to);
-  }
-  __device__ __forceinline__ void take_second(int j, int count, Piece& to) const {
-    take<kSecond>(words(slot) + kFirstBytes + j * row_tensors(kSecond) * kStride, count, to);
-  }
-};
-#endif
-
 // As the CPU's RowInput: x, or x + residual rounded to the residual's type. first() may write the sum, again() gives the same. A
 // block has one for all its rows: the next ones are on their way while this one is reduced and written.
 template <RowGpuConfig kConfig>
@@ -179,7 +108,7 @@ struct RowInput {
   const RowArgs* args;  // of the row at hand: what all rows share has no registers on AMD GPUs
   const char *x, *residual;
   char* sum;
-  using Tensors = AskedTensors<kConfig, kConfig.x, kConfig.residual, (kConfig.ahead > 0)>;
+  using Tensors = AskedTensors<kConfig, kConfig.x, kConfig.residual>;
   Tensors tensors;
 
   __device__ __forceinline__ explicit RowInput(const RowArgs& given) : args(&given) {}

@@ -201,6 +201,9 @@ TEST(EmulatedRowOperators, WholeRowsAreAskedForAtOnceAndWalked) {
       {"m=15:n=1992:x=bf16:weight=bf16:bias=bf16"});
   check_softmax<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 256, 1, kBf16, true}>(
       {"m=15:n=1992:x=bf16", "m=3x7:n=8:x=bf16:sx=0.160.16:log=1"});
+  check_act_and_mul<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 32, 2, kBf16, true}>(
+      {"m=190:n=504:x=bf16:gate=separated:activation=silu", "m=190:n=512:x=bf16:gate=interleaved:activation=sigmoid",
+       "m=190:n=512:x=bf16:activation=gelu", "m=9x7:n=8:x=bf16:gate=interleaved:activation=silu:sx=0.320.32"});
   check_act_and_mul<RowGpuConfig{kBf16, kNone, DType::kI8, Quantisation::kRow, 32, 2, kBf16, true}>(
       {"m=9:n=504:x=bf16:gate=separated:activation=silu:out=i8:quant=row",
        "m=9:n=512:x=bf16:gate=interleaved:activation=sigmoid:out=i8:quant=row"});
@@ -208,29 +211,6 @@ TEST(EmulatedRowOperators, WholeRowsAreAskedForAtOnceAndWalked) {
       {"m=5:n=1024:x=bf16:out=e4m3:quant=group", "m=3:n=640:x=bf16:out=e4m3:quant=group:smooth=bf16"});
   check_quantize<RowGpuConfig{kBf16, kNone, DType::kF4E2M1, Quantisation::kGroup, 32, 4, kBf16, true}>(
       {"m=3:n=904:x=bf16:out=e2m1:quant=group:scale=e8m0"});
-}
-
-// Each thread's own copies, some rows ahead; few rows fill no queue.
-TEST(EmulatedRowOperators, RowsAheadAreQueuedInSharedMemory) {
-  check_rms_norm<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 256, 1, kBf16, true, 0, 3}>(
-      {"m=37:n=1992:x=bf16:weight=bf16:bias=bf16", "m=1:n=8:x=bf16", "m=2:n=16:x=bf16", "m=0:n=16:x=bf16",
-       "m=9x7:n=8:x=bf16:sx=0.160.16"});
-  check_rms_norm<RowGpuConfig{kF32, kBf16, DType::kF8E4M3, Quantisation::kGroup, 16, 2, kF16, true, 128, 2}>(
-      {"m=1037:n=200:x=f32:residual=bf16:weight=f16:out=e4m3:quant=group",
-       "m=37:n=256:x=f32:residual=bf16:residual_out=0:out=e4m3:quant=group"});
-  check_layer_norm<RowGpuConfig{kF16, kF32, kF16, Quantisation::kNone, 32, 4, kF16, true, 0, 1}>(
-      {"m=150:n=1024:x=f16:residual=f32:weight=f16:bias=f16"});
-  check_softmax<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 256, 1, kBf16, true, 0, 4}>(
-      {"m=35:n=1992:x=bf16", "m=9x7:n=8:x=bf16:sx=0.160.16:log=1"});
-  check_act_and_mul<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 32, 2, kBf16, true, 0, 3}>(
-      {"m=190:n=504:x=bf16:gate=separated:activation=silu", "m=190:n=512:x=bf16:gate=interleaved:activation=sigmoid",
-       "m=190:n=512:x=bf16:activation=gelu"});
-  check_act_and_mul<RowGpuConfig{kF32, kNone, DType::kI8, Quantisation::kRow, 64, 1, kF32, true, 0, 2}>(
-      {"m=99:n=504:x=f32:gate=interleaved:activation=gelu_tanh:out=i8:quant=row"});
-  check_quantize<RowGpuConfig{kBf16, kNone, DType::kF8E4M3, Quantisation::kGroup, 16, 8, kBf16, true, 128, 2}>(
-      {"m=205:n=1024:x=bf16:out=e4m3:quant=group", "m=203:n=640:x=bf16:out=e4m3:quant=group:smooth=bf16"});
-  check_quantize<RowGpuConfig{kF16, kNone, DType::kI8, Quantisation::kDynamic, 64, 2, kF16, true, 0, 3}>(
-      {"m=205:n=1024:x=f16:out=i8:quant=dynamic"});
 }
 
 }  // namespace

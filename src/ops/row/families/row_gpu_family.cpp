@@ -21,10 +21,8 @@ constexpr int kMostRowThreads = 1024;
 constexpr int most_pieces(int threads) { return threads >= 1024 ? 2 : threads == 512 ? 4 : 8; }
 constexpr RowGpuShape kGenericShape{256, 0};
 constexpr int64_t kMostParts = 2048;
-constexpr int kSmSharedBytes = 227 * 1024;
-constexpr int kRowsAhead = 3;
-// Elements that fill a GPU although each thread takes eight pieces.
-constexpr int64_t kManyElements = int64_t{1} << 22;
+// Elements that fill a GPU although each thread takes four pieces.
+constexpr int64_t kManyElements = int64_t{1} << 21;
 
 // Blocks that a problem's rows fill, and those of them that find parts of the largest magnitude: enough for every GPU, few enough for
 // one block to merge.
@@ -40,24 +38,17 @@ int64_t found_parts(const RowProblem& p, const RowGpuConfig& c) {
 // Whether pieces are written one by one, as they come.
 bool takes_pieces_singly(const RowOp& op, Quantisation quant) { return op.quantises && quant == Quantisation::kGroup; }
 
-// Shared memory of what is on its way.
-int queue_bytes(const RowOp& op, const RowGpuConfig& c) {
-  return row_queue_bytes(c, (op.gates ? 2 : 1) * row_tensors(c.x) + row_tensors(c.residual));
-}
-
 // NVIDIA: blocks that an SM's registers are to have room for. Many are in flight where a row's pieces, as floats and as they were
 // asked for, leave room; 24 registers are for all else, 32 where the next row is asked for, 40 for a group's scale.
 int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
   if (op.rotates && c.whole) return c.pieces >= 4 ? 2 : c.pieces == 2 ? 3 : 4;
-  const bool singly = takes_pieces_singly(op, c.quant), queued = c.ahead > 0;
-  const int threads = row_block_threads(c.threads);
-  const auto words = [](DType t) { return 4 * row_tensors(t); };
-  const int x_words = queued ? 0 : (op.gates ? 2 : 1) * words(c.x) + words(c.residual);
+  const bool singly = takes_pieces_singly(op, c.quant);
+  const auto words = [](DType t) { return t == DType::kNone ? 0 : t == DType::kF32 ? 8 : 4; };
+  const int x_words = (op.gates ? 2 : 1) * words(c.x) + words(c.residual);
   const int asked = c.whole ? x_words + (singly ? 0 : words(c.columns)) : words(DType::kF32);
-  const int others = singly ? 40 : queued || row_asks_ahead(c) ? 32 : 24, blocks = c.whole ? 4 : 2;
+  const int others = singly ? 40 : row_asks_ahead(c) ? 32 : 24, blocks = c.whole ? 4 : 2;
   const int registers = others + (singly ? 1 : c.pieces) * kRowPiece + c.pieces * asked;
-  const int most = std::min(65536 / (threads * registers), kSmSharedBytes / (1024 + queue_bytes(op, c)));
-  return std::clamp(most, 1, std::max(blocks * 256 / threads, 1));
+  return std::clamp(65536 / (row_block_threads(c.threads) * registers), 1, blocks * 256 / row_block_threads(c.threads));
 }
 bool legal_shape(const RowGpuShape& s, int least_threads) {
   const bool pieces =
@@ -105,12 +96,12 @@ std::vector<RowGpuShape> whole_head_shapes(const RowProblem& p, bool amd) {
 bool takes_whole_heads(const RowProblem& p) {
   return p.rotates() && has_whole_heads(p) && !whole_head_shapes(p, false).empty();
 }
-// The best first. Where pieces are written one by one, eight of them share what a row costs a thread, if rows are many.
+// The best first. Where pieces are written one by one and rows are many, four of them share what a row costs a thread.
 std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {
   if (takes_whole_heads(p)) return whole_head_shapes(p, arch.vendor == ArchVendor::kAmd);
   std::vector<RowGpuShape> shapes = row_gpu_shapes(p.n);
   if (takes_pieces_singly(op, p.quant) && p.rows() * p.n >= kManyElements) {
-    std::ranges::sort(shapes, std::greater{}, &RowGpuShape::pieces);
+    std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 4; });
   }
   return shapes;
 }
@@ -136,12 +127,8 @@ class RowGpuFamily final : public KernelFamily {
     std::vector<Candidate> found;
     double cost = predict_gpu(p, device);
     for (const RowGpuShape& shape : shapes_of(op_, p, *device.arch)) {
-      RowGpuConfig config = gpu_config(p, shape);
-      for (const int ahead : rows_ahead(p, config, device)) {
-        config.ahead = ahead;
-        found.push_back({{key_of(config, device.arch->target), {}}, cost});
-        cost *= 1.1;  // by rank alone: see row_gpu_shapes
-      }
+      found.push_back({{key_of(gpu_config(p, shape), device.arch->target), {}}, cost});
+      cost *= 1.1;  // by rank alone: see row_gpu_shapes
     }
     return found;
   }
@@ -157,7 +144,6 @@ class RowGpuFamily final : public KernelFamily {
     if (!op_.rotates && (config.columns == DType::kNone || !has_columns)) need.columns = config.columns;
     if (!config.whole) need.whole = false;
     if (config.group == 0) need.group = 0;
-    if (may_queue(config, *device.arch)) need.ahead = config.ahead;
     if (!(config == need)) {
       return refuse_gpu(
           fmt::format("kernel is for {}, the problem needs {}", print_fields(config), print_fields(need)));
@@ -203,10 +189,7 @@ class RowGpuFamily final : public KernelFamily {
         threads, resident_blocks(op_, config));
     return request;
   }
-  int64_t launch_shared_bytes(const KernelKey& key) const override {
-    RowGpuConfig config;
-    return parse_gpu_config(key, config) ? kRowSharedBytes + queue_bytes(op_, config) : kRowSharedBytes;
-  }
+  int64_t launch_shared_bytes(const KernelKey&) const override { return kRowSharedBytes; }
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     const ArchSpec* arch = find_arch(target);
     std::vector<KernelKey> keys;
@@ -226,14 +209,13 @@ class RowGpuFamily final : public KernelFamily {
     const int64_t block = row_block_threads(config.threads), blocks = std::max<int64_t>(row_blocks(p, config), 1);
     // Where the next row is asked for, as many blocks as run at a time, each with as many rows; else a block a row. The kernel goes
     // on where the grid ends; AMD GPUs count work-items in 32 bits.
-    const int64_t at_a_time = row_asks_ahead(config) || config.ahead > 0
-                                  ? std::max(1, device.units) * int64_t{resident_blocks(op_, config)}
-                                  : (int64_t{1} << 31) / block;
+    const int64_t at_a_time = row_asks_ahead(config) ? std::max(1, device.units) * int64_t{resident_blocks(op_, config)}
+                                                     : (int64_t{1} << 31) / block;
     const int64_t turns = (blocks + at_a_time - 1) / at_a_time, grid = (blocks + turns - 1) / turns;
     Stage stage = row_stage(p, /*stream=*/false, grid, std::move(kernel));
     stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
     stage.shape.threads = static_cast<uint32_t>(block);
-    stage.shape.shared_bytes = static_cast<uint32_t>(kRowSharedBytes + queue_bytes(op_, config));
+    stage.shape.shared_bytes = kRowSharedBytes;
     LaunchShape find = stage.shape, scale = stage.shape;
     find.grid[0] = static_cast<uint32_t>(found_parts(p, config)), scale.grid[0] = 1;
     return row_stages(p, std::move(stage), find, scale, find.grid[0]);
@@ -242,19 +224,6 @@ class RowGpuFamily final : public KernelFamily {
  private:
   static bool is_gpu_target(const ArchSpec& arch) { return arch.vendor != ArchVendor::kX86; }
   Status refuse_gpu(const std::string& message) const { return unsupported(fmt::format("{}: {}", name_, message)); }
-  // Whole rows on NVIDIA GPUs, as many as there is room for.
-  bool may_queue(const RowGpuConfig& c, const ArchSpec& arch) const {
-    return arch.vendor == ArchVendor::kNvidia && c.whole && c.pieces > 0 && !op_.rotates && c.ahead >= 0 &&
-           c.ahead <= 8 && kRowSharedBytes + queue_bytes(op_, c) <= arch.shared_bytes;
-  }
-  // The best first: a queue where blocks have several rows to walk.
-  std::vector<int> rows_ahead(const RowProblem& p, RowGpuConfig config, const DeviceSpec& device) const {
-    config.ahead = kRowsAhead;
-    if (!may_queue(config, *device.arch)) return {0};
-    const int64_t at_a_time = std::max(1, device.units) * int64_t{resident_blocks(op_, config)};
-    if (row_blocks(p, config) < 2 * at_a_time) return {0, kRowsAhead};
-    return {kRowsAhead, 0};
-  }
   Status check_heads(const RowProblem& p, const RowGpuConfig& config) const {
     for (const RowGpuShape& shape : whole_head_shapes(p, false)) {
       if (shape.threads == config.threads && shape.pieces == config.pieces) return {};
@@ -294,9 +263,6 @@ class RowGpuFamily final : public KernelFamily {
     }
     if (config.group != 0 && !(config.quant == Quantisation::kGroup && is_row_group(config.group))) {
       return refuse_gpu(fmt::format("{}: groups of {}", key.text, config.group));
-    }
-    if (config.ahead != 0 && !may_queue(config, *arch)) {
-      return refuse_gpu(fmt::format("{}: {} rows ahead", key.text, config.ahead));
     }
     const Status s = check_row_types(op_, config.x, config.residual, config.out, config.quant);
     return s ? s : refuse_gpu(key.text + ": " + s.message());
