@@ -7,6 +7,7 @@
 
 #include "grouped_gemm/sm90/grouped_sm90_load.cuh"
 #include "grouped_gemm/sm90/grouped_sm90_promote.cuh"
+#include "grouped_gemm/sm90/grouped_sm90_tall.cuh"
 
 namespace tilewright {
 
@@ -134,13 +135,17 @@ __device__ __forceinline__ void grouped_gemm_sm90(const GroupedGemmSm90Args& arg
   } else {
     if constexpr (kConfig.warpgroups > 1) sm90::take_registers<grouped_sm90_registers(kConfig).consumer>();
     const auto chunks = static_cast<int>((args.product.gemm.k + Layout::kStepK - 1) / Layout::kStepK);
-    GroupedTold<kConfig> told(shared);
-    GroupedTile tile;
-    sm90::Ring<kConfig.stages> ring;
-    while (told.take(tile)) {
-      __syncwarp();
-      told.forget(threadIdx.x % 32 == 0);
-      grouped_sm90_tile<kConfig>(args, shared, ring, tile, chunks, warp);
+    if constexpr (kConfig.tall == GroupedTall::kTokens) {
+      grouped_sm90_tall_tiles<kConfig>(args, shared, chunks, warp / 4);
+    } else {
+      GroupedTold<kConfig> told(shared);
+      GroupedTile tile;
+      sm90::Ring<kConfig.stages> ring;
+      while (told.take(tile)) {
+        __syncwarp();
+        told.forget(threadIdx.x % 32 == 0);
+        grouped_sm90_tile<kConfig>(args, shared, ring, tile, chunks, warp);
+      }
     }
   }
   // No block leaves while others of its cluster still arrive at its barriers or write into its memory.

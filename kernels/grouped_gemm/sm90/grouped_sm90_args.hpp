@@ -3,10 +3,20 @@
 // shared memory. Freestanding.
 #pragma once
 
+#include "gemm/sm90/gemm_sm90_args.hpp"
 #include "gemm/sm90/skinny/gemm_sm90_skinny_args.hpp"
 #include "grouped_gemm/grouped_gemm_args.hpp"
 
 namespace tilewright {
+
+// Who stands on the 64-row side of wgmma; the other one has its columns.
+enum class GroupedTall : unsigned char {
+  kWeights,  // tokens go by 16
+  kTokens,   // tokens go by 64, and a thread's sums have two rows' scales, not two of each eight columns'
+};
+inline constexpr const char* kGroupedTallNames[] = {"weights", "tokens"};
+constexpr const char* const* enum_names(GroupedTall) { return kGroupedTallNames; }
+constexpr int enum_count(GroupedTall) { return 2; }
 
 struct GroupedGemmSm90Config {
   static constexpr const char* kTypeName = "GroupedGemmSm90Config";
@@ -23,6 +33,7 @@ struct GroupedGemmSm90Config {
   int depth;          // a stage holds so many tiles of 128 bytes of K: 1, 2 or 4
   int stages;         // in flight
   int cluster;        // blocks with the same tokens and neighbouring weights: 1, 2 or 4
+  GroupedTall tall;
 
   bool operator==(const GroupedGemmSm90Config&) const = default;
   template <class Self, class Visit>
@@ -40,6 +51,7 @@ struct GroupedGemmSm90Config {
     visit("depth", self.depth);
     visit("stages", self.stages);
     visit("cluster", self.cluster);
+    visit("tall", self.tall);
   }
 };
 
@@ -113,6 +125,32 @@ struct alignas(16) GroupedTile {
 };
 inline constexpr int kGroupedSlots = 2;
 
+// Tokens on the tall side: a warpgroup's 64 rows, one after another, of a tile's and at most. Those of the next one begin in
+// shared memory where they do in the widest tile.
+constexpr GroupedPiece grouped_tall_piece(const GroupedGemmSm90Config& c, int steps, int warpgroup) {
+  return grouped_piece({steps, c.warpgroups}, warpgroup, c.step);
+}
+constexpr int grouped_tall_parts(const GroupedGemmSm90Config& c) { return c.tokens / 64 / c.warpgroups; }
+inline constexpr int kGroupedTallStep = 64, kGroupedTallColumns = 128;  // of tokens; of a product
+// A warpgroup's D, as gemm_sm90 sees it.
+constexpr GemmSm90Config grouped_sm90_words(const GroupedGemmSm90Config& c) {
+  return {.dtype = c.dtype,
+          .a_major = Major::kK,
+          .b_major = Major::kK,
+          .epilogue = EpilogueKind::kPlain,
+          .activation = Activation::kNone,
+          .gate = GateMode::kNone,
+          .d_dtype = c.d_dtype,
+          .d_words = true,
+          .promote = c.promote,
+          .tile_m = c.tokens / c.warpgroups,
+          .tile_n = c.rows,
+          .warpgroups = 1,
+          .stages = 1,
+          .cluster_m = 1,
+          .cluster_n = 1};
+}
+
 // Rows of a tile that a block of the cluster asks for, for all: its share of whole smallest boxes.
 struct GroupedShare {
   int first, end;
@@ -140,6 +178,7 @@ constexpr int grouped_wider(const GroupedGemmSm90Config& c, int tokens) {
 constexpr int grouped_sm90_threads(const GroupedGemmSm90Config& c) { return (c.warpgroups + 1) * 128; }
 // Sums and what is summed apart of a thread.
 constexpr int grouped_sm90_sums(const GroupedGemmSm90Config& c) {
+  if (c.tall == GroupedTall::kTokens) return (grouped_tall_parts(c) * c.rows + kGroupedTallColumns) / 2;
   const int apart = c.promote != Promotion::kNone ? grouped_apart_tokens(c.tokens) / 2 : 0;
   return c.rows / 64 / c.warpgroups * c.tokens / 2 + apart;
 }
@@ -163,11 +202,16 @@ constexpr int grouped_sm90_scale_bytes(const GroupedGemmSm90Config& c) {
   const int scales = gemm_sm90_skinny_tile_scales(grouped_sm90_product(c, c.tokens));
   return (c.stages * c.depth * scales * 4 + 15) / 16 * 16;
 }
+// D on its way: of a warpgroup. Tokens on the tall side: what it knows of two tiles besides.
+constexpr int grouped_sm90_box_bytes(const GroupedGemmSm90Config& c) {
+  if (c.tall == GroupedTall::kTokens) {
+    return (kSm90StagingBytes + kSm90Slots * gemm_sm90_slot_bytes(grouped_sm90_words(c)) + 127) / 128 * 128;
+  }
+  return 4 * gemm_sm90_skinny_box_bytes(grouped_sm90_product(c, c.tokens < 32 ? c.tokens : 32));
+}
 constexpr int grouped_sm90_shared_bytes(const GroupedGemmSm90Config& c) {
-  const int boxes =
-      c.warpgroups * 4 * gemm_sm90_skinny_box_bytes(grouped_sm90_product(c, c.tokens < 32 ? c.tokens : 32));
   const int barriers = (3 * c.stages + 2 * kGroupedSlots) * 8;
-  return c.stages * grouped_sm90_stage_bytes(c) + boxes + c.tokens * 4 +
+  return c.stages * grouped_sm90_stage_bytes(c) + c.warpgroups * grouped_sm90_box_bytes(c) + c.tokens * 4 +
          kGroupedSlots * static_cast<int>(sizeof(GroupedTile)) + grouped_sm90_scale_bytes(c) + barriers;
 }
 
@@ -190,6 +234,14 @@ constexpr const char* grouped_sm90_refusal(const GroupedGemmSm90Config& c) {
   if (c.depth != 1 && c.depth != 2 && c.depth != 4) return "depth is none of 1, 2, 4";
   if (c.stages < 2 || c.stages > 24) return "stages outside [2, 24]";
   if (c.cluster != 1 && c.cluster != 2 && c.cluster != 4) return "cluster is none of 1, 2, 4";
+  if (c.tall == GroupedTall::kTokens) {
+    if (c.promote == Promotion::kNone) return "tall tokens: products are summed apart";
+    if (c.epilogue != EpilogueKind::kPlain || dtype_bits(c.d_dtype) != 16) return "tall tokens: D is plain, of 16 bits";
+    if (c.rows % kGroupedTallColumns != 0) return "tall tokens: rows are no multiple of 128";
+    if (c.step != kGroupedTallStep || c.tokens % (c.step * c.warpgroups) != 0)
+      return "tall tokens go by 64 a warpgroup";
+    if (c.depth != 1) return "tall tokens: depth is 1";
+  }
   return nullptr;
 }
 

@@ -23,11 +23,12 @@ struct GroupedSm90Layout {
   __device__ explicit GroupedSm90Layout(unsigned char* memory) : base(memory) {}
   __device__ unsigned char* b(int stage, int tile) const { return base + stage * kStageBytes + tile * B::kBytes; }
   __device__ unsigned char* a(int stage, int tile) const { return b(stage, kConfig.depth) + tile * A::kBytes; }
-  __device__ unsigned char* box(int warp) const {
-    constexpr int kBytes = gemm_sm90_skinny_box_bytes(grouped_sm90_product(kConfig, kConfig.tokens < 32 ? 16 : 32));
-    return base + kConfig.stages * kStageBytes + warp * kBytes;
+  // Of a warpgroup; of one of its warps.
+  __device__ unsigned char* boxes(int warpgroup) const {
+    return base + kConfig.stages * kStageBytes + warpgroup * grouped_sm90_box_bytes(kConfig);
   }
-  __device__ float* factors() const { return reinterpret_cast<float*>(box(4 * kConfig.warpgroups)); }
+  __device__ unsigned char* box(int warp) const { return boxes(0) + warp * (grouped_sm90_box_bytes(kConfig) / 4); }
+  __device__ float* factors() const { return reinterpret_cast<float*>(boxes(kConfig.warpgroups)); }
   // Two tiles in turn: told by who walks the groups, read by everyone else.
   __device__ GroupedTile& tile(int slot) const {
     return reinterpret_cast<GroupedTile*>(factors() + kConfig.tokens)[slot];

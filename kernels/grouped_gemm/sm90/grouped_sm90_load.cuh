@@ -181,24 +181,38 @@ class GroupedSm90Tokens {
     const int rows = tile.steps * kConfig.step, group = args_.product.batch_a ? tile.group : 0;
     // All rows land here, whoever of the cluster asks for them.
     sm90::arrive_expect_bytes(full, kConfig.depth * rows * kSkinnyRowBytes);
-    const GroupedShare share = grouped_share(rows, block_, kConfig.cluster);
 #pragma unroll
     for (int i = 0; i < kConfig.depth; ++i) {
       const int k = step * Layout::kStepK + i * Layout::kTileK;
-      int first = share.first;
-      // Large boxes first; of the largest there may be two.
+      if constexpr (kConfig.tall == GroupedTall::kTokens) {
+        // Each warpgroup's rows begin where it looks for them.
 #pragma unroll
-      for (int b = kGroupedBoxes - 1; b >= 0; --b) {
-        const int box = kGroupedSmallestBox << b;
-        if (box > grouped_most_share(kConfig) || (kConfig.cluster == 1 && box < kConfig.step)) continue;
-        for (; share.end - first >= box; first += box) {
-          unsigned char* const to = shared_.a(stage, i) + first * kSkinnyRowBytes;
-          if constexpr (kConfig.cluster == 1) {
-            sm90::load_box(args_.tokens[b], to, full, k, tile.row + first, group);
-          } else {
-            sm90::load_box_multicast(args_.tokens[b], to, full, (1u << kConfig.cluster) - 1, k, tile.row + first,
-                                     group);
-          }
+        for (int w = 0; w < kConfig.warpgroups; ++w) {
+          const GroupedPiece piece = grouped_tall_piece(kConfig, tile.steps, w);
+          load_rows(shared_.a(stage, i) + w * (Layout::A::kBytes / kConfig.warpgroups), full, k, tile.row + piece.first,
+                    piece.steps * kConfig.step, group);
+        }
+      } else {
+        load_rows(shared_.a(stage, i), full, k, tile.row, rows, group);
+      }
+    }
+  }
+  // This block's share of `rows` rows.
+  __device__ __forceinline__ void load_rows(unsigned char* to, sm90::Barrier& full, int k, int row, int rows,
+                                            int group) const {
+    const GroupedShare share = grouped_share(rows, block_, kConfig.cluster);
+    int first = share.first;
+    // Large boxes first; of the largest there may be two.
+#pragma unroll
+    for (int b = kGroupedBoxes - 1; b >= 0; --b) {
+      const int box = kGroupedSmallestBox << b;
+      if (box > grouped_most_share(kConfig) || (kConfig.cluster == 1 && box < kConfig.step)) continue;
+      for (; share.end - first >= box; first += box) {
+        unsigned char* const at = to + first * kSkinnyRowBytes;
+        if constexpr (kConfig.cluster == 1) {
+          sm90::load_box(args_.tokens[b], at, full, k, row + first, group);
+        } else {
+          sm90::load_box_multicast(args_.tokens[b], at, full, (1u << kConfig.cluster) - 1, k, row + first, group);
         }
       }
     }

@@ -73,6 +73,22 @@ TEST_F(GroupedSm90Kernels, PrebuiltOnesKeepToTheirBudget) {
   for (const KernelKey& key : keys) compile(key);
 }
 
+// In clusters, too: they take registers of those that bring rows.
+TEST_F(GroupedSm90Kernels, TokensOnTheTallSideKeepToTheirBudget) {
+  for (const KernelKey& key : grouped_gemm_sm90_family().builtin_keys("sm_90a")) {
+    GroupedGemmSm90Config c;
+    ASSERT_TRUE(parse_fields(key.config(), c).ok());
+    if (c.promote != Promotion::kScaled || c.tokens < 128) continue;
+    c.tall = GroupedTall::kTokens, c.step = kGroupedTallStep, c.stages = 4;
+    for (const int cluster : {1, 2}) {
+      c.rows = 128, c.tokens = 256, c.cluster = cluster;
+      compile(make_key(key.op, key.family, key.target, key.signature(), print_fields(c)));
+      c.rows = 256, c.tokens = 128;
+      compile(make_key(key.op, key.family, key.target, key.signature(), print_fields(c)));
+    }
+  }
+}
+
 TEST_F(SlowGroupedSm90Kernels, EveryTileWithScalesOfGroupsKeepsToItsBudget) {
   compile_tiles("groups=256:m=65536:n=4096:k=7168:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128");
   compile_tiles(

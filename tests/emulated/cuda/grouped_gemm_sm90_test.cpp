@@ -49,7 +49,8 @@ constexpr GroupedGemmSm90Config kBase{.dtype = DType::kBf16,
                                       .warpgroups = 1,
                                       .depth = 1,
                                       .stages = 3,
-                                      .cluster = 1};
+                                      .cluster = 1,
+                                      .tall = GroupedTall::kWeights};
 constexpr GroupedGemmSm90Config tile(int rows, int tokens, int step, int warpgroups, int depth, int stages) {
   GroupedGemmSm90Config c = kBase;
   c.rows = rows, c.tokens = tokens, c.step = step, c.warpgroups = warpgroups, c.depth = depth, c.stages = stages;
@@ -62,6 +63,13 @@ constexpr GroupedGemmSm90Config bytes(GroupedGemmSm90Config c, Promotion promote
 }
 constexpr GroupedGemmSm90Config shared(GroupedGemmSm90Config c, int cluster) {
   c.cluster = cluster;
+  return c;
+}
+// With tokens on the tall side.
+constexpr GroupedGemmSm90Config tall(int rows, int tokens, int warpgroups, int stages,
+                                     Promotion promote = Promotion::kScaled) {
+  GroupedGemmSm90Config c = bytes(tile(rows, tokens, 64, warpgroups, 1, stages), promote);
+  c.tall = GroupedTall::kTokens;
   return c;
 }
 constexpr GroupedGemmSm90Config gated(GroupedGemmSm90Config c, GateMode gate) {
@@ -131,6 +139,33 @@ TEST(EmulatedGroupedGemmSm90, BlocksOfAClusterHaveScalesAndColumnsOfTheirOwn) {
       {"groups=3:m=70:n=768:k=272:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128:gate=separated:act=silu"}, {1});
   check<shared(gated(tile(64, 32, 16, 1, 1, 2), GateMode::kInterleaved), 2)>(
       {"groups=3:m=70:n=160:k=72:a=bf16:gate=interleaved:act=silu:bias=bf16"});
+}
+
+// Tiles of one to all of their 64 rows: a warpgroup has none, or fewer than the other. One step of K, and more than there are
+// stages; D of one tile is written beside the next one's products.
+TEST(EmulatedGroupedGemmSm90, TokensStandOnTheTallSide) {
+  check<tall(128, 256, 2, 2)>(
+      {"groups=3:m=420:n=136:k=400:a=e4m3:scale_a=f32.1x128.0.1.420:scale_b=f32.128x128:status=1",
+       "groups=4:m=700:n=264:k=128:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128"},
+      {1, 2});
+  check<tall(256, 128, 2, 2)>({"groups=5:m=300:n=328:k=528:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128:status=1"});
+  check<tall(128, 128, 1, 3)>({"groups=5:m=300:n=136:k=272:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128:status=1"},
+                              {1, 4}, 0);
+}
+
+TEST(EmulatedGroupedGemmSm90, TokensOnTheTallSideKeepToTheirGroup) {
+  check<tall(128, 256, 2, 3)>(
+      {"mode=masked:groups=4:m=200:n=136:k=272:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128:status=1"});
+  check<tall(128, 128, 2, 2, Promotion::kSums)>({"groups=4:m=200:n=136:k=272:a=e4m3:extents=both:status=1"});
+}
+
+TEST(EmulatedGroupedGemmSm90, TokensOnTheTallSideAreBroughtForAll) {
+  for (const int64_t counted : {0, 1}) {
+    check<shared(tall(128, 256, 2, 2), 2)>(
+        {"groups=3:m=420:n=328:k=400:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128:status=1"}, {1, 4}, counted);
+  }
+  check<shared(tall(128, 128, 2, 2), 4)>(
+      {"groups=3:m=300:n=520:k=400:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128:status=1"}, {1});
 }
 
 TEST(EmulatedGroupedGemmSm90, ColumnsOfDThatAreNoWholePiecesAreWritten) {

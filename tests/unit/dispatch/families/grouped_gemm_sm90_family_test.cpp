@@ -158,6 +158,59 @@ TEST(GroupedGemmSm90Family, ClustersThatADeviceCannotPlaceAreRefused) {
   }
 }
 
+TEST(GroupedGemmSm90Family, TokensStandOnTheTallSideWhereDIsWrittenInWords) {
+  const auto tall_of = [](const std::string& text) {
+    const GroupedGemmProblem p = grouped(text);
+    std::vector<Candidate> found = grouped_gemm_sm90_family().candidates(erase(p), hopper());
+    std::erase_if(found, [](const Candidate& c) { return c.step.key.text.find("tall=tokens") == std::string::npos; });
+    return found;
+  };
+  const std::vector<Candidate> tall = tall_of(kExperts);
+  ASSERT_FALSE(tall.empty());
+  // Of groups of many rows they are the best; of few they would multiply mostly padding.
+  const auto best = [](const std::string& text) {
+    const GroupedGemmProblem p = grouped(text);
+    return grouped_gemm_sm90_family().candidates(erase(p), hopper()).front().step.key.text;
+  };
+  EXPECT_THAT(best(kExperts), HasSubstr("tall=tokens"));
+  EXPECT_THAT(best("groups=256:m=2048:n=4096:k=7168:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128"),
+              HasSubstr("tall=weights"));
+  const std::string scaled = ":a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128";
+  for (const std::string& text :
+       {"groups=8:m=2048:n=4096:k=512" + scaled + ":d=f32", "groups=8:m=2048:n=4100:k=512" + scaled,
+        "groups=8:m=2048:n=4096:k=512" + scaled + ":act=gelu", std::string("groups=8:m=2048:n=4096:k=512:a=bf16")}) {
+    SCOPED_TRACE(text);
+    EXPECT_TRUE(tall_of(text).empty());
+  }
+  const GroupedGemmProblem odd = grouped("groups=8:m=2048:n=4100:k=7168" + scaled);
+  EXPECT_THAT(grouped_gemm_sm90_family().check(erase(odd), hopper(), tall.front().step).message(),
+              HasSubstr("write 16 bytes at once"));
+}
+
+TEST(GroupedGemmSm90Family, ConfigsWithTokensOnTheTallSideHaveBoundsOfTheirOwn) {
+  GroupedGemmSm90Config good;
+  const GroupedGemmProblem p = grouped(kExperts);
+  for (const Candidate& c : grouped_gemm_sm90_family().candidates(erase(p), hopper())) {
+    if (c.step.key.text.find("tall=tokens") != std::string::npos) {
+      ASSERT_TRUE(parse_fields(c.step.key.config(), good).ok());
+    }
+  }
+  ASSERT_EQ(grouped_sm90_refusal(good), nullptr);
+  const auto refused = [&](auto change) {
+    GroupedGemmSm90Config c = good;
+    change(c);
+    const char* reason = grouped_sm90_refusal(c);
+    return std::string(reason != nullptr ? reason : "");
+  };
+  EXPECT_THAT(refused([](auto& c) { c.promote = Promotion::kNone; }), HasSubstr("summed apart"));
+  EXPECT_THAT(refused([](auto& c) { c.d_dtype = DType::kF32; }), HasSubstr("of 16 bits"));
+  EXPECT_THAT(refused([](auto& c) { c.epilogue = EpilogueKind::kLinear; }), HasSubstr("plain"));
+  EXPECT_THAT(refused([](auto& c) { c.step = 32; }), HasSubstr("by 64"));
+  EXPECT_THAT(refused([](auto& c) { c.rows = 64, c.warpgroups = 1, c.tokens = 64; }), HasSubstr("multiple of 128"));
+  EXPECT_THAT(refused([](auto& c) { c.depth = 2; }), HasSubstr("depth is 1"));
+  EXPECT_THAT(refused([](auto& c) { c.rows = 256, c.tokens = 256; }), HasSubstr("more sums"));
+}
+
 TEST(GroupedGemmSm90Family, KnobsOutsideOfWhatTheyMeanAreRefused) {
   const GroupedGemmProblem p = grouped(kExperts);
   RecipeStep step = grouped_gemm_sm90_family().candidates(erase(p), hopper()).front().step;

@@ -132,6 +132,10 @@ OperandAccess access_b(const GemmProblem& p) {
   return access(
       {p.n, p.k, p.batch, p.stride_b_n, p.stride_b_k, p.stride_b_batch, up, dtype_bits(p.b_dtype), p.shortfall_b});
 }
+bool has_d_words(const GemmProblem& p) {
+  const int64_t steps = (p.m == 1 ? 0 : p.stride_d_m) | (p.batch == 1 ? 0 : p.stride_d_batch) | p.out_n();
+  return dtype_bits(p.d_dtype) == 16 && p.stride_d_n == 1 && steps % 8 == 0 && p.shortfall_d == 0;
+}
 
 std::string gpu_instance_source(ArchVendor vendor, std::string_view header, std::string_view entry,
                                 std::string_view kernel, std::string_view args, int threads, int blocks) {

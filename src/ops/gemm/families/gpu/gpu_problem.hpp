@@ -46,6 +46,8 @@ struct OperandAccess {
 };
 OperandAccess access_a(const GemmProblem& problem);
 OperandAccess access_b(const GemmProblem& problem);
+// Whether D is of 16 bits, its rows contiguous, at multiples of 16 bytes and of whole pieces of 16.
+bool has_d_words(const GemmProblem& problem);
 
 // `entry` calls `kernel`, "gemm_portable<tilewright::GemmPortableConfig{...}>", with the argument struct `args`, both of
 // namespace tilewright. `blocks`, a bound for registers: that an SM must be able to hold; of AMD's, waves of a SIMD.

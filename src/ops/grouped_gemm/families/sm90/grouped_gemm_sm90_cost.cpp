@@ -22,6 +22,7 @@ constexpr double kCopySeconds = 0.9e-6;   // of a copy from memory: a ring of st
 constexpr double kStepCycles = 60;        // of barriers, a tile of K
 constexpr double kApartCycles = 60;       // more where it is summed apart
 constexpr double kTileCycles = 900;       // from the last product to the first byte of D
+constexpr double kTallTileCycles = 300;   // from the last sum to the next tile's products
 constexpr double kBytesOfDACycle = 40;
 constexpr double kSharpnessOfGroups = 6;  // of the maximum
 
@@ -33,6 +34,7 @@ double grouped_gemm_sm90_cost(const GroupedGemmProblem& p, const DeviceSpec& dev
   const int rows_of_group = static_cast<int>(std::max(1.0, std::ceil(static_cast<double>(p.likely_rows()) / groups)));
   const GroupedRows cut = grouped_rows(rows_of_group, c.step, c.tokens);
   const int tokens = grouped_piece(cut, 0, c.step).steps * c.step;
+  const bool tall = c.tall == GroupedTall::kTokens;
   const int pieces = c.promote != Promotion::kNone ? tokens / grouped_apart_tokens(tokens) : 1;
   const MmaSpec* mma = sm90_wgmma(*device.arch, c.dtype, 16);
   const double rate = mma != nullptr ? mma->ops_per_cycle : 1;
@@ -40,14 +42,21 @@ double grouped_gemm_sm90_cost(const GroupedGemmProblem& p, const DeviceSpec& dev
   const double rows = c.rows, tile_k = kSkinnyRowBytes * 8.0 / dtype_bits(c.dtype);
   const double steps = std::ceil(static_cast<double>(p.gemm.k) / (tile_k * c.depth)) * c.depth;
   const double products = 2 * rows * tokens * tile_k / rate;
-  // Lines of 128 bytes, one a cycle: each product reads its 64 rows of weights and its tokens, copies write both once.
-  const double lines = rows / 64 * (64.0 * pieces + tokens) + rows + tokens;
+  // Lines of 128 bytes, one a cycle: each product reads its 64 rows and its columns, copies write both once. Scales of columns
+  // are two floats of each thread for eight columns; those of rows count for nothing.
+  const double product_lines =
+      tall ? tokens / 64.0 * (rows / kGroupedTallColumns * 64 + rows) : rows / 64 * (64.0 * pieces + tokens);
+  const double scale_lines = c.promote == Promotion::kScaled && !tall ? rows / 64 * tokens : 0;
+  const double lines = product_lines + scale_lines + rows + tokens;
   const double apart = c.promote != Promotion::kNone ? kApartCycles : 0;
   const double cycles = std::max(products, lines) + (kStepCycles + apart) / c.depth;
-  const double d_bytes = static_cast<double>(tokens) * gemm_sm90_skinny_d_columns(grouped_sm90_product(c, c.tokens)) *
-                         dtype_bits(c.d_dtype) / 8;
-  const double tile =
-      (steps * cycles + kTileCycles + d_bytes / kBytesOfDACycle) / (clock_hz(device) * kClockShareOfGroups);
+  // Written beside the next tile where tokens are on the tall side.
+  const double d_bytes = tall ? 0
+                              : static_cast<double>(tokens) *
+                                    gemm_sm90_skinny_d_columns(grouped_sm90_product(c, c.tokens)) *
+                                    dtype_bits(c.d_dtype) / 8;
+  const double tile = (steps * cycles + (tall ? kTallTileCycles : kTileCycles) + d_bytes / kBytesOfDACycle) /
+                      (clock_hz(device) * kClockShareOfGroups);
   // Of clusters; whose blocks bring the same tokens once.
   const double clusters = std::max(1, device.units / c.cluster);
   const double tiles = std::ceil(groups * cut.tiles) * grouped_sm90_cluster_columns(c, p.gemm.n);

@@ -21,13 +21,27 @@ constexpr std::string_view kGroupedSm90 = "grouped_gemm_sm90";
 
 struct GroupTile {
   int rows, tokens, step, warpgroups, depth, stages;
+  GroupedTall tall = GroupedTall::kWeights;
 };
 // Stages are the most; what does not fit is left out.
-constexpr GroupTile kGroupTiles[] = {
-    {128, 256, 16, 2, 1, 4}, {128, 256, 32, 2, 1, 4}, {128, 192, 16, 2, 1, 5}, {128, 160, 16, 2, 1, 5},
-    {256, 128, 16, 2, 1, 4}, {256, 192, 16, 2, 1, 3}, {128, 128, 16, 2, 1, 6}, {128, 64, 16, 2, 1, 8},
-    {128, 64, 16, 2, 2, 4},  {128, 32, 16, 2, 2, 5},  {128, 16, 16, 2, 2, 5},  {128, 16, 16, 2, 1, 11},
-    {64, 64, 16, 1, 2, 6},   {64, 32, 16, 1, 2, 8},   {64, 16, 16, 1, 2, 10},  {64, 16, 16, 1, 4, 5}};
+constexpr GroupTile kGroupTiles[] = {{128, 256, 16, 2, 1, 4},
+                                     {128, 256, 32, 2, 1, 4},
+                                     {128, 192, 16, 2, 1, 5},
+                                     {128, 160, 16, 2, 1, 5},
+                                     {256, 128, 16, 2, 1, 4},
+                                     {256, 192, 16, 2, 1, 3},
+                                     {128, 128, 16, 2, 1, 6},
+                                     {128, 64, 16, 2, 1, 8},
+                                     {128, 64, 16, 2, 2, 4},
+                                     {128, 32, 16, 2, 2, 5},
+                                     {128, 16, 16, 2, 2, 5},
+                                     {128, 16, 16, 2, 1, 11},
+                                     {64, 64, 16, 1, 2, 6},
+                                     {64, 32, 16, 1, 2, 8},
+                                     {64, 16, 16, 1, 2, 10},
+                                     {64, 16, 16, 1, 4, 5},
+                                     {128, 256, 64, 2, 1, 4, GroupedTall::kTokens},
+                                     {256, 128, 64, 2, 1, 4, GroupedTall::kTokens}};
 // Of a separated gate a warpgroup has 128 rows.
 constexpr GroupTile kSeparatedGroupTiles[] = {{256, 128, 16, 2, 1, 4}, {256, 96, 16, 2, 1, 5}, {256, 64, 16, 2, 1, 5},
                                               {256, 32, 16, 2, 1, 6},  {256, 16, 16, 2, 1, 6}, {128, 128, 16, 1, 1, 6},
@@ -59,7 +73,8 @@ GroupedGemmSm90Config group_config(const GemmProblem& p, const GroupTile& tile, 
                           .warpgroups = tile.warpgroups,
                           .depth = tile.depth,
                           .stages = tile.stages,
-                          .cluster = cluster};
+                          .cluster = cluster,
+                          .tall = tile.tall};
   while (c.stages > 2 && !group_fits_shared(c)) --c.stages;
   return c;
 }
@@ -89,7 +104,7 @@ class GroupedGemmSm90Family final : public KernelFamily {
         for (const int cluster : kGroupClusters) {
           const GroupedGemmSm90Config c = group_config(p.gemm, tile, promote, cluster);
           if (cluster > 1 && (c.tokens < kSharedTokens || grouped_sm90_columns(c, p.gemm.n) < cluster)) continue;
-          if (!check_cluster(device, c)) continue;
+          if (!check_cluster(device, c) || !check_words(p.gemm, c)) continue;
           if (refusal_of(c, *device.arch) == nullptr && check_tiles(p, device, c)) offer(p, device, c, found);
         }
       }
@@ -115,6 +130,7 @@ class GroupedGemmSm90Family final : public KernelFamily {
     if (s) s = check_sm90_promotion(p.gemm, c.promote);
     if (s) s = check_tiles(p, device, c);
     if (s) s = check_cluster(device, c);
+    if (s) s = check_words(p.gemm, c);
     return s ? s : refuse(s.message());
   }
 
@@ -279,6 +295,10 @@ class GroupedGemmSm90Family final : public KernelFamily {
   // However rows are spread, and were each group all of them; of clusters.
   static int64_t most_tiles(const GroupedGemmProblem& p, const GroupedGemmSm90Config& c) {
     return (p.gemm.m + c.tokens - 1) / c.tokens * p.gemm.batch * grouped_sm90_cluster_columns(c, p.gemm.n);
+  }
+  static Status check_words(const GemmProblem& p, const GroupedGemmSm90Config& c) {
+    if (c.tall == GroupedTall::kWeights || has_d_words(p)) return {};
+    return unsupported("d: tiles with tokens on the tall side write 16 bytes at once");
   }
   static Status check_cluster(const DeviceSpec& device, const GroupedGemmSm90Config& c) {
     if (c.cluster <= std::max(device.units, 1)) return {};

@@ -33,16 +33,10 @@ struct Sm90Knobs {
 Sm90Knobs typed(const Knobs& knobs) { return {knobs.values[0], knobs.values[1]}; }
 Knobs erase_knobs(const Sm90Knobs& knobs) { return {{knobs.raster, knobs.split}}; }
 
-// Whether D's rows are contiguous, begin at multiples of 16 bytes and hold whole pieces of 16.
-bool has_words(const GemmProblem& p) {
-  const int64_t steps = (p.m == 1 ? 0 : p.stride_d_m) | (p.batch == 1 ? 0 : p.stride_d_batch) | p.out_n();
-  return dtype_bits(p.d_dtype) == 16 && p.stride_d_n == 1 && steps % 8 == 0 && p.shortfall_d == 0;
-}
-
 // The config of a problem with this tile; the rest of it the problem decides.
 GemmSm90Config make_config(const GemmProblem& p, const Tile& tile, Promotion promote) {
   const GemmEpilogueConfig e = choose_epilogue(p);
-  const bool words = e.kind != EpilogueKind::kFull && e.gate != GateMode::kInterleaved && has_words(p);
+  const bool words = e.kind != EpilogueKind::kFull && e.gate != GateMode::kInterleaved && has_d_words(p);
   return {.dtype = p.a_dtype,
           .a_major = access_a(p).major,
           .b_major = access_b(p).major,
@@ -102,7 +96,7 @@ class GemmSm90Family final : public GpuFamily<GemmSm90Config> {
       }
     }
     if (Status s = check_sm90_promotion(p, c.promote); !s) return s;
-    if (c.d_words && !has_words(p)) return unsupported("d: the kernel writes 16 bytes at once");
+    if (c.d_words && !has_d_words(p)) return unsupported("d: the kernel writes 16 bytes at once");
     const Sm90Knobs knobs = typed(erased);
     if (knobs.raster < 1 || knobs.raster > 65536) {
       return unsupported(fmt::format("raster = {}, allowed: 1 to 65536", knobs.raster));
