@@ -89,89 +89,115 @@ struct RouterLane {
   using Key = typename Keys::Type;
 
   const MoeRoutingArgs& args;
-  int lane, first;    // first: expert of slot 0
-  int there;          // experts from there to the end of the lane's group, 0 and below = none
-  bool open = true;   // its group may be chosen from
-  float most, sum;    // softmax's
-  float v[kSlots];    // logits, then what the choice is among
-  Key best[4];        // of what was not chosen; less `first`
+  const char* row;   // of logits
+  int lane, first;   // first: expert of slot 0
+  int there;         // experts from there to the end of the lane's group, 0 and below = none
+  bool open = true;  // its group may be chosen from
+  float most, by;    // softmax's: the largest, and 1 / sum
+  float v[kSlots];   // logits, then what the choice is among
+  Key best[4];       // of what was not chosen; less `first`
 
   // Experts from the lane's first to a slot's.
-  static constexpr int offset(int slot) { return slot / kRowPiece * kRowPiece * kGroupLanes + slot % kRowPiece; }
+  __device__ __forceinline__ static constexpr int offset(int slot) {
+    return slot / kRowPiece * kRowPiece * kGroupLanes + slot % kRowPiece;
+  }
   __device__ __forceinline__ bool has(int slot) const { return kConfig.whole || offset(slot) < there; }
-  // body(slot), with constants as slots.
+  // body(slot), with constants as slots; body(piece).
   template <class Body>
   __device__ __forceinline__ static void for_slots(Body&& body) {
 #pragma unroll
     for (int i = 0; i < kSlots; ++i) body(i);
   }
-  template <int kFrom, int kTo, class Merge>
+  template <class Body>
+  __device__ __forceinline__ static void for_pieces(Body&& body) {
+#pragma unroll
+    for (int j = 0; j < kSlots / kRowPiece; ++j) body(j);
+  }
+  template <class Merge>
   __device__ __forceinline__ static float over_lanes(float x, Merge&& merge) {
 #pragma unroll
-    for (int distance = kFrom; distance < kTo; distance *= 2) x = merge(x, lane_xor(x, static_cast<unsigned>(distance)));
+    for (int distance = 1; distance < kLanes; distance *= 2) x = merge(x, lane_xor(x, static_cast<unsigned>(distance)));
     return x;
   }
 
-  __device__ __forceinline__ RouterLane(const MoeRoutingArgs& a, int of_token) : args(a), lane(of_token) {
+  __device__ __forceinline__ RouterLane(const MoeRoutingArgs& a, const char* logits, int of_token)
+      : args(a), row(logits), lane(of_token) {
     const int group = lane / kGroupLanes, before = lane % kGroupLanes * kRowPiece;
     first = group * a.group_experts + before;
     there = group < a.groups ? a.group_experts - before : 0;
   }
 
-  __device__ __forceinline__ static int piece_count(int left) {
-    return kConfig.whole ? kRowPiece : left <= 0 ? 0 : left < kRowPiece ? left : kRowPiece;
+  // A piece of the logits, or of the biases.
+  template <DType kType, bool kWhole>
+  __device__ __forceinline__ void load(const char* from, DType dtype, int j, Piece& p) const {
+    const int left = there - offset(j * kRowPiece);
+    const int count = kWhole ? kRowPiece : left <= 0 ? 0 : left < kRowPiece ? left : kRowPiece;
+    load_piece<kType, kWhole>(from, dtype, first + offset(j * kRowPiece), count, p);
   }
-  __device__ __forceinline__ void load(const char* row) {
-#pragma unroll
-    for (int j = 0; j < kSlots / kRowPiece; ++j) {
+  // Nothing is as bad as minus infinity.
+  __device__ __forceinline__ void load_logits(int j, Piece& p) const {
+    load<kConfig.x, kConfig.whole>(row, args.x, j, p);
+    for_elements([&](int i) { p.v[i] = has(j * kRowPiece + i) ? p.v[i] : kWorstLogit; });
+  }
+  __device__ __forceinline__ void load_all() {
+    for_pieces([&](int j) {
       Piece p;
-      load_piece<kConfig.x, kConfig.whole>(row, args.x, first + offset(j * kRowPiece),
-                                           piece_count(there - offset(j * kRowPiece)), p);
-      for_elements([&](int i) { v[j * kRowPiece + i] = has(j * kRowPiece + i) ? p.v[i] : kWorstLogit; });
-    }
+      load_logits(j, p);
+      for_elements([&](int i) { v[j * kRowPiece + i] = p.v[i]; });
+    });
   }
 
   __device__ __forceinline__ void find_softmax() {
-    most = kLeastValue, sum = 0;
-    for_slots([&](int i) { most = larger(v[i], most); });
-    most = over_lanes<1, kLanes>(most, larger);
+    most = kLeastValue;
+    float sum = 0;
+    const auto merge = [](float a, float b) { return at_least(a, b); };
+    for_slots([&](int i) { most = at_least(v[i], most); });
+    most = over_lanes(most, merge);
     for_slots([&](int i) { sum = __fadd_rn(sum, router_exp(__fadd_rn(v[i], -most))); });
-    sum = over_lanes<1, kLanes>(sum, sum_of);
+    by = reciprocal_approx(over_lanes(sum, sum_of));
   }
   __device__ __forceinline__ float score(float x) const {
     if (args.score == RouterScore::kSigmoid) return sigmoid_score(x);
     if (args.score == RouterScore::kSqrtSoftplus) return sqrt_softplus_score(x);
-    return __fmul_rn(router_exp(__fadd_rn(x, -most)), reciprocal_approx(sum));
+    return __fmul_rn(router_exp(__fadd_rn(x, -most)), by);
   }
 
-  // Scores with their bias take the logits' place.
-  __device__ __forceinline__ void score_all() {
-    if (args.score == RouterScore::kSoftmax) {
-      const float by = reciprocal_approx(sum);
-      for_slots([&](int i) { v[i] = __fmul_rn(router_exp(__fadd_rn(v[i], -most)), by); });
-    } else if (args.score == RouterScore::kSigmoid) {
-      for_slots([&](int i) { v[i] = sigmoid_score(v[i]); });
+  // What the choice is among, of a piece of logits.
+  __device__ __forceinline__ void score_piece(int j, Piece& p) const {
+    if (!kConfig.wide || !args.scored) return;
+    if (args.score == RouterScore::kSigmoid) {
+      for_elements([&](int i) { p.v[i] = sigmoid_score(p.v[i]); });
+    } else if (args.score == RouterScore::kSqrtSoftplus) {
+      for_elements([&](int i) { p.v[i] = sqrt_softplus_score(p.v[i]); });
     } else {
-      for_slots([&](int i) { v[i] = sqrt_softplus_score(v[i]); });
+      for_elements([&](int i) { p.v[i] = __fmul_rn(router_exp(__fadd_rn(p.v[i], -most)), by); });
     }
     if (args.bias != nullptr) {
-#pragma unroll
-      for (int j = 0; j < kSlots / kRowPiece; ++j) {
-        Piece p;
-        load_piece<DType::kNone>(static_cast<const char*>(args.bias), args.bias_dtype, first + offset(j * kRowPiece),
-                                 piece_count(there - offset(j * kRowPiece)), p);
-        for_elements([&](int i) { v[j * kRowPiece + i] = __fadd_rn(v[j * kRowPiece + i], p.v[i]); });
-      }
+      Piece bias;
+      load<DType::kNone, false>(static_cast<const char*>(args.bias), args.bias_dtype, j, bias);
+      for_elements([&](int i) { p.v[i] = __fadd_rn(p.v[i], bias.v[i]); });
     }
-    for_slots([&](int i) { v[i] = has(i) ? v[i] : kWorstLogit; });
+    for_elements([&](int i) { p.v[i] = has(j * kRowPiece + i) ? p.v[i] : kWorstLogit; });
+  }
+  __device__ __forceinline__ void score_all() {
+    for_pieces([&](int j) {
+      Piece p;
+      for_elements([&](int i) { p.v[i] = v[j * kRowPiece + i]; });
+      score_piece(j, p);
+      for_elements([&](int i) { v[j * kRowPiece + i] = p.v[i]; });
+    });
   }
 
-  // NaN is as bad as minus infinity. It is rare: a sum of all tells.
+  // NaN is as bad as minus infinity, too. It is rare: a sum of all tells, be it the softmax's.
+  __device__ __forceinline__ static float number(float x) { return x == x ? x : kWorstLogit; }
   __device__ __forceinline__ void drop_nan() {
-    float all = 0;
-    for_slots([&](int i) { all = __fadd_rn(all, v[i]); });
+    float all = by;
+    if (args.scored || !needs_softmax(args)) {
+      all = 0;
+      for_slots([&](int i) { all = __fadd_rn(all, v[i]); });
+    }
     if (all == all) return;
-    for_slots([&](int i) { v[i] = v[i] == v[i] ? v[i] : kWorstLogit; });
+    for_slots([&](int i) { v[i] = number(v[i]); });
   }
 
   // Whether the lane's group is among the best.
@@ -189,7 +215,7 @@ struct RouterLane {
       one = larger(one, other_one);
     }
     const bool sums = args.group_score == GroupScore::kTwoLargest && args.group_experts > 1;
-    const float given = sums ? __fadd_rn(one, two) : one, mine = given == given ? given : kWorstLogit;
+    const float mine = number(sums ? __fadd_rn(one, two) : one);
     int better = 0;
 #pragma unroll
     for (int distance = 1; distance < kLanes / kGroupLanes; ++distance) {
@@ -200,33 +226,49 @@ struct RouterLane {
     open = better < args.topk_groups;
   }
 
-  // The best four of those below `below`; kAll: of all.
-  template <bool kAll>
-  __device__ __forceinline__ void find_best(Key below) {
+  // The best four of a piece besides those that are there.
+  template <class Make>
+  __device__ __forceinline__ void offer_piece(Make&& make) {
 #pragma unroll
-    for (int j = 0; j < kSlots; j += 4) {
+    for (int half = 0; half < kRowPiece; half += 4) {
       Key four[4];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const Key key = Keys::of(v[j + i], offset(j + i));
-        four[i] = has(j + i) && (kAll || key < below) ? key : Keys::kNone;
-      }
+      for (int i = 0; i < 4; ++i) four[i] = make(half + i);
       order_four(four);
-      if (j == 0) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) best[i] = four[i];
-      } else {
-        merge_four(best, four);
-      }
+      merge_four(best, four);
     }
+  }
+  __device__ __forceinline__ void find_best() {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) best[i] = Keys::kNone;
+    for_pieces([&](int j) {
+      offer_piece([&](int i) {
+        const int slot = j * kRowPiece + i;
+        return has(slot) ? Keys::of(v[slot], offset(slot)) : Keys::kNone;
+      });
+    });
 #pragma unroll
     for (int i = 0; i < 4; ++i) best[i] = open ? best[i] : Keys::kNone;
+  }
+  // Those below `last`, which was the fourth. It is rare that a lane has more than four of the chosen: the registers are others'.
+  __device__ __forceinline__ void find_next(Key last) {
+#pragma unroll 1
+    for (int j = 0; j < kSlots / kRowPiece; ++j) {
+      Piece p;
+      load_logits(j, p);
+      score_piece(j, p);
+      offer_piece([&](int i) {
+        const int slot = j * kRowPiece + i;
+        const Key key = Keys::of(number(p.v[i]), offset(slot));
+        return has(slot) && key < last ? key : Keys::kNone;
+      });
+    }
   }
 
   // chosen(j, expert) of the j-th best, in every lane.
   template <class Chosen>
   __device__ __forceinline__ void choose(Chosen&& chosen) {
-    find_best<true>(Keys::kNone);
+    find_best();
     int taken = 0;
 #pragma unroll 1
     for (int j = 0; j < args.k; ++j) {
@@ -241,8 +283,8 @@ struct RouterLane {
       if (all != mine) continue;
       const Key last = best[0];
       best[0] = best[1], best[1] = best[2], best[2] = best[3], best[3] = Keys::kNone;
-      if (++taken == 4) {
-        find_best<false>(last);
+      if (++taken == 4 && j + 1 < args.k) {
+        find_next(last);
         taken = 0;
       }
     }
@@ -263,12 +305,10 @@ __device__ __forceinline__ void moe_routing_gpu(const MoeRoutingArgs& args) {
     const DType type = kConfig.x == DType::kNone ? args.x : kConfig.x;
     const char* const row = static_cast<const char*>(args.logits) + token * args.stride_logits * dtype_bits(type) / 8;
 
-    RouterLane<kConfig> part(args, lane);
-    part.load(row);
+    RouterLane<kConfig> part(args, row, lane);
+    part.load_all();
     if (needs_softmax(args)) part.find_softmax();
-    if constexpr (kConfig.wide) {
-      if (args.scored) part.score_all();
-    }
+    part.score_all();
     part.drop_nan();
     if (args.groups > 1) part.choose_groups();
 
@@ -292,10 +332,10 @@ __device__ __forceinline__ void moe_routing_gpu(const MoeRoutingArgs& args) {
       weight[s] = one.v[0];
     }
     if (args.score == RouterScore::kSoftmax && !needs_softmax(args)) {
-      part.most = kLeastValue, part.sum = 1;
+      part.most = kLeastValue, part.by = 1;
 #pragma unroll
       for (int s = 0; s < kKept; ++s) part.most = larger(weight[s], part.most);
-      part.most = part.template over_lanes<1, kLanes>(part.most, larger);
+      part.most = part.over_lanes(part.most, larger);
     }
     float sum = 0;
 #pragma unroll
@@ -306,7 +346,7 @@ __device__ __forceinline__ void moe_routing_gpu(const MoeRoutingArgs& args) {
     }
     float by = args.scale;
     if (args.renormalise) {
-      sum = part.template over_lanes<1, kLanes>(sum, sum_of);
+      sum = part.over_lanes(sum, sum_of);
       by = __fmul_rn(by, reciprocal_approx(__fadd_rn(sum, kLeastRouterSum)));
     }
 #pragma unroll

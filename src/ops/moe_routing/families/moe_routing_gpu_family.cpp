@@ -22,6 +22,13 @@ int64_t pieces_of_group(const MoeRoutingProblem& p) {
   return (p.experts / kernel_groups(p) + kRowPiece - 1) / kRowPiece;
 }
 
+// Whether every lane has all its slots, in pieces that one load takes.
+bool fills_lanes(const MoeRoutingProblem& p, const MoeRoutingGpuConfig& c) {
+  return kernel_groups(p) == c.lanes / c.group_lanes &&
+         p.experts / kernel_groups(p) == int64_t{c.group_lanes} * c.slots && p.unaligned == 0 &&
+         p.stride_logits % kRowPiece == 0;
+}
+
 // Up to 32 experts a lane: a list of four costs the more the fewer there are to choose from. Few experts still have eight lanes, so
 // that there are threads enough.
 MoeRoutingGpuConfig router_gpu_config(const MoeRoutingProblem& p) {
@@ -31,15 +38,11 @@ MoeRoutingGpuConfig router_gpu_config(const MoeRoutingProblem& p) {
   const int for_lanes = std::min(ceil_power(pieces), std::max(kUsualLanes / groups, 1));
   const int group_lanes = std::min(std::max(for_slots, for_lanes), most), lanes = group_lanes * groups;
   const auto slots = static_cast<int>((pieces + group_lanes - 1) / group_lanes * kRowPiece);
-  const bool whole = kernel_groups(p) == groups && p.experts / kernel_groups(p) == int64_t{group_lanes} * slots &&
-                     p.unaligned == 0 && p.stride_logits % kRowPiece == 0;
-  return {p.x,
-          lanes,
-          group_lanes,
-          slots,
-          static_cast<int>((p.k + lanes - 1) / lanes),
-          p.x != DType::kBf16 || p.scored(),
-          whole};
+  MoeRoutingGpuConfig c{p.x, lanes, group_lanes, slots, 0, false, false};
+  c.kept = static_cast<int>((p.k + lanes - 1) / lanes);
+  c.wide = p.x != DType::kBf16 || p.scored();
+  c.whole = fills_lanes(p, c);
+  return c;
 }
 // 32 lanes for any number of groups.
 MoeRoutingGpuConfig generic_router_config(int groups) {
@@ -70,7 +73,6 @@ class MoeRoutingGpuFamily final : public KernelFamily {
     MoeRoutingGpuConfig c;
     if (Status s = parse_gpu_router(step.key, c); !s) return s;
     const auto& p = problem_cast<MoeRoutingProblem>(ref);
-    const MoeRoutingGpuConfig best = router_gpu_config(p);
     const auto takes = [&](bool holds, const char* what) {
       return holds ? Status() : refuse_gpu_router(fmt::format("{}: the problem has other {}", step.key.text, what));
     };
@@ -79,7 +81,7 @@ class MoeRoutingGpuFamily final : public KernelFamily {
     if (s) s = takes(c.lanes / c.group_lanes >= kernel_groups(p), "groups");
     if (s) s = takes((pieces_of_group(p) + c.group_lanes - 1) / c.group_lanes * kRowPiece <= c.slots, "experts");
     if (s) s = takes(int64_t{c.kept} * c.lanes >= p.k, "numbers of chosen");
-    return s ? takes(!c.whole || best == c, "rows") : s;
+    return s ? takes(!c.whole || fills_lanes(p, c), "rows") : s;
   }
   double cost(ProblemRef ref, const DeviceSpec& device, const RecipeStep&) const override {
     return predict_gpu_router(problem_cast<MoeRoutingProblem>(ref), device);
