@@ -212,6 +212,56 @@ static inline tilewright_softmax_call tilewright_softmax_call_defaults(void) {
   return call;
 }
 
+/* ---- moe_routing ------------------------------------------------------------------------------------------------- */
+
+enum { TILEWRIGHT_ROUTER_SOFTMAX = 0, TILEWRIGHT_ROUTER_SIGMOID = 1, TILEWRIGHT_ROUTER_SQRT_SOFTPLUS = 2 };
+enum { TILEWRIGHT_GROUP_LARGEST = 0, TILEWRIGHT_GROUP_TWO_LARGEST = 1 };
+
+/* The k experts of each token and their weights; docs/moe_routing.md says what each tensor may be. */
+typedef struct tilewright_moe_routing_call {
+  uint32_t struct_size;
+  float scale;               /* a factor of the weights, 1 of tilewright_moe_routing_call_defaults() */
+  const TwDLTensor* logits;  /* [T, E] */
+  const TwDLTensor* bias;    /* optional, [E]: added for the choice alone */
+  const TwDLTensor* weights; /* [T, k] f32 */
+  const TwDLTensor* ids;     /* [T, k] i32 */
+  int32_t score;             /* TILEWRIGHT_ROUTER_... */
+  int32_t group_score;       /* TILEWRIGHT_GROUP_..., the two largest of tilewright_moe_routing_call_defaults() */
+  int64_t groups;            /* of neighbours; 1 of tilewright_moe_routing_call_defaults(), as the next */
+  int64_t topk_groups;       /* may be chosen from */
+  int64_t first_expert;      /* ids count from here */
+  int64_t local_experts;     /* ids of others are -1; 0 = all */
+  uint8_t renormalise;       /* weights of a token add up to scale */
+  uint8_t reserved[7];
+  const char* recipe; /* force this recipe; NULL = choose */
+} tilewright_moe_routing_call;
+
+/* As tilewright_gemm() and its like. */
+TILEWRIGHT_C_API tilewright_status tilewright_moe_routing(tilewright_context* context,
+                                                          const tilewright_moe_routing_call* call,
+                                                          const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_moe_routing_prepare(tilewright_context* context,
+                                                                  const tilewright_moe_routing_call* call,
+                                                                  const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_moe_routing_query(tilewright_context* context,
+                                                                const tilewright_moe_routing_call* call,
+                                                                const tilewright_exec* exec,
+                                                                tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_moe_routing_explain(tilewright_context* context,
+                                                                  const tilewright_moe_routing_call* call,
+                                                                  const tilewright_exec* exec, char* buffer,
+                                                                  size_t* size);
+
+static inline tilewright_moe_routing_call tilewright_moe_routing_call_defaults(void) {
+  tilewright_moe_routing_call call;
+  memset(&call, 0, sizeof(call));
+  call.struct_size = sizeof(call);
+  call.scale = 1;
+  call.group_score = TILEWRIGHT_GROUP_TWO_LARGEST;
+  call.groups = call.topk_groups = 1;
+  return call;
+}
+
 /* ---- rope -------------------------------------------------------------------------------------------------------- */
 
 /* Pairs of heads' elements turned by the angle of their token; docs/rope.md says what each tensor may be. Zero bytes are the

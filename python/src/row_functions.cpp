@@ -6,6 +6,7 @@
 #include "row_arguments.hpp"
 #include "tilewright/act_and_mul.hpp"
 #include "tilewright/layer_norm.hpp"
+#include "tilewright/moe_routing.hpp"
 #include "tilewright/quantize.hpp"
 #include "tilewright/rms_norm.hpp"
 #include "tilewright/rope.hpp"
@@ -161,6 +162,34 @@ nb::object softmax_function(nb::handle x, int64_t dim, nb::handle dtype, bool lo
   return made;
 }
 
+nb::object moe_routing_function(nb::handle logits, int64_t k, nb::handle bias, nb::handle score, bool renormalise,
+                                float scale, int64_t groups, int64_t topk_groups, nb::handle group_score,
+                                int64_t first_expert, int64_t local_experts, nb::object out, nb::object ids,
+                                const std::string& recipe, int units) {
+  constexpr const char* kOp = "moe_routing";
+  RowArguments arguments(kOp, logits, units);
+  MoeRoutingCall call;
+  call.logits = arguments.input.view;
+  if (call.logits.rank != 2) refuse("{}: argument 'logits' has rank {}, allowed: 2", kOp, call.logits.rank);
+  if (k < 1 || k > kMostChosen) refuse("{}: argument 'k' is {}, allowed: 1 to {}", kOp, k, kMostChosen);
+  call.bias = arguments.optional("bias", bias);
+  call.score = named(kOp, "score", score, RouterScore::kSoftmax);
+  call.group_score = named(kOp, "group_score", group_score, GroupScore::kTwoLargest);
+  call.renormalise = renormalise, call.scale = scale;
+  call.groups = groups, call.topk_groups = topk_groups;
+  call.first_expert = first_expert, call.local_experts = local_experts;
+  call.recipe = recipe;
+  call.weights = arguments.result("out", out, DType::kF32, k);
+  call.ids = arguments.result("ids", ids, DType::kI32, k);
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = moe_routing(Context::global(), call, arguments.exec);
+  }
+  check(status);
+  return nb::make_tuple(out, ids);
+}
+
 // "tensor" without a scale finds it.
 nb::object quantize_function(nb::handle x, nb::handle quant, nb::object out, nb::handle out_dtype, nb::object scale,
                              nb::handle scale_dtype, int64_t group, nb::handle rounding, nb::handle smooth,
@@ -250,6 +279,12 @@ void bind_row_operators(nb::module_& module) {
       nb::arg("units") = 0,
       "exp(scale x - max) over the sum of these along the last dimension; with log the logarithm of that. Returns "
       "the output.");
+  module.def("moe_routing", &moe_routing_function, nb::arg("logits"), nb::arg("k"), nb::kw_only(),
+             nb::arg("bias") = nb::none(), nb::arg("score") = "softmax", nb::arg("renormalise") = false,
+             nb::arg("scale") = 1.0f, nb::arg("groups") = 1, nb::arg("topk_groups") = 1,
+             nb::arg("group_score") = "two_largest", nb::arg("first_expert") = 0, nb::arg("local_experts") = 0,
+             nb::arg("out") = nb::none(), nb::arg("ids") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
+             "The k experts of each token by their logits [T, E], and their weights. Returns the weights and the ids.");
   module.def("quantize", &quantize_function, nb::arg("x"), nb::arg("quant") = "row", nb::kw_only(),
              nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(), nb::arg("scale") = nb::none(),
              nb::arg("scale_dtype") = nb::none(), nb::arg("group") = 0, nb::arg("rounding") = nb::none(),

@@ -265,6 +265,24 @@ def softmax(
     recipe: str = "",
     units: int = 0,
 ) -> Any: ...
+def moe_routing(
+    logits: _T,
+    k: int,
+    *,
+    bias: _Tensor | None = None,
+    score: str = "softmax",
+    renormalise: bool = False,
+    scale: float = 1.0,
+    groups: int = 1,
+    topk_groups: int = 1,
+    group_score: str = "two_largest",
+    first_expert: int = 0,
+    local_experts: int = 0,
+    out: _Tensor | None = None,
+    ids: _Tensor | None = None,
+    recipe: str = "",
+    units: int = 0,
+) -> tuple[Any, Any]: ...
 def quantize(
     x: _T,
     quant: Literal["tensor", "row", "group", "dynamic"] = "row",

@@ -23,6 +23,8 @@ _FULL_NAMES = {
     "e8m0": "float8_e8m0fnu",
     "e2m1": "float4_e2m1fn_x2",
 }
+# Of new tensors; no argument takes a dtype of numbers.
+_MADE_NAMES = {**_FULL_NAMES, "i32": "int32"}
 
 
 def _class(module: str, name: str) -> type | None:
@@ -98,7 +100,7 @@ def torch_dtype(name: str) -> Any:
     if not _torch_dtypes:
         torch = sys.modules["torch"]
         # Older versions have not all of them.
-        _torch_dtypes.update({short: getattr(torch, full, None) for short, full in _FULL_NAMES.items()})
+        _torch_dtypes.update({short: getattr(torch, full, None) for short, full in _MADE_NAMES.items()})
     return _torch_dtypes[name]
 
 
@@ -126,9 +128,9 @@ def empty(framework: int, like: Any, shape: tuple[int, ...], dtype: str, op: str
         return sys.modules["torch"].empty(shape, dtype=torch_dtype(dtype), device=like.device)
     if framework == NUMPY:
         numpy = sys.modules["numpy"]
-        if dtype not in ("f32", "f16", "bf16", "i8"):
+        if dtype not in ("f32", "f16", "bf16", "i8", "i32"):
             raise InvalidArgument(f"{op}: NumPy has no {_FULL_NAMES[dtype]}")
-        return numpy.empty(shape, _numpy_bfloat16(like, op) if dtype == "bf16" else _FULL_NAMES[dtype])
+        return numpy.empty(shape, _numpy_bfloat16(like, op) if dtype == "bf16" else _MADE_NAMES[dtype])
     if framework == JAX:
         return sys.modules["jax"].numpy.empty(shape, _FULL_NAMES[dtype], device=like.device)
     kind = type(like)

@@ -49,6 +49,16 @@ std::string softmax_text(const MemoryMode& mode, const SoftmaxRows& rows) {
   return fmt::format("softmax m={}:n={}:{}", rows.m, rows.n, mode.text);
 }
 
+// Of Qwen3, DeepSeek-V3 and gpt-oss.
+constexpr MemoryMode kRoutingModes[] = {
+    {"moe_routing softmax bf16", "moe_routing", "e=256:k=8:x=bf16"},
+    {"moe_routing softmax of the chosen bf16", "moe_routing", "e=128:k=4:x=bf16:renormalise=1"},
+    {"moe_routing softmax f32", "moe_routing", "e=256:k=8:x=f32"},
+    {"moe_routing biased groups bf16", "moe_routing",
+     "e=256:k=8:x=bf16:score=sigmoid:bias=f32:groups=8:topk_groups=4:renormalise=1"},
+    {"moe_routing biased groups f32", "moe_routing",
+     "e=256:k=8:x=f32:score=sigmoid:bias=f32:groups=8:topk_groups=4:renormalise=1"}};
+
 // Of an H200, copying: what rows past its caches are held to.
 constexpr double kCopyGbps = 4240;
 
@@ -69,6 +79,9 @@ Suite memory_cpu_suite() {
     for (const SoftmaxRows& rows : kSoftmaxCpuRows) {
       suite.add(softmax_text(mode, rows), {.regime = mode.name, .bar = {.fraction = rows.fraction, .ratio = 0}});
     }
+  }
+  for (const MemoryMode& mode : kRoutingModes) {
+    suite.add(fmt::format("{} t=8192:{}", mode.op, mode.text), {.regime = mode.name});
   }
   return suite;
 }
@@ -104,6 +117,13 @@ Suite memory_gpu_suite() {
       suite.add(softmax_text(mode, rows),
                 {.regime = fmt::format("{}, {} rows of {}", mode.name, rows.m, rows.n),
                  .bar = {.fraction = rows.fraction, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
+    }
+  }
+  for (const MemoryMode& mode : kRoutingModes) {
+    for (const int64_t tokens : {16384, 1024, 16}) {
+      suite.add(fmt::format("{} t={}:{}", mode.op, tokens, mode.text),
+                {.regime = fmt::format("{}, {} tokens", mode.name, tokens),
+                 .bar = {.fraction = 0, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
     }
   }
   return suite;

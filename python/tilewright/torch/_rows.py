@@ -227,6 +227,32 @@ define_rows(
 )
 
 
+# ---- Routing ---------------------------------------------------------------------------------------------------------
+
+
+def _fake_moe_routing(
+    logits: torch.Tensor, k: int, *, bias: torch.Tensor | None = None, **_: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    torch._check(logits.dim() == 2, lambda: "moe_routing: argument 'logits' needs rank 2")
+    if bias is not None:
+        torch._check(bias.shape == logits.shape[-1:], lambda: "moe_routing: argument 'bias' needs a number an expert")
+    shape = (logits.shape[0], k)
+    return logits.new_empty(shape, dtype=torch.float32), logits.new_empty(shape, dtype=torch.int32)
+
+
+define_rows(
+    "moe_routing",
+    'Tensor logits, int k, *, Tensor? bias=None, str score="softmax", bool renormalise=False, float scale=1.0, '
+    'int groups=1, int topk_groups=1, str group_score="two_largest", int first_expert=0, int local_experts=0, '
+    f"{_PLAN}",
+    "",
+    ("weights", "ids"),
+    _core.moe_routing,
+    _fake_moe_routing,
+    _autograd.refuser("moe_routing", _NO_GRADIENT),
+)
+
+
 # ---- Codes and scales ------------------------------------------------------------------------------------------------
 
 

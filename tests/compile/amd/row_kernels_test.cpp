@@ -53,6 +53,22 @@ TEST_P(SlowAmdRowKernels, EveryPrebuiltOneMovesSixteenBytesWithoutSpills) {
   }
 }
 
+TEST_P(SlowAmdRowKernels, MoeRoutingKeepsATokensLogitsInRegisters) {
+  for (const KernelFamily* family : moe_routing_operator().families()) {
+    const std::vector<KernelKey> keys = family->builtin_keys(GetParam());
+    const auto found = test::inspect_all_amd(*family, keys, scratch_);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      SCOPED_TRACE(keys[i].text);
+      ASSERT_TRUE(found[i].ok()) << found[i].status().message();
+      const AmdKernel& kernel = found[i]->inspection.kernel;
+      EXPECT_EQ(kernel.vgpr_spills, 0);
+      EXPECT_EQ(kernel.sgpr_spills, 0);
+      EXPECT_EQ(kernel.scratch_bytes, 0);
+      EXPECT_LE(kernel.vgprs, 128);
+    }
+  }
+}
+
 // Typed at run time: every type's way through the kernel is in one.
 TEST_P(SlowAmdRowKernels, TheGenericOneHasNoSpills) {
   for (const Operator* op :

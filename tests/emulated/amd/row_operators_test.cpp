@@ -23,13 +23,14 @@ class SlowAmdRowOperators : public testing::TestWithParam<int> {
     if (!selected) GTEST_SKIP() << selected.message();
   }
 
-  void check(const Operator& op, const std::string& text, const std::string& family = "") {
+  void check(const Operator& op, const std::string& text, const std::string& family = "",
+             InputData data = InputData::kNormal) {
     ContextImpl& impl = context_->impl();
     const Result<std::vector<std::byte>> problem = op.parse_problem(text);
     ASSERT_TRUE(problem.ok()) << problem.status().to_string();
     auto instance = op.instantiate(*problem, impl.device(), {});
     ASSERT_TRUE(instance.ok()) << instance.status().to_string();
-    (*instance)->fill(3, InputData::kNormal);
+    (*instance)->fill(3, data);
     (*instance)->poison();
     std::string recipe;
     if (!family.empty()) {
@@ -118,12 +119,25 @@ TEST_P(SlowAmdRowOperators, QuantizeHasTheReferencesCodes) {
 TEST_P(SlowAmdRowOperators, SoftmaxMatchesTheReferenceWithoutAFault) {
   for (const char* text :
        {"m=3:n=2048:x=bf16", "m=2:n=2047:x=bf16:log=1", "m=4x3:n=1500:x=bf16:sx=0.15000.1502:so=0.1500.6000",
-        "m=19:n=100:x=f16:out=f32", "m=2:n=16500:x=f32", "m=2:n=16392:x=f32:log=1"}) {
+        "m=19:n=100:x=f16:out=f32", "m=2:n=16500:x=f32", "m=2:n=16392:x=f32:log=1",
+        "m=3:n=40000:x=bf16"}) {
     check(softmax_operator(), text);
   }
   for (const char* text : {"m=5:n=77:x=f32:out=f16", "m=3:n=2100:x=f16:out=bf16:log=1"}) {
     check(softmax_operator(), text, "softmax_generic_gpu");
   }
+}
+
+// Ties in every token where logits are integers; more chosen of a lane than it keeps.
+TEST_P(SlowAmdRowOperators, MoeRoutingChoosesAsTheReferenceWithoutAFault) {
+  for (const char* text :
+       {"t=33:e=256:k=8:x=bf16", "t=9:e=256:k=8:x=bf16:renormalise=1:sx=257", "t=40:e=8:k=8:x=bf16:renormalise=1",
+        "t=5:e=60:k=32:x=f32:bias=f32", "t=5:e=256:k=8:x=f16:score=sqrt_softplus:first=3:local=100",
+        "t=9:e=256:k=8:x=bf16:score=sigmoid:bias=f32:groups=8:topk_groups=4:renormalise=1",
+        "t=3:e=1020:k=20:x=f32:groups=3:topk_groups=2:group_score=largest"}) {
+    for (const InputData data : {InputData::kNormal, InputData::kIntegers}) check(moe_routing_operator(), text, "", data);
+  }
+  check(moe_routing_operator(), "t=5:e=96:k=9:x=f16:bias=bf16:groups=4:topk_groups=3", "moe_routing_generic_gpu");
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, SlowAmdRowOperators, testing::Range(0, static_cast<int>(std::size(kEmulatedTargets))),

@@ -5,6 +5,7 @@
 // After the words of CUDA.
 #include "act_and_mul/act_and_mul_gpu.cuh"
 #include "layer_norm/layer_norm_gpu.cuh"
+#include "moe_routing/moe_routing_gpu.cuh"
 #include "quantize/quantize_gpu.cuh"
 #include "rms_norm/rms_norm_gpu.cuh"
 #include "rope/rope_gpu.cuh"
@@ -12,25 +13,20 @@
 
 #include "core/fields.hpp"
 #include "ops/op_list.hpp"
+#include "ops/row/problem/row_problem.hpp"
 
 namespace tilewright {
 namespace {
 
 using emulated::HostKernel;
 
-// Through `op`'s family for `config`.
-void check_rows(const Operator& op, const RowGpuConfig& config, const std::shared_ptr<HostKernel>& kernel,
-                std::initializer_list<const char*> problems) {
+// Through a family's stages.
+void check_family(const Operator& op, const KernelFamily& family, const RecipeStep& step,
+                  const std::shared_ptr<HostKernel>& kernel, std::initializer_list<const char*> problems,
+                  InputData data = InputData::kNormal) {
   emulated::EmulatedCudaDevice device("sm_90a");
   DeviceSpec spec = device.spec();
   spec.units = 1;  // a few blocks are more than run at a time: they go on to other rows
-  const bool generic = config.x == DType::kNone;
-  const KernelFamily& family =
-      *find_family(op.families(), fmt::format("{}{}", op.name(), generic ? "_generic_gpu" : "_gpu"));
-  RecipeStep step;
-  step.key = generic ? family.builtin_keys("sm_90a").front()
-                     : make_key(op.name(), family.name(), "sm_90a", fmt::format("x={}", dtype_name(config.x)),
-                                print_fields(config));
   for (const char* text : problems) {
     SCOPED_TRACE(text);
     const Result<std::vector<std::byte>> problem = op.parse_problem(text);
@@ -42,13 +38,26 @@ void check_rows(const Operator& op, const RowGpuConfig& config, const std::share
     plan.workspace_bytes = family.workspace_bytes(*problem, spec, step);
     auto instance = op.instantiate(*problem, device, {});
     ASSERT_TRUE(instance.ok()) << instance.status().message();
-    (*instance)->fill(1, InputData::kNormal);
+    (*instance)->fill(1, data);
     (*instance)->poison();
     const Status status = run_plan(device, plan, (*instance)->bindings(), {});
     ASSERT_TRUE(status.ok()) << status.message();
     const VerifyReport report = (*instance)->verify();
     EXPECT_TRUE(report.passed) << report.failure;
   }
+}
+
+// Through `op`'s family for `config`.
+void check_rows(const Operator& op, const RowGpuConfig& config, const std::shared_ptr<HostKernel>& kernel,
+                std::initializer_list<const char*> problems) {
+  const bool generic = config.x == DType::kNone;
+  const KernelFamily& family =
+      *find_family(op.families(), fmt::format("{}{}", op.name(), generic ? "_generic_gpu" : "_gpu"));
+  RecipeStep step;
+  step.key = generic ? family.builtin_keys("sm_90a").front()
+                     : make_key(op.name(), family.name(), "sm_90a", fmt::format("x={}", dtype_name(config.x)),
+                                print_fields(config));
+  check_family(op, family, step, kernel, problems);
 }
 
 template <RowGpuConfig kConfig>
@@ -183,9 +192,72 @@ TEST(EmulatedRowOperators, SoftmaxKeepsRowsOrReadsThemTwice) {
   check_softmax<RowGpuConfig{kF32, kNone, kF32, Quantisation::kNone, 256, 0}>(
       {"m=2:n=5003:x=f32", "m=2:n=5000:x=f32:log=1", "m=3:n=7:x=f32"});
   check_softmax<RowGpuConfig{kBf16, kNone, kF32, Quantisation::kNone, 1024, 0, kBf16, true}>(
-      {"m=2:n=33000:x=bf16:out=f32"});
+      {"m=2:n=33000:x=bf16:out=f32", "m=1:n=32768:x=bf16:out=f32:log=1"});
   check_softmax<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
       {"m=3:n=301:x=f32:out=f16", "m=3:n=2100:x=bf16:log=1"});
+}
+
+template <MoeRoutingGpuConfig kConfig>
+void check_moe_routing(std::initializer_list<const char*> problems) {
+  const auto kernel = std::make_shared<HostKernel>(
+      [](const void* args) { moe_routing_gpu<kConfig>(*static_cast<const MoeRoutingArgs*>(args)); });
+  const Operator& op = moe_routing_operator();
+  const bool generic = kConfig.x == kNone;
+  const KernelFamily& family = *find_family(op.families(), generic ? "moe_routing_generic_gpu" : "moe_routing_gpu");
+  RecipeStep step;
+  step.key = generic ? family.builtin_keys("sm_90a").front()
+                     : make_key(op.name(), family.name(), "sm_90a", fmt::format("x={}", dtype_name(kConfig.x)),
+                                print_fields(kConfig));
+  for (const InputData data : {InputData::kNormal, InputData::kIntegers}) {
+    check_family(op, family, step, kernel, problems, data);
+  }
+}
+
+TEST(EmulatedRowOperators, MoeRoutingChoosesAsTheReference) {
+  check_moe_routing<MoeRoutingGpuConfig{kBf16, 8, 8, 32, 1, false, true}>(
+      {"t=33:e=256:k=8:x=bf16", "t=65:e=256:k=8:x=bf16:renormalise=1", "t=1:e=256:k=1:x=bf16:score=sigmoid"});
+  check_moe_routing<MoeRoutingGpuConfig{kBf16, 4, 4, 24, 8, false, false}>(
+      {"t=70:e=77:k=32:x=bf16:score=sqrt_softplus:first=5:local=33", "t=3:e=90:k=31:x=bf16:sx=91"});
+  check_moe_routing<MoeRoutingGpuConfig{kBf16, 8, 1, 32, 1, true, true}>(
+      {"t=33:e=256:k=8:x=bf16:score=sigmoid:bias=f32:groups=8:topk_groups=4:renormalise=1",
+       "t=9:e=256:k=6:x=bf16:groups=8:topk_groups=1:group_score=largest"});
+  check_moe_routing<MoeRoutingGpuConfig{kF32, 1, 1, 8, 8, true, false}>(
+      {"t=300:e=8:k=2:x=f32:renormalise=1", "t=257:e=7:k=7:x=f32:bias=f16"});
+  check_moe_routing<MoeRoutingGpuConfig{kNone, 32, 32, 64, 1, true, false}>(
+      {"t=9:e=1024:k=32:x=f32", "t=3:e=333:k=5:x=f16:bias=bf16:score=sigmoid"});
+}
+
+// Chunks of few rows have a block each, those of many rows one block: of the same rows with the same bits.
+TEST(EmulatedRowOperators, BitsOfSoftmaxDoNotDependOnHowManyBlocksTakeARow) {
+  constexpr RowGpuConfig kConfig{kBf16, kNone, kF32, Quantisation::kNone, 256, 0, kBf16, true};
+  const auto kernel =
+      std::make_shared<HostKernel>([](const void* args) { softmax_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
+  const Operator& op = softmax_operator();
+  const KernelFamily& family = *find_family(op.families(), "softmax_gpu");
+  const RecipeStep step{make_key(op.name(), family.name(), "sm_90a", "x=bf16", print_fields(kConfig)), {}};
+  constexpr int64_t kRows = 3, kLength = 13000;
+  const std::vector<std::byte> problem = *op.parse_problem(fmt::format("m={}:n={}:x=bf16:out=f32", kRows, kLength));
+  emulated::EmulatedCudaDevice device("sm_90a");
+  auto instance = *op.instantiate(problem, device, {});
+  instance->fill(5, InputData::kNormal);
+  std::vector<std::vector<float>> outputs;
+  for (const int units : {1, 64}) {
+    SCOPED_TRACE(units);
+    DeviceSpec spec = device.spec();
+    spec.units = units;
+    Plan plan;
+    plan.stages = *family.stages(problem, spec, step, kernel);
+    EXPECT_EQ(plan.stages.size(), units == 1 ? 1u : 2u);
+    plan.workspace_bytes = family.workspace_bytes(problem, spec, step);
+    instance->poison();
+    const CallBindings bindings = instance->bindings();
+    ASSERT_TRUE(run_plan(device, plan, bindings, {}).ok());
+    const VerifyReport report = instance->verify();
+    EXPECT_TRUE(report.passed) << report.failure;
+    const auto* const out = static_cast<const float*>(bindings.pointers[kRowOut]);
+    outputs.emplace_back(out, out + kRows * kLength);
+  }
+  EXPECT_EQ(outputs[0], outputs[1]);
 }
 
 // Nothing branches around their loads.

@@ -46,6 +46,12 @@ def cases():
         "rope-options": (ops.rope, (q.half(), *angles), {"interleaved": True, "inverse": True}),
         "rope_qk": (ops.rope_qk, (q, k, *angles), {}),
         "softmax": (ops.softmax, (x,), {"log": True, "scale": 0.5}),
+        "moe_routing": (ops.moe_routing, (x[0], 4), {"renormalise": True}),
+        "moe_routing-groups": (
+            ops.moe_routing,
+            (half[1], 3),
+            {"bias": weight, "score": "sigmoid", "groups": 4, "topk_groups": 2, "first_expert": 1, "local_experts": 9},
+        ),
         "softmax-dtype": (ops.softmax, (half, 2), {"dtype": torch.float32}),
         "quantize": (ops.quantize, (x,), {"out_dtype": torch.int8}),
         "quantize-tensor": (ops.quantize, (half, "tensor"), {}),
@@ -59,6 +65,8 @@ def written(op):
     name = str(op).rsplit(".", 1)[-1]
     if name.startswith("rope"):
         return ["q_out", "k_out"] if name == "rope_qk" else ["q_out"]
+    if name.startswith("moe_routing"):
+        return ["weights", "ids"]
     sums = ["residual_out"] if name.startswith("add_") else []
     return ["result", *sums, *(["scale"] if name.endswith("quantize") else [])]
 
@@ -107,7 +115,7 @@ def test_opcheck_passes_for_given_results_which_get_the_same_bits(case):
 
 
 @pytest.mark.parametrize(
-    "case", ["add_rms_norm_quantize", "add_layer_norm", "act_and_mul", "softmax", "rope_qk", "quantize"]
+    "case", ["add_rms_norm_quantize", "add_layer_norm", "act_and_mul", "softmax", "moe_routing", "rope_qk", "quantize"]
 )
 def test_inductor_takes_it_in_one_graph(case):
     # No operator of PyTorch's among them: nothing is left for Inductor's C++ compiler.

@@ -25,6 +25,9 @@ Stage row_stage(const RowProblem& problem, bool stream, long long grid, std::sha
 // and one that makes them the scale. All of one kernel.
 std::vector<Stage> row_stages(const RowProblem& problem, Stage rows, const LaunchShape& find, const LaunchShape& scale,
                               int64_t parts);
+// The stages of a softmax whose rows are chunks of a block each: one that finds a pair of numbers a chunk, and one that merges a row's and
+// writes. Of one kernel, `grid` blocks each.
+std::vector<Stage> chunk_stages(Stage rows, int64_t chunks);
 // What they need of the workspace.
 int64_t row_workspace_bytes(const RowProblem& problem, int64_t parts);
 

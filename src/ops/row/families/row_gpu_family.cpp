@@ -107,6 +107,14 @@ std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const A
 }
 int64_t row_capacity(const RowGpuShape& s) { return int64_t{s.threads} * s.pieces * kRowPiece; }
 
+// A softmax that is read twice: chunks of a row that have a block each where there are fewer rows than that many, else none. Bits do not
+// depend on it.
+int64_t softmax_chunks(const RowProblem& p, const RowGpuConfig& c, const DeviceSpec& device) {
+  constexpr int kChunkPieces = 2;  // of a thread, kernels/softmax
+  const int64_t size = int64_t{c.threads} * kChunkPieces * kRowPiece, chunks = (p.n + size - 1) / size;
+  return c.pieces == 0 && row_blocks(p, c) < device.units && chunks > 1 ? chunks : 0;
+}
+
 class RowGpuFamily final : public KernelFamily {
  public:
   RowGpuFamily(const RowOp& op, bool generic)
@@ -159,10 +167,11 @@ class RowGpuFamily final : public KernelFamily {
     }
     return predict_gpu(problem_cast<RowProblem>(ref), device);
   }
-  int64_t workspace_bytes(ProblemRef ref, const DeviceSpec&, const RecipeStep& step) const override {
+  int64_t workspace_bytes(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
     RowGpuConfig config;
     if (!parse_gpu_config(step.key, config)) return 0;
     const auto& p = problem_cast<RowProblem>(ref);
+    if (op_.softmax) return softmax_chunks(p, config, device) * p.rows() * 2 * static_cast<int64_t>(sizeof(float));
     return row_workspace_bytes(p, found_parts(p, config));
   }
   std::string numerics_id(const RecipeStep& step) const override {
@@ -206,7 +215,9 @@ class RowGpuFamily final : public KernelFamily {
     RowGpuConfig config;
     if (Status s = parse_gpu_config(step.key, config); !s) return s;
     const auto& p = problem_cast<RowProblem>(ref);
-    const int64_t block = row_block_threads(config.threads), blocks = std::max<int64_t>(row_blocks(p, config), 1);
+    const int64_t block = row_block_threads(config.threads);
+    const int64_t chunks = op_.softmax ? softmax_chunks(p, config, device) : 0;
+    const int64_t blocks = std::max<int64_t>(row_blocks(p, config) * std::max<int64_t>(chunks, 1), 1);
     // Where the next row is asked for, as many blocks as run at a time, each with as many rows; else a block a row. The kernel goes
     // on where the grid ends; AMD GPUs count work-items in 32 bits.
     const int64_t at_a_time = row_asks_ahead(config) ? std::max(1, device.units) * int64_t{resident_blocks(op_, config)}
@@ -216,6 +227,7 @@ class RowGpuFamily final : public KernelFamily {
     stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
     stage.shape.threads = static_cast<uint32_t>(block);
     stage.shape.shared_bytes = kRowSharedBytes;
+    if (chunks > 0) return chunk_stages(std::move(stage), chunks);
     LaunchShape find = stage.shape, scale = stage.shape;
     find.grid[0] = static_cast<uint32_t>(found_parts(p, config)), scale.grid[0] = 1;
     return row_stages(p, std::move(stage), find, scale, find.grid[0]);

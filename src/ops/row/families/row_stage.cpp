@@ -113,6 +113,19 @@ std::vector<Stage> row_stages(const RowProblem& p, Stage rows, const LaunchShape
   return stages;
 }
 
+std::vector<Stage> chunk_stages(Stage rows, int64_t chunks) {
+  std::vector<Stage> stages(2, rows);
+  for (const RowStep step : {RowStep::kFind, RowStep::kRows}) {
+    Stage& stage = stages[step == RowStep::kFind ? 0 : 1];
+    RowArgs args;
+    std::memcpy(&args, stage.args.data(), sizeof(args));
+    args.step = step, args.part_count = chunks;
+    std::memcpy(stage.args.data(), &args, sizeof(args));
+    stage.patches.push_back({ArgPatch::Kind::kWorkspace, 0, static_cast<uint32_t>(offsetof(RowArgs, parts))});
+  }
+  return stages;
+}
+
 int64_t row_workspace_bytes(const RowProblem& p, int64_t parts) {
   return p.quant == Quantisation::kDynamic ? parts * static_cast<int64_t>(sizeof(float)) : 0;
 }

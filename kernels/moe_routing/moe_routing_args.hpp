@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// What host and moe_routing kernels share: the argument struct, the configs, the one formula that both compute. Freestanding.
+#pragma once
+
+#include "tile/common/row_args.hpp"
+
+namespace tilewright {
+
+enum class RouterScore : unsigned char { kSoftmax, kSigmoid, kSqrtSoftplus };
+inline constexpr const char* kRouterScoreNames[] = {"softmax", "sigmoid", "sqrt_softplus"};
+constexpr const char* const* enum_names(RouterScore) { return kRouterScoreNames; }
+constexpr int enum_count(RouterScore) { return 3; }
+
+// Of a group of experts: its largest score, or the sum of its two largest.
+enum class GroupScore : unsigned char { kLargest, kTwoLargest };
+inline constexpr const char* kGroupScoreNames[] = {"largest", "two_largest"};
+constexpr const char* const* enum_names(GroupScore) { return kGroupScoreNames; }
+constexpr int enum_count(GroupScore) { return 2; }
+
+inline constexpr int kMostExperts = 1024, kMostChosen = 32, kMostExpertGroups = 32;
+
+struct MoeRoutingArgs {
+  long long tokens;
+  const void* logits;  // [tokens, experts]
+  long long stride_logits;
+  const void* bias;  // [experts]; null = none
+  float* weights;    // [tokens, k]
+  long long stride_weights;
+  int* ids;
+  long long stride_ids;
+  int experts, k;
+  int groups, group_experts, topk_groups;  // groups: 1 = any expert may be chosen
+  int first_expert, local_experts;
+  float scale;
+  DType x, bias_dtype;
+  RouterScore score;
+  GroupScore group_score;
+  bool scored;  // the choice is among scores; else among logits, which are in the same order
+  bool renormalise;
+  long long grid;  // GPU: blocks
+};
+
+// A softmax that is renormalised over the chosen takes no sum of all.
+constexpr bool needs_softmax(const MoeRoutingArgs& a) {
+  return a.score == RouterScore::kSoftmax && (a.scored || !a.renormalise);
+}
+// Keeps a sum of scores that are all 0 from dividing.
+inline constexpr float kLeastRouterSum = 1e-20f;
+
+// log(1 + t) of 0 <= t <= 1 is 2 s times these in s^2, s = t / (2 + t): what artanh's series leaves out is below u / 40.
+inline constexpr float kLogSeries[] = {1.0f,        1.0f / 3,  1.0f / 5,  1.0f / 7,
+                                       1.0f / 9, 1.0f / 11, 1.0f / 13, 1.0f / 15};
+
+// What an expert's id becomes: its place among the local ones, -1 of others.
+constexpr int local_expert(const MoeRoutingArgs& a, int expert) {
+  const int place = expert - a.first_expert;
+  return place >= 0 && place < a.local_experts ? place : -1;
+}
+
+// kNone: typed at run time.
+struct MoeRoutingCpuConfig {
+  static constexpr const char* kTypeName = "MoeRoutingCpuConfig";
+  DType x;
+
+  bool operator==(const MoeRoutingCpuConfig&) const = default;
+  template <class Self, class Visit>
+  static constexpr void fields(Self& self, Visit&& visit) {
+    visit("x", self.x);
+  }
+};
+
+// `lanes` share a token, `group_lanes` of them a group of experts, whose pieces of 8 go round among them: at most `slots` experts a
+// lane. Each keeps `kept` of the chosen. `wide`: keys of 64 bits, for any choice; else of 32, for logits of bf16. `whole`: every lane
+// has all its slots, in pieces that one load takes.
+struct MoeRoutingGpuConfig {
+  static constexpr const char* kTypeName = "MoeRoutingGpuConfig";
+  DType x;
+  int lanes, group_lanes, slots, kept;
+  bool wide, whole;
+
+  bool operator==(const MoeRoutingGpuConfig&) const = default;
+  template <class Self, class Visit>
+  static constexpr void fields(Self& self, Visit&& visit) {
+    visit("x", self.x);
+    visit("lanes", self.lanes);
+    visit("group_lanes", self.group_lanes);
+    visit("slots", self.slots);
+    visit("kept", self.kept);
+    visit("wide", self.wide);
+    visit("whole", self.whole);
+  }
+};
+
+inline constexpr int kRouterThreads = 256;  // of a block
+
+}  // namespace tilewright

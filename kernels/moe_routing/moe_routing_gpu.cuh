@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: MIT
+// moe_routing_gpu: a few lanes share a token, whose logits stay in their registers. Each lane keeps its four best in order, as keys that
+// hold value and expert, and looks again where all four were chosen; the chosen follow one after another by exchanges between lanes.
+#pragma once
+
+#include "moe_routing/moe_routing_args.hpp"
+#include "tile/gpu/row.cuh"
+
+namespace tilewright {
+
+// Larger ones are better: the value as a number of two's complement, where zeros of both signs are equal, above what remains of the
+// expert's number. kNone is worse than any value's, also when an expert's number is taken off.
+template <bool kWide>
+struct RouterKey {
+  using Type = int;
+  static constexpr int kNone = -0x7FFF0000;
+  __device__ __forceinline__ static int of(float value, int expert) {
+    return ordered(value) + (0xFFFF - expert);
+  }
+  __device__ __forceinline__ static int expert(int key) { return 0xFFFF - (key & 0xFFFF); }
+  __device__ __forceinline__ static int ordered(float value) {
+    const int bits = __builtin_bit_cast(int, value), sign = bits >> 31;
+    return ((bits & 0x7FFFFFFF) ^ sign) - sign;
+  }
+  __device__ __forceinline__ static int exchange(int key, unsigned distance) {
+    return __builtin_bit_cast(int, lane_xor(__builtin_bit_cast(float, key), distance));
+  }
+};
+template <>
+struct RouterKey<true> {
+  using Type = long long;
+  static constexpr long long kNone = -0x7FFF0000LL * 0x100000000LL;
+  __device__ __forceinline__ static long long of(float value, int expert) {
+    return static_cast<long long>(static_cast<unsigned long long>(RouterKey<false>::ordered(value)) << 32 |
+                                  (0xFFFFu - static_cast<unsigned>(expert)));
+  }
+  __device__ __forceinline__ static int expert(long long key) { return 0xFFFF - static_cast<int>(key & 0xFFFF); }
+  __device__ __forceinline__ static long long exchange(long long key, unsigned distance) {
+    const auto high = static_cast<unsigned>(RouterKey<false>::exchange(static_cast<int>(key >> 32), distance));
+    const auto low = static_cast<unsigned>(RouterKey<false>::exchange(static_cast<int>(key), distance));
+    return static_cast<long long>(static_cast<unsigned long long>(high) << 32 | low);
+  }
+};
+
+// The better one first.
+template <class Key>
+__device__ __forceinline__ void order(Key& a, Key& b) {
+  const Key better = a > b ? a : b, other = a > b ? b : a;
+  a = better, b = other;
+}
+// Four in order.
+template <class Key>
+__device__ __forceinline__ void order_four(Key (&k)[4]) {
+  order(k[0], k[1]), order(k[2], k[3]);
+  order(k[0], k[2]), order(k[1], k[3]);
+  order(k[1], k[2]);
+}
+// The best four of both, in order.
+template <class Key>
+__device__ __forceinline__ void merge_four(Key (&best)[4], const Key (&more)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) best[i] = best[i] > more[3 - i] ? best[i] : more[3 - i];
+  order(best[0], best[2]), order(best[1], best[3]);
+  order(best[0], best[1]), order(best[2], best[3]);
+}
+
+inline constexpr float kWorstLogit = __builtin_bit_cast(float, 0xFF800000u);
+__device__ __forceinline__ float larger(float a, float b) { return a > b ? a : b; }  // of NaN the second
+
+// e^x
+__device__ __forceinline__ float router_exp(float x) { return exp2_approx(__fmul_rn(x, 1.44269504f)); }
+__device__ __forceinline__ float sigmoid_score(float x) {
+  return reciprocal_approx(__fadd_rn(1.0f, router_exp(-x)));
+}
+__device__ __forceinline__ float sqrt_softplus_score(float x) {
+  const float t = router_exp(-fabsf(x)), s = __fmul_rn(t, reciprocal_approx(__fadd_rn(2.0f, t)));
+  const float square = __fmul_rn(s, s);
+  float series = kLogSeries[7];
+#pragma unroll
+  for (int i = 6; i >= 0; --i) series = __fmaf_rn(series, square, kLogSeries[i]);
+  return square_root(__fmaf_rn(__fadd_rn(s, s), series, larger(x, 0.0f)));
+}
+
+// One lane's part of a token.
+template <MoeRoutingGpuConfig kConfig>
+struct RouterLane {
+  static constexpr int kLanes = kConfig.lanes, kGroupLanes = kConfig.group_lanes, kSlots = kConfig.slots;
+  using Keys = RouterKey<kConfig.wide>;
+  using Key = typename Keys::Type;
+
+  const MoeRoutingArgs& args;
+  const char* row;   // of logits
+  int lane, first;   // first: expert of slot 0
+  int there;         // experts from there to the end of the lane's group, 0 and below = none
+  bool open = true;  // its group may be chosen from
+  float most, by;    // softmax's: the largest, and 1 / sum
+  float v[kSlots];   // logits, then what the choice is among
+  Key best[4];       // of what was not chosen; less `first`
+
+  // Experts from the lane's first to a slot's.
+  __device__ __forceinline__ static constexpr int offset(int slot) {
+    return slot / kRowPiece * kRowPiece * kGroupLanes + slot % kRowPiece;
+  }
+  __device__ __forceinline__ bool has(int slot) const { return kConfig.whole || offset(slot) < there; }
+  // body(slot), with constants as slots; body(piece).
+  template <class Body>
+  __device__ __forceinline__ static void for_slots(Body&& body) {
+#pragma unroll
+    for (int i = 0; i < kSlots; ++i) body(i);
+  }
+  template <class Body>
+  __device__ __forceinline__ static void for_pieces(Body&& body) {
+#pragma unroll
+    for (int j = 0; j < kSlots / kRowPiece; ++j) body(j);
+  }
+  template <class Merge>
+  __device__ __forceinline__ static float over_lanes(float x, Merge&& merge) {
+#pragma unroll
+    for (int distance = 1; distance < kLanes; distance *= 2) x = merge(x, lane_xor(x, static_cast<unsigned>(distance)));
+    return x;
+  }
+
+  __device__ __forceinline__ RouterLane(const MoeRoutingArgs& a, const char* logits, int of_token)
+      : args(a), row(logits), lane(of_token) {
+    const int group = lane / kGroupLanes, before = lane % kGroupLanes * kRowPiece;
+    first = group * a.group_experts + before;
+    there = group < a.groups ? a.group_experts - before : 0;
+  }
+
+  // A piece of the logits, or of the biases.
+  template <DType kType, bool kWhole>
+  __device__ __forceinline__ void load(const char* from, DType dtype, int j, Piece& p) const {
+    const int left = there - offset(j * kRowPiece);
+    const int count = kWhole ? kRowPiece : left <= 0 ? 0 : left < kRowPiece ? left : kRowPiece;
+    load_piece<kType, kWhole>(from, dtype, first + offset(j * kRowPiece), count, p);
+  }
+  // Nothing is as bad as minus infinity.
+  __device__ __forceinline__ void load_logits(int j, Piece& p) const {
+    load<kConfig.x, kConfig.whole>(row, args.x, j, p);
+    for_elements([&](int i) { p.v[i] = has(j * kRowPiece + i) ? p.v[i] : kWorstLogit; });
+  }
+  __device__ __forceinline__ void load_all() {
+    for_pieces([&](int j) {
+      Piece p;
+      load_logits(j, p);
+      for_elements([&](int i) { v[j * kRowPiece + i] = p.v[i]; });
+    });
+  }
+
+  __device__ __forceinline__ void find_softmax() {
+    most = kLeastValue;
+    float sum = 0;
+    const auto merge = [](float a, float b) { return at_least(a, b); };
+    for_slots([&](int i) { most = at_least(v[i], most); });
+    most = over_lanes(most, merge);
+    for_slots([&](int i) { sum = __fadd_rn(sum, router_exp(__fadd_rn(v[i], -most))); });
+    by = reciprocal_approx(over_lanes(sum, sum_of));
+  }
+  __device__ __forceinline__ float score(float x) const {
+    if (args.score == RouterScore::kSigmoid) return sigmoid_score(x);
+    if (args.score == RouterScore::kSqrtSoftplus) return sqrt_softplus_score(x);
+    return __fmul_rn(router_exp(__fadd_rn(x, -most)), by);
+  }
+
+  // What the choice is among, of a piece of logits.
+  __device__ __forceinline__ void score_piece(int j, Piece& p) const {
+    if (!kConfig.wide || !args.scored) return;
+    if (args.score == RouterScore::kSigmoid) {
+      for_elements([&](int i) { p.v[i] = sigmoid_score(p.v[i]); });
+    } else if (args.score == RouterScore::kSqrtSoftplus) {
+      for_elements([&](int i) { p.v[i] = sqrt_softplus_score(p.v[i]); });
+    } else {
+      for_elements([&](int i) { p.v[i] = __fmul_rn(router_exp(__fadd_rn(p.v[i], -most)), by); });
+    }
+    if (args.bias != nullptr) {
+      Piece bias;
+      load<DType::kNone, false>(static_cast<const char*>(args.bias), args.bias_dtype, j, bias);
+      for_elements([&](int i) { p.v[i] = __fadd_rn(p.v[i], bias.v[i]); });
+    }
+    for_elements([&](int i) { p.v[i] = has(j * kRowPiece + i) ? p.v[i] : kWorstLogit; });
+  }
+  __device__ __forceinline__ void score_all() {
+    for_pieces([&](int j) {
+      Piece p;
+      for_elements([&](int i) { p.v[i] = v[j * kRowPiece + i]; });
+      score_piece(j, p);
+      for_elements([&](int i) { v[j * kRowPiece + i] = p.v[i]; });
+    });
+  }
+
+  // NaN is as bad as minus infinity, too. It is rare: a sum of all tells, be it the softmax's.
+  __device__ __forceinline__ static float number(float x) { return x == x ? x : kWorstLogit; }
+  __device__ __forceinline__ void drop_nan() {
+    float all = by;
+    if (args.scored || !needs_softmax(args)) {
+      all = 0;
+      for_slots([&](int i) { all = __fadd_rn(all, v[i]); });
+    }
+    if (all == all) return;
+    for_slots([&](int i) { v[i] = number(v[i]); });
+  }
+
+  // Whether the lane's group is among the best.
+  __device__ __forceinline__ void choose_groups() {
+    float one = kWorstLogit, two = kWorstLogit;
+    for_slots([&](int i) {
+      two = larger(v[i] < one ? v[i] : one, two);
+      one = larger(v[i], one);
+    });
+#pragma unroll
+    for (int distance = 1; distance < kGroupLanes; distance *= 2) {
+      const float other_one = lane_xor(one, static_cast<unsigned>(distance));
+      const float other_two = lane_xor(two, static_cast<unsigned>(distance));
+      two = larger(one < other_one ? one : other_one, larger(two, other_two));
+      one = larger(one, other_one);
+    }
+    const bool sums = args.group_score == GroupScore::kTwoLargest && args.group_experts > 1;
+    const float mine = number(sums ? __fadd_rn(one, two) : one);
+    int better = 0;
+#pragma unroll
+    for (int distance = 1; distance < kLanes / kGroupLanes; ++distance) {
+      const float other = lane_xor(mine, static_cast<unsigned>(distance * kGroupLanes));
+      const int group = lane / kGroupLanes;
+      better += other > mine || (other == mine && (group ^ distance) < group) ? 1 : 0;
+    }
+    open = better < args.topk_groups;
+  }
+
+  // The best four of a piece besides those that are there.
+  template <class Make>
+  __device__ __forceinline__ void offer_piece(Make&& make) {
+#pragma unroll
+    for (int half = 0; half < kRowPiece; half += 4) {
+      Key four[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) four[i] = make(half + i);
+      order_four(four);
+      merge_four(best, four);
+    }
+  }
+  __device__ __forceinline__ void find_best() {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) best[i] = Keys::kNone;
+    for_pieces([&](int j) {
+      offer_piece([&](int i) {
+        const int slot = j * kRowPiece + i;
+        return has(slot) ? Keys::of(v[slot], offset(slot)) : Keys::kNone;
+      });
+    });
+#pragma unroll
+    for (int i = 0; i < 4; ++i) best[i] = open ? best[i] : Keys::kNone;
+  }
+  // Those below `last`, which was the fourth. It is rare that a lane has more than four of the chosen: the registers are others'.
+  __device__ __forceinline__ void find_next(Key last) {
+#pragma unroll 1
+    for (int j = 0; j < kSlots / kRowPiece; ++j) {
+      Piece p;
+      load_logits(j, p);
+      score_piece(j, p);
+      offer_piece([&](int i) {
+        const int slot = j * kRowPiece + i;
+        const Key key = Keys::of(number(p.v[i]), offset(slot));
+        return has(slot) && key < last ? key : Keys::kNone;
+      });
+    }
+  }
+
+  // chosen(j, expert) of the j-th best, in every lane.
+  template <class Chosen>
+  __device__ __forceinline__ void choose(Chosen&& chosen) {
+    find_best();
+    int taken = 0;
+#pragma unroll 1
+    for (int j = 0; j < args.k; ++j) {
+      const Key mine = best[0] - first;
+      Key all = mine;
+#pragma unroll
+      for (int distance = 1; distance < kLanes; distance *= 2) {
+        const Key other = Keys::exchange(all, static_cast<unsigned>(distance));
+        all = other > all ? other : all;
+      }
+      chosen(j, Keys::expert(all));
+      if (all != mine) continue;
+      const Key last = best[0];
+      best[0] = best[1], best[1] = best[2], best[2] = best[3], best[3] = Keys::kNone;
+      if (++taken == 4 && j + 1 < args.k) {
+        find_next(last);
+        taken = 0;
+      }
+    }
+  }
+};
+
+template <MoeRoutingGpuConfig kConfig>
+__device__ __forceinline__ void moe_routing_gpu(const MoeRoutingArgs& args) {
+  constexpr int kLanes = kConfig.lanes, kKept = kConfig.kept, kTokens = kRouterThreads / kLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+#pragma unroll 1
+  for (long long begin = static_cast<long long>(blockIdx.x) * kTokens; begin < args.tokens;
+       begin += args.grid * kTokens) {
+    // Lanes of tokens behind the last one take that one: they meet the others.
+    const long long mine = begin + static_cast<int>(threadIdx.x) / kLanes;
+    const bool there = mine < args.tokens;
+    const long long token = there ? mine : args.tokens - 1;
+    const DType type = kConfig.x == DType::kNone ? args.x : kConfig.x;
+    const char* const row = static_cast<const char*>(args.logits) + token * args.stride_logits * dtype_bits(type) / 8;
+
+    RouterLane<kConfig> part(args, row, lane);
+    part.load_all();
+    if (needs_softmax(args)) part.find_softmax();
+    part.score_all();
+    part.drop_nan();
+    if (args.groups > 1) part.choose_groups();
+
+    // The j-th is kept by lane j, and so on round.
+    int expert[kKept];
+#pragma unroll
+    for (int s = 0; s < kKept; ++s) expert[s] = 0;
+    part.choose([&](int j, int chosen) {
+#pragma unroll
+      for (int s = 0; s < kKept; ++s) expert[s] = j == lane + s * kLanes ? chosen : expert[s];
+    });
+
+    // Scores of the chosen, from their logits.
+    float weight[kKept];
+#pragma unroll
+    for (int s = 0; s < kKept; ++s) {
+      weight[s] = kWorstLogit;
+      if (lane + s * kLanes >= args.k) continue;
+      Piece one;
+      load_piece<kConfig.x>(row, args.x, expert[s], 1, one);
+      weight[s] = one.v[0];
+    }
+    if (args.score == RouterScore::kSoftmax && !needs_softmax(args)) {
+      part.most = kLeastValue, part.by = 1;
+#pragma unroll
+      for (int s = 0; s < kKept; ++s) part.most = larger(weight[s], part.most);
+      part.most = part.over_lanes(part.most, larger);
+    }
+    float sum = 0;
+#pragma unroll
+    for (int s = 0; s < kKept; ++s) {
+      if (lane + s * kLanes >= args.k) continue;
+      weight[s] = part.score(weight[s]);
+      sum = __fadd_rn(sum, weight[s]);
+    }
+    float by = args.scale;
+    if (args.renormalise) {
+      sum = part.over_lanes(sum, sum_of);
+      by = __fmul_rn(by, reciprocal_approx(__fadd_rn(sum, kLeastRouterSum)));
+    }
+#pragma unroll
+    for (int s = 0; s < kKept; ++s) {
+      const int j = lane + s * kLanes;
+      if (!there || j >= args.k) continue;
+      const int id = local_expert(args, expert[s]);
+      args.ids[token * args.stride_ids + j] = id;
+      args.weights[token * args.stride_weights + j] = id < 0 ? 0.0f : __fmul_rn(weight[s], by);
+    }
+  }
+}
+
+}  // namespace tilewright
