@@ -6,24 +6,6 @@
 
 namespace tilewright {
 
-// Two pieces of neighbours as the first and the second of each pair, and back.
-__device__ __forceinline__ void part_pairs(Piece& p, Piece& q) {
-  Piece even, odd;
-  for_elements([&](int i) {
-    const Piece& from = i < kRowPiece / 2 ? p : q;
-    even.v[i] = from.v[2 * i % kRowPiece], odd.v[i] = from.v[2 * i % kRowPiece + 1];
-  });
-  p = even, q = odd;
-}
-__device__ __forceinline__ void join_pairs(Piece& p, Piece& q) {
-  Piece low, high;
-  for_elements([&](int i) {
-    Piece& to = i < kRowPiece / 2 ? low : high;
-    to.v[2 * i % kRowPiece] = p.v[i], to.v[2 * i % kRowPiece + 1] = q.v[i];
-  });
-  p = low, q = high;
-}
-
 // Heads of a token share its angles: a thread takes the same eight pairs of `pieces` of them, which it asks for all at once.
 template <RowGpuConfig kConfig>
 __device__ __forceinline__ void rope_whole_heads(const RowArgs& given) {

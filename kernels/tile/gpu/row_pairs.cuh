@@ -6,30 +6,39 @@
 
 namespace tilewright {
 
+// Two pieces of neighbours as the first and the second of each pair, and back.
+__device__ __forceinline__ void part_pairs(Piece& p, Piece& q) {
+  Piece even, odd;
+  for_elements([&](int i) {
+    const Piece& from = i < kRowPiece / 2 ? p : q;
+    even.v[i] = from.v[2 * i % kRowPiece], odd.v[i] = from.v[2 * i % kRowPiece + 1];
+  });
+  p = even, q = odd;
+}
+__device__ __forceinline__ void join_pairs(Piece& p, Piece& q) {
+  Piece low, high;
+  for_elements([&](int i) {
+    Piece& to = i < kRowPiece / 2 ? low : high;
+    to.v[2 * i % kRowPiece] = p.v[i], to.v[2 * i % kRowPiece + 1] = q.v[i];
+  });
+  p = low, q = high;
+}
+
 // Elements 2 n and 2 n + 1 of a row, for `count` n; zeros behind them.
 template <DType kType, bool kWhole = false>
 __device__ __forceinline__ void load_pairs(const char* row, DType dtype, long long n, int count, Piece& even,
                                            Piece& odd) {
-  Piece half[2];
   const int low = kWhole ? count : 2 * count < kRowPiece ? 2 * count : kRowPiece;
-  load_piece<kType, kWhole>(row, dtype, 2 * n, low, half[0]);
-  load_piece<kType, kWhole>(row, dtype, 2 * n + kRowPiece, 2 * count - low, half[1]);
-  for_elements([&](int i) {
-    const Piece& from = half[i / (kRowPiece / 2)];
-    even.v[i] = from.v[2 * i % kRowPiece], odd.v[i] = from.v[2 * i % kRowPiece + 1];
-  });
+  load_piece<kType, kWhole>(row, dtype, 2 * n, low, even);
+  load_piece<kType, kWhole>(row, dtype, 2 * n + kRowPiece, 2 * count - low, odd);
+  part_pairs(even, odd);
 }
 template <DType kType>
-__device__ __forceinline__ void store_pairs(char* row, DType dtype, long long n, int count, const Piece& even,
-                                            const Piece& odd) {
-  Piece half[2];
-  for_elements([&](int i) {
-    Piece& to = half[i / (kRowPiece / 2)];
-    to.v[2 * i % kRowPiece] = even.v[i], to.v[2 * i % kRowPiece + 1] = odd.v[i];
-  });
+__device__ __forceinline__ void store_pairs(char* row, DType dtype, long long n, int count, Piece even, Piece odd) {
+  join_pairs(even, odd);
   const int low = 2 * count < kRowPiece ? 2 * count : kRowPiece;
-  store_piece<kType>(row, dtype, 2 * n, low, half[0]);
-  store_piece<kType>(row, dtype, 2 * n + kRowPiece, 2 * count - low, half[1]);
+  store_piece<kType>(row, dtype, 2 * n, low, even);
+  store_piece<kType>(row, dtype, 2 * n + kRowPiece, 2 * count - low, odd);
 }
 
 }  // namespace tilewright
