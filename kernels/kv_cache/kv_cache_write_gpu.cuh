@@ -57,27 +57,11 @@ __device__ __forceinline__ void kv_cache_write_heads(const CacheArgs& given) {
       cosine_words.load(angles.cosine + column);
       sine_words.load(angles.sine + column);
     }
-    Piece low_weight, high_weight;
-    if constexpr (kWeights) {
-      for_elements([&](int i) { low_weight.v[i] = 1, high_weight.v[i] = 1; });
-      if (mine.weight != nullptr) {
-        PieceWords<kWeight> low, high;
-        low.load(static_cast<const char*>(mine.weight) + at.low * dtype_bits(kWeight) / 8);
-        high.load(static_cast<const char*>(mine.weight) + at.high * dtype_bits(kWeight) / 8);
-        low.widen(low_weight);
-        high.widen(high_weight);
-        const float offset = args.unit_offset ? 1 : 0;
-        for_elements([&](int i) { low_weight.v[i] += offset, high_weight.v[i] += offset; });
-      }
-    }
-    Piece cosine, sine;
-    if constexpr (kTurns) {
-      cosine_words.widen(cosine);
-      sine_words.widen(sine);
-      for_elements([&](int i) {
-        cosine.v[i] = turns ? __fmul_rn(cosine.v[i], angles.known) : 1;
-        sine.v[i] = turns ? __fmul_rn(sine.v[i], angles.sign) : 0;
-      });
+    PieceWords<kWeight> low_weights{}, high_weights{};
+    const bool weighted = kWeights && mine.weight != nullptr;
+    if (weighted) {
+      low_weights.load(static_cast<const char*>(mine.weight) + at.low * dtype_bits(kWeight) / 8);
+      high_weights.load(static_cast<const char*>(mine.weight) + at.high * dtype_bits(kWeight) / 8);
     }
 
     const bool writes = there && place.known && at.there;
@@ -94,19 +78,27 @@ __device__ __forceinline__ void kv_cache_write_heads(const CacheArgs& given) {
         const float inverse =
             mine.normed ? 1 / square_root(__fadd_rn(sum[0] / static_cast<float>(mine.n), args.eps)) : 1;
         for_elements([&](int i) { a.v[i] = __fmul_rn(a.v[i], inverse), b.v[i] = __fmul_rn(b.v[i], inverse); });
-        if constexpr (kWeights) {
-          for_elements([&](int i) {
-            a.v[i] = __fmul_rn(a.v[i], low_weight.v[i]), b.v[i] = __fmul_rn(b.v[i], high_weight.v[i]);
-          });
+        if (weighted) {
+          const float offset = args.unit_offset ? 1 : 0;
+          const auto weigh = [&](const PieceWords<kWeight>& words, Piece& p) {
+            Piece weight;
+            words.widen(weight);
+            for_elements([&](int i) { p.v[i] = __fmul_rn(p.v[i], __fadd_rn(weight.v[i], offset)); });
+          };
+          weigh(low_weights, a);
+          weigh(high_weights, b);
         }
       }
       if constexpr (kTurns) {
         if (turns) {
+          Piece cosine, sine;
+          cosine_words.widen(cosine);
+          sine_words.widen(sine);
           if (at.pairs) part_pairs(a, b);
           for_elements([&](int i) {
-            const float x = a.v[i];
-            a.v[i] = __fmaf_rn(x, cosine.v[i], -__fmul_rn(b.v[i], sine.v[i]));
-            b.v[i] = __fmaf_rn(b.v[i], cosine.v[i], __fmul_rn(x, sine.v[i]));
+            const float x = a.v[i], c = __fmul_rn(cosine.v[i], angles.known), s = __fmul_rn(sine.v[i], angles.sign);
+            a.v[i] = __fmaf_rn(x, c, -__fmul_rn(b.v[i], s));
+            b.v[i] = __fmaf_rn(b.v[i], c, __fmul_rn(x, s));
           });
           if (at.pairs) join_pairs(a, b);
         }

@@ -53,6 +53,30 @@ TEST_P(SlowAmdRowKernels, EveryPrebuiltOneMovesSixteenBytesWithoutSpills) {
   }
 }
 
+// Two heads a thread have the least room.
+TEST_P(SlowAmdRowKernels, ThoseOfThePagedCacheMoveSixteenBytesWithoutSpills) {
+  for (const Operator* op : {&kv_cache_write_operator(), &qk_norm_rope_cache_operator()}) {
+    for (const char* kind : {"_gpu", "_generic_gpu"}) {
+      const KernelFamily* family = find_family(op->families(), std::string(op->name()) + kind);
+      ASSERT_NE(family, nullptr);
+      const std::vector<KernelKey> keys = family->builtin_keys(GetParam());
+      ASSERT_FALSE(keys.empty());
+      const auto found = test::inspect_all_amd(*family, keys, scratch_);
+      for (size_t i = 0; i < keys.size(); ++i) {
+        SCOPED_TRACE(keys[i].text);
+        ASSERT_TRUE(found[i].ok()) << found[i].status().message();
+        const AmdKernel& kernel = found[i]->inspection.kernel;
+        EXPECT_EQ(kernel.vgpr_spills, 0);
+        EXPECT_EQ(kernel.sgpr_spills, 0);
+        EXPECT_EQ(kernel.scratch_bytes, 0);
+        EXPECT_FALSE(kernel.dynamic_stack);
+        EXPECT_LE(kernel.vgprs, 128);
+        EXPECT_TRUE(family->generic() || has_wide(found[i]->code, "load"));
+      }
+    }
+  }
+}
+
 // Typed at run time: every type's way through the kernel is in one.
 TEST_P(SlowAmdRowKernels, TheGenericOneHasNoSpills) {
   for (const Operator* op :

@@ -5,6 +5,7 @@
 #include "dispatch/registry/family.hpp"
 #include "jit/nvrtc/cubin_info.hpp"
 #include "jit/nvrtc/nvrtc_compiler.hpp"
+#include "kv_cache/kv_cache_args.hpp"
 #include "ops/op_list.hpp"
 #include "tile/common/row_args.hpp"
 #include "unit/jit/cache_test_support.hpp"
@@ -17,13 +18,8 @@ class SlowRowKernels : public testing::TestWithParam<const char*> {
   void SetUp() override {
     if (Status status = nvrtc_compiler().available(); !status) GTEST_SKIP() << status.message();
   }
-  test::ScratchFolder scratch_;
-};
-
-TEST_P(SlowRowKernels, EveryPrebuiltOneKeepsToItsBudget) {
-  for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &rope_operator(),
-                             &quantize_operator(), &softmax_operator()}) {
-    for (const KernelFamily* family : op->families()) {
+  void check_budget(const Operator& op, int64_t arg_bytes) {
+    for (const KernelFamily* family : op.families()) {
       for (const KernelKey& key : family->builtin_keys(GetParam())) {
         SCOPED_TRACE(key.text);
         const Result<CompileRequest> request = family->source(key);
@@ -36,10 +32,24 @@ TEST_P(SlowRowKernels, EveryPrebuiltOneKeepsToItsBudget) {
         ASSERT_EQ(info->kernels.size(), 1u);
         const CubinKernel& made = info->kernels.front();
         EXPECT_EQ(made.local_bytes, 0) << "spills";
-        EXPECT_EQ(made.arg_bytes, static_cast<int64_t>(sizeof(RowArgs)));
+        EXPECT_EQ(made.arg_bytes, arg_bytes);
         EXPECT_LE(made.registers, 128);
       }
     }
+  }
+  test::ScratchFolder scratch_;
+};
+
+TEST_P(SlowRowKernels, EveryPrebuiltOneKeepsToItsBudget) {
+  for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &rope_operator(),
+                             &quantize_operator(), &softmax_operator()}) {
+    check_budget(*op, static_cast<int64_t>(sizeof(RowArgs)));
+  }
+}
+
+TEST_P(SlowRowKernels, ThoseOfThePagedCacheKeepToTheirs) {
+  for (const Operator* op : {&kv_cache_write_operator(), &qk_norm_rope_cache_operator()}) {
+    check_budget(*op, static_cast<int64_t>(sizeof(CacheArgs)));
   }
 }
 

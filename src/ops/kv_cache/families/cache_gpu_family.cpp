@@ -20,9 +20,9 @@ constexpr CacheGpuConfig kAnyHeads{DType::kNone, DType::kNone, DType::kNone, DTy
 
 bool is_cache_gpu(const ArchSpec& arch) { return arch.vendor != ArchVendor::kX86; }
 
-// NVIDIA: blocks that an SM's registers are to have room for.
-int resident_cache_blocks(const CacheGpuConfig& c) {
-  if (c.x == DType::kNone) return 4;
+// NVIDIA: blocks that an SM's registers are to have room for. AMD: waves of a SIMD, 128 registers each.
+int resident_cache_blocks(const CacheGpuConfig& c, ArchVendor vendor) {
+  if (c.x == DType::kNone || (vendor == ArchVendor::kAmd && c.heads <= 2)) return 4;
   return c.heads >= 4 || c.x == DType::kF32 ? 2 : c.heads == 2 ? 3 : 4;
 }
 
@@ -116,10 +116,11 @@ class CacheGpuFamily final : public KernelFamily {
                             : fmt::format("{}-{}-{}-{}x{}", name_, dtype_name(config.x), dtype_name(config.cache),
                                           config.threads, config.heads);
     request.entry = generic_ ? fmt::format("tw_{}", name_) : fmt::format("tw_{}_{}", name_, key.digest.hex());
+    const ArchVendor vendor = find_arch(key.target)->vendor;
     request.source = gpu_instance_source(
-        find_arch(key.target)->vendor, "kv_cache/kv_cache_write_gpu.cuh", request.entry,
+        vendor, "kv_cache/kv_cache_write_gpu.cuh", request.entry,
         fmt::format("kv_cache_write_gpu<tilewright::{}{}>", CacheGpuConfig::kTypeName, cpp_initializer(config)),
-        "CacheArgs", row_block_threads(config.threads), resident_cache_blocks(config));
+        "CacheArgs", row_block_threads(config.threads), resident_cache_blocks(config, vendor));
     return request;
   }
   int64_t launch_shared_bytes(const KernelKey&) const override { return kRowSharedBytes; }
