@@ -29,6 +29,7 @@ PUBLIC_HEADERS = {
     "stored_weights.hpp": "ops",
     "tilewright.h": "api",
     "row_operators.h": "api",
+    "cache_operators.h": "api",
 }
 
 # kernels/tile/<target> that knows others besides its own: what the vendor's GPUs share; `gpu`, what each vendor's have.

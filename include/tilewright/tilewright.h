@@ -442,4 +442,6 @@ static inline tilewright_plain_weights tilewright_plain_weights_defaults(void) {
 
 #include "tilewright/row_operators.h" /* norms and their like */
 
+#include "tilewright/cache_operators.h" /* the paged KV cache */
+
 #endif /* TILEWRIGHT_TILEWRIGHT_H_ */

@@ -14,9 +14,7 @@ template <bool kWide>
 struct RouterKey {
   using Type = int;
   static constexpr int kNone = -0x7FFF0000;
-  __device__ __forceinline__ static int of(float value, int expert) {
-    return ordered(value) + (0xFFFF - expert);
-  }
+  __device__ __forceinline__ static int of(float value, int expert) { return ordered(value) + (0xFFFF - expert); }
   __device__ __forceinline__ static int expert(int key) { return 0xFFFF - (key & 0xFFFF); }
   __device__ __forceinline__ static int ordered(float value) {
     const int bits = __builtin_bit_cast(int, value), sign = bits >> 31;
@@ -69,9 +67,7 @@ __device__ __forceinline__ float larger(float a, float b) { return a > b ? a : b
 
 // e^x
 __device__ __forceinline__ float router_exp(float x) { return exp2_approx(__fmul_rn(x, 1.44269504f)); }
-__device__ __forceinline__ float sigmoid_score(float x) {
-  return reciprocal_approx(__fadd_rn(1.0f, router_exp(-x)));
-}
+__device__ __forceinline__ float sigmoid_score(float x) { return reciprocal_approx(__fadd_rn(1.0f, router_exp(-x))); }
 __device__ __forceinline__ float sqrt_softplus_score(float x) {
   const float t = router_exp(-fabsf(x)), s = __fmul_rn(t, reciprocal_approx(__fadd_rn(2.0f, t)));
   const float square = __fmul_rn(s, s);

@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 
 #include "arch/cpu_nodes.hpp"
+#include "cache_functions.hpp"
 #include "dispatch/context_impl.hpp"
 #include "gemm_functions.hpp"
 #include "row_functions.hpp"
@@ -67,6 +68,7 @@ NB_MODULE(_core, module) {
   bind_stored_weights(module);
   bind_gemm(module);
   bind_row_operators(module);
+  bind_cache_operators(module);
   module.def("devices", &devices, "The devices that kernels run on, each as a dict.");
   module.def("counters", &counters, "Calls, plan hits, compiles, fallbacks ... since the process started.");
   module.def(

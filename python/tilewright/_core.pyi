@@ -297,6 +297,63 @@ def quantize(
     recipe: str = "",
     units: int = 0,
 ) -> tuple[Any, Any]: ...
+_CacheLayout = Literal["nhd", "hnd", "key_packed", "value_transposed", "value_packed"]
+_CacheScales = Literal["none", "tensor", "head", "token"]
+
+def kv_cache_write(
+    key: _Tensor,
+    value: _Tensor | None,
+    key_cache: _Tensor,
+    value_cache: _Tensor | None,
+    slot_mapping: _Tensor,
+    *,
+    key_layout: _CacheLayout = "nhd",
+    value_layout: _CacheLayout = "nhd",
+    scales: _CacheScales | None = None,
+    key_scale: _Tensor | None = None,
+    value_scale: _Tensor | None = None,
+    recipe: str = "",
+    units: int = 0,
+) -> None: ...
+def mla_cache_write(
+    kv_c: _Tensor,
+    k_pe: _Tensor,
+    cache: _Tensor,
+    slot_mapping: _Tensor,
+    *,
+    scale: _Tensor | None = None,
+    recipe: str = "",
+    units: int = 0,
+) -> None: ...
+def qk_norm_rope_cache(
+    q: _T,
+    k: _Tensor,
+    v: _Tensor | None,
+    key_cache: _Tensor,
+    value_cache: _Tensor | None,
+    slot_mapping: _Tensor,
+    *,
+    norm: bool = True,
+    q_weight: _Tensor | None = None,
+    k_weight: _Tensor | None = None,
+    eps: float = 1e-6,
+    unit_offset: bool = False,
+    cos: _Tensor | None = None,
+    sin: _Tensor | None = None,
+    positions: _Tensor | None = None,
+    interleaved: bool = False,
+    key_layout: _CacheLayout = "nhd",
+    value_layout: _CacheLayout = "nhd",
+    scales: _CacheScales | None = None,
+    key_scale: _Tensor | None = None,
+    value_scale: _Tensor | None = None,
+    out: _Tensor | None = None,
+    out_dtype: Any = None,
+    q_scales: _CacheScales | None = None,
+    q_scale: _Tensor | None = None,
+    recipe: str = "",
+    units: int = 0,
+) -> Any: ...
 def pack_weights(b: _Tensor, *, layout: _Layout = "kn") -> PackedWeights: ...
 def packed_nbytes(dtype: str, n: int, k: int, batch: int = 1) -> int: ...
 def pack_weights_into(b: _Tensor, out: _Tensor, *, layout: _Layout = "kn") -> None: ...

@@ -116,6 +116,13 @@ def low_words(framework: int, x: Any) -> Any:
     return x.view(sys.modules["torch"].int32 if framework == TORCH else "int32")[..., ::2]
 
 
+def words(framework: int, x: Any) -> Any:
+    """An i32 view [..., 2] of an int64 tensor's words; other tensors as they are."""
+    if dtype_name(x.dtype) != "int64" or framework not in (TORCH, NUMPY):
+        return x
+    return x[..., None].view(sys.modules["torch"].int32 if framework == TORCH else "int32")
+
+
 def empty(framework: int, like: Any, shape: tuple[int, ...], dtype: str, op: str) -> Any:
     """A new tensor of the framework, and on the device, of `like`."""
     if framework == TORCH:

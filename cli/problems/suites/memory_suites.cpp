@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 namespace tilewright::cli {
 namespace {
 
@@ -34,6 +36,19 @@ std::string rope_text(int64_t tokens, const char* order) {
   return fmt::format("rope m=1x{0}x40:n=128:x=bf16:residual=bf16:heads=32:table_rows={0}{1}", tokens, order);
 }
 constexpr MemoryMode kRopeModes[] = {{"rope q+k bf16", "rope", ""}, {"rope q+k pairs bf16", "rope", ":interleaved=1"}};
+
+// Keys and values of Llama-3.1-70B, and of MLA; with its queries.
+constexpr MemoryMode kCacheModes[] = {
+    {"kv_cache_write bf16", "kv_cache_write", "k=8:n=128:x=bf16:wide_slots=1"},
+    {"kv_cache_write e4m3 per token", "kv_cache_write", "k=8:n=128:x=bf16:cache=e4m3:scales=token:wide_slots=1"},
+    {"kv_cache_write mla bf16", "kv_cache_write", "k=1:n=512:nv=64:x=bf16:wide_slots=1"},
+    {"qk_norm_rope_cache bf16", "qk_norm_rope_cache",
+     "q=64:k=8:n=128:x=bf16:weight=bf16:table=f32:positions=1:wide_positions=1:wide_slots=1"},
+    {"qk_norm_rope_cache e4m3", "qk_norm_rope_cache",
+     "q=64:k=8:n=128:x=bf16:weight=bf16:table=f32:cache=e4m3:positions=1:wide_positions=1:wide_slots=1"}};
+std::string cache_text(const MemoryMode& mode, int64_t tokens) {
+  return fmt::format("{} t={}:{}", mode.op, tokens, mode.text);
+}
 
 // Rows of logits (Llama-3's words), and of attention without a kernel of its own.
 constexpr MemoryMode kSoftmaxModes[] = {{"softmax bf16", "softmax", "x=bf16"},
@@ -75,6 +90,9 @@ Suite memory_cpu_suite() {
   for (const MemoryMode& mode : kRopeModes) {
     suite.add(rope_text(8192, mode.text), {.regime = mode.name, .bar = {.fraction = 0.85, .ratio = 0}});
   }
+  for (const MemoryMode& mode : kCacheModes) {
+    suite.add(cache_text(mode, 4096), {.regime = mode.name, .bar = {.fraction = 0, .ratio = 0}});
+  }
   for (const MemoryMode& mode : kSoftmaxModes) {
     for (const SoftmaxRows& rows : kSoftmaxCpuRows) {
       suite.add(softmax_text(mode, rows), {.regime = mode.name, .bar = {.fraction = rows.fraction, .ratio = 0}});
@@ -110,6 +128,16 @@ Suite memory_gpu_suite() {
                   {.regime = fmt::format("{}, {}", mode.name, regime.name),
                    .bar = {.fraction = regime.fraction, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
       }
+    }
+  }
+  for (const MemoryMode& mode : kCacheModes) {
+    for (const int64_t tokens : {16384, 4096, 16, 1}) {
+      suite.add(cache_text(mode, tokens),
+                {.regime = fmt::format("{}, {} tokens", mode.name, tokens),
+                 .bar = {.fraction = tokens >= 4096 && std::string_view(mode.op) == "qk_norm_rope_cache" ? 0.85 : 0,
+                         .ratio = 0,
+                         .gflops = 0,
+                         .read_gbps = kCopyGbps}});
     }
   }
   for (const MemoryMode& mode : kSoftmaxModes) {

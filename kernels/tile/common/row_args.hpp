@@ -149,16 +149,19 @@ struct RowAngles {
   const char *cosine, *sine;
   float known, sign;  // factors of both
 };
-template <class Args>
-constexpr RowAngles row_angles(const Args& args, const RowIndex& at) {
-  const RowRotation& r = args.rotation;
-  const long long position =
-      r.positions == nullptr ? at.i[1] : r.positions[at.i[0] * r.stride_position[0] + at.i[1] * r.stride_position[1]];
+constexpr RowAngles angles_at(const RowRotation& r, long long position) {
   const bool known = position >= 0 && position < r.table_rows;
   const long long angle = known ? position * r.stride_table * dtype_bits(r.table) / 8 : 0;
   const float one = known ? 1.0f : __builtin_bit_cast(float, 0x7FC00000u);
   return {static_cast<const char*>(r.cosine) + angle, static_cast<const char*>(r.sine) + angle, one,
           r.inverse ? -one : one};
+}
+template <class Args>
+constexpr RowAngles row_angles(const Args& args, const RowIndex& at) {
+  const RowRotation& r = args.rotation;
+  return angles_at(r, r.positions == nullptr
+                          ? at.i[1]
+                          : r.positions[at.i[0] * r.stride_position[0] + at.i[1] * r.stride_position[1]]);
 }
 // Where a row that turns is, and what turns it.
 struct RotatedRow : RotatedHead, RowAngles {};

@@ -5,8 +5,9 @@
 #include "dispatch/registry/family.hpp"
 #include "jit/nvrtc/cubin_info.hpp"
 #include "jit/nvrtc/nvrtc_compiler.hpp"
-#include "ops/op_list.hpp"
+#include "kv_cache/kv_cache_args.hpp"
 #include "moe_routing/moe_routing_args.hpp"
+#include "ops/op_list.hpp"
 #include "unit/jit/cache_test_support.hpp"
 
 namespace tilewright {
@@ -17,8 +18,7 @@ class SlowRowKernels : public testing::TestWithParam<const char*> {
   void SetUp() override {
     if (Status status = nvrtc_compiler().available(); !status) GTEST_SKIP() << status.message();
   }
-
-  void check(const Operator& op, size_t arg_bytes) {
+  void check_budget(const Operator& op, size_t arg_bytes) {
     for (const KernelFamily* family : op.families()) {
       for (const KernelKey& key : family->builtin_keys(GetParam())) {
         SCOPED_TRACE(key.text);
@@ -43,12 +43,18 @@ class SlowRowKernels : public testing::TestWithParam<const char*> {
 TEST_P(SlowRowKernels, EveryPrebuiltOneKeepsToItsBudget) {
   for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &rope_operator(),
                              &quantize_operator(), &softmax_operator()}) {
-    check(*op, sizeof(RowArgs));
+    check_budget(*op, sizeof(RowArgs));
   }
 }
 
 TEST_P(SlowRowKernels, MoeRoutingKeepsATokensLogitsInRegisters) {
-  check(moe_routing_operator(), sizeof(MoeRoutingArgs));
+  check_budget(moe_routing_operator(), sizeof(MoeRoutingArgs));
+}
+
+TEST_P(SlowRowKernels, ThoseOfThePagedCacheKeepToTheirs) {
+  for (const Operator* op : {&kv_cache_write_operator(), &qk_norm_rope_cache_operator()}) {
+    check_budget(*op, sizeof(CacheArgs));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, SlowRowKernels, testing::Values("sm_80", "sm_90a"));

@@ -105,6 +105,32 @@ TEST_P(SlowAmdRowOperators, RopeMatchesTheReferenceWithoutAFault) {
   check(op, "m=2x3x5:n=70:x=f16:residual=f16:heads=2:dims=50:positions=1", "rope_generic_gpu");
 }
 
+TEST_P(SlowAmdRowOperators, KvCacheWriteMatchesTheReferenceWithoutAFault) {
+  const Operator& op = kv_cache_write_operator();
+  for (const char* text :
+       {"t=37:k=4:n=64:x=bf16", "t=21:k=4:n=64:x=bf16:cache=e4m3:scales=token:klayout=key_packed:vlayout=value_packed",
+        "t=9:k=3:n=512:v=1:nv=64:x=f16:vlayout=value_transposed:wide_slots=1",
+        "t=5:k=1:n=2048:x=f32:cache=i8:scales=token"}) {
+    check(op, text);
+  }
+  for (const char* text : {"t=20:k=2:n=77:nv=33:x=f16:cache=e5m2fnuz:block=3", "t=11:k=3:n=40:x=f32:klayout=hnd"}) {
+    check(op, text, "kv_cache_write_generic_gpu");
+  }
+}
+
+TEST_P(SlowAmdRowOperators, QkNormRopeCacheMatchesTheReferenceWithoutAFault) {
+  const Operator& op = qk_norm_rope_cache_operator();
+  for (const char* text :
+       {"t=37:q=8:k=4:n=64:x=bf16:weight=bf16:table=f32:positions=1",
+        "t=9:q=4:k=1:n=128:x=bf16:table=bf16:interleaved=1",
+        "t=19:q=4:k=2:n=128:x=bf16:weight=f32:table=bf16:dims=64:interleaved=1:cache=e4m3:scales=token:qo=e4m3",
+        "t=6:q=2:k=2:n=1024:x=f16:norm=1:cache=i8:scales=head:klayout=hnd"}) {
+    check(op, text);
+  }
+  check(op, "t=9:q=3:k=1:n=77:x=f16:weight=f32:table=f32:dims=50:qo=i8:q_scales=token:positions=1:wide_positions=1",
+        "qk_norm_rope_cache_generic_gpu");
+}
+
 TEST_P(SlowAmdRowOperators, QuantizeHasTheReferencesCodes) {
   for (const char* text : {"m=37:n=1000:x=bf16:out=e4m3:quant=dynamic", "m=3:n=300:x=bf16:out=i8:quant=row:smooth=f32",
                            "m=3:n=330:x=bf16:out=e2m1:quant=group:scale=e8m0:rounding=up",
@@ -119,8 +145,7 @@ TEST_P(SlowAmdRowOperators, QuantizeHasTheReferencesCodes) {
 TEST_P(SlowAmdRowOperators, SoftmaxMatchesTheReferenceWithoutAFault) {
   for (const char* text :
        {"m=3:n=2048:x=bf16", "m=2:n=2047:x=bf16:log=1", "m=4x3:n=1500:x=bf16:sx=0.15000.1502:so=0.1500.6000",
-        "m=19:n=100:x=f16:out=f32", "m=2:n=16500:x=f32", "m=2:n=16392:x=f32:log=1",
-        "m=3:n=40000:x=bf16"}) {
+        "m=19:n=100:x=f16:out=f32", "m=2:n=16500:x=f32", "m=2:n=16392:x=f32:log=1", "m=3:n=40000:x=bf16"}) {
     check(softmax_operator(), text);
   }
   for (const char* text : {"m=5:n=77:x=f32:out=f16", "m=3:n=2100:x=f16:out=bf16:log=1"}) {
@@ -135,7 +160,8 @@ TEST_P(SlowAmdRowOperators, MoeRoutingChoosesAsTheReferenceWithoutAFault) {
         "t=5:e=60:k=32:x=f32:bias=f32", "t=5:e=256:k=8:x=f16:score=sqrt_softplus:first=3:local=100",
         "t=9:e=256:k=8:x=bf16:score=sigmoid:bias=f32:groups=8:topk_groups=4:renormalise=1",
         "t=3:e=1020:k=20:x=f32:groups=3:topk_groups=2:group_score=largest"}) {
-    for (const InputData data : {InputData::kNormal, InputData::kIntegers}) check(moe_routing_operator(), text, "", data);
+    for (const InputData data : {InputData::kNormal, InputData::kIntegers})
+      check(moe_routing_operator(), text, "", data);
   }
   check(moe_routing_operator(), "t=5:e=96:k=9:x=f16:bias=bf16:groups=4:topk_groups=3", "moe_routing_generic_gpu");
 }

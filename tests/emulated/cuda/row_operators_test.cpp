@@ -4,6 +4,7 @@
 #include "emulated/cuda/plan_check.hpp"
 // After the words of CUDA.
 #include "act_and_mul/act_and_mul_gpu.cuh"
+#include "kv_cache/kv_cache_write_gpu.cuh"
 #include "layer_norm/layer_norm_gpu.cuh"
 #include "moe_routing/moe_routing_gpu.cuh"
 #include "quantize/quantize_gpu.cuh"
@@ -48,7 +49,8 @@ void check_family(const Operator& op, const KernelFamily& family, const RecipeSt
 }
 
 // Through `op`'s family for `config`.
-void check_rows(const Operator& op, const RowGpuConfig& config, const std::shared_ptr<HostKernel>& kernel,
+template <class Config>
+void check_rows(const Operator& op, const Config& config, const std::shared_ptr<HostKernel>& kernel,
                 std::initializer_list<const char*> problems) {
   const bool generic = config.x == DType::kNone;
   const KernelFamily& family =
@@ -98,6 +100,13 @@ void check_softmax(std::initializer_list<const char*> problems) {
   const auto kernel =
       std::make_shared<HostKernel>([](const void* args) { softmax_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
   check_rows(softmax_operator(), kConfig, kernel, problems);
+}
+
+template <CacheGpuConfig kConfig>
+void check_cache(const Operator& op, std::initializer_list<const char*> problems) {
+  const auto kernel = std::make_shared<HostKernel>(
+      [](const void* args) { kv_cache_write_gpu<kConfig>(*static_cast<const CacheArgs*>(args)); });
+  check_rows(op, kConfig, kernel, problems);
 }
 
 constexpr DType kNone = DType::kNone, kBf16 = DType::kBf16, kF32 = DType::kF32, kF16 = DType::kF16;
@@ -283,6 +292,30 @@ TEST(EmulatedRowOperators, WholeRowsAreAskedForAtOnceAndWalked) {
       {"m=5:n=1024:x=bf16:out=e4m3:quant=group", "m=3:n=640:x=bf16:out=e4m3:quant=group:smooth=bf16"});
   check_quantize<RowGpuConfig{kBf16, kNone, DType::kF4E2M1, Quantisation::kGroup, 32, 4, kBf16, true}>(
       {"m=3:n=904:x=bf16:out=e2m1:quant=group:scale=e8m0"});
+}
+
+TEST(EmulatedRowOperators, KvCacheWriteStoresPiecesOrElements) {
+  check_cache<CacheGpuConfig{kBf16, kNone, kBf16, kNone, kNone, false, false, 4, 4}>(
+      kv_cache_write_operator(), {"t=37:k=4:n=64:x=bf16", "t=9:k=8:v=4:nv=48:n=64:x=bf16:vlayout=value_transposed",
+                                  "t=9:k=4:n=64:x=bf16:klayout=key_packed:vlayout=value_packed:wide_slots=1"});
+  check_cache<CacheGpuConfig{kF32, kNone, DType::kF8E4M3, kNone, kNone, false, true, 64, 1}>(
+      kv_cache_write_operator(), {"t=5:k=3:n=1024:x=f32:cache=e4m3:scales=token"});
+  check_cache<CacheGpuConfig{kNone, kNone, kNone, kNone, kNone, false, false, 32, 1}>(
+      kv_cache_write_operator(), {"t=20:k=2:n=77:nv=33:x=f16:cache=e5m2fnuz:block=3:wide_slots=1",
+                                  "t=5:k=3:n=200:x=bf16:cache=i8:scales=token:klayout=hnd"});
+}
+
+TEST(EmulatedRowOperators, QkNormRopeCacheNormalisesTurnsAndStores) {
+  check_cache<CacheGpuConfig{kBf16, kBf16, kBf16, kF32, kBf16, true, false, 8, 4}>(
+      qk_norm_rope_cache_operator(),
+      {"t=19:q=8:k=4:n=128:x=bf16:weight=bf16:table=f32:positions=1",
+       "t=7:q=4:k=4:n=80:x=bf16:weight=bf16:table=f32:dims=32:interleaved=1:unit_offset=1:klayout=hnd"});
+  check_cache<CacheGpuConfig{kF16, DType::kF8E4M3, DType::kI8, kF16, kNone, true, true, 4, 1}>(
+      qk_norm_rope_cache_operator(),
+      {"t=7:q=3:k=1:n=64:x=f16:norm=1:table=f16:cache=i8:scales=token:qo=e4m3:q_scales=head"});
+  check_cache<CacheGpuConfig{kNone, kNone, kNone, kNone, kNone, false, false, 32, 1}>(
+      qk_norm_rope_cache_operator(), {"t=9:q=3:k=1:n=77:x=f16:weight=f32:table=f32:dims=50:qo=i8:q_scales=token",
+                                      "t=5:q=1:k=2:v=0:n=34:x=f32:table=bf16:interleaved=1:positions=1"});
 }
 
 }  // namespace

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+// kv_cache_write_cpu: heads of tokens, normalised and turned where asked for, into a paged cache: a head at a time, as floats. Typed by
+// its config, or at run time.
+#pragma once
+
+#include "kv_cache/kv_cache_args.hpp"
+#include "tile/cpu/row_pairs.hpp"
+#include "tile/cpu/row_store.hpp"
+
+namespace tilewright {
+inline namespace TILEWRIGHT_ISA {
+
+// body(RowPiece) over the pieces of a head, of floats in memory that has room behind them.
+template <class Body>
+TILEWRIGHT_INLINE void for_head(int n, Body&& body) {
+  for (int d = 0; d < n; d += kVec) body(RowPiece<true>{d, kVec});
+}
+TILEWRIGHT_INLINE F32x16 float_piece(const float* head, RowPiece<true> at) { return F32x16::load(head + at.n); }
+
+// Over the root of the mean square, times a weight. Floats behind the head are zeros.
+TILEWRIGHT_INLINE void normalise_head(const CacheArgs& args, const CacheHeads& mine, float* head) {
+  F32x16 squares = F32x16::splat(0);
+  for_head(mine.n, [&](auto at) __attribute__((always_inline)) {
+    const F32x16 x = float_piece(head, at);
+    squares = fma(x, x, squares);
+  });
+  float lane[kVec];
+  squares.store(lane);
+  for (int width = kVec / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) lane[i] += lane[i + width];
+  }
+  const float inverse = 1 / __builtin_sqrtf(lane[0] / static_cast<float>(mine.n) + args.eps);
+  const float offset = args.unit_offset ? 1 : 0;
+  for_pieces(mine.n, [&](auto at) __attribute__((always_inline)) {
+    F32x16 x = F32x16::load(head + at.n) * F32x16::splat(inverse);
+    if (mine.weight != nullptr) x = x * (load_column({mine.weight, args.weight}, at) + F32x16::splat(offset));
+    x.store(head + at.n);
+  });
+}
+
+TILEWRIGHT_INLINE void turn_head(const CacheArgs& args, const RowAngles& angles, float* head) {
+  const RowRotation& r = args.rotation;
+  const long long half = r.dims / 2;
+  auto* const bytes = reinterpret_cast<char*>(head);
+  for_pieces(half, [&](auto at) __attribute__((always_inline)) {
+    F32x16 a, b;
+    if (r.interleaved) {
+      load_pairs<DType::kF32>(bytes, DType::kF32, at, a, b);
+    } else {
+      a = load_typed<DType::kF32>(bytes + at.n * 4, at), b = load_typed<DType::kF32>(bytes + (half + at.n) * 4, at);
+    }
+    const F32x16 cosine = load_column({angles.cosine, r.table}, at) * F32x16::splat(angles.known);
+    const F32x16 sine = load_column({angles.sine, r.table}, at) * F32x16::splat(angles.sign);
+    const F32x16 first = fma(a, cosine, F32x16::splat(0) - b * sine), second = fma(b, cosine, a * sine);
+    if (r.interleaved) return store_pairs<DType::kF32>(bytes, DType::kF32, at, first, second);
+    store_typed<DType::kF32>(bytes + at.n * 4, at, first);
+    store_typed<DType::kF32>(bytes + (half + at.n) * 4, at, second);
+  });
+}
+
+// The scale of a head, found from its largest magnitude and written, or given.
+TILEWRIGHT_INLINE Divisor head_divisor(const CacheHeads& mine, DType dtype, const CachePlace& place, int h,
+                                       const float* head) {
+  auto* const scale = static_cast<float*>(mine.scale.data) + paged_scale(mine.scale, place, h);
+  if (mine.scale.mode == CacheScales::kToken) {
+    F32x16 most = F32x16::splat(0);
+    for_head(mine.n, [&](auto at) { most = larger_magnitude(most, float_piece(head, at)); });
+    *scale = scale_for(largest_lane(most), dtype);
+  }
+  return divisor_of(*scale);
+}
+
+// Floats as elements of `to`.
+template <DType kType>
+TILEWRIGHT_INLINE void encode_head(char* to, DType dtype, const float* head, int n, const Divisor* by) {
+  if constexpr (kType == DType::kNone) {
+    return encode_any(to, dtype, head, n, by);
+  } else {
+    for_pieces(n, [&](auto at) __attribute__((always_inline)) {
+      F32x16 x = F32x16::load(head + at.n);
+      if constexpr (is_quantised(kType)) x = divided(x, *by);
+      char* const there = to + at.n * dtype_bits(kType) / 8;
+      if (at.count == kVec) {
+        encode<kType>(there, x);
+      } else {
+        encode_tail<kType>(there, x, at.count);
+      }
+    });
+  }
+}
+// Elements from where they lie one behind the other to a head of the cache: runs of neighbours at a time.
+TILEWRIGHT_INLINE void scatter_head(const PagedTensor& t, int bytes, char* head, const char* from, int n) {
+  const int run = t.element == 1 ? t.elements : 1;
+  for (int d = 0; d < n; d += run) {
+    __builtin_memcpy(head + paged_element(t, d) * bytes, from + d * bytes,
+                     static_cast<unsigned>((n - d < run ? n - d : run) * bytes));
+  }
+}
+
+template <DType kX, DType kOut>
+TILEWRIGHT_INLINE void write_head(const CacheArgs& args, const CacheHeads& mine, DType out, const CachePlace& place,
+                                  long long token, int h) {
+  alignas(64) float head[kMostHeadElements + kVec];
+  alignas(64) char codes[kMostHeadElements * 4];
+  const DType x = kX == DType::kNone ? args.x : kX, dtype = kOut == DType::kNone ? out : kOut;
+  const char* const from =
+      static_cast<const char*>(mine.in) + (token * mine.stride_token + h * mine.stride_head) * dtype_bits(x) / 8;
+  for_pieces(mine.n, [&](auto at) __attribute__((always_inline)) { load_piece<kX>(from, x, at).store(head + at.n); });
+  if (mine.normed) normalise_head(args, mine, head);
+  if (mine.turned) turn_head(args, cache_angles(args, token), head);
+  Divisor by{};
+  if (is_quantised(dtype)) {
+    // A tail's lanes may have been written.
+    for (int d = mine.n; d % kVec != 0; ++d) head[d] = 0;
+    by = head_divisor(mine, dtype, place, h, head);
+  }
+  const int bytes = dtype_bits(dtype) / 8;
+  char* const to = static_cast<char*>(mine.out.data) + paged_head(mine.out, place, h) * bytes;
+  const bool together = mine.out.element == 1 && mine.out.elements >= mine.n;
+  encode_head<kOut>(together ? to : codes, dtype, head, mine.n, is_quantised(dtype) ? &by : nullptr);
+  if (!together) scatter_head(mine.out, bytes, to, codes, mine.n);
+}
+
+template <CacheCpuConfig kConfig>
+void kv_cache_write_cpu(const CacheArgs& args, unsigned unit, unsigned units) {
+  const auto edge = [&](unsigned of) {
+    const long long each = args.tokens / units, more = args.tokens % units;
+    return of * each + (of < more ? of : more);
+  };
+  const long long last = edge(unit + 1);
+  for (long long token = edge(unit); token < last; ++token) {
+    for (int tensor = 0; tensor < kCacheTensors; ++tensor) {
+      const CacheHeads& mine = args.heads[tensor];
+      if (mine.heads == 0) continue;
+      const CachePlace place = cache_place(args, tensor, token);
+      if (!place.known) continue;
+      for (int h = 0; h < mine.heads; ++h) {
+        if constexpr (kConfig.x == DType::kNone || kConfig.q != DType::kNone) {
+          if (tensor == kCacheQueries) {
+            write_head<kConfig.x, kConfig.q>(args, mine, args.q, place, token, h);
+            continue;
+          }
+        }
+        write_head<kConfig.x, kConfig.cache>(args, mine, args.cache, place, token, h);
+      }
+    }
+  }
+}
+
+}  // namespace TILEWRIGHT_ISA
+}  // namespace tilewright

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+// qk_norm_rope_cache through dispatch and the public API: norms, angles, types and layouts equal the float64 reference.
+#include "tilewright/qk_norm_rope_cache.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "op/rows/row_problems.hpp"
+#include "support/random_choice.hpp"
+#include "tilewright/rms_norm.hpp"
+#include "tilewright/rope.hpp"
+
+namespace tilewright {
+namespace {
+
+using test::row_context, test::run_row_problem;
+using testing::HasSubstr;
+
+TEST(QkNormRopeCache, EveryNormOrderAndTypeMatchesTheReference) {
+  const std::unique_ptr<Context> context = row_context("off");
+  for (const char* x : {"f32", "f16", "bf16"}) {
+    for (const char* norm : {"", ":norm=1", ":weight=bf16", ":weight=f32:q_weight=1:unit_offset=1"}) {
+      for (const char* angles : {"", ":table=f32", ":table=bf16:interleaved=1:dims=32:positions=1"}) {
+        for (const char* types : {"", ":cache=e4m3:scales=token", ":cache=i8:qo=e5m2:q_scales=token"}) {
+          const std::string text = fmt::format("t=21:q=4:k=2:n=64:x={}{}{}{}", x, norm, angles, types);
+          const VerifyReport report = run_row_problem(*context, qk_norm_rope_cache_operator(), text);
+          EXPECT_TRUE(report.passed) << text << ": " << report.failure;
+        }
+      }
+    }
+  }
+}
+
+TEST(QkNormRopeCache, OddHeadsAndNoneMatchTheReference) {
+  const std::unique_ptr<Context> context = row_context("off");
+  for (const char* text :
+       {"t=1:q=1:k=1:n=1:x=bf16:norm=1", "t=9:q=3:k=1:v=2:n=77:nv=30:x=f16:weight=f16:table=f32:dims=50",
+        "t=0:q=4:k=1:n=64:x=f32:norm=1", "t=5:q=0:k=2:n=34:x=f32:table=f32:norm=1", "t=4:q=2:k=0:v=1:n=64:x=f32:norm=1",
+        "t=300:q=2:k=1:v=0:n=130:x=bf16:table=f16:positions=1:wide_positions=1"}) {
+    const VerifyReport report = run_row_problem(*context, qk_norm_rope_cache_operator(), text);
+    EXPECT_TRUE(report.passed) << text << ": " << report.failure;
+  }
+}
+
+// Any kernel that is built takes each problem.
+TEST(QkNormRopeCacheRandomProblems, EachEqualsTheReference) {
+  const std::unique_ptr<Context> context = row_context("off", 3);
+  ContextImpl& impl = context->impl();
+  const Operator& op = qk_norm_rope_cache_operator();
+  const int first = test::from_environment("TILEWRIGHT_TEST_FIRST", 0), count = test::random_problems(50);
+  for (int i = first; i < first + count; ++i) {
+    test::Random random(static_cast<uint64_t>(i) * 7919 + 51);
+    const auto one = [&](std::initializer_list<const char*> list) {
+      return std::string(list.begin()[test::pick(random, 0, static_cast<int64_t>(list.size()) - 1)]);
+    };
+    const int64_t n = test::pick(random, 1, 150), heads = test::pick(random, 0, 4);
+    std::string text = fmt::format("t={}:q={}:k={}:n={}:x={}", test::pick(random, 1, 20), heads,
+                                   test::pick(random, 1, 3), n, one({"f32", "f16", "bf16"}));
+    if (test::chance(random, 0.5)) text += ":norm=1";
+    if (test::chance(random, 0.5)) text += fmt::format(":weight={}", one({"f32", "f16", "bf16"}));
+    if (test::chance(random, 0.7)) {
+      text += fmt::format(":table={}:dims={}", one({"f32", "f16", "bf16"}), test::pick(random, 0, n / 2) * 2);
+    }
+    if (test::chance(random, 0.5)) text += ":positions=1";
+    if (test::chance(random, 0.5)) text += ":interleaved=1";
+    if (test::chance(random, 0.5))
+      text += fmt::format(":cache={}:scales={}", one({"e4m3", "i8"}), one({"head", "token"}));
+    if (test::chance(random, 0.3)) text += fmt::format(":qo=e4m3:q_scales={}", one({"tensor", "head", "token"}));
+    if (test::chance(random, 0.5)) text += ":klayout=" + one({"hnd", "value_transposed"});
+    SCOPED_TRACE(fmt::format("number {}: {}", i, text));
+    const Result<std::vector<std::byte>> problem = op.parse_problem(text);
+    ASSERT_TRUE(problem.ok()) << problem.status().to_string();
+    const std::string printed = op.problem_text(*problem);
+    const Result<std::vector<std::byte>> again = op.parse_problem(printed);
+    ASSERT_TRUE(again.ok()) << printed << ": " << again.status().to_string();
+    ASSERT_EQ(*again, *problem) << printed;
+    const auto choices = impl.dispatcher().choices(op, *problem, impl.spec(0), TunedTable(), "", nullptr);
+    ASSERT_TRUE(choices.ok()) << choices.status().to_string();
+    for (const Choice& choice : *choices) {
+      if (!impl.dispatcher().built(op, choice.recipe)) continue;
+      const std::string recipe = print_recipe(op.families(), choice.recipe);
+      const VerifyReport report = run_row_problem(*context, op, text, recipe, static_cast<uint64_t>(i));
+      ASSERT_TRUE(report.passed) << recipe << ": " << report.failure;
+    }
+  }
+}
+
+// Heads of one packed tensor, queries in place: as rms_norm, rope and kv_cache_write one after the other.
+TEST(QkNormRopeCache, PackedHeadsInPlaceAreWhatThreeOperatorsMakeOfThem) {
+  const std::unique_ptr<Context> context = row_context("off");
+  constexpr int64_t kTokens = 6, kQ = 4, kK = 2, kD = 32, kAll = (kQ + 2 * kK) * kD, kBlock = 4, kBlocks = 3;
+  std::vector<float> packed(kTokens * kAll), weight(kD), cos(10 * kD / 2), sin(cos.size());
+  for (size_t i = 0; i < packed.size(); ++i) packed[i] = static_cast<float>(i % 37) - 11;
+  for (size_t i = 0; i < weight.size(); ++i) weight[i] = 1 + static_cast<float>(i) / 32;
+  ASSERT_TRUE(rope_tables(*rope_angles({.dims = kD}), 0, 10, cos, sin).ok());
+  std::vector<int32_t> positions{5, 0, 2, 9, 7, 1}, slots{4, 5, -1, 11, 0, 2};
+  const auto heads = [&](std::vector<float>& of, int64_t first, int64_t count) {
+    return TensorView::strided(of.data() + first * kD, DType::kF32, {kTokens, count, kD}, {kAll, kD, 1});
+  };
+  const auto cache = [&](std::vector<float>& of) {
+    return TensorView::contiguous(of.data(), DType::kF32, {kBlocks, kBlock, kK, kD});
+  };
+  std::vector<float> steps = packed;
+  std::vector<float> want_k(kBlocks * kBlock * kK * kD, -1), want_v(want_k), got_k(want_k), got_v(want_k);
+
+  QkNormRopeCacheCall call;
+  call.q = call.q_out = heads(packed, 0, kQ), call.k = heads(packed, kQ, kK), call.v = heads(packed, kQ + kK, kK);
+  call.key_cache = cache(got_k), call.value_cache = cache(got_v);
+  call.slot_mapping = TensorView::contiguous(slots.data(), DType::kI32, {kTokens});
+  call.positions = TensorView::contiguous(positions.data(), DType::kI32, {kTokens});
+  call.q_weight = call.k_weight = TensorView::contiguous(weight.data(), DType::kF32, {kD});
+  call.cos = TensorView::contiguous(cos.data(), DType::kF32, {10, kD / 2});
+  call.sin = TensorView::contiguous(sin.data(), DType::kF32, {10, kD / 2});
+  const Status status = qk_norm_rope_cache(*context, call);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+
+  for (const TensorView& x : {heads(steps, 0, kQ), heads(steps, kQ, kK)}) {
+    RmsNormCall norm;
+    norm.x = norm.out = x, norm.weight = call.q_weight, norm.eps = call.eps;
+    ASSERT_TRUE(rms_norm(*context, norm).ok());
+  }
+  RopeCall turn;
+  turn.q = turn.q_out = heads(steps, 0, kQ), turn.k = turn.k_out = heads(steps, kQ, kK);
+  turn.cos = call.cos, turn.sin = call.sin, turn.positions = call.positions;
+  ASSERT_TRUE(rope(*context, turn).ok());
+  KvCacheWriteCall write;
+  write.key = heads(steps, kQ, kK), write.value = heads(steps, kQ + kK, kK);
+  write.key_cache = cache(want_k), write.value_cache = cache(want_v), write.slot_mapping = call.slot_mapping;
+  ASSERT_TRUE(kv_cache_write(*context, write).ok());
+
+  EXPECT_EQ(got_v, want_v);
+  for (size_t i = 0; i < want_k.size(); ++i) ASSERT_NEAR(got_k[i], want_k[i], 1e-5) << i;
+  for (int64_t t = 0; t < kTokens; ++t) {
+    for (int64_t i = 0; i < kQ * kD; ++i) {
+      const auto at = static_cast<size_t>(t * kAll + i);
+      ASSERT_NEAR(packed[at], steps[at], 1e-5) << at;
+    }
+  }
+  call.q_out = heads(packed, 1, kQ);
+  EXPECT_THAT(qk_norm_rope_cache(*context, call).message(), HasSubstr("'q_out' overlaps"));
+  call.q_out = call.q, call.cos.shape[1] = call.sin.shape[1] = 17;
+  EXPECT_THAT(qk_norm_rope_cache(*context, call).message(), HasSubstr("turns 34 elements of 32"));
+}
+
+}  // namespace
+}  // namespace tilewright
