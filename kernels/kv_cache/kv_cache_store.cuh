@@ -61,10 +61,10 @@ __device__ __forceinline__ void store_paged(const PagedTensor& t, char* head, in
 __device__ __forceinline__ Divisor paged_divisor(const PagedScale& s, DType dtype, const CachePlace& at, int head,
                                                  float most, bool writes) {
   auto* const scale = static_cast<float*>(s.data) + paged_scale(s, at, head);
-  if (s.mode != CacheScales::kToken) return divisor_of(*scale);
+  if (s.mode != CacheScales::kToken) return divisor(*scale);
   const float found = scale_for(most, dtype);
   if (writes) *scale = found;
-  return divisor_of(found);
+  return divisor(found);
 }
 
 }  // namespace tilewright

@@ -119,8 +119,8 @@ __device__ __forceinline__ void kv_cache_write_heads(const CacheArgs& given) {
       const auto store = [&](auto type) {
         if constexpr (is_quantised(type.value)) {
           const Divisor by = paged_divisor(mine.scale, type.value, place, head, most[0], thread % kThreads == 0);
-          divide(a, by);
-          divide(b, by);
+          divide<false>(a, by);
+          divide<false>(b, by);
         }
         char* const start = to + offset * (dtype_bits(type.value) / 8);
         store_paged<type.value>(mine.out, start, at.low, a);
