@@ -19,8 +19,8 @@ struct MoeRoutingCall {
   TensorView logits, weights, ids;
   TensorView bias{};  // added to the scores for the choice alone: e_score_correction_bias
   RouterScore score = RouterScore::kSoftmax;
-  bool renormalise = false;  // weights of a token add up to 1
-  float scale = 1;           // a factor of the weights: routed_scaling_factor
+  bool renormalise = false;             // weights of a token add up to 1
+  float scale = 1;                      // a factor of the weights: routed_scaling_factor
   int64_t groups = 1, topk_groups = 1;  // of `groups` of neighbours, the best `topk_groups` may be chosen from
   GroupScore group_score = GroupScore::kTwoLargest;
   // Expert parallelism: of `local_experts` from `first_expert` on ids count from 0, those of others are -1 and their weights 0; 0 = all.

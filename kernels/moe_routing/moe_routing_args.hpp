@@ -48,8 +48,7 @@ constexpr bool needs_softmax(const MoeRoutingArgs& a) {
 inline constexpr float kLeastRouterSum = 1e-20f;
 
 // log(1 + t) of 0 <= t <= 1 is 2 s times these in s^2, s = t / (2 + t): what artanh's series leaves out is below u / 40.
-inline constexpr float kLogSeries[] = {1.0f,        1.0f / 3,  1.0f / 5,  1.0f / 7,
-                                       1.0f / 9, 1.0f / 11, 1.0f / 13, 1.0f / 15};
+inline constexpr float kLogSeries[] = {1.0f, 1.0f / 3, 1.0f / 5, 1.0f / 7, 1.0f / 9, 1.0f / 11, 1.0f / 13, 1.0f / 15};
 
 // What an expert's id becomes: its place among the local ones, -1 of others.
 constexpr int local_expert(const MoeRoutingArgs& a, int expert) {

@@ -50,9 +50,8 @@ __device__ __forceinline__ void softmax_kept(const RowArgs& given) {
       sign_piece<kConfig>(args, count, p);
     };
     float most = kLeastValue, sum = 0;
-    row.template each<true>(load, [&](long long, int, Piece& p) {
-      for_elements([&](int i) { most = at_least(p.v[i], most); });
-    });
+    row.template each<true>(
+        load, [&](long long, int, Piece& p) { for_elements([&](int i) { most = at_least(p.v[i], most); }); });
     input.ask_next(row);
     most = row.reduce(most, [](float a, float b) { return at_least(a, b); });
     row.template each<false>(load, [&](long long, int, Piece& p) {
@@ -79,7 +78,8 @@ struct SoftmaxPair {
 };
 __device__ __forceinline__ SoftmaxPair merged(const SoftmaxPair& a, const SoftmaxPair& b, float factor) {
   const float most = at_least(a.most, b.most);
-  return {most, __fmaf_rn(b.sum, exponential(b.most, most, factor), __fmul_rn(a.sum, exponential(a.most, most, factor)))};
+  return {most,
+          __fmaf_rn(b.sum, exponential(b.most, most, factor), __fmul_rn(a.sum, exponential(a.most, most, factor)))};
 }
 
 inline constexpr int kChunkPieces = 2;  // of a thread
@@ -88,7 +88,8 @@ inline constexpr int kChunkPieces = 2;  // of a thread
 template <RowGpuConfig kConfig>
 struct SoftmaxChunk {
   static constexpr int kSize = GpuRow<kConfig>::kStep * kChunkPieces;
-  static constexpr bool kAhead = kConfig.whole && kConfig.x != DType::kNone;  // the next chunk is asked for before it is needed
+  static constexpr bool kAhead =
+      kConfig.whole && kConfig.x != DType::kNone;  // the next chunk is asked for before it is needed
   const GpuRow<kConfig>& row;
   const RowInput<kConfig>& input;
   Piece p[kChunkPieces];
@@ -99,7 +100,8 @@ struct SoftmaxChunk {
   __device__ __forceinline__ void each(int chunk, Body&& body) {
 #pragma unroll
     for (int j = 0; j < kChunkPieces; ++j) {
-      const long long n = static_cast<long long>(chunk) * kSize + j * GpuRow<kConfig>::kStep + anew(row.thread) * kRowPiece;
+      const long long n =
+          static_cast<long long>(chunk) * kSize + j * GpuRow<kConfig>::kStep + anew(row.thread) * kRowPiece;
       body(n, row.count_at(n), j);
     }
   }

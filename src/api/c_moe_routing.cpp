@@ -31,8 +31,8 @@ using namespace tilewright::c_abi;  // NOLINT(google-build-using-namespace)
 
 tilewright_status tilewright_moe_routing(tilewright_context* context, const tilewright_moe_routing_call* call,
                                          const tilewright_exec* exec) {
-  return with_call<MoeRoutingCall>(read_routing_call, "tilewright_moe_routing", /*addresses=*/true, context, call,
-                                   exec, &moe_routing);
+  return with_call<MoeRoutingCall>(read_routing_call, "tilewright_moe_routing", /*addresses=*/true, context, call, exec,
+                                   &moe_routing);
 }
 
 tilewright_status tilewright_moe_routing_prepare(tilewright_context* context, const tilewright_moe_routing_call* call,

@@ -5,8 +5,8 @@
 #include "dispatch/registry/family.hpp"
 #include "jit/nvrtc/cubin_info.hpp"
 #include "jit/nvrtc/nvrtc_compiler.hpp"
-#include "ops/op_list.hpp"
 #include "moe_routing/moe_routing_args.hpp"
+#include "ops/op_list.hpp"
 #include "unit/jit/cache_test_support.hpp"
 
 namespace tilewright {

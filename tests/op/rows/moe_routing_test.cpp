@@ -122,8 +122,8 @@ TEST(MoeRouting, TiesGoToTheLowerNumberAndWeightsAreTheScores) {
     const double large = 1 / (1 + std::exp(-1.0));
     EXPECT_NEAR(two.weights[0], 2 * large / (large + 0.5), 1e-6);
     EXPECT_NEAR(two.weights[1], 1 / (large + 0.5), 1e-6);
-    const Routed root = route(*context, {-30, 0, 200}, 3, recipe,
-                              [](MoeRoutingCall& c) { c.score = RouterScore::kSqrtSoftplus; });
+    const Routed root =
+        route(*context, {-30, 0, 200}, 3, recipe, [](MoeRoutingCall& c) { c.score = RouterScore::kSqrtSoftplus; });
     EXPECT_THAT(root.ids, ElementsAre(2, 1, 0));
     EXPECT_NEAR(root.weights[0], std::sqrt(200.0), 1e-5);
     EXPECT_NEAR(root.weights[1], std::sqrt(std::log(2.0)), 1e-6);

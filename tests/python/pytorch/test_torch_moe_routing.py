@@ -54,9 +54,7 @@ def deepseek(x, bias, k, groups, topk_groups, scale):
 def test_deepseek_v3(dtype):
     x = logits(33, 256, dtype)
     bias = torch.randn(256) - 3
-    got = tilewright.moe_routing(
-        x, 8, bias=bias, score="sigmoid", groups=8, topk_groups=4, renormalise=True, scale=2.5
-    )
+    got = tilewright.moe_routing(x, 8, bias=bias, score="sigmoid", groups=8, topk_groups=4, renormalise=True, scale=2.5)
     check(got, *deepseek(x, bias, 8, 8, 4, 2.5))
 
 

@@ -48,7 +48,8 @@ Status check_router_addresses(const MoeRoutingProblem& p, const MoeRoutingBindin
   const auto tokens = [&p](DType dtype, int64_t inner, int64_t stride) {
     return touched_bytes(dtype, {{p.tokens, stride}, {inner, 1}});
   };
-  const ByteRange bias = p.bias == DType::kNone || p.tokens == 0 ? ByteRange{} : touched_bytes(p.bias, {{p.experts, 1}});
+  const ByteRange bias =
+      p.bias == DType::kNone || p.tokens == 0 ? ByteRange{} : touched_bytes(p.bias, {{p.experts, 1}});
   const RouterTensor tensors[] = {
       {"logits", b.pointers[kRouterLogits], tokens(p.x, p.experts, p.stride_logits), false},
       {"bias", b.pointers[kRouterBias], bias, false},
