@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// moe_routing_gpu: a few lanes share a token, whose logits stay in their registers. Each lane keeps its four best in order, as keys that
+// moe_routing_gpu: a few lanes share a token, whose logits stay in their registers, or are read again. Each lane keeps its four best in order, as keys that
 // hold value and expert, and looks again where all four were chosen; the chosen follow one after another by exchanges between lanes.
 #pragma once
 
@@ -77,38 +77,47 @@ __device__ __forceinline__ float sqrt_softplus_score(float x) {
   return square_root(__fmaf_rn(__fadd_rn(s, s), series, larger(x, 0.0f)));
 }
 
+// AMD GPUs, whose comparisons take scalar registers, have none to hold logits beside keys of 64 bits.
+#if defined(__AMDGCN__)
+inline constexpr bool kHoldsBesideWide = false;
+#else
+inline constexpr bool kHoldsBesideWide = true;
+#endif
+
+// The kernel's arguments, which on AMD GPUs need not stay in scalar registers.
+__device__ __forceinline__ const MoeRoutingArgs& anew(const MoeRoutingArgs& args) {
+#if defined(__AMDGCN__)
+  return read_again(args);
+#else
+  return args;
+#endif
+}
+
 // One lane's part of a token.
 template <MoeRoutingGpuConfig kConfig>
 struct RouterLane {
   static constexpr int kLanes = kConfig.lanes, kGroupLanes = kConfig.group_lanes, kSlots = kConfig.slots;
+  static constexpr int kPieces = kSlots / kRowPiece;
+  static constexpr bool kHolds = kConfig.x != DType::kNone && (kHoldsBesideWide || !kConfig.wide);
+  static constexpr int kTogether = kHolds ? 8 : 1;  // groups that are asked for at once
   using Keys = RouterKey<kConfig.wide>;
   using Key = typename Keys::Type;
 
   const MoeRoutingArgs& args;
-  const char* row;   // of logits
-  int lane, first;   // first: expert of slot 0
-  int there;         // experts from there to the end of the lane's group, 0 and below = none
-  bool open = true;  // its group may be chosen from
-  float most, by;    // softmax's: the largest, and 1 / sum
-  float v[kSlots];   // logits, then what the choice is among
-  Key best[4];       // of what was not chosen; less `first`
+  const char* row;               // of logits
+  int lane, first;               // first: expert of slot 0
+  int there;                     // experts from there to the end of the lane's group, 0 and below = none
+  bool open = true;              // its group may be chosen from
+  float most, by;                // softmax's: the largest, and 1 / sum
+  float v[kHolds ? kSlots : 1];  // logits, then what the choice is among
+  Key best[4];                   // of what was not chosen; less `first`
 
   // Experts from the lane's first to a slot's.
   __device__ __forceinline__ static constexpr int offset(int slot) {
     return slot / kRowPiece * kRowPiece * kGroupLanes + slot % kRowPiece;
   }
+  __device__ __forceinline__ const MoeRoutingArgs& given() const { return anew(args); }
   __device__ __forceinline__ bool has(int slot) const { return kConfig.whole || offset(slot) < there; }
-  // body(slot), with constants as slots; body(piece).
-  template <class Body>
-  __device__ __forceinline__ static void for_slots(Body&& body) {
-#pragma unroll
-    for (int i = 0; i < kSlots; ++i) body(i);
-  }
-  template <class Body>
-  __device__ __forceinline__ static void for_pieces(Body&& body) {
-#pragma unroll
-    for (int j = 0; j < kSlots / kRowPiece; ++j) body(j);
-  }
   template <class Merge>
   __device__ __forceinline__ static float over_lanes(float x, Merge&& merge) {
 #pragma unroll
@@ -132,76 +141,107 @@ struct RouterLane {
   }
   // Nothing is as bad as minus infinity.
   __device__ __forceinline__ void load_logits(int j, Piece& p) const {
-    load<kConfig.x, kConfig.whole>(row, args.x, j, p);
+    load<kConfig.x, kConfig.whole>(row, given().x, j, p);
     for_elements([&](int i) { p.v[i] = has(j * kRowPiece + i) ? p.v[i] : kWorstLogit; });
   }
-  __device__ __forceinline__ void load_all() {
-    for_pieces([&](int j) {
-      Piece p;
-      load_logits(j, p);
-      for_elements([&](int i) { v[j * kRowPiece + i] = p.v[i]; });
-    });
+  // body(j, piece) of logits, or of what the choice is among: of those that are held with constants as j.
+  template <bool kScored, class Body>
+  __device__ __forceinline__ void each(Body&& body) const {
+    if constexpr (kHolds) {
+#pragma unroll
+      for (int j = 0; j < kPieces; ++j) {
+        Piece p;
+        for_elements([&](int i) { p.v[i] = v[j * kRowPiece + i]; });
+        body(j, p);
+      }
+    } else {
+#pragma unroll 1
+      for (int j = 0; j < kPieces; ++j) {
+        Piece p;
+        load_logits(j, p);
+        if constexpr (kScored) score_piece(j, p);
+        body(j, p);
+      }
+    }
   }
 
   __device__ __forceinline__ void find_softmax() {
     most = kLeastValue;
     float sum = 0;
-    const auto merge = [](float a, float b) { return at_least(a, b); };
-    for_slots([&](int i) { most = at_least(v[i], most); });
-    most = over_lanes(most, merge);
-    for_slots([&](int i) { sum = __fadd_rn(sum, router_exp(__fadd_rn(v[i], -most))); });
+    each<false>([&](int, const Piece& p) { for_elements([&](int i) { most = at_least(p.v[i], most); }); });
+    most = over_lanes(most, [](float a, float b) { return at_least(a, b); });
+    each<false>([&](int, const Piece& p) {
+      for_elements([&](int i) { sum = __fadd_rn(sum, router_exp(__fadd_rn(p.v[i], -most))); });
+    });
     by = reciprocal_approx(over_lanes(sum, sum_of));
   }
   __device__ __forceinline__ float score(float x) const {
-    if (args.score == RouterScore::kSigmoid) return sigmoid_score(x);
-    if (args.score == RouterScore::kSqrtSoftplus) return sqrt_softplus_score(x);
+    if (given().score == RouterScore::kSigmoid) return sigmoid_score(x);
+    if (given().score == RouterScore::kSqrtSoftplus) return sqrt_softplus_score(x);
     return __fmul_rn(router_exp(__fadd_rn(x, -most)), by);
   }
 
+  // NaN is as bad as minus infinity, too.
+  __device__ __forceinline__ static float number(float x) { return x == x ? x : kWorstLogit; }
   // What the choice is among, of a piece of logits.
-  __device__ __forceinline__ void score_piece(int j, Piece& p) const {
-    if (!kConfig.wide || !args.scored) return;
-    if (args.score == RouterScore::kSigmoid) {
+  __device__ __forceinline__ void add_scores(int j, Piece& p) const {
+    if (given().score == RouterScore::kSigmoid) {
       for_elements([&](int i) { p.v[i] = sigmoid_score(p.v[i]); });
-    } else if (args.score == RouterScore::kSqrtSoftplus) {
+    } else if (given().score == RouterScore::kSqrtSoftplus) {
       for_elements([&](int i) { p.v[i] = sqrt_softplus_score(p.v[i]); });
     } else {
       for_elements([&](int i) { p.v[i] = __fmul_rn(router_exp(__fadd_rn(p.v[i], -most)), by); });
     }
-    if (args.bias != nullptr) {
+    if (given().bias != nullptr) {
       Piece bias;
-      load<DType::kNone, false>(static_cast<const char*>(args.bias), args.bias_dtype, j, bias);
+      load<DType::kNone, false>(static_cast<const char*>(given().bias), given().bias_dtype, j, bias);
       for_elements([&](int i) { p.v[i] = __fadd_rn(p.v[i], bias.v[i]); });
     }
     for_elements([&](int i) { p.v[i] = has(j * kRowPiece + i) ? p.v[i] : kWorstLogit; });
   }
-  __device__ __forceinline__ void score_all() {
-    for_pieces([&](int j) {
-      Piece p;
-      for_elements([&](int i) { p.v[i] = v[j * kRowPiece + i]; });
-      score_piece(j, p);
-      for_elements([&](int i) { v[j * kRowPiece + i] = p.v[i]; });
-    });
+  __device__ __forceinline__ bool scored() const { return kConfig.wide && given().scored; }
+  __device__ __forceinline__ void score_piece(int j, Piece& p) const {
+    if (scored()) add_scores(j, p);
+    for_elements([&](int i) { p.v[i] = number(p.v[i]); });
   }
 
-  // NaN is as bad as minus infinity, too. It is rare: a sum of all tells, be it the softmax's.
-  __device__ __forceinline__ static float number(float x) { return x == x ? x : kWorstLogit; }
-  __device__ __forceinline__ void drop_nan() {
+  // Logits to registers, and there to what the choice is among. NaN is rare: a sum of all tells, be it the softmax's.
+  __device__ __forceinline__ void hold() {
+#pragma unroll
+    for (int j = 0; j < kPieces; ++j) {
+      Piece p;
+      load_logits(j, p);
+      for_elements([&](int i) { v[j * kRowPiece + i] = p.v[i]; });
+    }
+  }
+  __device__ __forceinline__ void score_held() {
+#pragma unroll
+    for (int j = 0; j < kPieces; ++j) {
+      if (!scored()) break;
+      Piece p;
+      for_elements([&](int i) { p.v[i] = v[j * kRowPiece + i]; });
+      add_scores(j, p);
+      for_elements([&](int i) { v[j * kRowPiece + i] = p.v[i]; });
+    }
     float all = by;
     if (args.scored || !needs_softmax(args)) {
       all = 0;
-      for_slots([&](int i) { all = __fadd_rn(all, v[i]); });
+#pragma unroll
+      for (int i = 0; i < kSlots; ++i) all = __fadd_rn(all, v[i]);
     }
     if (all == all) return;
-    for_slots([&](int i) { v[i] = number(v[i]); });
+#pragma unroll
+    for (int i = 0; i < kSlots; ++i) v[i] = number(v[i]);
   }
 
   // Whether the lane's group is among the best.
   __device__ __forceinline__ void choose_groups() {
     float one = kWorstLogit, two = kWorstLogit;
-    for_slots([&](int i) {
-      two = larger(v[i] < one ? v[i] : one, two);
-      one = larger(v[i], one);
+    each<true>([&](int, const Piece& p) {
+      for_elements([&](int i) {
+        two = larger(p.v[i] < one ? p.v[i] : one, two);
+        one = larger(p.v[i], one);
+      });
     });
 #pragma unroll
     for (int distance = 1; distance < kGroupLanes; distance *= 2) {
@@ -210,16 +250,16 @@ struct RouterLane {
       two = larger(one < other_one ? one : other_one, larger(two, other_two));
       one = larger(one, other_one);
     }
-    const bool sums = args.group_score == GroupScore::kTwoLargest && args.group_experts > 1;
+    const bool sums = given().group_score == GroupScore::kTwoLargest && given().group_experts > 1;
     const float mine = number(sums ? __fadd_rn(one, two) : one);
     int better = 0;
-#pragma unroll
+#pragma unroll kTogether
     for (int distance = 1; distance < kLanes / kGroupLanes; ++distance) {
       const float other = lane_xor(mine, static_cast<unsigned>(distance * kGroupLanes));
       const int group = lane / kGroupLanes;
       better += other > mine || (other == mine && (group ^ distance) < group) ? 1 : 0;
     }
-    open = better < args.topk_groups;
+    open = better < given().topk_groups;
   }
 
   // The best four of a piece besides those that are there.
@@ -237,10 +277,10 @@ struct RouterLane {
   __device__ __forceinline__ void find_best() {
 #pragma unroll
     for (int i = 0; i < 4; ++i) best[i] = Keys::kNone;
-    for_pieces([&](int j) {
+    each<true>([&](int j, const Piece& p) {
       offer_piece([&](int i) {
         const int slot = j * kRowPiece + i;
-        return has(slot) ? Keys::of(v[slot], offset(slot)) : Keys::kNone;
+        return has(slot) ? Keys::of(p.v[i], offset(slot)) : Keys::kNone;
       });
     });
 #pragma unroll
@@ -249,13 +289,13 @@ struct RouterLane {
   // Those below `last`, which was the fourth. It is rare that a lane has more than four of the chosen: the registers are others'.
   __device__ __forceinline__ void find_next(Key last) {
 #pragma unroll 1
-    for (int j = 0; j < kSlots / kRowPiece; ++j) {
+    for (int j = 0; j < kPieces; ++j) {
       Piece p;
       load_logits(j, p);
       score_piece(j, p);
       offer_piece([&](int i) {
         const int slot = j * kRowPiece + i;
-        const Key key = Keys::of(number(p.v[i]), offset(slot));
+        const Key key = Keys::of(p.v[i], offset(slot));
         return has(slot) && key < last ? key : Keys::kNone;
       });
     }
@@ -288,7 +328,8 @@ struct RouterLane {
 };
 
 template <MoeRoutingGpuConfig kConfig>
-__device__ __forceinline__ void moe_routing_gpu(const MoeRoutingArgs& args) {
+__device__ __forceinline__ void moe_routing_gpu(const MoeRoutingArgs& given) {
+  const MoeRoutingArgs& args = anew(given);
   constexpr int kLanes = kConfig.lanes, kKept = kConfig.kept, kTokens = kRouterThreads / kLanes;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
 #pragma unroll 1
@@ -302,10 +343,9 @@ __device__ __forceinline__ void moe_routing_gpu(const MoeRoutingArgs& args) {
     const char* const row = static_cast<const char*>(args.logits) + token * args.stride_logits * dtype_bits(type) / 8;
 
     RouterLane<kConfig> part(args, row, lane);
-    part.load_all();
+    if constexpr (part.kHolds) part.hold();
     if (needs_softmax(args)) part.find_softmax();
-    part.score_all();
-    part.drop_nan();
+    if constexpr (part.kHolds) part.score_held();
     if (args.groups > 1) part.choose_groups();
 
     // The j-th is kept by lane j, and so on round.

@@ -120,4 +120,43 @@ TEST(CSoftmax, WeighsPreparesQueriesExplainsAndRefuses) {
   EXPECT_EQ(tilewright_softmax(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
 }
 
+static_assert(sizeof(tilewright_moe_routing_call) == 96 && offsetof(tilewright_moe_routing_call, logits) == 8);
+static_assert(offsetof(tilewright_moe_routing_call, score) == 40 &&
+              offsetof(tilewright_moe_routing_call, recipe) == 88);
+
+TEST(CMoeRouting, ChoosesPreparesQueriesExplainsAndRefuses) {
+  float logits[2][4] = {{0, 3, 1, 2}, {5, 5, 5, 5}}, bias[4] = {0, -9, 0, 0}, weights[2][2] = {};
+  int32_t ids[2][2] = {};
+  int64_t shape[2] = {2, 4}, chosen[2] = {2, 2}, experts[1] = {4};
+  const TwDLTensor in{logits, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0};
+  const TwDLTensor b{bias, {1, 0}, 1, {2, 32, 1}, experts, nullptr, 0};
+  const TwDLTensor w{weights, {1, 0}, 2, {2, 32, 1}, chosen, nullptr, 0};
+  const TwDLTensor i{ids, {1, 0}, 2, {0, 32, 1}, chosen, nullptr, 0};
+  tilewright_moe_routing_call call = tilewright_moe_routing_call_defaults();
+  call.logits = &in, call.weights = &w, call.ids = &i, call.renormalise = 1;
+  ASSERT_EQ(tilewright_moe_routing_prepare(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  ASSERT_EQ(tilewright_moe_routing(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(ids[0][0], 1);
+  EXPECT_EQ(ids[0][1], 3);
+  EXPECT_EQ(ids[1][1], 1);
+  EXPECT_NEAR(weights[0][0], 1 / (1 + std::exp(-1.0)), 1e-6);
+  call.bias = &b, call.score = TILEWRIGHT_ROUTER_SIGMOID, call.renormalise = 0, call.scale = 2;
+  call.first_expert = 2, call.local_experts = 2;
+  ASSERT_EQ(tilewright_moe_routing(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(ids[0][0], 1);
+  EXPECT_EQ(ids[0][1], 0);
+  EXPECT_NEAR(weights[0][0], 2 / (1 + std::exp(-2.0)), 1e-6);
+  EXPECT_EQ(ids[1][0], -1);
+  tilewright_query_result result{};
+  result.struct_size = sizeof(result);
+  EXPECT_EQ(tilewright_moe_routing_query(nullptr, &call, nullptr, &result), TILEWRIGHT_OK);
+  size_t size = 0;
+  EXPECT_EQ(tilewright_moe_routing_explain(nullptr, &call, nullptr, nullptr, &size), TILEWRIGHT_OK);
+  EXPECT_GT(size, 1u);
+  call.score = 3;
+  EXPECT_EQ(tilewright_moe_routing(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  EXPECT_EQ(std::string(tilewright_last_error()), "moe_routing: argument 'score' is 3, allowed: 0 to 2");
+  EXPECT_EQ(tilewright_moe_routing(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+}
+
 }  // namespace

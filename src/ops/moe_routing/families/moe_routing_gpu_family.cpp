@@ -49,7 +49,9 @@ MoeRoutingGpuConfig generic_router_config(int groups) {
   return {DType::kNone, kRowLanes, kRowLanes / groups, kMostSlots, 1, true, false};
 }
 // Registers for this many blocks on an SM; on AMD GPUs, waves of a SIMD.
-int router_blocks(const MoeRoutingGpuConfig& c) { return c.slots > kUsualSlots ? 2 : c.wide ? 3 : 4; }
+int router_blocks(const MoeRoutingGpuConfig& c) {
+  return c.wide && c.slots > kUsualSlots && c.x != DType::kNone ? 2 : c.wide || c.slots > kUsualSlots ? 3 : 4;
+}
 
 class MoeRoutingGpuFamily final : public KernelFamily {
  public:
