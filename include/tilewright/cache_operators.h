@@ -35,10 +35,10 @@ typedef struct tilewright_kv_cache_write_call {
   uint32_t struct_size;
   int32_t key_layout; /* TILEWRIGHT_CACHE_... */
   int32_t value_layout;
-  int32_t scales;                 /* TILEWRIGHT_CACHE_SCALES_... */
-  const TwDLTensor* key;          /* [T, H, D] */
-  const TwDLTensor* value;        /* optional, as value_cache */
-  const TwDLTensor* key_cache;    /* by its layout */
+  int32_t scales;              /* TILEWRIGHT_CACHE_SCALES_... */
+  const TwDLTensor* key;       /* [T, H, D] */
+  const TwDLTensor* value;     /* optional, as value_cache */
+  const TwDLTensor* key_cache; /* by its layout */
   const TwDLTensor* value_cache;
   const TwDLTensor* slot_mapping; /* [T], i64 or i32 */
   const TwDLTensor* key_scale;    /* f32, by `scales` */
@@ -77,17 +77,17 @@ typedef struct tilewright_qk_norm_rope_cache_call {
   float eps;          /* 1e-6 of tilewright_qk_norm_rope_cache_call_defaults() */
   int32_t key_layout; /* TILEWRIGHT_CACHE_... */
   int32_t value_layout;
-  int32_t scales;                 /* TILEWRIGHT_CACHE_SCALES_..., of the caches */
-  int32_t q_scales;               /* of q_out */
-  uint8_t norm;                   /* 1 of the defaults */
-  uint8_t unit_offset;            /* weights are 1 + what stands there */
-  uint8_t interleaved;            /* pairs are neighbours */
+  int32_t scales;      /* TILEWRIGHT_CACHE_SCALES_..., of the caches */
+  int32_t q_scales;    /* of q_out */
+  uint8_t norm;        /* 1 of the defaults */
+  uint8_t unit_offset; /* weights are 1 + what stands there */
+  uint8_t interleaved; /* pairs are neighbours */
   uint8_t reserved[5];
-  const TwDLTensor* q;            /* [T, H, D] */
-  const TwDLTensor* k;            /* [T, H', D] */
-  const TwDLTensor* v;            /* optional, as value_cache */
-  const TwDLTensor* q_out;        /* as q */
-  const TwDLTensor* key_cache;    /* by its layout */
+  const TwDLTensor* q;         /* [T, H, D] */
+  const TwDLTensor* k;         /* [T, H', D] */
+  const TwDLTensor* v;         /* optional, as value_cache */
+  const TwDLTensor* q_out;     /* as q */
+  const TwDLTensor* key_cache; /* by its layout */
   const TwDLTensor* value_cache;
   const TwDLTensor* slot_mapping; /* [T], i64 or i32 */
   const TwDLTensor* q_weight;     /* optional, [D] */
@@ -105,8 +105,9 @@ typedef struct tilewright_qk_norm_rope_cache_call {
 TILEWRIGHT_C_API tilewright_status tilewright_qk_norm_rope_cache(tilewright_context* context,
                                                                  const tilewright_qk_norm_rope_cache_call* call,
                                                                  const tilewright_exec* exec);
-TILEWRIGHT_C_API tilewright_status tilewright_qk_norm_rope_cache_prepare(
-    tilewright_context* context, const tilewright_qk_norm_rope_cache_call* call, const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_qk_norm_rope_cache_prepare(tilewright_context* context,
+                                                                         const tilewright_qk_norm_rope_cache_call* call,
+                                                                         const tilewright_exec* exec);
 TILEWRIGHT_C_API tilewright_status tilewright_qk_norm_rope_cache_query(tilewright_context* context,
                                                                        const tilewright_qk_norm_rope_cache_call* call,
                                                                        const tilewright_exec* exec,

@@ -23,7 +23,7 @@ struct QkNormRopeCacheCall {
   float eps = 1e-6f;
   bool unit_offset = false;  // weights are 1 + what stands there
   TensorView cos{}, sin{}, positions{};
-  bool interleaved = false;                                                // pairs are neighbours (GPT-J), not R / 2 apart (NeoX)
+  bool interleaved = false;  // pairs are neighbours (GPT-J), not R / 2 apart (NeoX)
   CacheScales scales = CacheScales::kNone, q_scales = CacheScales::kNone;  // of the caches, of q_out
   TensorView key_scale{}, value_scale{}, q_scale{};
   std::string recipe;  // force this recipe (text form); "" = choose

@@ -57,12 +57,12 @@ struct CacheHeads {
 enum CacheTensor : int { kCacheQueries, kCacheKeys, kCacheValues, kCacheTensors };
 
 struct CacheArgs {
-  long long tokens, sets;      // sets: of heads that are taken at once
+  long long tokens, sets;  // sets: of heads that are taken at once
   long long blocks, block_size;
   CacheHeads heads[kCacheTensors];  // the queries' output: blocks of one token each
   const int* slots;
-  long long stride_slot;  // in words
-  RowRotation rotation;   // of queries and keys; positions along the second dimension, in words
+  long long stride_slot;            // in words
+  RowRotation rotation;             // of queries and keys; positions along the second dimension, in words
   bool wide_slots, wide_positions;  // two words each
   bool unit_offset;                 // weights are 1 + what stands there
   float eps;
@@ -105,9 +105,9 @@ struct CacheGpuConfig {
     visit("heads", self.heads);
   }
 };
-inline constexpr int kHeadPieces = 2 * kRowPiece;   // elements of a head that a thread has
-inline constexpr int kMostHeadElements = 2048;      // of a head
-inline constexpr int kAnyHeadThreads = kRowLanes;   // that share a head where types are known at run time only
+inline constexpr int kHeadPieces = 2 * kRowPiece;  // elements of a head that a thread has
+inline constexpr int kMostHeadElements = 2048;     // of a head
+inline constexpr int kAnyHeadThreads = kRowLanes;  // that share a head where types are known at run time only
 
 // Number i of a vector of words.
 constexpr long long cache_number(const int* words, long long stride, bool wide, long long i) {

@@ -103,8 +103,8 @@ TILEWRIGHT_INLINE void write_head(const CacheArgs& args, const CacheHeads& mine,
   alignas(64) float head[kMostHeadElements + kVec];
   alignas(64) char codes[kMostHeadElements * 4];
   const DType x = kX == DType::kNone ? args.x : kX, dtype = kOut == DType::kNone ? out : kOut;
-  const char* const from = static_cast<const char*>(mine.in) +
-                           (token * mine.stride_token + h * mine.stride_head) * dtype_bits(x) / 8;
+  const char* const from =
+      static_cast<const char*>(mine.in) + (token * mine.stride_token + h * mine.stride_head) * dtype_bits(x) / 8;
   for_pieces(mine.n, [&](auto at) __attribute__((always_inline)) { load_piece<kX>(from, x, at).store(head + at.n); });
   if (mine.normed) normalise_head(args, mine, head);
   if (mine.turned) turn_head(args, cache_angles(args, token), head);

@@ -40,8 +40,8 @@ __device__ __forceinline__ void kv_cache_write_heads(const CacheArgs& given) {
 
     // The heads, the angles of the token, the weights.
     PieceWords<kConfig.x> low_words[kHeads], high_words[kHeads];
-    const char* from = static_cast<const char*>(mine.in) +
-                       (set.token * mine.stride_token + set.head * mine.stride_head) * kBytes;
+    const char* from =
+        static_cast<const char*>(mine.in) + (set.token * mine.stride_token + set.head * mine.stride_head) * kBytes;
 #pragma unroll
     for (int h = 0; h < kHeads; ++h, from += mine.stride_head * kBytes) {
       low_words[h].load(from + at.low * kBytes);
@@ -118,8 +118,7 @@ __device__ __forceinline__ void kv_cache_write_heads(const CacheArgs& given) {
       const long long offset = paged_head(mine.out, place, head);
       const auto store = [&](auto type) {
         if constexpr (is_quantised(type.value)) {
-          const Divisor by =
-              paged_divisor(mine.scale, type.value, place, head, most[0], thread % kThreads == 0);
+          const Divisor by = paged_divisor(mine.scale, type.value, place, head, most[0], thread % kThreads == 0);
           divide(a, by);
           divide(b, by);
         }

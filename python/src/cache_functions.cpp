@@ -86,8 +86,8 @@ nb::object qk_norm_rope_cache_function(nb::handle q, nb::handle k, nb::handle v,
   call.cos = arguments.optional("cos", cos), call.sin = arguments.optional("sin", sin);
   call.positions = numbers(arguments, "positions", positions);
   call.q_scales = named(kOp, "q_scales", q_scales, q_scale.is_none() ? CacheScales::kNone : CacheScales::kTensor);
-  call.q_scale = arguments.optional("q_scale", q_scale,
-                                    call.q_scales == CacheScales::kToken ? Access::kWrite : Access::kRead);
+  call.q_scale =
+      arguments.optional("q_scale", q_scale, call.q_scales == CacheScales::kToken ? Access::kWrite : Access::kRead);
   call.recipe = recipe;
   const DType dtype = call.q_scales == CacheScales::kNone ? call.q.dtype : DType::kF8E4M3;
   call.q_out = arguments.result("out", out, output_dtype(kOp, out_dtype, dtype), -1);
@@ -110,18 +110,19 @@ void bind_cache_operators(nb::module_& module) {
              "Writes keys and values [T, H, D] of new tokens to their slots of a paged cache.");
   module.def("mla_cache_write", &mla_cache_write_function, nb::arg("kv_c"), nb::arg("k_pe"), nb::arg("cache"),
              nb::arg("slot_mapping"), nb::kw_only(), nb::arg("scale") = nb::none(), nb::arg("recipe") = "",
-             nb::arg("units") = 0, "Writes kv_c [T, C] and k_pe [T, R] to rows of a paged cache [blocks, block, C + R].");
-  module.def("qk_norm_rope_cache", &qk_norm_rope_cache_function, nb::arg("q"), nb::arg("k"), nb::arg("v").none(),
-             nb::arg("key_cache"), nb::arg("value_cache").none(), nb::arg("slot_mapping"), nb::kw_only(),
-             nb::arg("norm") = true, nb::arg("q_weight") = nb::none(), nb::arg("k_weight") = nb::none(),
-             nb::arg("eps") = 1e-6f, nb::arg("unit_offset") = false, nb::arg("cos") = nb::none(),
-             nb::arg("sin") = nb::none(), nb::arg("positions") = nb::none(), nb::arg("interleaved") = false,
-             nb::arg("key_layout") = "nhd", nb::arg("value_layout") = "nhd", nb::arg("scales") = nb::none(),
-             nb::arg("key_scale") = nb::none(), nb::arg("value_scale") = nb::none(), nb::arg("out") = nb::none(),
-             nb::arg("out_dtype") = nb::none(), nb::arg("q_scales") = nb::none(), nb::arg("q_scale") = nb::none(),
-             nb::arg("recipe") = "", nb::arg("units") = 0,
-             "Heads of q and k normalised and turned by the angle of their token; k and v to a paged cache. Returns q's "
-             "output.");
+             nb::arg("units") = 0,
+             "Writes kv_c [T, C] and k_pe [T, R] to rows of a paged cache [blocks, block, C + R].");
+  module.def(
+      "qk_norm_rope_cache", &qk_norm_rope_cache_function, nb::arg("q"), nb::arg("k"), nb::arg("v").none(),
+      nb::arg("key_cache"), nb::arg("value_cache").none(), nb::arg("slot_mapping"), nb::kw_only(),
+      nb::arg("norm") = true, nb::arg("q_weight") = nb::none(), nb::arg("k_weight") = nb::none(),
+      nb::arg("eps") = 1e-6f, nb::arg("unit_offset") = false, nb::arg("cos") = nb::none(), nb::arg("sin") = nb::none(),
+      nb::arg("positions") = nb::none(), nb::arg("interleaved") = false, nb::arg("key_layout") = "nhd",
+      nb::arg("value_layout") = "nhd", nb::arg("scales") = nb::none(), nb::arg("key_scale") = nb::none(),
+      nb::arg("value_scale") = nb::none(), nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(),
+      nb::arg("q_scales") = nb::none(), nb::arg("q_scale") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
+      "Heads of q and k normalised and turned by the angle of their token; k and v to a paged cache. Returns q's "
+      "output.");
 }
 
 }  // namespace tilewright::python

@@ -3,8 +3,8 @@
 #include <nanobind/nanobind.h>
 
 #include "arch/cpu_nodes.hpp"
-#include "dispatch/context_impl.hpp"
 #include "cache_functions.hpp"
+#include "dispatch/context_impl.hpp"
 #include "gemm_functions.hpp"
 #include "row_functions.hpp"
 #include "tensor/buffer.hpp"

@@ -16,7 +16,7 @@ from ._rows import _PLAN
 _NO_GRADIENT = "what it writes to the cache has no gradient: detach what it reads"
 _CACHES = "Tensor(a!) key_cache, Tensor(b!)? value_cache, Tensor slot_mapping"
 _LAYOUTS = 'str key_layout="nhd", str value_layout="nhd"'
-_READ = 'str? scales=None, Tensor? key_scale=None, Tensor? value_scale=None'
+_READ = "str? scales=None, Tensor? key_scale=None, Tensor? value_scale=None"
 
 
 def _kv_cache_write_quantize(*args: Any, **options: Any) -> None:
@@ -64,7 +64,5 @@ _HEADS = (
     "float eps=1e-06, bool unit_offset=False, Tensor? cos=None, Tensor? sin=None, Tensor? positions=None, "
     f"bool interleaved=False, {_LAYOUTS}, {_READ}, str? q_scales=None, Tensor? q_scale=None, {_PLAN}"
 )
-_define_cache(
-    f"qk_norm_rope_cache({_HEADS}, ScalarType? out_dtype=None) -> Tensor", _core.qk_norm_rope_cache, _fake_q
-)
+_define_cache(f"qk_norm_rope_cache({_HEADS}, ScalarType? out_dtype=None) -> Tensor", _core.qk_norm_rope_cache, _fake_q)
 _define_cache(f"qk_norm_rope_cache.into({_HEADS}, Tensor(c!) q_out) -> ()", _into, _fake_nothing)

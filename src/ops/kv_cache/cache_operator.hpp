@@ -17,9 +17,7 @@ class CacheOperator final : public Operator {
 
   std::string_view name() const override { return op_.name; }
   std::span<const KernelFamily* const> families() const override { return families_; }
-  ProblemSignature signature(ProblemRef ref) const override {
-    return cache_signature(problem_cast<CacheProblem>(ref));
-  }
+  ProblemSignature signature(ProblemRef ref) const override { return cache_signature(problem_cast<CacheProblem>(ref)); }
   std::string problem_text(ProblemRef ref) const override {
     return print_cache_problem(problem_cast<CacheProblem>(ref));
   }

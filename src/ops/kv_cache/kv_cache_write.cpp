@@ -44,8 +44,9 @@ const Operator& kv_cache_write_operator() {
 Result<KvCacheWriteCall> mla_cache_write_call(const TensorView& kv_c, const TensorView& k_pe, const TensorView& cache,
                                               const TensorView& slot_mapping, const TensorView& scale) {
   if (kv_c.rank != 2 || k_pe.rank != 2 || cache.rank != 3 || cache.shape[2] != kv_c.shape[1] + k_pe.shape[1]) {
-    return Status(StatusCode::kInvalidArgument,
-                  "kv_cache_write: of MLA 'kv_c' [T, C], 'k_pe' [T, R] and 'cache' [blocks, block, C + R] are expected");
+    return Status(
+        StatusCode::kInvalidArgument,
+        "kv_cache_write: of MLA 'kv_c' [T, C], 'k_pe' [T, R] and 'cache' [blocks, block, C + R] are expected");
   }
   KvCacheWriteCall call;
   call.key = one_head(kv_c), call.value = one_head(k_pe);

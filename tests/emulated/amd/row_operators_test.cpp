@@ -120,7 +120,8 @@ TEST_P(SlowAmdRowOperators, KvCacheWriteMatchesTheReferenceWithoutAFault) {
 TEST_P(SlowAmdRowOperators, QkNormRopeCacheMatchesTheReferenceWithoutAFault) {
   const Operator& op = qk_norm_rope_cache_operator();
   for (const char* text :
-       {"t=37:q=8:k=4:n=64:x=bf16:weight=bf16:table=f32:positions=1", "t=9:q=4:k=1:n=128:x=bf16:table=bf16:interleaved=1",
+       {"t=37:q=8:k=4:n=64:x=bf16:weight=bf16:table=f32:positions=1",
+        "t=9:q=4:k=1:n=128:x=bf16:table=bf16:interleaved=1",
         "t=19:q=4:k=2:n=128:x=bf16:weight=f32:table=bf16:dims=64:interleaved=1:cache=e4m3:scales=token:qo=e4m3",
         "t=6:q=2:k=2:n=1024:x=f16:norm=1:cache=i8:scales=head:klayout=hnd"}) {
     check(op, text);

@@ -37,8 +37,8 @@ TEST(KvCacheWrite, OddHeadsManyTokensAndNoneMatchTheReference) {
   const std::unique_ptr<Context> context = row_context("off");
   for (const char* text :
        {"t=1:k=1:n=1:x=bf16:block=1", "t=40:k=2:n=77:nv=33:x=f16:block=3:wide_slots=1", "t=0:k=2:n=64:x=f32",
-        "t=9:k=4:v=0:n=130:x=bf16:cache=i8:scales=token", "t=3000:k=1:n=16:x=bf16:block=7:blocks=20",
-        "t=12:k=0:x=f32", "t=20:k=2:n=2048:x=f32:cache=e4m3:scales=token", "t=6:k=2:n=8:x=f32:blocks=0"}) {
+        "t=9:k=4:v=0:n=130:x=bf16:cache=i8:scales=token", "t=3000:k=1:n=16:x=bf16:block=7:blocks=20", "t=12:k=0:x=f32",
+        "t=20:k=2:n=2048:x=f32:cache=e4m3:scales=token", "t=6:k=2:n=8:x=f32:blocks=0"}) {
     const VerifyReport report = run_row_problem(*context, kv_cache_write_operator(), text);
     EXPECT_TRUE(report.passed) << text << ": " << report.failure;
   }
@@ -55,7 +55,8 @@ std::string random_cache_text(test::Random& random) {
     text += fmt::format(":cache={}:scales={}", one({"e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz", "i8"}),
                         one({"tensor", "head", "token"}));
   }
-  if (test::chance(random, 0.3)) text += fmt::format(":v={}:nv={}", test::pick(random, 0, 4), test::pick(random, 1, 99));
+  if (test::chance(random, 0.3))
+    text += fmt::format(":v={}:nv={}", test::pick(random, 0, 4), test::pick(random, 1, 99));
   if (test::chance(random, 0.3)) text += fmt::format(":blocks={}", test::pick(random, 0, 5));
   if (test::chance(random, 0.5)) text += ":wide_slots=1";
   if (test::chance(random, 0.3)) text += fmt::format(":sm={}", test::pick(random, 2, 7));
@@ -127,7 +128,8 @@ struct LayoutCall {
     for (int64_t t : {0, 1, 3}) {
       for (int64_t h = 0; h < kHeads; ++h) {
         for (int64_t d = 0; d < kD; ++d) {
-          const int64_t block = slots[static_cast<size_t>(t)] / kBlock, position = slots[static_cast<size_t>(t)] % kBlock;
+          const int64_t block = slots[static_cast<size_t>(t)] / kBlock,
+                        position = slots[static_cast<size_t>(t)] % kBlock;
           const auto from = static_cast<size_t>((t * kHeads + h) * kD + d);
           want_key[static_cast<size_t>(key_at(block, position, h, d))] = key[from];
           want_value[static_cast<size_t>(value_at(block, position, h, d))] = value[from];
@@ -231,7 +233,8 @@ TEST(KvCacheWrite, RefusalsNameArgumentValueAndAllowedSet) {
               }),
               HasSubstr("'key_scale' is missing"));
   EXPECT_THAT(refusal([](KvCacheWriteCall& c) { c.value_cache = c.key_cache; }), HasSubstr("overlaps 'value_cache'"));
-  EXPECT_THAT(refusal([](KvCacheWriteCall& c) { c.key_cache.stride[0] = 0; }), HasSubstr("'key_cache' overlaps itself"));
+  EXPECT_THAT(refusal([](KvCacheWriteCall& c) { c.key_cache.stride[0] = 0; }),
+              HasSubstr("'key_cache' overlaps itself"));
   EXPECT_THAT(refusal([](KvCacheWriteCall& c) { c.key.data = nullptr; }), HasSubstr("'key' has a null data pointer"));
 }
 

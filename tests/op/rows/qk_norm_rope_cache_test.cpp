@@ -35,8 +35,8 @@ TEST(QkNormRopeCache, OddHeadsAndNoneMatchTheReference) {
   const std::unique_ptr<Context> context = row_context("off");
   for (const char* text :
        {"t=1:q=1:k=1:n=1:x=bf16:norm=1", "t=9:q=3:k=1:v=2:n=77:nv=30:x=f16:weight=f16:table=f32:dims=50",
-        "t=0:q=4:k=1:n=64:x=f32:norm=1", "t=5:q=0:k=2:n=34:x=f32:table=f32:norm=1",
-        "t=4:q=2:k=0:v=1:n=64:x=f32:norm=1", "t=300:q=2:k=1:v=0:n=130:x=bf16:table=f16:positions=1:wide_positions=1"}) {
+        "t=0:q=4:k=1:n=64:x=f32:norm=1", "t=5:q=0:k=2:n=34:x=f32:table=f32:norm=1", "t=4:q=2:k=0:v=1:n=64:x=f32:norm=1",
+        "t=300:q=2:k=1:v=0:n=130:x=bf16:table=f16:positions=1:wide_positions=1"}) {
     const VerifyReport report = run_row_problem(*context, qk_norm_rope_cache_operator(), text);
     EXPECT_TRUE(report.passed) << text << ": " << report.failure;
   }
@@ -63,7 +63,8 @@ TEST(QkNormRopeCacheRandomProblems, EachEqualsTheReference) {
     }
     if (test::chance(random, 0.5)) text += ":positions=1";
     if (test::chance(random, 0.5)) text += ":interleaved=1";
-    if (test::chance(random, 0.5)) text += fmt::format(":cache={}:scales={}", one({"e4m3", "i8"}), one({"head", "token"}));
+    if (test::chance(random, 0.5))
+      text += fmt::format(":cache={}:scales={}", one({"e4m3", "i8"}), one({"head", "token"}));
     if (test::chance(random, 0.3)) text += fmt::format(":qo=e4m3:q_scales={}", one({"tensor", "head", "token"}));
     if (test::chance(random, 0.5)) text += ":klayout=" + one({"hnd", "value_transposed"});
     SCOPED_TRACE(fmt::format("number {}: {}", i, text));

@@ -12,7 +12,8 @@ namespace {
 
 static_assert(sizeof(tilewright_kv_cache_write_call) == 80 && offsetof(tilewright_kv_cache_write_call, key) == 16);
 static_assert(offsetof(tilewright_kv_cache_write_call, recipe) == 72);
-static_assert(sizeof(tilewright_qk_norm_rope_cache_call) == 160 && offsetof(tilewright_qk_norm_rope_cache_call, q) == 32);
+static_assert(sizeof(tilewright_qk_norm_rope_cache_call) == 160 &&
+              offsetof(tilewright_qk_norm_rope_cache_call, q) == 32);
 static_assert(offsetof(tilewright_qk_norm_rope_cache_call, recipe) == 152);
 
 // Two tokens, a head of two elements, two blocks of two.
@@ -53,7 +54,8 @@ TEST(CQkNormRopeCache, NormalisesTurnsWritesPreparesQueriesExplainsAndRefuses) {
   float cos[2][1] = {{1}, {0}}, sin[2][1] = {{0}, {1}}, q[2][1][2] = {{{3, 4}}, {{6, 8}}}, out[2][1][2] = {};
   int64_t table[2] = {2, 1};
   const TwDLTensor c{cos, {1, 0}, 2, {2, 32, 1}, table, nullptr, 0}, s{sin, {1, 0}, 2, {2, 32, 1}, table, nullptr, 0};
-  const TwDLTensor in{q, {1, 0}, 3, {2, 32, 1}, t.heads, nullptr, 0}, to{out, {1, 0}, 3, {2, 32, 1}, t.heads, nullptr, 0};
+  const TwDLTensor in{q, {1, 0}, 3, {2, 32, 1}, t.heads, nullptr, 0},
+      to{out, {1, 0}, 3, {2, 32, 1}, t.heads, nullptr, 0};
   tilewright_qk_norm_rope_cache_call call = tilewright_qk_norm_rope_cache_call_defaults();
   call.q = &in, call.q_out = &to, call.k = &t.k, call.v = &t.v, call.cos = &c, call.sin = &s;
   call.key_cache = &t.kc, call.value_cache = &t.vc, call.slot_mapping = &t.s;

@@ -68,8 +68,7 @@ class CacheCpuFamily final : public KernelFamily {
     if (Status s = parse_cpu_config(key, config); !s) return s;
     CompileRequest request;
     request.target = key.target;
-    request.name =
-        generic_ ? name_ : fmt::format("{}-{}-{}", name_, dtype_name(config.x), dtype_name(config.cache));
+    request.name = generic_ ? name_ : fmt::format("{}-{}-{}", name_, dtype_name(config.x), dtype_name(config.cache));
     request.entry = generic_ ? fmt::format("tw_{}", name_) : fmt::format("tw_{}_{}", name_, key.digest.hex());
     request.source = cpu_instance_source(
         "kv_cache/kv_cache_write_cpu.hpp", request.entry,

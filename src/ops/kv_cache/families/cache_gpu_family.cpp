@@ -15,8 +15,8 @@ namespace tilewright {
 namespace {
 
 constexpr double kCacheGpuLaunchSeconds = 3e-6;
-constexpr CacheGpuConfig kAnyHeads{DType::kNone, DType::kNone, DType::kNone, DType::kNone, DType::kNone,
-                                   false,        false,        kAnyHeadThreads, 1};
+constexpr CacheGpuConfig kAnyHeads{
+    DType::kNone, DType::kNone, DType::kNone, DType::kNone, DType::kNone, false, false, kAnyHeadThreads, 1};
 
 bool is_cache_gpu(const ArchSpec& arch) { return arch.vendor != ArchVendor::kX86; }
 
@@ -176,7 +176,9 @@ class CacheGpuFamily final : public KernelFamily {
     if (!(key == key_of(config, key.target))) {
       return refuse_gpu(key.text + ": signature and config name different types");
     }
-    const auto power = [](int x, int most) { return x >= 1 && x <= most && std::has_single_bit(static_cast<unsigned>(x)); };
+    const auto power = [](int x, int most) {
+      return x >= 1 && x <= most && std::has_single_bit(static_cast<unsigned>(x));
+    };
     if (!power(config.threads, kMostHeadElements / kHeadPieces) || !power(config.heads, 4)) {
       return refuse_gpu(fmt::format("{}: {} threads with {} heads each", key.text, config.threads, config.heads));
     }

@@ -21,7 +21,8 @@ namespace {
 constexpr float kCacheEps = 1e-3f;  // such that it shows where it is left out
 
 struct CacheBuffer {
-  CacheBuffer(size_t of_slot, const char* its_name, DType its_dtype) : slot(of_slot), name(its_name), dtype(its_dtype) {}
+  CacheBuffer(size_t of_slot, const char* its_name, DType its_dtype)
+      : slot(of_slot), name(its_name), dtype(its_dtype) {}
   size_t slot;
   const char* name;
   DType dtype;
@@ -36,7 +37,8 @@ class CacheInstance final : public ProblemInstance {
 
   Status allocate(Device& device) {
     Status s;
-    const auto add = [&](bool output, size_t slot, const char* name, DType dtype, std::array<Extent, 6> e, bool shifts) {
+    const auto add = [&](bool output, size_t slot, const char* name, DType dtype, std::array<Extent, 6> e,
+                         bool shifts) {
       if (!s) return;
       std::deque<CacheBuffer>& to = output ? outputs_ : inputs_;
       to.emplace_back(slot, name, dtype);
@@ -68,8 +70,8 @@ class CacheInstance final : public ProblemInstance {
     const Extent weights{p_.heads[kCacheKeys].n, 1}, rows{p_.table_rows, p_.stride_table}, pairs{p_.dims / 2, 1};
     add_input(p_.q_weight != 0, kCacheQWeight, "q_weight", p_.weight, weights, kOne, true);
     add_input(p_.k_weight != 0, kCacheKWeight, "k_weight", p_.weight, weights, kOne, true);
-    add_input(true, kCacheSlots, "slot_mapping", DType::kI32, {p_.tokens, p_.stride_slot},
-              {p_.wide_slots ? 2 : 1, 1}, false);
+    add_input(true, kCacheSlots, "slot_mapping", DType::kI32, {p_.tokens, p_.stride_slot}, {p_.wide_slots ? 2 : 1, 1},
+              false);
     add_input(p_.turns(), kCacheCosine, "cos", p_.table, rows, pairs, true);
     add_input(p_.turns(), kCacheSine, "sin", p_.table, rows, pairs, true);
     add_input(p_.positions != 0, kCachePositions, "positions", DType::kI32, {p_.tokens, p_.stride_position},
@@ -142,9 +144,7 @@ class CacheInstance final : public ProblemInstance {
 
  private:
   // The largest input has copies.
-  bool rotates(int tensor) const {
-    return tensor == (p_.heads[kCacheQueries].present() ? kCacheQueries : kCacheKeys);
-  }
+  bool rotates(int tensor) const { return tensor == (p_.heads[kCacheQueries].present() ? kCacheQueries : kCacheKeys); }
   int64_t shift_of(DType dtype) const { return p_.unaligned ? std::max(dtype_bits(dtype) / 8, 1) : 0; }
 
   void put_number(CacheBuffer& t, int64_t stride, bool wide, int64_t i, int64_t value) const {

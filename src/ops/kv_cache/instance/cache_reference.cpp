@@ -27,9 +27,10 @@ void normalise_reference(const CacheProblem& p, const CacheHostTensors& tensors,
   }
   const auto n = static_cast<double>(y.size());
   const double mean = squares / n + tensors.eps;
-  const double error = (accumulation_bound(DType::kF32, static_cast<int64_t>(y.size()), std::sqrt(fourths), squares) / n +
-                        epilogue_bound(mean)) /
-                       mean / 2;
+  const double error =
+      (accumulation_bound(DType::kF32, static_cast<int64_t>(y.size()), std::sqrt(fourths), squares) / n +
+       epilogue_bound(mean)) /
+      mean / 2;
   const bool weighted = tensor == kCacheQueries ? p.q_weight != 0 : p.k_weight != 0;
   for (size_t i = 0; i < y.size(); ++i) {
     double value = y[i].value / std::sqrt(mean);
@@ -77,8 +78,8 @@ int64_t cache_slot(const CacheProblem& p, const CacheHostTensors& tensors, int t
 int64_t cache_element(const CacheProblem& p, int tensor, int64_t slot, int64_t head, int64_t d) {
   const PagedProblem& o = p.heads[static_cast<size_t>(tensor)].out;
   const int64_t block = slot / p.block_size_of(tensor), position = slot % p.block_size_of(tensor);
-  return block * o.block + head * o.head + position / o.positions * o.position_run + position % o.positions * o.position +
-         d / o.elements * o.element_run + d % o.elements * o.element;
+  return block * o.block + head * o.head + position / o.positions * o.position_run +
+         position % o.positions * o.position + d / o.elements * o.element_run + d % o.elements * o.element;
 }
 
 int64_t cache_scale_element(const CacheProblem& p, int tensor, int64_t slot, int64_t head) {
@@ -132,9 +133,8 @@ void compare_cache_head(const CacheProblem& p, const CacheHostTensors& tensors, 
     const ReferenceElement& e = y[d];
     const auto at = name(static_cast<int64_t>(d));
     if (!is_quantised(dtype)) {
-      const double allowed = e.allowed + (e.allowed == 0 && dtype == p.x
-                                              ? 0
-                                              : rounding_bound(dtype, std::fabs(e.value) + e.allowed));
+      const double allowed =
+          e.allowed + (e.allowed == 0 && dtype == p.x ? 0 : rounding_bound(dtype, std::fabs(e.value) + e.allowed));
       comparison.add(got(static_cast<int64_t>(d)), {e.value, allowed}, {at[0], at[1], at[2], at[3]});
       continue;
     }

@@ -107,8 +107,7 @@ Status check_cache_addresses(const CacheOp& op, const CacheProblem& p, const Cac
     for (const CacheTouched& t : all) {
       if (&t == &w || !ranges_overlap(w.data, w.bytes(), t.data, t.bytes())) continue;
       // Queries may be written where they are read.
-      const bool in_place =
-          p.heads[kCacheQueries].present() && &t == &all[0] && &w == &all[1] && same_elements(w, t);
+      const bool in_place = p.heads[kCacheQueries].present() && &t == &all[0] && &w == &all[1] && same_elements(w, t);
       if (!in_place && !apart_between_steps(w, t) && !apart_between_steps(t, w)) {
         return refuse(fmt::format("argument '{}' overlaps '{}'", w.name, t.name));
       }

@@ -46,11 +46,8 @@ constexpr const char* kLayoutShapes[] = {"[blocks, block, {}, {}]", "[blocks, {}
 struct LayoutDims {
   int rank, head, position, position_run, element, element_run;
 };
-constexpr LayoutDims kLayoutDims[] = {{4, 2, 1, -1, 3, -1},
-                                      {4, 1, 2, -1, 3, -1},
-                                      {5, 1, 3, -1, 4, 2},
-                                      {4, 1, 3, -1, 2, -1},
-                                      {5, 1, 4, 2, 3, -1}};
+constexpr LayoutDims kLayoutDims[] = {
+    {4, 2, 1, -1, 3, -1}, {4, 1, 2, -1, 3, -1}, {5, 1, 3, -1, 4, 2}, {4, 1, 3, -1, 2, -1}, {5, 1, 4, 2, 3, -1}};
 
 Status read_paged(const CacheOp& op, const char* name, const TensorView& t, CacheLayout layout, CacheProblem& p,
                   CacheHeadsProblem& to, bool first) {
@@ -144,8 +141,9 @@ Status read_cache_angles(const CacheOp& op, const CacheCall& call, CacheProblem&
 Status read_cache_weights(const CacheOp& op, const CacheCall& call, CacheProblem& p) {
   p.norm = call.norm, p.unit_offset = call.unit_offset;
   const int64_t n = p.heads[kCacheKeys].n;
-  for (const auto& [name, t, present] : {std::tuple<const char*, const TensorView&, uint8_t&>{"q_weight", call.q_weight, p.q_weight},
-                                         {"k_weight", call.k_weight, p.k_weight}}) {
+  for (const auto& [name, t, present] :
+       {std::tuple<const char*, const TensorView&, uint8_t&>{"q_weight", call.q_weight, p.q_weight},
+        {"k_weight", call.k_weight, p.k_weight}}) {
     if (!t.defined()) continue;
     if (t.rank != 1 || t.shape[0] != n || (n > 1 && t.stride[0] != 1) ||
         (p.weight != DType::kNone && p.weight != t.dtype)) {

@@ -102,8 +102,7 @@ std::array<Extent, 3> CacheProblem::scale_extents(int tensor) const {
     case CacheScales::kHead: return {{{1, 0}, {1, 0}, {h.heads, h.scale_head}}};
     case CacheScales::kToken: break;
   }
-  return {
-      {{blocks_of(tensor), h.scale_block}, {block_size_of(tensor), h.scale_position}, {h.heads, h.scale_head}}};
+  return {{{blocks_of(tensor), h.scale_block}, {block_size_of(tensor), h.scale_position}, {h.heads, h.scale_head}}};
 }
 
 Status validate_cache_problem(const CacheOp& op, const CacheProblem& p) {
@@ -152,9 +151,7 @@ PagedProblem paged_contiguous(CacheLayout layout, int64_t heads, int64_t n, int6
     case CacheLayout::kHnd: t.position = n; break;
     case CacheLayout::kKeyPacked: t.elements = x, t.element_run = block_size * x, t.position = x; break;
     case CacheLayout::kValueTransposed: t.element = block_size, t.position = 1; break;
-    case CacheLayout::kValuePacked:
-      t.positions = x, t.position_run = n * x, t.position = 1, t.element = x;
-      break;
+    case CacheLayout::kValuePacked: t.positions = x, t.position_run = n * x, t.position = 1, t.element = x; break;
   }
   return t;
 }
@@ -164,8 +161,8 @@ ProblemSignature cache_signature(const CacheProblem& p) {
   s.core = fmt::format("x={}:q={}:cache={}:scales={}:norm={}:table={}", dtype_name(p.x), dtype_name(p.q),
                        dtype_name(p.cache), kCacheScalesNames[static_cast<int>(p.scales)], p.norm, dtype_name(p.table));
   s.epilogue = "none";
-  const std::string heads = fmt::format("q={}:k={}:v={}:n={}", p.heads[0].heads, p.heads[1].heads, p.heads[2].heads,
-                                        p.heads[kCacheKeys].n);
+  const std::string heads =
+      fmt::format("q={}:k={}:v={}:n={}", p.heads[0].heads, p.heads[1].heads, p.heads[2].heads, p.heads[kCacheKeys].n);
   s.sizes = fmt::format("t={}:{}", p.tokens, heads);
   s.bucket = fmt::format("t<={}:{}", std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(p.tokens, 1))), heads);
   return s;

@@ -38,7 +38,8 @@ struct CacheProblem {
   CacheScales q_scales = CacheScales::kNone, scales = CacheScales::kNone;
   uint8_t wide_slots = 0, positions = 0, wide_positions = 0, interleaved = 0;
   uint8_t norm = 0, q_weight = 0, k_weight = 0, unit_offset = 0;
-  uint8_t unaligned = 0;  // some pointer is no multiple of 16 bytes; 0 on CPUs. No padding: problems are compared as bytes
+  uint8_t unaligned =
+      0;  // some pointer is no multiple of 16 bytes; 0 on CPUs. No padding: problems are compared as bytes
 
   int64_t all_heads() const { return heads[0].heads + heads[1].heads + heads[2].heads; }
   int64_t slots() const { return blocks * block_size; }
@@ -56,9 +57,9 @@ struct CacheProblem {
 
 // Where a call's addresses and numbers stand in CallBindings.
 enum CachePointerSlot : uint16_t {
-  kCacheIn,                                    // q, k, v
-  kCacheOut = kCacheIn + kCacheTensors,        // their outputs
-  kCacheScale = kCacheOut + kCacheTensors,     // and scales
+  kCacheIn,                                 // q, k, v
+  kCacheOut = kCacheIn + kCacheTensors,     // their outputs
+  kCacheScale = kCacheOut + kCacheTensors,  // and scales
   kCacheQWeight = kCacheScale + kCacheTensors,
   kCacheKWeight,
   kCacheSlots,
