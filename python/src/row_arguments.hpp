@@ -5,6 +5,7 @@
 #include "python_function.hpp"
 #include "tensor/tensor_import.hpp"
 #include "tile/common/quantise.hpp"
+#include "tilewright/context.hpp"
 
 namespace tilewright::python {
 
