@@ -2,6 +2,7 @@
 // rope_gpu: pairs of a head's elements turned by the angle of its token. Typed by its config, or at run time.
 #pragma once
 
+#include "tile/gpu/row_input.cuh"
 #include "tile/gpu/row_pairs.cuh"
 
 namespace tilewright {
