@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
 #include <random>
+#include <string>
 
 namespace tilewright::test {
 
@@ -14,6 +16,11 @@ inline int64_t pick(Random& random, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(random);
 }
 inline bool chance(Random& random, double p) { return std::uniform_real_distribution<>(0, 1)(random) < p; }
+
+// One of the texts.
+inline std::string pick_one(Random& random, std::initializer_list<const char*> texts) {
+  return texts.begin()[pick(random, 0, static_cast<int64_t>(texts.size()) - 1)];
+}
 
 inline int from_environment(const char* name, int otherwise) {
   const char* value = std::getenv(name);

@@ -9,8 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "op/rows/row_problems.hpp"
-#include "support/random_choice.hpp"
+#include "op/rows/random_row_problems.hpp"
 #include "tilewright/dtype.hpp"
 
 namespace tilewright {
@@ -57,28 +56,26 @@ TEST(ActAndMul, RowsOfAMillionElementsMatchTheReference) {
 }
 
 std::string random_act_text(test::Random& random) {
-  const auto one = [&](std::initializer_list<const char*> list) {
-    return std::string(list.begin()[test::pick(random, 0, static_cast<int64_t>(list.size()) - 1)]);
-  };
   const int64_t rows = test::chance(random, 0.03) ? 0 : test::pick(random, 1, 6), outer = test::pick(random, 1, 3);
   const int64_t n = test::chance(random, 0.1) ? 1 : test::pick(random, 2, test::chance(random, 0.1) ? 9000 : 400);
-  const std::string gate = one({"none", "separated", "separated", "interleaved"});
-  std::string text = fmt::format("m={}x{}:n={}:x={}:gate={}", outer, rows, n, one({"f32", "f16", "bf16"}), gate);
-  const std::string activation =
-      one({"silu", "silu", "silu", "gelu", "gelu_tanh", "relu", "sigmoid", "tanh", "hardswish", "none"});
+  const std::string gate = test::pick_one(random, {"none", "separated", "separated", "interleaved"});
+  std::string text =
+      fmt::format("m={}x{}:n={}:x={}:gate={}", outer, rows, n, test::pick_one(random, {"f32", "f16", "bf16"}), gate);
+  const std::string activation = test::pick_one(
+      random, {"silu", "silu", "silu", "gelu", "gelu_tanh", "relu", "sigmoid", "tanh", "hardswish", "none"});
   text += ":activation=" + activation;
   if (activation != "none" && test::chance(random, 0.2)) text += ":squared=1";
   if (test::chance(random, 0.6)) {
-    const std::string quant = one({"tensor", "row", "group"}),
-                      out = one({"e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz", "i8", "e2m1"});
+    const std::string quant = test::pick_one(random, {"tensor", "row", "group"}),
+                      out = test::pick_one(random, {"e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz", "i8", "e2m1"});
     text += ":out=" + out + ":quant=" + quant;
     if (quant == "group") {
-      text += ":group=" + one({"32", "64", "128"});
+      text += ":group=" + test::pick_one(random, {"32", "64", "128"});
       if (out != "i8" && test::chance(random, 0.5))
-        text += ":scale=e8m0:rounding=" + one({"down", "up", "ceil", "even"});
+        text += ":scale=e8m0:rounding=" + test::pick_one(random, {"down", "up", "ceil", "even"});
     }
   } else {
-    text += ":out=" + one({"f32", "f16", "bf16"});
+    text += ":out=" + test::pick_one(random, {"f32", "f16", "bf16"});
   }
   // Rows with gaps, and the other way round.
   const int64_t length = gate == "none" ? n : 2 * n, in = length + test::pick(random, 0, 9), to = n + n % 2 + 2;
@@ -87,32 +84,8 @@ std::string random_act_text(test::Random& random) {
   return text;
 }
 
-// Any kernel that is built takes each problem: the typed ones and the one that is typed at run time.
 TEST(ActAndMulRandomProblems, EachEqualsTheReference) {
-  const std::unique_ptr<Context> context = row_context("off", 3);
-  ContextImpl& impl = context->impl();
-  const Operator& op = act_and_mul_operator();
-  const int first = test::from_environment("TILEWRIGHT_TEST_FIRST", 0), count = test::random_problems(300);
-  for (int i = first; i < first + count; ++i) {
-    test::Random random(static_cast<uint64_t>(i) * 7919 + 32);
-    const std::string text = random_act_text(random);
-    SCOPED_TRACE(fmt::format("number {}: {}", i, text));
-    const Result<std::vector<std::byte>> problem = op.parse_problem(text);
-    ASSERT_TRUE(problem.ok()) << problem.status().to_string();
-    const std::string printed = op.problem_text(*problem);
-    const Result<std::vector<std::byte>> again = op.parse_problem(printed);
-    ASSERT_TRUE(again.ok()) << printed << ": " << again.status().to_string();
-    ASSERT_EQ(*again, *problem) << printed;
-    const auto choices = impl.dispatcher().choices(op, *problem, impl.spec(0), TunedTable(), "", nullptr);
-    ASSERT_TRUE(choices.ok()) << choices.status().to_string();
-    for (const Choice& choice : *choices) {
-      if (!impl.dispatcher().built(op, choice.recipe)) continue;
-      const std::string recipe = print_recipe(op.families(), choice.recipe);
-      const VerifyReport report = run_row_problem(*context, op, text, recipe, static_cast<uint64_t>(i),
-                                                  static_cast<InputData>(test::pick(random, 0, 2)));
-      ASSERT_TRUE(report.passed) << recipe << ": " << report.failure;
-    }
-  }
+  test::check_random_row_problems(act_and_mul_operator(), 300, 32, random_act_text);
 }
 
 TensorView act_rows(void* data, DType dtype, int64_t m, int64_t n) {

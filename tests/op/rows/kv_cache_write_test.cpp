@@ -6,8 +6,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "op/rows/row_problems.hpp"
-#include "support/random_choice.hpp"
+#include "op/rows/random_row_problems.hpp"
 
 namespace tilewright {
 namespace {
@@ -45,15 +44,13 @@ TEST(KvCacheWrite, OddHeadsManyTokensAndNoneMatchTheReference) {
 }
 
 std::string random_cache_text(test::Random& random) {
-  const auto one = [&](std::initializer_list<const char*> list) {
-    return std::string(list.begin()[test::pick(random, 0, static_cast<int64_t>(list.size()) - 1)]);
-  };
   const int64_t heads = test::pick(random, 1, 4), n = test::pick(random, 1, test::chance(random, 0.2) ? 600 : 100);
   const int64_t tokens = test::pick(random, 1, 30), block = test::pick(random, 1, 20);
-  std::string text = fmt::format("t={}:k={}:n={}:block={}:x={}", tokens, heads, n, block, one({"f32", "f16", "bf16"}));
+  std::string text = fmt::format("t={}:k={}:n={}:block={}:x={}", tokens, heads, n, block,
+                                 test::pick_one(random, {"f32", "f16", "bf16"}));
   if (test::chance(random, 0.6)) {
-    text += fmt::format(":cache={}:scales={}", one({"e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz", "i8"}),
-                        one({"tensor", "head", "token"}));
+    text += fmt::format(":cache={}:scales={}", test::pick_one(random, {"e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz", "i8"}),
+                        test::pick_one(random, {"tensor", "head", "token"}));
   }
   if (test::chance(random, 0.3))
     text += fmt::format(":v={}:nv={}", test::pick(random, 0, 4), test::pick(random, 1, 99));
@@ -61,40 +58,16 @@ std::string random_cache_text(test::Random& random) {
   if (test::chance(random, 0.5)) text += ":wide_slots=1";
   if (test::chance(random, 0.3)) text += fmt::format(":sm={}", test::pick(random, 2, 7));
   if (test::chance(random, 0.6)) {
-    text += fmt::format(":klayout={}:vlayout={}", one({"nhd", "hnd", "value_transposed"}),
-                        one({"nhd", "hnd", "value_transposed"}));
+    text += fmt::format(":klayout={}:vlayout={}", test::pick_one(random, {"nhd", "hnd", "value_transposed"}),
+                        test::pick_one(random, {"nhd", "hnd", "value_transposed"}));
   }
   // Tokens inside heads, and gaps.
   if (test::chance(random, 0.4)) text += fmt::format(":sk={}.{}", n + 3, (n + 3) * tokens);
   return text;
 }
 
-// Any kernel that is built takes each problem: the typed ones and the one that is typed at run time.
 TEST(KvCacheWriteRandomProblems, EachEqualsTheReference) {
-  const std::unique_ptr<Context> context = row_context("off", 3);
-  ContextImpl& impl = context->impl();
-  const Operator& op = kv_cache_write_operator();
-  const int first = test::from_environment("TILEWRIGHT_TEST_FIRST", 0), count = test::random_problems(60);
-  for (int i = first; i < first + count; ++i) {
-    test::Random random(static_cast<uint64_t>(i) * 7919 + 41);
-    const std::string text = random_cache_text(random);
-    SCOPED_TRACE(fmt::format("number {}: {}", i, text));
-    const Result<std::vector<std::byte>> problem = op.parse_problem(text);
-    ASSERT_TRUE(problem.ok()) << problem.status().to_string();
-    const std::string printed = op.problem_text(*problem);
-    const Result<std::vector<std::byte>> again = op.parse_problem(printed);
-    ASSERT_TRUE(again.ok()) << printed << ": " << again.status().to_string();
-    ASSERT_EQ(*again, *problem) << printed;
-    const auto choices = impl.dispatcher().choices(op, *problem, impl.spec(0), TunedTable(), "", nullptr);
-    ASSERT_TRUE(choices.ok()) << choices.status().to_string();
-    for (const Choice& choice : *choices) {
-      if (!impl.dispatcher().built(op, choice.recipe)) continue;
-      const std::string recipe = print_recipe(op.families(), choice.recipe);
-      const VerifyReport report = run_row_problem(*context, op, text, recipe, static_cast<uint64_t>(i),
-                                                  static_cast<InputData>(test::pick(random, 0, 2)));
-      ASSERT_TRUE(report.passed) << recipe << ": " << report.failure;
-    }
-  }
+  test::check_random_row_problems(kv_cache_write_operator(), 60, 41, random_cache_text);
 }
 
 // The layouts as their libraries index them.

@@ -8,8 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "op/rows/row_problems.hpp"
-#include "support/random_choice.hpp"
+#include "op/rows/random_row_problems.hpp"
 
 namespace tilewright {
 namespace {
@@ -38,18 +37,17 @@ TEST(MoeRouting, EveryScoreSizeAndTypeMatchesTheReference) {
 }
 
 std::string random_routing_text(test::Random& random) {
-  const auto one = [&](std::initializer_list<const char*> list) {
-    return std::string(list.begin()[test::pick(random, 0, static_cast<int64_t>(list.size()) - 1)]);
-  };
   const int64_t groups = test::chance(random, 0.5) ? 1 : test::pick(random, 2, 32);
   const int64_t size = test::pick(random, 1, std::min<int64_t>(1024 / groups, 100)), experts = groups * size;
   const int64_t open = test::pick(random, 1, groups), k = test::pick(random, 1, std::min<int64_t>(open * size, 32));
   std::string text = fmt::format("t={}:e={}:k={}:x={}:score={}", test::pick(random, 1, 70), experts, k,
-                                 one({"f32", "f16", "bf16"}), one({"softmax", "sigmoid", "sqrt_softplus"}));
-  if (test::chance(random, 0.4)) text += ":bias=" + one({"f32", "f16", "bf16"});
+                                 test::pick_one(random, {"f32", "f16", "bf16"}),
+                                 test::pick_one(random, {"softmax", "sigmoid", "sqrt_softplus"}));
+  if (test::chance(random, 0.4)) text += ":bias=" + test::pick_one(random, {"f32", "f16", "bf16"});
   if (test::chance(random, 0.5)) text += ":renormalise=1";
   if (groups > 1) {
-    text += fmt::format(":groups={}:topk_groups={}:group_score={}", groups, open, one({"largest", "two_largest"}));
+    text += fmt::format(":groups={}:topk_groups={}:group_score={}", groups, open,
+                        test::pick_one(random, {"largest", "two_largest"}));
   }
   if (test::chance(random, 0.3)) {
     const int64_t first = test::pick(random, 0, experts - 1);
@@ -60,32 +58,8 @@ std::string random_routing_text(test::Random& random) {
   return text;
 }
 
-// Any kernel that is built takes each problem: the typed ones and the one that is typed at run time.
 TEST(MoeRoutingRandomProblems, EachEqualsTheReference) {
-  const std::unique_ptr<Context> context = row_context("off", 3);
-  ContextImpl& impl = context->impl();
-  const Operator& op = moe_routing_operator();
-  const int first = test::from_environment("TILEWRIGHT_TEST_FIRST", 0), count = test::random_problems(300);
-  for (int i = first; i < first + count; ++i) {
-    test::Random random(static_cast<uint64_t>(i) * 7919 + 57);
-    const std::string text = random_routing_text(random);
-    SCOPED_TRACE(fmt::format("number {}: {}", i, text));
-    const Result<std::vector<std::byte>> problem = op.parse_problem(text);
-    ASSERT_TRUE(problem.ok()) << problem.status().to_string();
-    const std::string printed = op.problem_text(*problem);
-    const Result<std::vector<std::byte>> again = op.parse_problem(printed);
-    ASSERT_TRUE(again.ok()) << printed << ": " << again.status().to_string();
-    ASSERT_EQ(*again, *problem) << printed;
-    const auto choices = impl.dispatcher().choices(op, *problem, impl.spec(0), TunedTable(), "", nullptr);
-    ASSERT_TRUE(choices.ok()) << choices.status().to_string();
-    for (const Choice& choice : *choices) {
-      if (!impl.dispatcher().built(op, choice.recipe)) continue;
-      const std::string recipe = print_recipe(op.families(), choice.recipe);
-      const VerifyReport report = run_row_problem(*context, op, text, recipe, static_cast<uint64_t>(i),
-                                                  static_cast<InputData>(test::pick(random, 0, 2)));
-      ASSERT_TRUE(report.passed) << recipe << ": " << report.failure;
-    }
-  }
+  test::check_random_row_problems(moe_routing_operator(), 300, 57, random_routing_text);
 }
 
 struct Routed {

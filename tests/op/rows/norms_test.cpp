@@ -2,8 +2,7 @@
 // What holds for every norm, through dispatch: every type, size, stride and quantiser equals the float64 reference.
 #include <fmt/format.h>
 
-#include "op/rows/row_problems.hpp"
-#include "support/random_choice.hpp"
+#include "op/rows/random_row_problems.hpp"
 
 namespace tilewright {
 namespace {
@@ -39,9 +38,6 @@ TEST_P(Norms, EmptyProblemsWriteNothing) {
 }
 
 std::string random_norm_text(test::Random& random, bool quantise) {
-  const auto one = [&](std::initializer_list<const char*> list) {
-    return std::string(list.begin()[test::pick(random, 0, static_cast<int64_t>(list.size()) - 1)]);
-  };
   const int dims = static_cast<int>(test::pick(random, 1, 3));
   std::string m;
   std::vector<int64_t> size;
@@ -50,29 +46,29 @@ std::string random_norm_text(test::Random& random, bool quantise) {
     m += fmt::format("{}{}", i == 0 ? "" : "x", size.back());
   }
   const int64_t n = test::chance(random, 0.1) ? 1 : test::pick(random, 2, test::chance(random, 0.1) ? 9000 : 400);
-  const std::string x = one({"f32", "f16", "bf16"});
+  const std::string x = test::pick_one(random, {"f32", "f16", "bf16"});
   std::string text = fmt::format("m={}:n={}:x={}", m, n, x);
-  if (test::chance(random, 0.5)) text += ":residual=" + one({"f32", "f16", "bf16"});
+  if (test::chance(random, 0.5)) text += ":residual=" + test::pick_one(random, {"f32", "f16", "bf16"});
   if (text.find("residual") != std::string::npos && test::chance(random, 0.3)) text += ":residual_out=0";
   const bool weight = test::chance(random, 0.7);
-  if (weight) text += ":weight=" + one({"f32", "f16", "bf16"});
-  if (test::chance(random, 0.3)) text += ":bias=" + one({"f32", "f16", "bf16"});
-  if (test::chance(random, 0.2)) text += ":smooth=" + one({"f32", "f16", "bf16"});
+  if (weight) text += ":weight=" + test::pick_one(random, {"f32", "f16", "bf16"});
+  if (test::chance(random, 0.3)) text += ":bias=" + test::pick_one(random, {"f32", "f16", "bf16"});
+  if (test::chance(random, 0.2)) text += ":smooth=" + test::pick_one(random, {"f32", "f16", "bf16"});
   if (weight && test::chance(random, 0.2)) text += ":unit_offset=1";
   if (test::chance(random, 0.2)) text += ":round_before_weight=1";
   if (quantise) {
-    const std::string out = one({"e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz", "i8", "e2m1"});
-    const std::string quant = one({"tensor", "row", "group"});
+    const std::string out = test::pick_one(random, {"e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz", "i8", "e2m1"});
+    const std::string quant = test::pick_one(random, {"tensor", "row", "group"});
     text += ":out=" + out + ":quant=" + quant;
     if (quant == "group") {
-      text += fmt::format(":group={}", one({"32", "64", "128"}));
+      text += fmt::format(":group={}", test::pick_one(random, {"32", "64", "128"}));
       if (out != "i8" && test::chance(random, 0.5)) {
         text += ":scale=e8m0";
-        text += ":rounding=" + one({"down", "up", "ceil", "even"});
+        text += ":rounding=" + test::pick_one(random, {"down", "up", "ceil", "even"});
       }
     }
   } else {
-    text += ":out=" + one({"f32", "f16", "bf16"});
+    text += ":out=" + test::pick_one(random, {"f32", "f16", "bf16"});
   }
   // Rows with gaps, in another order of dimensions.
   const auto strides = [&](const char* name, int64_t length) {
@@ -93,43 +89,13 @@ std::string random_norm_text(test::Random& random, bool quantise) {
   return text;
 }
 
-// Any kernel that is built takes each problem: the typed ones and the one that is typed at run time.
-void check_random(const Operator& op, bool quantise, int first, int count) {
-  const std::unique_ptr<Context> context = row_context("off", 3);
-  ContextImpl& impl = context->impl();
-  int refused = 0;
-  for (int i = first; i < first + count; ++i) {
-    test::Random random(static_cast<uint64_t>(i) * 7919 + 31);
-    const std::string text = random_norm_text(random, quantise);
-    SCOPED_TRACE(fmt::format("number {}: {}", i, text));
-    const Result<std::vector<std::byte>> problem = op.parse_problem(text);
-    if (!problem.ok()) {
-      EXPECT_EQ(problem.status().code(), StatusCode::kInvalidArgument) << problem.status().to_string();
-      ++refused;
-      continue;
-    }
-    const std::string printed = op.problem_text(*problem);
-    const Result<std::vector<std::byte>> again = op.parse_problem(printed);
-    ASSERT_TRUE(again.ok()) << printed << ": " << again.status().to_string();
-    ASSERT_EQ(*again, *problem) << printed;
-    const auto choices = impl.dispatcher().choices(op, *problem, impl.spec(0), TunedTable(), "", nullptr);
-    ASSERT_TRUE(choices.ok()) << choices.status().to_string();
-    for (const Choice& choice : *choices) {
-      if (!impl.dispatcher().built(op, choice.recipe)) continue;
-      const std::string recipe = print_recipe(op.families(), choice.recipe);
-      const VerifyReport report = run_row_problem(*context, op, text, recipe, static_cast<uint64_t>(i),
-                                                  static_cast<InputData>(test::pick(random, 0, 2)));
-      ASSERT_TRUE(report.passed) << recipe << ": " << report.failure;
-    }
-  }
-  EXPECT_LT(refused, count / 4);
-}
-
 TEST_P(NormsRandomProblems, EachEqualsTheReference) {
-  check_random(*GetParam(), false, test::from_environment("TILEWRIGHT_TEST_FIRST", 0), test::random_problems(150));
+  test::check_random_row_problems(
+      *GetParam(), 150, 31, [](test::Random& random) { return random_norm_text(random, false); }, /*may_refuse=*/true);
 }
 TEST_P(NormsRandomProblems, EachQuantisedOneEqualsTheReference) {
-  check_random(*GetParam(), true, test::from_environment("TILEWRIGHT_TEST_FIRST", 0), test::random_problems(150));
+  test::check_random_row_problems(
+      *GetParam(), 150, 31, [](test::Random& random) { return random_norm_text(random, true); }, /*may_refuse=*/true);
 }
 
 TEST_P(Norms, RowsOfAMillionElementsMatchTheReference) {

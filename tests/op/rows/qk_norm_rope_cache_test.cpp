@@ -5,8 +5,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "op/rows/row_problems.hpp"
-#include "support/random_choice.hpp"
+#include "op/rows/random_row_problems.hpp"
 #include "tilewright/rms_norm.hpp"
 #include "tilewright/rope.hpp"
 
@@ -42,47 +41,29 @@ TEST(QkNormRopeCache, OddHeadsAndNoneMatchTheReference) {
   }
 }
 
-// Any kernel that is built takes each problem.
-TEST(QkNormRopeCacheRandomProblems, EachEqualsTheReference) {
-  const std::unique_ptr<Context> context = row_context("off", 3);
-  ContextImpl& impl = context->impl();
-  const Operator& op = qk_norm_rope_cache_operator();
-  const int first = test::from_environment("TILEWRIGHT_TEST_FIRST", 0), count = test::random_problems(50);
-  for (int i = first; i < first + count; ++i) {
-    test::Random random(static_cast<uint64_t>(i) * 7919 + 51);
-    const auto one = [&](std::initializer_list<const char*> list) {
-      return std::string(list.begin()[test::pick(random, 0, static_cast<int64_t>(list.size()) - 1)]);
-    };
-    const int64_t n = test::pick(random, 1, 150), heads = test::pick(random, 0, 4);
-    std::string text = fmt::format("t={}:q={}:k={}:n={}:x={}", test::pick(random, 1, 20), heads,
-                                   test::pick(random, 1, 3), n, one({"f32", "f16", "bf16"}));
-    if (test::chance(random, 0.5)) text += ":norm=1";
-    if (test::chance(random, 0.5)) text += fmt::format(":weight={}", one({"f32", "f16", "bf16"}));
-    if (test::chance(random, 0.7)) {
-      text += fmt::format(":table={}:dims={}", one({"f32", "f16", "bf16"}), test::pick(random, 0, n / 2) * 2);
-    }
-    if (test::chance(random, 0.5)) text += ":positions=1";
-    if (test::chance(random, 0.5)) text += ":interleaved=1";
-    if (test::chance(random, 0.5))
-      text += fmt::format(":cache={}:scales={}", one({"e4m3", "i8"}), one({"head", "token"}));
-    if (test::chance(random, 0.3)) text += fmt::format(":qo=e4m3:q_scales={}", one({"tensor", "head", "token"}));
-    if (test::chance(random, 0.5)) text += ":klayout=" + one({"hnd", "value_transposed"});
-    SCOPED_TRACE(fmt::format("number {}: {}", i, text));
-    const Result<std::vector<std::byte>> problem = op.parse_problem(text);
-    ASSERT_TRUE(problem.ok()) << problem.status().to_string();
-    const std::string printed = op.problem_text(*problem);
-    const Result<std::vector<std::byte>> again = op.parse_problem(printed);
-    ASSERT_TRUE(again.ok()) << printed << ": " << again.status().to_string();
-    ASSERT_EQ(*again, *problem) << printed;
-    const auto choices = impl.dispatcher().choices(op, *problem, impl.spec(0), TunedTable(), "", nullptr);
-    ASSERT_TRUE(choices.ok()) << choices.status().to_string();
-    for (const Choice& choice : *choices) {
-      if (!impl.dispatcher().built(op, choice.recipe)) continue;
-      const std::string recipe = print_recipe(op.families(), choice.recipe);
-      const VerifyReport report = run_row_problem(*context, op, text, recipe, static_cast<uint64_t>(i));
-      ASSERT_TRUE(report.passed) << recipe << ": " << report.failure;
-    }
+std::string random_heads_text(test::Random& random) {
+  const int64_t n = test::pick(random, 1, 150), heads = test::pick(random, 0, 4);
+  std::string text = fmt::format("t={}:q={}:k={}:n={}:x={}", test::pick(random, 1, 20), heads, test::pick(random, 1, 3),
+                                 n, test::pick_one(random, {"f32", "f16", "bf16"}));
+  if (test::chance(random, 0.5)) text += ":norm=1";
+  if (test::chance(random, 0.5)) text += fmt::format(":weight={}", test::pick_one(random, {"f32", "f16", "bf16"}));
+  if (test::chance(random, 0.7)) {
+    text += fmt::format(":table={}:dims={}", test::pick_one(random, {"f32", "f16", "bf16"}),
+                        test::pick(random, 0, n / 2) * 2);
   }
+  if (test::chance(random, 0.5)) text += ":positions=1";
+  if (test::chance(random, 0.5)) text += ":interleaved=1";
+  if (test::chance(random, 0.5))
+    text += fmt::format(":cache={}:scales={}", test::pick_one(random, {"e4m3", "i8"}),
+                        test::pick_one(random, {"head", "token"}));
+  if (test::chance(random, 0.3))
+    text += fmt::format(":qo=e4m3:q_scales={}", test::pick_one(random, {"tensor", "head", "token"}));
+  if (test::chance(random, 0.5)) text += ":klayout=" + test::pick_one(random, {"hnd", "value_transposed"});
+  return text;
+}
+
+TEST(QkNormRopeCacheRandomProblems, EachEqualsTheReference) {
+  test::check_random_row_problems(qk_norm_rope_cache_operator(), 50, 51, random_heads_text);
 }
 
 // Heads of one packed tensor, queries in place: as rms_norm, rope and kv_cache_write one after the other.

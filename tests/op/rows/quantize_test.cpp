@@ -8,8 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "op/rows/row_problems.hpp"
-#include "support/random_choice.hpp"
+#include "op/rows/random_row_problems.hpp"
 #include "tile/common/numeric.hpp"
 #include "tilewright/dtype.hpp"
 
@@ -73,21 +72,18 @@ TEST(Quantize, EmptyTensorsHaveTheScaleOneAndNoCodes) {
 }
 
 std::string random_quantize_text(test::Random& random) {
-  const auto one = [&](std::initializer_list<const char*> list) {
-    return std::string(list.begin()[test::pick(random, 0, static_cast<int64_t>(list.size()) - 1)]);
-  };
   const int64_t m0 = test::pick(random, 1, 5), m1 = test::chance(random, 0.05) ? 0 : test::pick(random, 1, 9);
   const int64_t n = test::chance(random, 0.1) ? 1 : test::pick(random, 2, test::chance(random, 0.1) ? 9000 : 400);
-  std::string text = fmt::format("m={}x{}:n={}:x={}", m0, m1, n, one({"f32", "f16", "bf16"}));
-  if (test::chance(random, 0.3)) text += ":smooth=" + one({"f32", "f16", "bf16"});
-  const std::string out = one({"e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz", "i8", "e2m1"});
-  const std::string quant = one({"tensor", "row", "group", "group", "dynamic"});
+  std::string text = fmt::format("m={}x{}:n={}:x={}", m0, m1, n, test::pick_one(random, {"f32", "f16", "bf16"}));
+  if (test::chance(random, 0.3)) text += ":smooth=" + test::pick_one(random, {"f32", "f16", "bf16"});
+  const std::string out = test::pick_one(random, {"e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz", "i8", "e2m1"});
+  const std::string quant = test::pick_one(random, {"tensor", "row", "group", "group", "dynamic"});
   text += ":out=" + out + ":quant=" + quant;
   if (quant == "group") {
-    text += ":group=" + one({"32", "64", "128"});
+    text += ":group=" + test::pick_one(random, {"32", "64", "128"});
     if (out != "i8" && test::chance(random, 0.5)) {
       text += ":scale=e8m0";
-      text += ":rounding=" + one({"down", "up", "ceil", "even"});
+      text += ":rounding=" + test::pick_one(random, {"down", "up", "ceil", "even"});
     }
     // Scales along M, as GEMM takes them too.
     if (m1 > 0 && test::chance(random, 0.4)) text += fmt::format(":ss=0.{}.1.{}", m1, m0 * m1);
@@ -99,36 +95,7 @@ std::string random_quantize_text(test::Random& random) {
 }
 
 TEST(QuantizeRandomProblems, EachHasTheReferencesCodesInEveryKernelThatIsBuilt) {
-  const std::unique_ptr<Context> context = row_context("off", 3);
-  const Operator& op = quantize_operator();
-  ContextImpl& impl = context->impl();
-  const int first = test::from_environment("TILEWRIGHT_TEST_FIRST", 0), count = test::random_problems(200);
-  int refused = 0;
-  for (int i = first; i < first + count; ++i) {
-    test::Random random(static_cast<uint64_t>(i) * 7919 + 77);
-    const std::string text = random_quantize_text(random);
-    SCOPED_TRACE(fmt::format("number {}: {}", i, text));
-    const Result<std::vector<std::byte>> problem = op.parse_problem(text);
-    if (!problem.ok()) {
-      EXPECT_EQ(problem.status().code(), StatusCode::kInvalidArgument) << problem.status().to_string();
-      ++refused;
-      continue;
-    }
-    const std::string printed = op.problem_text(*problem);
-    const Result<std::vector<std::byte>> again = op.parse_problem(printed);
-    ASSERT_TRUE(again.ok()) << printed << ": " << again.status().to_string();
-    ASSERT_EQ(*again, *problem) << printed;
-    const auto choices = impl.dispatcher().choices(op, *problem, impl.spec(0), TunedTable(), "", nullptr);
-    ASSERT_TRUE(choices.ok()) << choices.status().to_string();
-    for (const Choice& choice : *choices) {
-      if (!impl.dispatcher().built(op, choice.recipe)) continue;
-      const std::string recipe = print_recipe(op.families(), choice.recipe);
-      const VerifyReport report = run_row_problem(*context, op, text, recipe, static_cast<uint64_t>(i),
-                                                  static_cast<InputData>(test::pick(random, 0, 2)));
-      ASSERT_TRUE(report.passed) << recipe << ": " << report.failure;
-    }
-  }
-  EXPECT_LT(refused, count / 4);
+  test::check_random_row_problems(quantize_operator(), 200, 77, random_quantize_text, /*may_refuse=*/true);
 }
 
 TEST(Quantize, NaNInfinityZerosAndEqualRowsComeOutAsDocumented) {

@@ -9,8 +9,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "op/rows/row_problems.hpp"
-#include "support/random_choice.hpp"
+#include "op/rows/random_row_problems.hpp"
 
 namespace tilewright {
 namespace {
@@ -45,14 +44,11 @@ TEST(Rope, LongHeadsManyTokensAndNoneMatchTheReference) {
 }
 
 std::string random_rope_text(test::Random& random) {
-  const auto one = [&](std::initializer_list<const char*> list) {
-    return std::string(list.begin()[test::pick(random, 0, static_cast<int64_t>(list.size()) - 1)]);
-  };
   const int64_t outer = test::pick(random, 1, 3), tokens = test::pick(random, 1, 5), heads = test::pick(random, 1, 4);
   const int64_t n = test::pick(random, 1, test::chance(random, 0.1) ? 600 : 200);
-  const std::string x = one({"f32", "f16", "bf16"});
-  std::string text =
-      fmt::format("m={}x{}x{}:n={}:x={}:table={}", outer, tokens, heads, n, x, one({"f32", "f16", "bf16"}));
+  const std::string x = test::pick_one(random, {"f32", "f16", "bf16"});
+  std::string text = fmt::format("m={}x{}x{}:n={}:x={}:table={}", outer, tokens, heads, n, x,
+                                 test::pick_one(random, {"f32", "f16", "bf16"}));
   const int64_t of_q = test::pick(random, 0, heads);
   if (test::chance(random, 0.5)) text += fmt::format(":residual={}:heads={}", x, of_q);
   const int64_t dims = test::pick(random, 0, n / 2) * 2;
@@ -67,38 +63,8 @@ std::string random_rope_text(test::Random& random) {
   return text;
 }
 
-// Any kernel that is built takes each problem: the typed ones and the one that is typed at run time.
 TEST(RopeRandomProblems, EachEqualsTheReference) {
-  const std::unique_ptr<Context> context = row_context("off", 3);
-  ContextImpl& impl = context->impl();
-  const Operator& op = rope_operator();
-  const int first = test::from_environment("TILEWRIGHT_TEST_FIRST", 0), count = test::random_problems(50);
-  int refused = 0;
-  for (int i = first; i < first + count; ++i) {
-    test::Random random(static_cast<uint64_t>(i) * 7919 + 33);
-    const std::string text = random_rope_text(random);
-    SCOPED_TRACE(fmt::format("number {}: {}", i, text));
-    const Result<std::vector<std::byte>> problem = op.parse_problem(text);
-    if (!problem.ok()) {
-      EXPECT_EQ(problem.status().code(), StatusCode::kInvalidArgument) << problem.status().to_string();
-      ++refused;
-      continue;
-    }
-    const std::string printed = op.problem_text(*problem);
-    const Result<std::vector<std::byte>> again = op.parse_problem(printed);
-    ASSERT_TRUE(again.ok()) << printed << ": " << again.status().to_string();
-    ASSERT_EQ(*again, *problem) << printed;
-    const auto choices = impl.dispatcher().choices(op, *problem, impl.spec(0), TunedTable(), "", nullptr);
-    ASSERT_TRUE(choices.ok()) << choices.status().to_string();
-    for (const Choice& choice : *choices) {
-      if (!impl.dispatcher().built(op, choice.recipe)) continue;
-      const std::string recipe = print_recipe(op.families(), choice.recipe);
-      const VerifyReport report = run_row_problem(*context, op, text, recipe, static_cast<uint64_t>(i),
-                                                  static_cast<InputData>(test::pick(random, 0, 2)));
-      ASSERT_TRUE(report.passed) << recipe << ": " << report.failure;
-    }
-  }
-  EXPECT_LT(refused, count / 4);
+  test::check_random_row_problems(rope_operator(), 50, 33, random_rope_text, /*may_refuse=*/true);
 }
 
 struct PackedHeads {

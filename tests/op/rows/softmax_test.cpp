@@ -9,8 +9,7 @@
 #include <limits>
 #include <numeric>
 
-#include "op/rows/row_problems.hpp"
-#include "support/random_choice.hpp"
+#include "op/rows/random_row_problems.hpp"
 #include "tilewright/dtype.hpp"
 
 namespace tilewright {
@@ -56,13 +55,10 @@ TEST(Softmax, RowsOfAMillionElementsMatchTheReference) {
 }
 
 std::string random_softmax_text(test::Random& random) {
-  const auto one = [&](std::initializer_list<const char*> list) {
-    return std::string(list.begin()[test::pick(random, 0, static_cast<int64_t>(list.size()) - 1)]);
-  };
   const int64_t rows = test::chance(random, 0.03) ? 0 : test::pick(random, 1, 6), outer = test::pick(random, 1, 3);
   const int64_t n = test::chance(random, 0.1) ? 1 : test::pick(random, 2, test::chance(random, 0.1) ? 9000 : 400);
-  std::string text = fmt::format("m={}x{}:n={}:x={}", outer, rows, n, one({"f32", "f16", "bf16"}));
-  text += ":out=" + one({"f32", "f16", "bf16"});
+  std::string text = fmt::format("m={}x{}:n={}:x={}", outer, rows, n, test::pick_one(random, {"f32", "f16", "bf16"}));
+  text += ":out=" + test::pick_one(random, {"f32", "f16", "bf16"});
   if (test::chance(random, 0.5)) text += ":log=1";
   // Rows with gaps, broadcast, and the other way round.
   const int64_t in = n + test::pick(random, 0, 9), to = n + n % 2 + 2;
@@ -74,32 +70,8 @@ std::string random_softmax_text(test::Random& random) {
   return text;
 }
 
-// Any kernel that is built takes each problem: the typed ones and the one that is typed at run time.
 TEST(SoftmaxRandomProblems, EachEqualsTheReference) {
-  const std::unique_ptr<Context> context = row_context("off", 3);
-  ContextImpl& impl = context->impl();
-  const Operator& op = softmax_operator();
-  const int first = test::from_environment("TILEWRIGHT_TEST_FIRST", 0), count = test::random_problems(300);
-  for (int i = first; i < first + count; ++i) {
-    test::Random random(static_cast<uint64_t>(i) * 7919 + 33);
-    const std::string text = random_softmax_text(random);
-    SCOPED_TRACE(fmt::format("number {}: {}", i, text));
-    const Result<std::vector<std::byte>> problem = op.parse_problem(text);
-    ASSERT_TRUE(problem.ok()) << problem.status().to_string();
-    const std::string printed = op.problem_text(*problem);
-    const Result<std::vector<std::byte>> again = op.parse_problem(printed);
-    ASSERT_TRUE(again.ok()) << printed << ": " << again.status().to_string();
-    ASSERT_EQ(*again, *problem) << printed;
-    const auto choices = impl.dispatcher().choices(op, *problem, impl.spec(0), TunedTable(), "", nullptr);
-    ASSERT_TRUE(choices.ok()) << choices.status().to_string();
-    for (const Choice& choice : *choices) {
-      if (!impl.dispatcher().built(op, choice.recipe)) continue;
-      const std::string recipe = print_recipe(op.families(), choice.recipe);
-      const VerifyReport report = run_row_problem(*context, op, text, recipe, static_cast<uint64_t>(i),
-                                                  static_cast<InputData>(test::pick(random, 0, 2)));
-      ASSERT_TRUE(report.passed) << recipe << ": " << report.failure;
-    }
-  }
+  test::check_random_row_problems(softmax_operator(), 300, 33, random_softmax_text);
 }
 
 // The row's softmax, or its logarithm, by both kernels that are always built.
