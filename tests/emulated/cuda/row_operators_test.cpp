@@ -238,7 +238,7 @@ TEST(EmulatedRowOperators, MoeRoutingChoosesAsTheReference) {
 
 // Chunks of few rows have a block each, those of many rows one block: of the same rows with the same bits.
 TEST(EmulatedRowOperators, BitsOfSoftmaxDoNotDependOnHowManyBlocksTakeARow) {
-  constexpr RowGpuConfig kConfig{kBf16, kNone, kF32, Quantisation::kNone, 256, 0, kBf16, true};
+  static constexpr RowGpuConfig kConfig{kBf16, kNone, kF32, Quantisation::kNone, 256, 0, kBf16, true};
   const auto kernel =
       std::make_shared<HostKernel>([](const void* args) { softmax_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
   const Operator& op = softmax_operator();

@@ -27,7 +27,7 @@ std::vector<Stage> row_stages(const RowProblem& problem, Stage rows, const Launc
                               int64_t parts);
 // The stages of a softmax whose rows are chunks of a block each: one that finds a pair of numbers a chunk, and one that merges a row's and
 // writes. Of one kernel, `grid` blocks each.
-std::vector<Stage> chunk_stages(Stage rows, int64_t chunks);
+std::vector<Stage> chunk_stages(const Stage& rows, int64_t chunks);
 // What they need of the workspace.
 int64_t row_workspace_bytes(const RowProblem& problem, int64_t parts);
 

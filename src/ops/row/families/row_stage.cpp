@@ -113,7 +113,7 @@ std::vector<Stage> row_stages(const RowProblem& p, Stage rows, const LaunchShape
   return stages;
 }
 
-std::vector<Stage> chunk_stages(Stage rows, int64_t chunks) {
+std::vector<Stage> chunk_stages(const Stage& rows, int64_t chunks) {
   std::vector<Stage> stages(2, rows);
   for (const RowStep step : {RowStep::kFind, RowStep::kRows}) {
     Stage& stage = stages[step == RowStep::kFind ? 0 : 1];
