@@ -227,7 +227,7 @@ class RowGpuFamily final : public KernelFamily {
     stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
     stage.shape.threads = static_cast<uint32_t>(block);
     stage.shape.shared_bytes = kRowSharedBytes;
-    if (chunks > 0) return chunk_stages(std::move(stage), chunks);
+    if (chunks > 0) return chunk_stages(stage, chunks);
     LaunchShape find = stage.shape, scale = stage.shape;
     find.grid[0] = static_cast<uint32_t>(found_parts(p, config)), scale.grid[0] = 1;
     return row_stages(p, std::move(stage), find, scale, find.grid[0]);
