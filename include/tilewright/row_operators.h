@@ -116,6 +116,42 @@ static inline tilewright_quantize_call tilewright_quantize_call_defaults(void) {
   return call;
 }
 
+/* Codes and the scales that go with them as floats; docs/dequantize.md. */
+typedef struct tilewright_dequantize_call {
+  uint32_t struct_size;
+  int32_t quant;           /* TILEWRIGHT_QUANT_TENSOR, _GROUP, or _ROW of tilewright_dequantize_call_defaults() */
+  const TwDLTensor* x;     /* [..., N] */
+  const TwDLTensor* out;   /* as x */
+  const TwDLTensor* scale; /* read */
+  int32_t group;           /* 32, 64 or 128 elements that share a scale; 0 = 128, with scales of e8m0 32 */
+  uint8_t reserved[4];
+  const char* recipe; /* force this recipe; NULL = choose */
+} tilewright_dequantize_call;
+
+/* As tilewright_gemm() and its like. */
+TILEWRIGHT_C_API tilewright_status tilewright_dequantize(tilewright_context* context,
+                                                         const tilewright_dequantize_call* call,
+                                                         const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_dequantize_prepare(tilewright_context* context,
+                                                                 const tilewright_dequantize_call* call,
+                                                                 const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_dequantize_query(tilewright_context* context,
+                                                               const tilewright_dequantize_call* call,
+                                                               const tilewright_exec* exec,
+                                                               tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_dequantize_explain(tilewright_context* context,
+                                                                 const tilewright_dequantize_call* call,
+                                                                 const tilewright_exec* exec, char* buffer,
+                                                                 size_t* size);
+
+static inline tilewright_dequantize_call tilewright_dequantize_call_defaults(void) {
+  tilewright_dequantize_call call;
+  memset(&call, 0, sizeof(call));
+  call.struct_size = sizeof(call);
+  call.quant = TILEWRIGHT_QUANT_ROW;
+  return call;
+}
+
 static inline tilewright_norm_call tilewright_rms_norm_call_defaults(void) {
   tilewright_norm_call call;
   memset(&call, 0, sizeof(call));

@@ -5,6 +5,7 @@
 
 #include "row_arguments.hpp"
 #include "tilewright/act_and_mul.hpp"
+#include "tilewright/dequantize.hpp"
 #include "tilewright/layer_norm.hpp"
 #include "tilewright/moe_routing.hpp"
 #include "tilewright/quantize.hpp"
@@ -216,6 +217,27 @@ nb::object quantize_function(nb::handle x, nb::handle quant, nb::object out, nb:
   return nb::make_tuple(out, scale);
 }
 
+nb::object dequantize_function(nb::handle x, nb::handle scale, nb::handle quant, nb::object out, nb::handle out_dtype,
+                               int64_t group, const std::string& recipe, int units) {
+  constexpr const char* kOp = "dequantize";
+  RowArguments arguments(kOp, x, units);
+  DequantizeCall call;
+  call.x = arguments.input.view;
+  call.scale = arguments.optional("scale", scale);
+  call.quant = named(kOp, "quant", quant, Quantisation::kRow);
+  if (call.quant == Quantisation::kDynamic) call.quant = Quantisation::kTensor;  // as quantize() was told
+  call.group = group;
+  call.recipe = recipe;
+  call.out = arguments.result("out", out, output_dtype(kOp, out_dtype, DType::kF32), -1);
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = dequantize(Context::global(), call, arguments.exec);
+  }
+  check(status);
+  return out;
+}
+
 // `leading`: the arguments that may stand without their names, and what comes before those that all norms have.
 template <class Function, class... Arguments>
 void define_norm(nb::module_& module, const char* name, Function&& function, const char* doc,
@@ -290,6 +312,10 @@ void bind_row_operators(nb::module_& module) {
              nb::arg("scale_dtype") = nb::none(), nb::arg("group") = 0, nb::arg("rounding") = nb::none(),
              nb::arg("smooth") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
              "x as codes, and the scales: codes * scale is x. Returns both.");
+  module.def("dequantize", &dequantize_function, nb::arg("x"), nb::arg("scale"), nb::arg("quant") = "row",
+             nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(), nb::arg("group") = 0,
+             nb::arg("recipe") = "", nb::arg("units") = 0,
+             "Codes times their scales, quantize's way back. Returns the output, f32 unless said.");
 }
 
 }  // namespace tilewright::python

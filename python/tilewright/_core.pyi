@@ -297,6 +297,18 @@ def quantize(
     recipe: str = "",
     units: int = 0,
 ) -> tuple[Any, Any]: ...
+def dequantize(
+    x: _Tensor,
+    scale: _Tensor,
+    quant: Literal["tensor", "row", "group", "dynamic"] = "row",
+    *,
+    out: _Tensor | None = None,
+    out_dtype: Any = None,
+    group: int = 0,
+    recipe: str = "",
+    units: int = 0,
+) -> Any: ...
+
 _CacheLayout = Literal["nhd", "hnd", "key_packed", "value_transposed", "value_packed"]
 _CacheScales = Literal["none", "tensor", "head", "token"]
 

@@ -29,7 +29,8 @@ constexpr MemoryMode kModes[] = {
     {"add+layer_norm bf16", "layer_norm", "x=bf16:residual=bf16:weight=bf16:bias=bf16"},
     {"quantize per-token e4m3", "quantize", "x=bf16:out=e4m3:quant=row"},
     {"quantize 1x128 e4m3", "quantize", "x=bf16:out=e4m3:quant=group"},
-    {"quantize dynamic e4m3", "quantize", "x=bf16:out=e4m3:quant=dynamic"}};
+    {"quantize dynamic e4m3", "quantize", "x=bf16:out=e4m3:quant=dynamic"},
+    {"dequantize 1x128 e4m3", "dequantize", "x=e4m3:out=bf16:quant=group"}};
 
 // Queries and keys of Llama-3.1-8B.
 std::string rope_text(int64_t tokens, const char* order) {

@@ -310,3 +310,30 @@ define_rows(
     _fake_quantize_static,
     _autograd.refuser("quantize_static", _NO_GRADIENT),
 )
+
+
+# ---- And back --------------------------------------------------------------------------------------------------------
+
+
+def _fake_dequantize(
+    x: torch.Tensor,
+    scale: torch.Tensor,
+    quant: str = "row",
+    *,
+    out_dtype: torch.dtype | None = None,
+    **_: Any,
+) -> torch.Tensor:
+    _check_rows("dequantize", x)
+    pairs = 2 if x.dtype == _FLOAT4 else 1
+    return x.new_empty((*x.shape[:-1], x.shape[-1] * pairs), dtype=out_dtype or torch.float32)
+
+
+define_rows(
+    "dequantize",
+    f'Tensor x, Tensor scale, str quant="row", *, int group=0, {_PLAN}',
+    "ScalarType? out_dtype=None",
+    ("result",),
+    _core.dequantize,
+    _fake_dequantize,
+    _autograd.refuser("dequantize", _NO_GRADIENT),
+)

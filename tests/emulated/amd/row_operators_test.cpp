@@ -142,6 +142,18 @@ TEST_P(SlowAmdRowOperators, QuantizeHasTheReferencesCodes) {
   }
 }
 
+TEST_P(SlowAmdRowOperators, DequantizeHasTheReferencesBits) {
+  for (const char* text :
+       {"m=37:n=1000:x=e4m3:out=bf16:quant=tensor", "m=3:n=4096:x=e4m3:out=bf16:quant=group", "m=3:n=301:x=i8:out=f32",
+        "m=3:n=330:x=e2m1:out=f16:quant=group:scale=e8m0", "m=4:n=256:x=e5m2:out=f32:quant=group:ss=0.0.1.4",
+        "m=2:n=40000:x=e4m3fnuz:quant=group:group=32", "m=3:n=2048:x=e4m3:out=bf16:quant=group:unaligned=1"}) {
+    check(dequantize_operator(), text);
+  }
+  for (const char* text : {"m=19:n=301:x=e5m2fnuz:out=f16", "m=3:n=301:x=e2m1:quant=group:group=64"}) {
+    check(dequantize_operator(), text, "dequantize_generic_gpu");
+  }
+}
+
 TEST_P(SlowAmdRowOperators, SoftmaxMatchesTheReferenceWithoutAFault) {
   for (const char* text :
        {"m=3:n=2048:x=bf16", "m=2:n=2047:x=bf16:log=1", "m=4x3:n=1500:x=bf16:sx=0.15000.1502:so=0.1500.6000",

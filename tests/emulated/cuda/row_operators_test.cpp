@@ -4,6 +4,7 @@
 #include "emulated/cuda/plan_check.hpp"
 // After the words of CUDA.
 #include "act_and_mul/act_and_mul_gpu.cuh"
+#include "dequantize/dequantize_gpu.cuh"
 #include "kv_cache/kv_cache_write_gpu.cuh"
 #include "layer_norm/layer_norm_gpu.cuh"
 #include "moe_routing/moe_routing_gpu.cuh"
@@ -86,6 +87,13 @@ void check_quantize(std::initializer_list<const char*> problems) {
   const auto kernel =
       std::make_shared<HostKernel>([](const void* args) { quantize_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
   check_rows(quantize_operator(), kConfig, kernel, problems);
+}
+
+template <RowGpuConfig kConfig>
+void check_dequantize(std::initializer_list<const char*> problems) {
+  const auto kernel = std::make_shared<HostKernel>(
+      [](const void* args) { dequantize_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
+  check_rows(dequantize_operator(), kConfig, kernel, problems);
 }
 
 template <RowGpuConfig kConfig>
@@ -191,6 +199,21 @@ TEST(EmulatedRowOperators, QuantizeHasTheReferencesCodes) {
   check_quantize<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
       {"m=3:n=301:x=f32:out=e5m2:quant=tensor", "m=9:n=2100:x=bf16:out=e4m3fnuz:quant=dynamic",
        "m=2:n=77:x=bf16:out=e2m1:quant=group:scale=e8m0:rounding=even"});
+}
+
+TEST(EmulatedRowOperators, DequantizeHasTheReferencesBits) {
+  check_dequantize<RowGpuConfig{DType::kF8E4M3, kNone, kBf16, Quantisation::kTensor, 64, 2}>(
+      {"m=37:n=1000:x=e4m3:out=bf16:quant=tensor", "m=1:n=1:x=e4m3:out=bf16:quant=tensor",
+       "m=0:n=9:x=e4m3:out=bf16:quant=tensor", "m=3:n=0:x=e4m3:out=bf16:quant=tensor"});
+  check_dequantize<RowGpuConfig{DType::kF8E4M3, kNone, kBf16, Quantisation::kGroup, 16, 4, kNone, true, 128}>(
+      {"m=37:n=512:x=e4m3:out=bf16:quant=group", "m=3:n=376:x=e4m3:out=bf16:quant=group"});
+  check_dequantize<RowGpuConfig{DType::kF4E2M1, kNone, kF16, Quantisation::kGroup, 32, 4}>(
+      {"m=3:n=901:x=e2m1:out=f16:quant=group:scale=e8m0", "m=4:n=256:x=e2m1:out=f16:quant=group:ss=0.0.1.4"});
+  check_dequantize<RowGpuConfig{DType::kI8, kNone, kF32, Quantisation::kRow, 256, 0}>(
+      {"m=3:n=5003:x=i8:out=f32", "m=2:n=4096:x=i8:out=f32:sx=0.0.5000"});
+  check_dequantize<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
+      {"m=3:n=301:x=e5m2:quant=tensor", "m=9:n=2100:x=e4m3fnuz:out=f16", "m=5:n=7:x=e5m2fnuz:out=bf16",
+       "m=2:n=77:x=e2m1:quant=group:scale=e8m0"});
 }
 
 TEST(EmulatedRowOperators, SoftmaxKeepsRowsOrReadsThemTwice) {

@@ -56,6 +56,12 @@ def cases():
         "quantize": (ops.quantize, (x,), {"out_dtype": torch.int8}),
         "quantize-tensor": (ops.quantize, (half, "tensor"), {}),
         "quantize-group": (ops.quantize, (half, "group"), {"smooth": weight, "group": 64}),
+        "dequantize": (ops.dequantize, ((x * 20).to(torch.int8), x.abs().amax(-1, keepdim=True)), {}),
+        "dequantize-group": (
+            ops.dequantize,
+            (half.to(torch.float8_e4m3fn), x[..., :2].contiguous(), "group"),
+            {"group": 64, "out_dtype": torch.bfloat16},
+        ),
         "quantize_static": (ops.quantize_static, (x, one), {"out_dtype": torch.int8}),
     }
 
@@ -68,7 +74,8 @@ def written(op):
     if name.startswith("moe_routing"):
         return ["weights", "ids"]
     sums = ["residual_out"] if name.startswith("add_") else []
-    return ["result", *sums, *(["scale"] if name.endswith("quantize") else [])]
+    scales = name == "quantize" or name.endswith("_quantize")
+    return ["result", *sums, *(["scale"] if scales else [])]
 
 
 def as_list(result):

@@ -91,6 +91,31 @@ TEST(CQuantize, QuantisesPreparesQueriesExplainsAndRefuses) {
   EXPECT_EQ(tilewright_quantize(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
 }
 
+static_assert(sizeof(tilewright_dequantize_call) == 48 && offsetof(tilewright_dequantize_call, x) == 8);
+
+TEST(CDequantize, WidensPreparesQueriesExplainsAndRefuses) {
+  signed char codes[2][4] = {{1, 2, 3, 127}, {-1, 1, -128, 0}};
+  float y[2][4] = {}, scale[2] = {2, 0.5f};
+  int64_t shape[2] = {2, 4}, rows[1] = {2};
+  const TwDLTensor in{codes, {1, 0}, 2, {0, 8, 1}, shape, nullptr, 0}, out{y, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0};
+  const TwDLTensor given{scale, {1, 0}, 1, {2, 32, 1}, rows, nullptr, 0};
+  tilewright_dequantize_call call = tilewright_dequantize_call_defaults();
+  call.x = &in, call.out = &out, call.scale = &given;
+  ASSERT_EQ(tilewright_dequantize_prepare(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  ASSERT_EQ(tilewright_dequantize(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(y[0][3], 254);
+  EXPECT_EQ(y[1][2], -64);
+  tilewright_query_result result{};
+  result.struct_size = sizeof(result);
+  EXPECT_EQ(tilewright_dequantize_query(nullptr, &call, nullptr, &result), TILEWRIGHT_OK);
+  size_t size = 0;
+  EXPECT_EQ(tilewright_dequantize_explain(nullptr, &call, nullptr, nullptr, &size), TILEWRIGHT_OK);
+  EXPECT_GT(size, 1u);
+  call.quant = TILEWRIGHT_QUANT_DYNAMIC;
+  EXPECT_EQ(tilewright_dequantize(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  EXPECT_EQ(tilewright_dequantize(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+}
+
 static_assert(sizeof(tilewright_softmax_call) == 40 && offsetof(tilewright_softmax_call, x) == 8);
 static_assert(offsetof(tilewright_softmax_call, log) == 24 && offsetof(tilewright_softmax_call, recipe) == 32);
 

@@ -36,14 +36,16 @@ int64_t found_parts(const RowProblem& p, const RowGpuConfig& c) {
 }
 
 // Whether pieces are written one by one, as they come.
-bool takes_pieces_singly(const RowOp& op, Quantisation quant) { return op.quantises && quant == Quantisation::kGroup; }
+bool takes_pieces_singly(const RowOp& op, Quantisation quant) {
+  return op.dequantises || (op.quantises && quant == Quantisation::kGroup);
+}
 
 // NVIDIA: blocks that an SM's registers are to have room for. Many are in flight where a row's pieces, as floats and as they were
 // asked for, leave room; 24 registers are for all else, 32 where the next row is asked for, 40 for a group's scale.
 int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
   if (op.rotates && c.whole) return c.pieces >= 4 ? 2 : c.pieces == 2 ? 3 : 4;
   const bool singly = takes_pieces_singly(op, c.quant);
-  const auto words = [](DType t) { return t == DType::kNone ? 0 : t == DType::kF32 ? 8 : 4; };
+  const auto words = [](DType t) { return dtype_bits(t) * kRowPiece / 32; };
   const int x_words = (op.gates ? 2 : 1) * words(c.x) + words(c.residual);
   const int asked = c.whole ? x_words + (singly ? 0 : words(c.columns)) : words(DType::kF32);
   const int others = singly ? 40 : row_asks_ahead(c) ? 32 : 24, blocks = c.whole ? 4 : 2;
@@ -249,6 +251,7 @@ class RowGpuFamily final : public KernelFamily {
   RowGpuConfig gpu_config(const RowProblem& p, const RowGpuShape& shape) const {
     RowGpuConfig config{p.x.dtype, p.residual.dtype, p.out.dtype, p.quant, shape.threads, shape.pieces};
     if (!op_.rotates) config.columns = common_column_type(p), config.whole = has_whole_rows(p);
+    if (op_.dequantises) config.columns = DType::kNone;
     if (p.quant == Quantisation::kGroup) config.group = p.group;
     if (op_.rotates && takes_whole_heads(p)) config.columns = p.rotation.table, config.whole = true;
     return config;

@@ -28,6 +28,14 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
     set_contiguous(p);
     problems.push_back(p);
   };
+  if (op.dequantises) {
+    add(DType::kF8E4M3, false, DType::kBf16, Quantisation::kTensor);
+    add(DType::kF8E4M3, false, DType::kBf16, Quantisation::kRow);
+    add(DType::kI8, false, DType::kBf16, Quantisation::kRow);
+    add(DType::kF8E4M3, false, DType::kBf16, Quantisation::kGroup);
+    add(DType::kF4E2M1, false, DType::kBf16, Quantisation::kGroup);
+    return problems;
+  }
   for (const bool residual : {false, true}) {
     for (const DType x : {DType::kF32, DType::kF16, DType::kBf16}) {
       if (!op.quantises) add(x, residual, x, Quantisation::kNone);

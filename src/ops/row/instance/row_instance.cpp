@@ -22,6 +22,13 @@ std::array<float, kRowScalarSlots> row_instance_scalars(const RowOp& op, const R
   return {1e-3f, 1.25f, op.softmax ? 0.7f : p.activation == Activation::kSilu ? 1.702f : 1.0f, 1.0f};
 }
 
+// As a tensor of this type keeps it.
+double rounded_value(DType dtype, double value) {
+  unsigned char bytes[4] = {};
+  store_element(dtype, bytes, 0, value);
+  return load_element(dtype, bytes, 0);
+}
+
 struct RowBuffer {
   RowBuffer(uint16_t of_slot, const char* its_name, DType its_dtype)
       : slot(of_slot), name(its_name), dtype(its_dtype) {}
@@ -85,7 +92,8 @@ class RowInstance final : public ProblemInstance {
     for (RowBuffer& t : inputs_) {
       fill_random(t.dtype, t.buffer.begin(), t.buffer.bytes() * 8 / dtype_bits(t.dtype), data, ++of_tensor);
       // Some values saturate, most do not.
-      if (t.slot == kRowScale) *static_cast<float*>(t.buffer.host_data()) = 2.5f / quantised_limit(p_.out.dtype);
+      if (t.slot == kRowScale && !p_.reads_codes())
+        *static_cast<float*>(t.buffer.host_data()) = 2.5f / quantised_limit(p_.out.dtype);
       if (t.slot == kRowPositions) fill_positions(t, seed);
       note(t.buffer.send());
       if (t.slot == kRowX) {
@@ -138,15 +146,20 @@ class RowInstance final : public ProblemInstance {
         comparison.add(load_element(p_.residual_out.dtype, tensors.data[kRowResidualOut], at),
                        {want.sum[static_cast<size_t>(i)], 0}, {row, i});
       }
-      if (p_.quant != Quantisation::kNone) {
+      if (p_.quant != Quantisation::kNone && !p_.reads_codes()) {
         compare_quantised_row(op_, p_, tensors.data[kRowOut], tensors.data[kRowScale], row, want.y, comparison);
         continue;
       }
       const auto [in, out, first_in, first] = row_place(p_, row);
       for (int64_t i = 0; i < p_.n; ++i) {
         const ReferenceElement& y = want.y[static_cast<size_t>(i)];
+        const double got = load_element(p_.out.dtype, tensors.data[out], first + i);
+        if (p_.reads_codes()) {  // to the bit
+          comparison.add(got, {rounded_value(p_.out.dtype, y.value), 0}, {row, i});
+          continue;
+        }
         const double allowed = y.allowed + rounding_bound(p_.out.dtype, std::fabs(y.value) + y.allowed);
-        comparison.add(load_element(p_.out.dtype, tensors.data[out], first + i), {y.value, allowed}, {row, i});
+        comparison.add(got, {y.value, allowed}, {row, i});
       }
     }
     comparison.finish();

@@ -101,6 +101,11 @@ void row_reference(const RowOp& op, const RowProblem& p, const RowHostTensors& t
   const std::vector<double> weight = column(p.weight, kRowWeight, p.unit_offset ? 1 : 0);
   const std::vector<double> bias = column(p.bias, kRowBias, 0), smooth = column(p.smooth, kRowSmooth, 0);
   const std::vector<double> cosine = angles(p, tensors, kRowCosine, row), sine = angles(p, tensors, kRowSine, row);
+  std::vector<double> scales(p.reads_codes() ? static_cast<size_t>(p.groups()) : 0);
+  for (size_t g = 0; g < scales.size(); ++g) {
+    const int64_t first = is_per_tensor(p.quant) ? 0 : row_element(p, p.scale.stride, row);
+    scales[g] = load_element(p.scale.dtype, tensors.data[kRowScale], first + static_cast<int64_t>(g) * p.stride_group);
+  }
   RowReference reference{.x = result.sum,
                          .weight = weight,
                          .bias = bias,
@@ -109,6 +114,7 @@ void row_reference(const RowOp& op, const RowProblem& p, const RowHostTensors& t
                          .limit = tensors.scalars[kRowLimit],
                          .alpha = tensors.scalars[kRowAlpha],
                          .up_offset = tensors.scalars[kRowUpOffset],
+                         .scales = scales,
                          .cosine = cosine,
                          .sine = sine,
                          .y = result.y};

@@ -86,7 +86,8 @@ Status read_column(const RowOp& op, const char* name, const TensorView& t, const
 Status read_row_scale(const RowOp& op, const RowCall& call, RowProblem& p, OuterTensor& to) {
   const TensorView &t = call.scale, &x = call.x;
   if (!t.defined()) {
-    return refuse_row(op, "argument 'scale' is missing: the output is {}", dtype_name(call.out.dtype));
+    return refuse_row(op, "argument 'scale' is missing: the {} is {}", op.dequantises ? "input" : "output",
+                      dtype_name(op.dequantises ? x.dtype : call.out.dtype));
   }
   if (Status s = check_device(op, "scale", t, x); !s) return s;
   p.scale.dtype = t.dtype;

@@ -32,6 +32,11 @@ Status check_row_dtypes(const RowOp& op, const RowProblem& p) {
   for (const auto& f : floats) {
     if (f.dtype == DType::kNone) continue;
     if (!f.taken) return refuse_problem(op, "argument '{}' is none of this operator's", f.name);
+    if (op.dequantises && f.dtype == p.x.dtype && is_quantised(f.dtype)) continue;
+    if (op.dequantises) {
+      return refuse_problem(op, "argument '{}' is {}, allowed: e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, e2m1", f.name,
+                            dtype_name(f.dtype));
+    }
     if (!is_row_float(f.dtype)) {
       return refuse_problem(op, "argument '{}' is {}, allowed: f32, f16, bf16", f.name, dtype_name(f.dtype));
     }
@@ -57,7 +62,39 @@ Status check_row_dtypes(const RowOp& op, const RowProblem& p) {
   return {};
 }
 
+// Scales of codes, whoever writes them.
+Status check_row_scales(const RowOp& op, const RowProblem& p, DType codes) {
+  const bool power = p.scale.dtype == DType::kE8M0;
+  if (power && (p.quant != Quantisation::kGroup || codes == DType::kI8)) {
+    return refuse_problem(op, "argument 'scale' is e8m0, allowed for groups of floats only");
+  }
+  if (!power && p.scale.dtype != DType::kF32) {
+    return refuse_problem(op, "argument 'scale' is {}, allowed: f32{}", dtype_name(p.scale.dtype),
+                          p.quant == Quantisation::kGroup ? ", e8m0" : "");
+  }
+  if ((!power || op.dequantises) && p.rounding != ScaleRounding::kDown) {
+    return refuse_problem(op, "argument 'rounding' is {}, which is for scales of e8m0{}",
+                          kScaleRoundingNames[static_cast<int>(p.rounding)], op.dequantises ? " that are found" : "");
+  }
+  if (p.quant == Quantisation::kGroup ? !is_row_group(p.group) : p.group != 0) {
+    return refuse_problem(op, "argument 'group' is {}, allowed: {}", p.group,
+                          p.quant == Quantisation::kGroup ? "32, 64, 128" : "none, but for quant = group");
+  }
+  return {};
+}
+
+// Of what reads codes.
+Status check_widened_output(const RowOp& op, const RowProblem& p) {
+  if (!is_row_float(p.out.dtype)) {
+    return refuse_problem(op, "argument 'out' is {}, allowed: f32, f16, bf16", dtype_name(p.out.dtype));
+  }
+  if (p.quant == Quantisation::kTensor || p.has_row_scales()) return check_row_scales(op, p, p.x.dtype);
+  return refuse_problem(op, "argument 'quant' is {}, allowed: tensor, row, group",
+                        kQuantisationNames[static_cast<int>(p.quant)]);
+}
+
 Status check_row_output(const RowOp& op, const RowProblem& p) {
+  if (op.dequantises) return check_widened_output(op, p);
   const DType out = p.out.dtype;
   if (op.floats_only() && p.quant != Quantisation::kNone) {
     return refuse_problem(op, "argument 'quant' is none of this operator's");
@@ -81,23 +118,7 @@ Status check_row_output(const RowOp& op, const RowProblem& p) {
     return refuse_problem(op, "argument 'out' is {}, allowed with 'quant': e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, e2m1",
                           dtype_name(out));
   }
-  const bool power = p.scale.dtype == DType::kE8M0;
-  if (power && (p.quant != Quantisation::kGroup || out == DType::kI8)) {
-    return refuse_problem(op, "argument 'scale' is e8m0, allowed for groups of floats only");
-  }
-  if (!power && p.scale.dtype != DType::kF32) {
-    return refuse_problem(op, "argument 'scale' is {}, allowed: f32{}", dtype_name(p.scale.dtype),
-                          p.quant == Quantisation::kGroup ? ", e8m0" : "");
-  }
-  if (!power && p.rounding != ScaleRounding::kDown) {
-    return refuse_problem(op, "argument 'rounding' is {}, which is for scales of e8m0",
-                          kScaleRoundingNames[static_cast<int>(p.rounding)]);
-  }
-  if (p.quant == Quantisation::kGroup ? !is_row_group(p.group) : p.group != 0) {
-    return refuse_problem(op, "argument 'group' is {}, allowed: {}", p.group,
-                          p.quant == Quantisation::kGroup ? "32, 64, 128" : "none, but for quant = group");
-  }
-  return {};
+  return check_row_scales(op, p, out);
 }
 
 Status check_row_strides(const RowOp& op, const RowProblem& p) {
@@ -110,7 +131,7 @@ Status check_row_strides(const RowOp& op, const RowProblem& p) {
                  {"residual", p.residual, p.n, 1, false},
                  {"residual_out", p.residual_out, p.n, 1, true},
                  {"out", p.out, p.n, 1, true},
-                 {"scale", p.scale, p.groups(), p.stride_group, p.has_row_scales()}};
+                 {"scale", p.scale, p.groups(), p.stride_group, p.has_row_scales() && p.writes_scale()}};
   for (const auto& t : tensors) {
     if (!t.t.present()) continue;
     const auto& s = t.t.stride;
@@ -128,7 +149,7 @@ Status check_row_strides(const RowOp& op, const RowProblem& p) {
                             fmt::join(s, ", "));
     }
     // A row of an odd length ends in half a byte.
-    if (dtype_bits(t.t.dtype) == 4 && p.n % 2 != 0 && p.rows() > 1 &&
+    if (t.written && dtype_bits(t.t.dtype) == 4 && p.n % 2 != 0 && p.rows() > 1 &&
         may_overlap_itself({{p.size[0], s[0]}, {p.size[1], s[1]}, {p.size[2], s[2]}, {p.n + 1, 1}})) {
       return refuse_problem(op, "argument '{}': rows of {} elements share a byte", t.name, p.n);
     }
@@ -173,7 +194,7 @@ Status check_row_types(const RowOp& op, DType x, DType residual, DType out, Quan
   if (quant != Quantisation::kNone) p.scale.dtype = DType::kF32;
   if (quant == Quantisation::kGroup) p.group = 128;
   if (op.rotates) p.rotation.table = DType::kF32, p.rotation.heads = p.size[2];
-  if (x == DType::kNone) return refuse_problem(op, "argument 'x' is none, allowed: f32, f16, bf16");
+  if (x == DType::kNone) return refuse_problem(op, "argument 'x' is none, allowed: a type");
   return validate_row_problem(op, p);
 }
 
@@ -298,8 +319,8 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
   }
   if (!has_m || !has_n || !p.x.present()) return refuse_problem(op, "problem '{}': expected m=..:n=..:x=..", all);
   if (p.residual.present() && residual_out) p.residual_out.dtype = p.residual.dtype;
-  if (!p.out.present()) p.out.dtype = op.quantises ? DType::kF8E4M3 : p.x.dtype;
-  if (p.quant == Quantisation::kNone && op.quantises) p.quant = Quantisation::kRow;
+  if (!p.out.present()) p.out.dtype = op.quantises ? DType::kF8E4M3 : op.dequantises ? DType::kF32 : p.x.dtype;
+  if (p.quant == Quantisation::kNone && (op.quantises || op.dequantises)) p.quant = Quantisation::kRow;
   if (p.quant == Quantisation::kNone) p.scale.dtype = DType::kNone;
   if (p.quant == Quantisation::kGroup && p.group == 0) p.group = p.scale.dtype == DType::kE8M0 ? 32 : 128;
   if (p.quant == Quantisation::kGroup && p.group < 1)

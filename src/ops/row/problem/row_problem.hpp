@@ -53,6 +53,7 @@ struct RowProblem {
   uint8_t log = 0;        // softmax's logarithm. No padding: problems are compared as bytes
   RowRotationProblem rotation;
 
+  bool reads_codes() const { return is_quantised(x.dtype); }
   int64_t rows() const { return size[0] * size[1] * size[2]; }
   int64_t x_length() const { return gate == GateMode::kNone ? n : 2 * n; }  // of a row of x
   bool rotates() const { return rotation.table != DType::kNone; }
@@ -64,7 +65,7 @@ struct RowProblem {
   }
   int64_t groups() const { return quant == Quantisation::kGroup ? (n + group - 1) / group : 1; }
   bool has_row_scales() const { return quant == Quantisation::kRow || quant == Quantisation::kGroup; }
-  bool writes_scale() const { return has_row_scales() || quant == Quantisation::kDynamic; }
+  bool writes_scale() const { return (has_row_scales() || quant == Quantisation::kDynamic) && !reads_codes(); }
 };
 
 // Where a call's addresses and numbers stand in CallBindings.
@@ -120,6 +121,7 @@ struct RowOp {
   bool gates = false;              // has an activation, x may have gates beside its values
   bool rotates = false;            // x and residual are heads, that tables of angles turn
   bool softmax = false;            // has a factor of x and a logarithm
+  bool dequantises = false;        // x is codes, the scales are read
   // y of one row in float64, before it is quantised, with what f32 may err.
   void (*reference)(const RowProblem& problem, RowReference& row);
 
