@@ -60,7 +60,7 @@ def cases():
         "dequantize-group": (
             ops.dequantize,
             (half.to(torch.float8_e4m3fn), x[..., :2].contiguous(), "group"),
-            {"group": 64, "out_dtype": torch.bfloat16},
+            {"group": 32, "out_dtype": torch.bfloat16},
         ),
         "quantize_static": (ops.quantize_static, (x, one), {"out_dtype": torch.int8}),
     }
@@ -259,7 +259,7 @@ def test_tables_of_rope_have_no_gradient():
 def test_gradients_are_refused_not_lost(case):
     op, arguments, options = cases()[case]
     name = str(op).rsplit(".", 1)[-1]
-    arguments[0].requires_grad_()
+    next(a for a in arguments if a.is_floating_point()).requires_grad_()
     with pytest.raises(tilewright.InvalidArgument, match=f"^{name}: an argument requires grad"):
         op(*arguments, **options)
     with torch.no_grad():
