@@ -253,6 +253,30 @@ define_rows(
 )
 
 
+# ---- Sampling --------------------------------------------------------------------------------------------------------
+
+
+def _fake_sample(logits: torch.Tensor, seeds: torch.Tensor | None = None, **options: Any) -> torch.Tensor:
+    torch._check(logits.dim() == 2, lambda: "sample: argument 'logits' needs rank 2")
+    for name, t in {"seeds": seeds, **options}.items():
+        if isinstance(t, torch.Tensor):
+            torch._check(t.shape == logits.shape[:1], lambda n=name: f"sample: argument '{n}' needs a number a row")
+    return logits.new_empty(logits.shape[:1], dtype=torch.int32)
+
+
+define_rows(
+    "sample",
+    "Tensor logits, Tensor? seeds=None, *, Tensor? temperature=None, Tensor? top_k=None, Tensor? top_p=None, "
+    'Tensor? min_p=None, Tensor? offsets=None, str joint="original_mass", bool greedy=False, '
+    f"{_PLAN}",
+    "",
+    ("ids",),
+    _core.sample,
+    _fake_sample,
+    _autograd.refuser("sample", _NO_GRADIENT),
+)
+
+
 # ---- Codes and scales ------------------------------------------------------------------------------------------------
 
 
