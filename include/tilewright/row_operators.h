@@ -269,14 +269,14 @@ enum { TILEWRIGHT_SAMPLE_ORIGINAL_MASS = 0, TILEWRIGHT_SAMPLE_TOP_K_FIRST = 1 };
 /* The next token of each row of logits; docs/sample.md says what each tensor may be. */
 typedef struct tilewright_sample_call {
   uint32_t struct_size;
-  int32_t joint;                       /* TILEWRIGHT_SAMPLE_... */
-  const TwDLTensor* logits;            /* [B, V] */
-  const TwDLTensor* ids;               /* [B], i32 or i64 */
-  const TwDLTensor* seeds;             /* [B], i32 or i64: needed unless greedy */
-  const TwDLTensor* offsets;           /* optional, [B], i32 or i64 */
-  const TwDLTensor* temperature;       /* optional, [B] f32 */
-  const TwDLTensor* top_k;             /* optional, [B] i32 */
-  const TwDLTensor* top_p;             /* optional, [B] f32, as the next two */
+  int32_t joint;                 /* TILEWRIGHT_SAMPLE_... */
+  const TwDLTensor* logits;      /* [B, V] */
+  const TwDLTensor* ids;         /* [B], i32 or i64 */
+  const TwDLTensor* seeds;       /* [B], i32 or i64: needed unless greedy */
+  const TwDLTensor* offsets;     /* optional, [B], i32 or i64 */
+  const TwDLTensor* temperature; /* optional, [B] f32 */
+  const TwDLTensor* top_k;       /* optional, [B] i32 */
+  const TwDLTensor* top_p;       /* optional, [B] f32, as the next two */
   const TwDLTensor* min_p;
   const TwDLTensor* log_probabilities; /* written */
   uint8_t greedy;                      /* the most likely token of every row */

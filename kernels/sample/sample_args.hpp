@@ -59,11 +59,11 @@ constexpr unsigned long long whole_mass(float share) {
 
 struct SampleRule {
   bool greedy;
-  float inverse;                   // 1 / temperature
-  unsigned top_k;                  // kAllTokens = off
-  bool has_top_p;                  // else all of the mass
-  unsigned long long share;        // top_p in units of 2^-32
-  float floor;                     // of (x - max) / temperature, from min_p
+  float inverse;             // 1 / temperature
+  unsigned top_k;            // kAllTokens = off
+  bool has_top_p;            // else all of the mass
+  unsigned long long share;  // top_p in units of 2^-32
+  float floor;               // of (x - max) / temperature, from min_p
   unsigned long long seed, offset;
 };
 inline constexpr unsigned kAllTokens = 0xFFFFFFFFu;
@@ -159,10 +159,10 @@ inline constexpr int kSampleBins = 256, kSampleListed = 1024;
 inline constexpr int kSampleSharedBytes = 8192;
 
 struct SampleChunk {
-  float most, sum;    // of logits; of exponentials of differences from it
-  unsigned listed;    // tokens at the cut; more than kSampleListed: none is in the list
+  float most, sum;  // of logits; of exponentials of differences from it
+  unsigned listed;  // tokens at the cut; more than kSampleListed: none is in the list
   unsigned reserved;
-  long long best;     // the drawn token's id, -1 = none
+  long long best;  // the drawn token's id, -1 = none
 };
 // Tokens by their logits over the temperature, in steps of an eighth of an octave from the chunk's largest on; the last has the rest.
 struct SampleBins {

@@ -110,10 +110,10 @@ TILEWRIGHT_INLINE void sample_row(const SampleArgs& args, long long at) {
         limits.mass = share_of(find_threshold(row, most, rule.inverse, limits).mass, rule.share);
       } else if (rule.has_top_p) {
         unsigned long long total = 0;
-        row.template each<true>(most, rule.inverse, [&](long long, float x, float share)
-                                                        __attribute__((always_inline)) {
-          if (x != kNoToken) total += whole_mass(share);
-        });
+        row.template each<true>(most, rule.inverse,
+                                [&](long long, float x, float share) __attribute__((always_inline)) {
+                                  if (x != kNoToken) total += whole_mass(share);
+                                });
         limits.mass = share_of(total, rule.share);
       }
       least = find_threshold(row, most, rule.inverse, limits);

@@ -17,6 +17,22 @@ __device__ __forceinline__ const SampleArgs& anew(const SampleArgs& args) {
 #endif
 }
 
+// What all threads have alike, as each one's own: AMD GPUs have no scalar registers for it, let alone for the keys of ten rounds of philox.
+__device__ __forceinline__ float own(float x) { return __builtin_bit_cast(float, anew(__builtin_bit_cast(int, x))); }
+__device__ __forceinline__ unsigned own(unsigned x) { return static_cast<unsigned>(anew(static_cast<int>(x))); }
+__device__ __forceinline__ unsigned long long own(unsigned long long x) {
+  return static_cast<unsigned long long>(own(static_cast<unsigned>(x >> 32))) << 32 | own(static_cast<unsigned>(x));
+}
+__device__ __forceinline__ SampleRule own_rule(const SampleArgs& args, long long row) {
+  SampleRule r = sample_rule(args, row);
+  r.inverse = own(r.inverse), r.floor = own(r.floor), r.top_k = own(r.top_k);
+  r.share = own(r.share), r.seed = own(r.seed), r.offset = own(r.offset);
+  return r;
+}
+__device__ __forceinline__ SampleCut own_cut(const SampleCut& from) {
+  return {own(from.most), anew(from.first), anew(from.last), own(from.count), own(from.mass), own(from.total)};
+}
+
 __device__ __forceinline__ SampleWorkspace sample_workspace(const SampleArgs& a) {
   const long long items = a.rows * a.chunks;
   SampleWorkspace w;
@@ -154,7 +170,7 @@ __device__ __forceinline__ float logit_at(const SampleArgs& args, const char* ro
 template <SampleConfig kConfig>
 __device__ __forceinline__ void find_in_chunk(const SampleArgs& args, long long item) {
   const long long row = item / args.chunks;
-  const SampleRule rule = sample_rule(args, row);
+  const SampleRule rule = own_rule(args, row);
   const SampleWorkspace work = sample_workspace(args);
   ChunkPart<kConfig> part{args, logits_of<kConfig>(args, row), (item - row * args.chunks) * kSampleChunk, {}};
   part.load();
@@ -213,7 +229,7 @@ __device__ __forceinline__ float largest_chunk(const SampleArgs& args, const Sam
 
 // Of all chunks of a row: which bins hold the cut.
 __device__ __forceinline__ void merge_row(const SampleArgs& args, long long row) {
-  const SampleRule rule = sample_rule(args, row);
+  const SampleRule rule = own_rule(args, row);
   const SampleWorkspace work = sample_workspace(args);
   const SampleChunk* const chunks = work.chunks + row * args.chunks;
   SampleCut cut{largest_chunk(args, chunks), kSampleBins, -1, 0, 0, 0};
@@ -276,10 +292,10 @@ __device__ __forceinline__ void merge_row(const SampleArgs& args, long long row)
 template <SampleConfig kConfig>
 __device__ __forceinline__ void draw_in_chunk(const SampleArgs& args, long long item) {
   const long long row = item / args.chunks;
-  const SampleRule rule = sample_rule(args, row);
+  const SampleRule rule = own_rule(args, row);
   if (!has_cut(rule) && !has_floor(rule)) return;
   const SampleWorkspace work = sample_workspace(args);
-  const SampleCut cut = work.cuts[row];
+  const SampleCut cut = own_cut(work.cuts[row]);
   SampleChunk& chunk = work.chunks[item];
   const int top = octave_eighth(cut.most, rule.inverse);
   // Nothing of it is before the cut's end.
@@ -310,13 +326,14 @@ __device__ __forceinline__ void draw_in_chunk(const SampleArgs& args, long long 
 template <SampleConfig kConfig, class Body>
 __device__ __forceinline__ void for_listed(const SampleArgs& args, long long row, const SampleCut& cut, float inverse,
                                            Body&& body) {
-  const SampleWorkspace work = sample_workspace(args);
-  const char* const logits = logits_of<kConfig>(args, row);
-  const int top = octave_eighth(cut.most, inverse);
+  const int chunks = static_cast<int>(args.chunks);
 #pragma unroll 1
-  for (long long c = 0; c < args.chunks; ++c) {
-    const long long item = row * args.chunks + c;
-    const unsigned listed = work.chunks[item].listed;
+  for (int c = 0; c < chunks; ++c) {
+    // Nothing but the row stays in registers from chunk to chunk.
+    const SampleArgs& now = anew(args);
+    const SampleWorkspace work = sample_workspace(now);
+    const long long item = row * now.chunks + c;
+    const unsigned listed = own(work.chunks[item].listed);
     if (listed <= kSampleListed) {
 #pragma unroll 1
       for (unsigned i = threadIdx.x; i < listed; i += kSampleThreads) {
@@ -325,11 +342,14 @@ __device__ __forceinline__ void for_listed(const SampleArgs& args, long long row
       }
       continue;
     }
-    const long long rest = args.vocabulary - c * kSampleChunk;
-    const long long end = c * kSampleChunk + (rest < kSampleChunk ? rest : kSampleChunk);
+    const char* const logits = logits_of<kConfig>(now, row);
+    const int top = octave_eighth(cut.most, inverse);
+    const long long start = static_cast<long long>(c) * kSampleChunk, rest = now.vocabulary - start;
+    const int count = rest < kSampleChunk ? static_cast<int>(rest) : kSampleChunk;
 #pragma unroll 1
-    for (long long id = c * kSampleChunk + threadIdx.x; id < end; id += kSampleThreads) {
-      const float x = logit_at<kConfig>(args, logits, id);
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += kSampleThreads) {
+      const long long id = start + i;
+      const float x = logit_at<kConfig>(now, logits, id);
       if (x == kNoToken) continue;
       const int bin = bin_of(x, top, inverse);
       if (bin >= cut.first && bin <= cut.last) body(x, id);
@@ -340,7 +360,7 @@ __device__ __forceinline__ void for_listed(const SampleArgs& args, long long row
 // A row's token.
 template <SampleConfig kConfig>
 __device__ __forceinline__ void choose_in_row(const SampleArgs& args, long long row) {
-  const SampleRule rule = sample_rule(args, row);
+  const SampleRule rule = own_rule(args, row);
   const SampleWorkspace work = sample_workspace(args);
   const SampleChunk* const chunks = work.chunks + row * args.chunks;
   const char* const logits = logits_of<kConfig>(args, row);
@@ -366,19 +386,22 @@ __device__ __forceinline__ void choose_in_row(const SampleArgs& args, long long 
 
   // Of the tokens at the cut those before the end of the choice.
   if (has_cut(rule) && work.cuts[row].last >= 0) {
-    const SampleCut cut = work.cuts[row];
+    const SampleCut cut = own_cut(work.cuts[row]);
     const auto each = [&](auto&& body) {
       for_listed<kConfig>(args, row, cut, rule.inverse, [&](float x, long long id) {
         body(token_key(x, id), token_mass(x, cut.most, rule.inverse));
       });
     };
+    // With the mass of the k the end is sought twice: for that mass, and for its share.
     SampleLimits limits{rule.top_k, kAllMass};
-    if (rule.has_top_p && args.joint == SampleJoint::kTopKFirst && rule.top_k != kAllTokens) {
-      limits.mass = share_of(find_end(cut.count, cut.mass, limits, each).mass, rule.share);
-    } else if (rule.has_top_p) {
-      limits.mass = share_of(cut.total, rule.share);
+    int times = rule.has_top_p && anew(args).joint == SampleJoint::kTopKFirst && rule.top_k != kAllTokens ? 2 : 1;
+    if (rule.has_top_p && times == 1) limits.mass = share_of(cut.total, rule.share);
+    TokenKey end = 0;
+#pragma unroll 1
+    for (; times > 0; --times) {
+      const ChoiceEnd found = find_end(cut.count, cut.mass, limits, each);
+      end = found.key, limits.mass = share_of(found.mass, rule.share);
     }
-    const TokenKey end = find_end(cut.count, cut.mass, limits, each).key;
     for_listed<kConfig>(args, row, cut, rule.inverse, [&](float x, long long id) {
       if (token_key(x, id) < end || scaled_difference(x, most, rule.inverse) < rule.floor) return;
       const TokenKey key = race(x, id);

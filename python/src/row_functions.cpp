@@ -325,13 +325,14 @@ void bind_row_operators(nb::module_& module) {
              nb::arg("group_score") = "two_largest", nb::arg("first_expert") = 0, nb::arg("local_experts") = 0,
              nb::arg("out") = nb::none(), nb::arg("ids") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
              "The k experts of each token by their logits [T, E], and their weights. Returns the weights and the ids.");
-  module.def("sample", &sample_function, nb::arg("logits"), nb::arg("seeds") = nb::none(), nb::kw_only(),
-             nb::arg("temperature") = nb::none(), nb::arg("top_k") = nb::none(), nb::arg("top_p") = nb::none(),
-             nb::arg("min_p") = nb::none(), nb::arg("offsets") = nb::none(), nb::arg("joint") = "original_mass",
-             nb::arg("greedy") = false, nb::arg("out") = nb::none(), nb::arg("log_probabilities") = nb::none(),
-             nb::arg("recipe") = "", nb::arg("units") = 0,
-             "The next token of each row of logits [B, V]: drawn from softmax(logits / temperature), cut by top_k, top_p "
-             "and min_p, which are tensors [B]; or the most likely one. Returns the ids.");
+  module.def(
+      "sample", &sample_function, nb::arg("logits"), nb::arg("seeds") = nb::none(), nb::kw_only(),
+      nb::arg("temperature") = nb::none(), nb::arg("top_k") = nb::none(), nb::arg("top_p") = nb::none(),
+      nb::arg("min_p") = nb::none(), nb::arg("offsets") = nb::none(), nb::arg("joint") = "original_mass",
+      nb::arg("greedy") = false, nb::arg("out") = nb::none(), nb::arg("log_probabilities") = nb::none(),
+      nb::arg("recipe") = "", nb::arg("units") = 0,
+      "The next token of each row of logits [B, V]: drawn from softmax(logits / temperature), cut by top_k, top_p "
+      "and min_p, which are tensors [B]; or the most likely one. Returns the ids.");
   module.def("quantize", &quantize_function, nb::arg("x"), nb::arg("quant") = "row", nb::kw_only(),
              nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(), nb::arg("scale") = nb::none(),
              nb::arg("scale_dtype") = nb::none(), nb::arg("group") = 0, nb::arg("rounding") = nb::none(),

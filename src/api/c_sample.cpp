@@ -31,31 +31,30 @@ using namespace tilewright;         // NOLINT(google-build-using-namespace)
 using namespace tilewright::c_abi;  // NOLINT(google-build-using-namespace)
 
 tilewright_status tilewright_sample(tilewright_context* context, const tilewright_sample_call* call,
-                                         const tilewright_exec* exec) {
-  return with_call<SampleCall>(read_sample_call, "tilewright_sample", /*addresses=*/true, context, call, exec,
-                                   &sample);
+                                    const tilewright_exec* exec) {
+  return with_call<SampleCall>(read_sample_call, "tilewright_sample", /*addresses=*/true, context, call, exec, &sample);
 }
 
 tilewright_status tilewright_sample_prepare(tilewright_context* context, const tilewright_sample_call* call,
-                                                 const tilewright_exec* exec) {
-  return with_call<SampleCall>(read_sample_call, "tilewright_sample_prepare", /*addresses=*/false, context,
-                                   call, exec, &sample_prepare);
+                                            const tilewright_exec* exec) {
+  return with_call<SampleCall>(read_sample_call, "tilewright_sample_prepare", /*addresses=*/false, context, call, exec,
+                               &sample_prepare);
 }
 
 tilewright_status tilewright_sample_query(tilewright_context* context, const tilewright_sample_call* call,
-                                               const tilewright_exec* exec, tilewright_query_result* result) {
+                                          const tilewright_exec* exec, tilewright_query_result* result) {
   constexpr const char* kName = "tilewright_sample_query";
   return with_call<SampleCall>(read_sample_call, kName, /*addresses=*/false, context, call, exec,
-                                   [=](Context& c, const SampleCall& q, const Exec& e) {
-                                     return write_query(kName, sample_query(c, q, e), result);
-                                   });
+                               [=](Context& c, const SampleCall& q, const Exec& e) {
+                                 return write_query(kName, sample_query(c, q, e), result);
+                               });
 }
 
 tilewright_status tilewright_sample_explain(tilewright_context* context, const tilewright_sample_call* call,
-                                                 const tilewright_exec* exec, char* buffer, size_t* size) {
+                                            const tilewright_exec* exec, char* buffer, size_t* size) {
   constexpr const char* kName = "tilewright_sample_explain";
   return with_call<SampleCall>(read_sample_call, kName, /*addresses=*/false, context, call, exec,
-                                   [=](Context& c, const SampleCall& q, const Exec& e) {
-                                     return write_explained(kName, sample_explain(c, q, e), buffer, size);
-                                   });
+                               [=](Context& c, const SampleCall& q, const Exec& e) {
+                                 return write_explained(kName, sample_explain(c, q, e), buffer, size);
+                               });
 }

@@ -171,12 +171,11 @@ Suite memory_gpu_suite() {
   }
   for (const SampleMode& mode : kSampleModes) {
     for (const int64_t rows : {128, 16, 1}) {
-      suite.add(sample_text(mode, rows),
-                {.regime = fmt::format("{}, {} rows", mode.name, rows),
-                 .bar = {.fraction = rows == 128 && mode.reads > 0 ? 1 / mode.reads : 0,
-                         .ratio = 0,
-                         .gflops = 0,
-                         .read_gbps = kCopyGbps}});
+      suite.add(sample_text(mode, rows), {.regime = fmt::format("{}, {} rows", mode.name, rows),
+                                          .bar = {.fraction = rows == 128 && mode.reads > 0 ? 1 / mode.reads : 0,
+                                                  .ratio = 0,
+                                                  .gflops = 0,
+                                                  .read_gbps = kCopyGbps}});
     }
   }
   return suite;

@@ -3,8 +3,8 @@
 #include "tilewright/sample.hpp"
 
 #include "dispatch/context_impl.hpp"
-#include "ops/sample/problem/sample_problem.hpp"
 #include "ops/op_list.hpp"
+#include "ops/sample/problem/sample_problem.hpp"
 
 namespace tilewright {
 namespace {
@@ -27,8 +27,7 @@ Status sample(Context& context, const SampleCall& call, const Exec& exec) {
   SamplePreparation made;
   if (Status s = begin_sample(context, call, /*addresses=*/true, made); !s) return s;
   if (made.problem.rows == 0) return {};
-  return context.impl().run(sample_operator(), erase(made.problem),
-                            {made.pointers, {}}, exec, call.recipe, made.on);
+  return context.impl().run(sample_operator(), erase(made.problem), {made.pointers, {}}, exec, call.recipe, made.on);
 }
 
 Status sample_prepare(Context& context, const SampleCall& call, const Exec& exec) {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <bit>
 
+#include "ops/op_list.hpp"
 #include "ops/sample/families/sample_families.hpp"
 #include "ops/sample/instance/sample_instance.hpp"
-#include "ops/op_list.hpp"
 
 namespace tilewright {
 namespace {

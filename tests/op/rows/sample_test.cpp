@@ -85,9 +85,7 @@ Drawn draw(Context& context, std::vector<float> logits, int64_t rows, const Opti
   for (size_t i = 0; i < size; ++i) seeds[i] = static_cast<int>(seed + static_cast<int64_t>(i));
   SampleCall call;
   call.logits = TensorView::strided(logits.data(), DType::kF32, {rows, static_cast<int64_t>(logits.size())}, {0, 1});
-  const auto of_rows = [&](auto& values, DType dtype) {
-    return TensorView::contiguous(values.data(), dtype, {rows});
-  };
+  const auto of_rows = [&](auto& values, DType dtype) { return TensorView::contiguous(values.data(), dtype, {rows}); };
   call.ids = of_rows(to.ids, DType::kI32), call.log_probabilities = of_rows(to.logarithms, DType::kF32);
   call.greedy = options.greedy, call.joint = options.joint, call.recipe = recipe;
   if (!options.greedy) {

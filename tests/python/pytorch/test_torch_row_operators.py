@@ -123,7 +123,17 @@ def test_opcheck_passes_for_given_results_which_get_the_same_bits(case):
 
 
 @pytest.mark.parametrize(
-    "case", ["add_rms_norm_quantize", "add_layer_norm", "act_and_mul", "softmax", "moe_routing", "sample", "rope_qk", "quantize"]
+    "case",
+    [
+        "add_rms_norm_quantize",
+        "add_layer_norm",
+        "act_and_mul",
+        "softmax",
+        "moe_routing",
+        "sample",
+        "rope_qk",
+        "quantize",
+    ],
 )
 def test_inductor_takes_it_in_one_graph(case):
     # No operator of PyTorch's among them: nothing is left for Inductor's C++ compiler.

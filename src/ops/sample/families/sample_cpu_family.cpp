@@ -66,8 +66,7 @@ class SampleCpuFamily final : public KernelFamily {
     request.entry = generic_ ? fmt::format("tw_{}", name()) : fmt::format("tw_{}_{}", name(), key.digest.hex());
     request.source = cpu_instance_source(
         "sample/sample_cpu.hpp", request.entry,
-        fmt::format("sample_cpu<tilewright::{}{}>", SampleConfig::kTypeName, cpp_initializer(config)),
-        "SampleArgs");
+        fmt::format("sample_cpu<tilewright::{}{}>", SampleConfig::kTypeName, cpp_initializer(config)), "SampleArgs");
     return request;
   }
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {

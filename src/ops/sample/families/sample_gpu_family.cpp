@@ -58,10 +58,10 @@ class SampleGpuFamily final : public KernelFamily {
     request.target = key.target;
     request.name = generic_ ? std::string(name()) : fmt::format("{}-{}", name(), dtype_name(c.x));
     request.entry = generic_ ? fmt::format("tw_{}", name()) : fmt::format("tw_{}_{}", name(), key.digest.hex());
-    request.source = gpu_instance_source(
-        find_arch(key.target)->vendor, "sample/sample_gpu.cuh", request.entry,
-        fmt::format("sample_gpu<tilewright::{}{}>", SampleConfig::kTypeName, cpp_initializer(c)), "SampleArgs",
-        kSampleThreads, kSampleBlocks);
+    request.source =
+        gpu_instance_source(find_arch(key.target)->vendor, "sample/sample_gpu.cuh", request.entry,
+                            fmt::format("sample_gpu<tilewright::{}{}>", SampleConfig::kTypeName, cpp_initializer(c)),
+                            "SampleArgs", kSampleThreads, kSampleBlocks);
     return request;
   }
   int64_t launch_shared_bytes(const KernelKey&) const override { return kSampleSharedBytes; }
@@ -88,8 +88,7 @@ class SampleGpuFamily final : public KernelFamily {
       stage.shape.grid = {static_cast<uint32_t>(args.grid), 1, 1};
       stage.shape.threads = kSampleThreads;
       stage.shape.shared_bytes = kSampleSharedBytes;
-      stage.patches.push_back(
-          {ArgPatch::Kind::kWorkspace, 0, static_cast<uint32_t>(offsetof(SampleArgs, workspace))});
+      stage.patches.push_back({ArgPatch::Kind::kWorkspace, 0, static_cast<uint32_t>(offsetof(SampleArgs, workspace))});
     };
     add(SampleStep::kFind, p.rows * chunks);
     if (p.cuts()) add(SampleStep::kMerge, p.rows), add(SampleStep::kDraw, p.rows * chunks);

@@ -140,8 +140,8 @@ class SampleInstance final : public ProblemInstance {
     to.logits.resize(static_cast<size_t>(p_.vocabulary));
     for (int64_t i = 0; i < p_.vocabulary; ++i) {
       const double x = load_element(p_.x, logits_.host_data(), row * p_.stride + i);
-      to.logits[static_cast<size_t>(i)] = std::isnan(x) ? static_cast<double>(kNoToken)
-                                                         : std::min(x, static_cast<double>(kMostLogit));
+      to.logits[static_cast<size_t>(i)] =
+          std::isnan(x) ? static_cast<double>(kNoToken) : std::min(x, static_cast<double>(kMostLogit));
     }
     return to;
   }

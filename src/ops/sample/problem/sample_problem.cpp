@@ -61,8 +61,7 @@ Status check_sample_addresses(const SampleProblem& p, const SamplePointers& poin
   for (const SampleRowTensor& t : sample_row_tensors()) {
     const int64_t words = p.*t.words;
     if (words > 0) {
-      tensors.push_back(
-          {t.name, pointers[t.slot], touched_bytes(t.dtype, {{p.rows, words}, {words, 1}}), t.written});
+      tensors.push_back({t.name, pointers[t.slot], touched_bytes(t.dtype, {{p.rows, words}, {words, 1}}), t.written});
     }
   }
   for (const Touched& t : tensors) {

@@ -44,8 +44,8 @@ using SamplePointers = std::array<const void*, kSamplePointerSlots>;
 struct SampleRowTensor {
   const char* name;
   SamplePointerSlot slot;
-  TensorView SampleCall::*view;
-  uint8_t SampleProblem::*words;
+  TensorView SampleCall::* view;
+  uint8_t SampleProblem::* words;
   DType dtype;
   bool wide;  // may have two words
   bool written;
