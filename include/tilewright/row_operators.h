@@ -303,6 +303,37 @@ static inline tilewright_sample_call tilewright_sample_call_defaults(void) {
   return call;
 }
 
+/* ---- top_k ------------------------------------------------------------------------------------------------------- */
+
+/* The k largest elements of each row, in order; docs/top_k.md says what each tensor may be. */
+typedef struct tilewright_top_k_call {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const TwDLTensor* x;       /* [M, N] */
+  const TwDLTensor* indices; /* [M, k] i32 */
+  const TwDLTensor* values;  /* optional, [M, k], as x */
+  const TwDLTensor* lengths; /* optional, [M] i32: rows end there */
+  const char* recipe;        /* force this recipe; NULL = choose */
+} tilewright_top_k_call;
+TILEWRIGHT_C_API tilewright_status tilewright_top_k(tilewright_context* context, const tilewright_top_k_call* call,
+                                                    const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_top_k_prepare(tilewright_context* context,
+                                                            const tilewright_top_k_call* call,
+                                                            const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_top_k_query(tilewright_context* context,
+                                                          const tilewright_top_k_call* call,
+                                                          const tilewright_exec* exec, tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_top_k_explain(tilewright_context* context,
+                                                            const tilewright_top_k_call* call,
+                                                            const tilewright_exec* exec, char* buffer, size_t* size);
+
+static inline tilewright_top_k_call tilewright_top_k_call_defaults(void) {
+  tilewright_top_k_call call;
+  memset(&call, 0, sizeof(call));
+  call.struct_size = sizeof(call);
+  return call;
+}
+
 /* ---- rope -------------------------------------------------------------------------------------------------------- */
 
 /* Pairs of heads' elements turned by the angle of their token; docs/rope.md says what each tensor may be. Zero bytes are the

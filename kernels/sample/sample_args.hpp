@@ -3,7 +3,7 @@
 // compute: a row's options, the order of tokens, random numbers. Freestanding.
 #pragma once
 
-#include "tile/common/row_args.hpp"
+#include "tile/common/token_order.hpp"
 
 namespace tilewright {
 
@@ -101,30 +101,10 @@ constexpr SampleRule sample_rule(const SampleArgs& a, long long row) {
 constexpr bool has_cut(const SampleRule& r) { return !r.greedy && (r.top_k != kAllTokens || r.has_top_p); }
 constexpr bool has_floor(const SampleRule& r) { return !r.greedy && r.floor > kNoToken; }
 
-// Tokens belong to the choice while fewer than `count` stand before them, with less than `mass`.
-struct SampleLimits {
-  unsigned count;
-  unsigned long long mass;
-};
 constexpr unsigned long long share_of(unsigned long long mass, unsigned long long share) {
   const unsigned long long part = (mass >> 32) * share + ((mass & 0xFFFFFFFFu) * share >> 32);
   return part > 0 ? part : 1;  // one token always belongs to it
 }
-inline constexpr unsigned long long kAllMass = ~0ull;
-
-// ---- The order of tokens -----------------------------------------------------------------------------------------------
-
-// Larger logits have larger keys; zeros of both signs are equal.
-constexpr unsigned logit_key(float x) {
-  const int bits = __builtin_bit_cast(int, x), sign = bits >> 31;
-  return static_cast<unsigned>(((bits & 0x7FFFFFFF) ^ sign) - sign) ^ 0x80000000u;
-}
-// Of equal logits the smaller id stands first. No two tokens have the same key, and none has 0.
-constexpr unsigned long long token_key(float x, long long id) {
-  return static_cast<unsigned long long>(logit_key(x)) << 32 | (0xFFFFFFFFu - static_cast<unsigned>(id));
-}
-constexpr long long key_id(unsigned long long key) { return 0xFFFFFFFFu - static_cast<unsigned>(key); }
-
 // ---- Random numbers ----------------------------------------------------------------------------------------------------
 
 // Philox4x32-10 (Salmon, Moraes, Dror, Shaw, Parallel random numbers: as easy as 1, 2, 3, SC 2011): four words for four
@@ -154,9 +134,7 @@ constexpr float small_exponential(float t) { return t + t * t * (0.5f + t * (1.0
 
 // ---- A GPU's workspace -------------------------------------------------------------------------------------------------
 
-inline constexpr int kSampleThreads = 512, kSampleChunk = 2 * kSampleThreads * kRowPiece;
-inline constexpr int kSampleBins = 256, kSampleListed = 1024;
-inline constexpr int kSampleSharedBytes = 8192;
+inline constexpr int kSampleChunk = 2 * kSelectThreads * kRowPiece, kSampleListed = 1024;
 
 struct SampleChunk {
   float most, sum;  // of logits; of exponentials of differences from it
@@ -166,7 +144,7 @@ struct SampleChunk {
 };
 // Tokens by their logits over the temperature, in steps of an eighth of an octave from the chunk's largest on; the last has the rest.
 struct SampleBins {
-  unsigned count[kSampleBins], mass[kSampleBins];
+  unsigned count[kSelectBins], mass[kSelectBins];
 };
 // Bins before `first` are of the choice, those from it to `last` hold the cut.
 struct SampleCut {

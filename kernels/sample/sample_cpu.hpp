@@ -51,7 +51,7 @@ struct SampleThreshold {
 inline constexpr int kDigitBits = 11;
 template <DType kType>
 inline __attribute__((noinline)) SampleThreshold find_threshold(const SampleRow<kType>& row, float most, float inverse,
-                                                                const SampleLimits& limits) {
+                                                                const ChoiceLimits& limits) {
   unsigned count[1 << kDigitBits];
   unsigned long long mass[1 << kDigitBits];
   unsigned prefix = 0, before = 0;
@@ -105,7 +105,7 @@ TILEWRIGHT_INLINE void sample_row(const SampleArgs& args, long long at) {
     // Where the choice ends.
     SampleThreshold least{0, 0, 0};
     if (has_cut(rule)) {
-      SampleLimits limits{rule.top_k, kAllMass};
+      ChoiceLimits limits{rule.top_k, kAllMass};
       if (rule.has_top_p && args.joint == SampleJoint::kTopKFirst && rule.top_k != kAllTokens) {
         limits.mass = share_of(find_threshold(row, most, rule.inverse, limits).mass, rule.share);
       } else if (rule.has_top_p) {

@@ -4,7 +4,8 @@
 // the tokens before the cut with a list of those at it, and the end of the choice among these. Typed by its config, or at run time.
 #pragma once
 
-#include "sample/block_select.cuh"
+#include "sample/sample_args.hpp"
+#include "tile/gpu/block_select.cuh"
 
 namespace tilewright {
 
@@ -71,7 +72,7 @@ __device__ __forceinline__ int octave_eighth(float x, float inverse) {
 }
 __device__ __forceinline__ int bin_of(float x, int top, float inverse) {
   const int bin = top - octave_eighth(x, inverse);
-  return bin < kSampleBins ? bin : kSampleBins - 1;
+  return bin < kSelectBins ? bin : kSelectBins - 1;
 }
 // Exponentials of a chunk's bin in units of this share of the largest of the bin.
 inline constexpr float kBinUnit = 0x1p18f;
@@ -86,12 +87,12 @@ __device__ __forceinline__ unsigned long long token_mass(float x, float most, fl
 
 __device__ __forceinline__ float largest_of_block(float x) {
   float one[1] = {x};
-  reduce_threads<kSampleThreads>(one, [](float a, float b) { return at_least(a, b); });
+  reduce_threads<kSelectThreads>(one, [](float a, float b) { return at_least(a, b); });
   return one[0];
 }
 __device__ __forceinline__ float sum_of_block(float x) {
   float one[1] = {x};
-  reduce_threads<kSampleThreads>(one, sum_of);
+  reduce_threads<kSelectThreads>(one, sum_of);
   return one[0];
 }
 
@@ -105,7 +106,7 @@ struct ChunkPart {
   Piece p[kPieces];
 
   __device__ __forceinline__ long long id(int j, int i) const {
-    return start + (j * kSampleThreads + anew(static_cast<int>(threadIdx.x))) * kRowPiece + i;
+    return start + (j * kSelectThreads + anew(static_cast<int>(threadIdx.x))) * kRowPiece + i;
   }
   __device__ __forceinline__ void load() {
 #pragma unroll
@@ -203,7 +204,7 @@ __device__ __forceinline__ void find_in_chunk(const SampleArgs& args, long long 
     SelectShared& shared = select_shared();
     const unsigned bin = threadIdx.x;
     __syncthreads();
-    if (bin < kSampleBins) shared.count[bin] = shared.mass_low[bin] = 0;
+    if (bin < kSelectBins) shared.count[bin] = shared.mass_low[bin] = 0;
     __syncthreads();
     const int top = octave_eighth(most, rule.inverse);
     part.each([&](float x, long long) {
@@ -212,7 +213,7 @@ __device__ __forceinline__ void find_in_chunk(const SampleArgs& args, long long 
       add_shared(&shared.mass_low[at], bin_mass(x, most, rule.inverse, at));
     });
     __syncthreads();
-    if (bin < kSampleBins) {
+    if (bin < kSelectBins) {
       work.bins[item].count[bin] = shared.count[bin];
       work.bins[item].mass[bin] = shared.mass_low[bin];
     }
@@ -232,14 +233,14 @@ __device__ __forceinline__ void merge_row(const SampleArgs& args, long long row)
   const SampleRule rule = own_rule(args, row);
   const SampleWorkspace work = sample_workspace(args);
   const SampleChunk* const chunks = work.chunks + row * args.chunks;
-  SampleCut cut{largest_chunk(args, chunks), kSampleBins, -1, 0, 0, 0};
+  SampleCut cut{largest_chunk(args, chunks), kSelectBins, -1, 0, 0, 0};
   const int bin = static_cast<int>(threadIdx.x);
   if (has_cut(rule) && cut.most != kNoToken) {
     // Bins of chunks begin at their own largest logits; the last bin has what is left of all.
     const int top = octave_eighth(cut.most, rule.inverse);
     unsigned count = 0, all_count = 0;
     unsigned long long mass = 0, all_mass = 0;
-    if (bin < kSampleBins) {
+    if (bin < kSelectBins) {
 #pragma unroll 1
       for (long long c = 0; c < args.chunks; ++c) {
         const float most = chunks[c].most;
@@ -253,25 +254,25 @@ __device__ __forceinline__ void merge_row(const SampleArgs& args, long long row)
               __fmul_rn(static_cast<float>(bins.mass[b]), __fmul_rn(unit, kMassUnit / kBinUnit)));
         };
         all_count += bins.count[bin], all_mass += mass_of(bin);
-        if (bin < kSampleBins - 1 && at >= 0) count += bins.count[at], mass += mass_of(at);
+        if (bin < kSelectBins - 1 && at >= 0) count += bins.count[at], mass += mass_of(at);
       }
     }
     // What all have, then what bins before the last have.
     sum_bins(all_count, all_mass);
     SelectShared& shared = select_shared();
-    all_count = shared.count_to[kSampleBins - 1], all_mass = shared.mass_to[kSampleBins - 1];
+    all_count = shared.count_to[kSelectBins - 1], all_mass = shared.mass_to[kSelectBins - 1];
     sum_bins(count, mass);
-    if (bin == kSampleBins - 1) {
+    if (bin == kSelectBins - 1) {
       count = all_count - shared.count_to[bin], mass = all_mass - shared.mass_to[bin];
     }
     sum_bins(count, mass);
 
     // The first bin that reaches a limit. Of the mass of the k, less than it and the bin of the k-th together tell.
     cut.total = all_mass;
-    SampleLimits limits{rule.top_k, kAllMass};
+    ChoiceLimits limits{rule.top_k, kAllMass};
     const bool of_the_k = rule.has_top_p && args.joint == SampleJoint::kTopKFirst && rule.top_k != kAllTokens;
     int last = reach_bins(0, 0, limits).of_count;
-    if (of_the_k && last < kSampleBins) {
+    if (of_the_k && last < kSelectBins) {
       const unsigned long long least = last == 0 ? 0 : shared.mass_to[last - 1];
       limits.mass = share_of(least, rule.share);
       const int first = reach_bins(0, 0, limits).of_mass;
@@ -279,9 +280,9 @@ __device__ __forceinline__ void merge_row(const SampleArgs& args, long long row)
     } else {
       if (rule.has_top_p) limits.mass = share_of(all_mass, rule.share);
       cut.first = reach_bins(0, 0, limits).first();
-      cut.last = cut.first < kSampleBins ? cut.first : -1;
+      cut.last = cut.first < kSelectBins ? cut.first : -1;
     }
-    if (cut.first > 0 && cut.first < kSampleBins) {
+    if (cut.first > 0 && cut.first < kSelectBins) {
       cut.count = shared.count_to[cut.first - 1], cut.mass = shared.mass_to[cut.first - 1];
     }
   }
@@ -336,7 +337,7 @@ __device__ __forceinline__ void for_listed(const SampleArgs& args, long long row
     const unsigned listed = own(work.chunks[item].listed);
     if (listed <= kSampleListed) {
 #pragma unroll 1
-      for (unsigned i = threadIdx.x; i < listed; i += kSampleThreads) {
+      for (unsigned i = threadIdx.x; i < listed; i += kSelectThreads) {
         const SampleListed one = work.lists[item * kSampleListed + i];
         body(one.x, static_cast<long long>(one.id));
       }
@@ -347,7 +348,7 @@ __device__ __forceinline__ void for_listed(const SampleArgs& args, long long row
     const long long start = static_cast<long long>(c) * kSampleChunk, rest = now.vocabulary - start;
     const int count = rest < kSampleChunk ? static_cast<int>(rest) : kSampleChunk;
 #pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < count; i += kSampleThreads) {
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += kSelectThreads) {
       const long long id = start + i;
       const float x = logit_at<kConfig>(now, logits, id);
       if (x == kNoToken) continue;
@@ -377,7 +378,7 @@ __device__ __forceinline__ void choose_in_row(const SampleArgs& args, long long 
   // The best of the chunks.
   TokenKey best = 0;
 #pragma unroll 1
-  for (long long c = threadIdx.x; c < args.chunks; c += kSampleThreads) {
+  for (long long c = threadIdx.x; c < args.chunks; c += kSelectThreads) {
     const long long id = chunks[c].best;
     if (id < 0) continue;
     const TokenKey key = race(logit_at<kConfig>(args, logits, id), id);
@@ -393,7 +394,7 @@ __device__ __forceinline__ void choose_in_row(const SampleArgs& args, long long 
       });
     };
     // With the mass of the k the end is sought twice: for that mass, and for its share.
-    SampleLimits limits{rule.top_k, kAllMass};
+    ChoiceLimits limits{rule.top_k, kAllMass};
     int times = rule.has_top_p && anew(args).joint == SampleJoint::kTopKFirst && rule.top_k != kAllTokens ? 2 : 1;
     if (rule.has_top_p && times == 1) limits.mass = share_of(cut.total, rule.share);
     TokenKey end = 0;

@@ -12,6 +12,7 @@
 #include "tilewright/rope.hpp"
 #include "tilewright/sample.hpp"
 #include "tilewright/softmax.hpp"
+#include "tilewright/top_k.hpp"
 
 namespace tilewright::python {
 namespace {
@@ -230,6 +231,27 @@ nb::object sample_function(nb::handle logits, nb::handle seeds, nb::handle tempe
   return out;
 }
 
+nb::object top_k_function(nb::handle x, int64_t k, nb::handle lengths, nb::object out, nb::object indices,
+                          const std::string& recipe, int units) {
+  constexpr const char* kOp = "top_k";
+  RowArguments arguments(kOp, x, units);
+  TopKCall call;
+  call.x = arguments.input.view;
+  if (call.x.rank != 2) refuse("{}: argument 'x' has rank {}, allowed: 2", kOp, call.x.rank);
+  if (k < 1 || k > kMostTopK) refuse("{}: argument 'k' is {}, allowed: 1 to {}", kOp, k, kMostTopK);
+  call.lengths = arguments.optional("lengths", lengths);
+  call.recipe = recipe;
+  call.values = arguments.result("out", out, call.x.dtype, k);
+  call.indices = arguments.result("indices", indices, DType::kI32, k);
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = top_k(Context::global(), call, arguments.exec);
+  }
+  check(status);
+  return nb::make_tuple(out, indices);
+}
+
 // "tensor" without a scale finds it.
 nb::object quantize_function(nb::handle x, nb::handle quant, nb::object out, nb::handle out_dtype, nb::object scale,
                              nb::handle scale_dtype, int64_t group, nb::handle rounding, nb::handle smooth,
@@ -333,6 +355,9 @@ void bind_row_operators(nb::module_& module) {
       nb::arg("recipe") = "", nb::arg("units") = 0,
       "The next token of each row of logits [B, V]: drawn from softmax(logits / temperature), cut by top_k, top_p "
       "and min_p, which are tensors [B]; or the most likely one. Returns the ids.");
+  module.def("top_k", &top_k_function, nb::arg("x"), nb::arg("k"), nb::kw_only(), nb::arg("lengths") = nb::none(),
+             nb::arg("out") = nb::none(), nb::arg("indices") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
+             "The k largest elements of each row of x [M, N], in order, and where they stand. Returns both.");
   module.def("quantize", &quantize_function, nb::arg("x"), nb::arg("quant") = "row", nb::kw_only(),
              nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(), nb::arg("scale") = nb::none(),
              nb::arg("scale_dtype") = nb::none(), nb::arg("group") = 0, nb::arg("rounding") = nb::none(),

@@ -30,6 +30,7 @@ from ._core import (
     sample,
     softmax,
     tables_digest,
+    top_k,
     version,
 )
 from ._errors import Error, InvalidArgument
@@ -64,5 +65,6 @@ __all__ = [
     "sample",
     "softmax",
     "tables_digest",
+    "top_k",
     "version",
 ]

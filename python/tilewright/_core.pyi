@@ -299,6 +299,16 @@ def sample(
     recipe: str = "",
     units: int = 0,
 ) -> Any: ...
+def top_k(
+    x: _T,
+    k: int,
+    *,
+    lengths: _Tensor | None = None,
+    out: _Tensor | None = None,
+    indices: _Tensor | None = None,
+    recipe: str = "",
+    units: int = 0,
+) -> tuple[Any, Any]: ...
 def quantize(
     x: _T,
     quant: Literal["tensor", "row", "group", "dynamic"] = "row",

@@ -88,6 +88,8 @@ std::string sample_text(const SampleMode& mode, int64_t rows) {
   return fmt::format("sample b={}:v=128256:{}", rows, mode.text);
 }
 
+constexpr const char* kTopKModes[] = {"n=128256:k=64:x=f32", "n=131072:k=2048:x=f32"};
+
 // Of an H200, copying: what rows past its caches are held to.
 constexpr double kCopyGbps = 4240;
 
@@ -116,6 +118,7 @@ Suite memory_cpu_suite() {
     suite.add(fmt::format("{} t=8192:{}", mode.op, mode.text), {.regime = mode.name});
   }
   for (const SampleMode& mode : kSampleModes) suite.add(sample_text(mode, 16), {.regime = mode.name});
+  for (const char* mode : kTopKModes) suite.add(fmt::format("top_k m=16:{}", mode), {.regime = "top_k"});
   return suite;
 }
 
@@ -176,6 +179,13 @@ Suite memory_gpu_suite() {
                                                   .ratio = 0,
                                                   .gflops = 0,
                                                   .read_gbps = kCopyGbps}});
+    }
+  }
+  for (const char* mode : kTopKModes) {
+    for (const int64_t rows : {64, 1}) {
+      suite.add(fmt::format("top_k m={}:{}", rows, mode),
+                {.regime = fmt::format("top_k, {} rows", rows),
+                 .bar = {.fraction = 0, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
     }
   }
   return suite;

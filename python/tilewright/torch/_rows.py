@@ -277,6 +277,30 @@ define_rows(
 )
 
 
+# ---- The largest of rows ---------------------------------------------------------------------------------------------
+
+
+def _fake_top_k(
+    x: torch.Tensor, k: int, *, lengths: torch.Tensor | None = None, **_: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    torch._check(x.dim() == 2, lambda: "top_k: argument 'x' needs rank 2")
+    if lengths is not None:
+        torch._check(lengths.shape == x.shape[:1], lambda: "top_k: argument 'lengths' needs a number a row")
+    shape = (x.shape[0], k)
+    return x.new_empty(shape), x.new_empty(shape, dtype=torch.int32)
+
+
+define_rows(
+    "top_k",
+    f"Tensor x, int k, *, Tensor? lengths=None, {_PLAN}",
+    "",
+    ("values", "indices"),
+    _core.top_k,
+    _fake_top_k,
+    _autograd.refuser("top_k", _NO_GRADIENT),
+)
+
+
 # ---- Codes and scales ------------------------------------------------------------------------------------------------
 
 

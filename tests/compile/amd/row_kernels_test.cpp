@@ -68,10 +68,12 @@ TEST_P(SlowAmdRowKernels, MoeRoutingKeepsATokensLogitsInRegisters) {
   }
 }
 
-TEST_P(SlowAmdRowKernels, SampleHasNoSpills) {
-  for (const KernelFamily* family : sample_operator().families()) {
-    if (family->builtin_keys(GetParam()).empty()) continue;  // a CPU's
-    check_budget(*family, [](const KernelKey&, const std::vector<AmdInstruction>&) {});
+TEST_P(SlowAmdRowKernels, SampleAndTopKHaveNoSpills) {
+  for (const Operator* op : {&sample_operator(), &top_k_operator()}) {
+    for (const KernelFamily* family : op->families()) {
+      if (family->builtin_keys(GetParam()).empty()) continue;  // a CPU's
+      check_budget(*family, [](const KernelKey&, const std::vector<AmdInstruction>&) {});
+    }
   }
 }
 

@@ -176,6 +176,14 @@ TEST_P(SlowAmdRowOperators, SampleChoosesAsTheReferenceWithoutAFault) {
   check(sample_operator(), "b=4:v=700:x=f16:temperature=1:top_k=1:top_p=1", "sample_generic_gpu");
 }
 
+TEST_P(SlowAmdRowOperators, TopKChoosesAsTheReferenceWithoutAFault) {
+  for (const char* text :
+       {"m=2:n=9001:k=50:x=f32", "m=3:n=300:k=2048:x=bf16:lengths=1", "m=2:n=8200:k=1:x=f16:values=0"}) {
+    for (const InputData data : {InputData::kNormal, InputData::kIntegers}) check(top_k_operator(), text, "", data);
+  }
+  check(top_k_operator(), "m=3:n=8500:k=100:x=f16:lengths=1", "top_k_generic_gpu");
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, SlowAmdRowOperators, testing::Range(0, static_cast<int>(std::size(kEmulatedTargets))),
                          [](const testing::TestParamInfo<int>& info) { return kEmulatedTargets[info.param]; });
 

@@ -58,6 +58,8 @@ def cases():
             {"top_p": torch.full((x.shape[1],), 0.8), "top_k": torch.full((x.shape[1],), 9, dtype=torch.int32)},
         ),
         "sample-greedy": (ops.sample, (half[1],), {"greedy": True}),
+        "top_k": (ops.top_k, (half[0], 5), {}),
+        "top_k-lengths": (ops.top_k, (x[1], 7), {"lengths": torch.tensor([3, 64, 0], dtype=torch.int32)}),
         "softmax-dtype": (ops.softmax, (half, 2), {"dtype": torch.float32}),
         "quantize": (ops.quantize, (x,), {"out_dtype": torch.int8}),
         "quantize-tensor": (ops.quantize, (half, "tensor"), {}),
@@ -73,6 +75,8 @@ def written(op):
         return ["q_out", "k_out"] if name == "rope_qk" else ["q_out"]
     if name.startswith("moe_routing"):
         return ["weights", "ids"]
+    if name.startswith("top_k"):
+        return ["values", "indices"]
     if name == "sample":
         return ["ids"]
     sums = ["residual_out"] if name.startswith("add_") else []

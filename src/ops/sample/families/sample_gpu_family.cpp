@@ -61,10 +61,10 @@ class SampleGpuFamily final : public KernelFamily {
     request.source =
         gpu_instance_source(find_arch(key.target)->vendor, "sample/sample_gpu.cuh", request.entry,
                             fmt::format("sample_gpu<tilewright::{}{}>", SampleConfig::kTypeName, cpp_initializer(c)),
-                            "SampleArgs", kSampleThreads, kSampleBlocks);
+                            "SampleArgs", kSelectThreads, kSampleBlocks);
     return request;
   }
-  int64_t launch_shared_bytes(const KernelKey&) const override { return kSampleSharedBytes; }
+  int64_t launch_shared_bytes(const KernelKey&) const override { return kSelectSharedBytes; }
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     const ArchSpec* arch = find_arch(target);
     std::vector<KernelKey> keys;
@@ -79,15 +79,15 @@ class SampleGpuFamily final : public KernelFamily {
     const auto& p = problem_cast<SampleProblem>(ref);
     const int64_t chunks = sample_chunks(p);
     // The kernel goes on where the grid ends; AMD GPUs count work-items in 32 bits.
-    constexpr int64_t kMostBlocks = (int64_t{1} << 31) / kSampleThreads - 1;
+    constexpr int64_t kMostBlocks = (int64_t{1} << 31) / kSelectThreads - 1;
     std::vector<Stage> stages;
     const auto add = [&](SampleStep what, int64_t blocks) {
       SampleArgs args{};
       args.step = what, args.chunks = chunks, args.grid = std::clamp<int64_t>(blocks, 1, kMostBlocks);
       Stage& stage = stages.emplace_back(sample_stage(p, args, kernel));
       stage.shape.grid = {static_cast<uint32_t>(args.grid), 1, 1};
-      stage.shape.threads = kSampleThreads;
-      stage.shape.shared_bytes = kSampleSharedBytes;
+      stage.shape.threads = kSelectThreads;
+      stage.shape.shared_bytes = kSelectSharedBytes;
       stage.patches.push_back({ArgPatch::Kind::kWorkspace, 0, static_cast<uint32_t>(offsetof(SampleArgs, workspace))});
     };
     add(SampleStep::kFind, p.rows * chunks);

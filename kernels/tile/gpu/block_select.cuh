@@ -3,7 +3,7 @@
 // so that no order shows.
 #pragma once
 
-#include "sample/sample_args.hpp"
+#include "tile/common/token_order.hpp"
 #include "tile/gpu/atomics.hpp"
 #include "tile/gpu/row.cuh"
 
@@ -13,14 +13,14 @@ using TokenKey = unsigned long long;
 
 // Shared memory, behind what reduce_threads() takes.
 struct SelectShared {
-  TokenKey largest[kSampleThreads / kRowLanes];
+  TokenKey largest[kSelectThreads / kRowLanes];
   int reached[2];
   unsigned listed;
-  unsigned count[kSampleBins], mass_low[kSampleBins], mass_high[kSampleBins];
-  unsigned count_to[kSampleBins];
-  unsigned long long mass_to[kSampleBins];
+  unsigned count[kSelectBins], mass_low[kSelectBins], mass_high[kSelectBins];
+  unsigned count_to[kSelectBins];
+  unsigned long long mass_to[kSelectBins];
 };
-static_assert(kRowSharedBytes + sizeof(SelectShared) <= kSampleSharedBytes);
+static_assert(kRowSharedBytes + sizeof(SelectShared) <= kSelectSharedBytes);
 __device__ __forceinline__ SelectShared& select_shared() {
   return *reinterpret_cast<SelectShared*>(dynamic_shared() + kRowSharedBytes);
 }
@@ -41,23 +41,23 @@ __device__ __forceinline__ TokenKey largest_key(TokenKey key) {
   if (threadIdx.x % kRowLanes == 0) shared.largest[threadIdx.x / kRowLanes] = key;
   __syncthreads();
 #pragma unroll 1
-  for (int i = 0; i < kSampleThreads / kRowLanes; ++i) {
+  for (int i = 0; i < kSelectThreads / kRowLanes; ++i) {
     key = shared.largest[i] > key ? shared.largest[i] : key;
   }
   return key;
 }
 
 // Sums of all bins up to each one, of thread `bin`'s count and mass; threads behind the last bin have none. Then the first bin where
-// they reach each of the limits; kSampleBins = none does.
+// they reach each of the limits; kSelectBins = none does.
 __device__ __forceinline__ void sum_bins(unsigned count, unsigned long long mass) {
   SelectShared& shared = select_shared();
   const unsigned bin = threadIdx.x;
-  const bool there = bin < kSampleBins;
+  const bool there = bin < kSelectBins;
   __syncthreads();
   if (there) shared.count_to[bin] = count, shared.mass_to[bin] = mass;
   __syncthreads();
 #pragma unroll 1
-  for (unsigned distance = 1; distance < kSampleBins; distance *= 2) {
+  for (unsigned distance = 1; distance < kSelectBins; distance *= 2) {
     const bool adds = there && bin >= distance;
     if (adds) count += shared.count_to[bin - distance], mass += shared.mass_to[bin - distance];
     __syncthreads();
@@ -70,13 +70,13 @@ struct BinsReached {
   __device__ __forceinline__ int first() const { return of_count < of_mass ? of_count : of_mass; }
 };
 // `count` and `mass` stand before the first bin.
-__device__ __forceinline__ BinsReached reach_bins(unsigned count, unsigned long long mass, const SampleLimits& limits) {
+__device__ __forceinline__ BinsReached reach_bins(unsigned count, unsigned long long mass, const ChoiceLimits& limits) {
   SelectShared& shared = select_shared();
   const unsigned bin = threadIdx.x;
   __syncthreads();
-  if (bin == 0) shared.reached[0] = shared.reached[1] = kSampleBins;
+  if (bin == 0) shared.reached[0] = shared.reached[1] = kSelectBins;
   __syncthreads();
-  if (bin < kSampleBins) {
+  if (bin < kSelectBins) {
     const unsigned count_before = count + (bin == 0 ? 0 : shared.count_to[bin - 1]);
     const unsigned long long mass_before = mass + (bin == 0 ? 0 : shared.mass_to[bin - 1]);
     const bool counted = (bin == 0 || count_before < limits.count) && count + shared.count_to[bin] >= limits.count;
@@ -95,7 +95,7 @@ struct ChoiceEnd {
 };
 // each(body) calls body(key, mass) for all candidates, in any order; before these stand `count` tokens with `mass`, less than the limits.
 template <class Each>
-__device__ __forceinline__ ChoiceEnd find_end(unsigned count, unsigned long long mass, const SampleLimits& limits,
+__device__ __forceinline__ ChoiceEnd find_end(unsigned count, unsigned long long mass, const ChoiceLimits& limits,
                                               Each&& each) {
   SelectShared& shared = select_shared();
   // Digits begin where keys differ.
@@ -113,7 +113,7 @@ __device__ __forceinline__ ChoiceEnd find_end(unsigned count, unsigned long long
   while (true) {
     const unsigned bin = threadIdx.x, last = (1u << bits) - 1;
     __syncthreads();
-    if (bin < kSampleBins) shared.count[bin] = shared.mass_low[bin] = shared.mass_high[bin] = 0;
+    if (bin < kSelectBins) shared.count[bin] = shared.mass_low[bin] = shared.mass_high[bin] = 0;
     __syncthreads();
     // The best digit has the first bin.
     each([&](TokenKey key, unsigned long long its) {
@@ -126,12 +126,12 @@ __device__ __forceinline__ ChoiceEnd find_end(unsigned count, unsigned long long
       add_shared(&shared.mass_high[at], static_cast<unsigned>(its >> 32) + carry);
     });
     __syncthreads();
-    const bool there = bin < kSampleBins;
+    const bool there = bin < kSelectBins;
     sum_bins(there ? shared.count[bin] : 0,
              there ? static_cast<unsigned long long>(shared.mass_high[bin]) << 32 | shared.mass_low[bin] : 0);
     const int end = reach_bins(count, mass, limits).first();
-    if (end == kSampleBins) {  // all belong to it
-      return {~largest_key(inverse_least), mass + shared.mass_to[kSampleBins - 1]};
+    if (end == kSelectBins) {  // all belong to it
+      return {~largest_key(inverse_least), mass + shared.mass_to[kSelectBins - 1]};
     }
     prefix = prefix << bits | (last - static_cast<unsigned>(end));
     if (low == 0 || shared.count[end] == 1) return {prefix << low, mass + shared.mass_to[end]};
