@@ -168,9 +168,10 @@ TEST_P(SlowAmdRowOperators, MoeRoutingChoosesAsTheReferenceWithoutAFault) {
 
 // Two chunks; every option; a cut among more tokens than a list holds.
 TEST_P(SlowAmdRowOperators, SampleChoosesAsTheReferenceWithoutAFault) {
-  for (const char* text : {"b=2:v=9001:x=bf16:temperature=1:log_probabilities=1", "b=3:v=8200:x=f32:greedy=1:sx=8201",
-                           "b=5:v=300:x=f16:top_k=1:top_p=1:min_p=1:temperature=1:offsets=2:ids=2",
-                           "b=3:v=9000:x=f32:top_p=1", "b=3:v=9000:x=bf16:top_k=1:top_p=1:joint=top_k_first:seeds=1"}) {
+  for (const char* text :
+       {"b=2:v=9001:x=bf16:temperature=1:log_probabilities=1", "b=3:v=8200:x=f32:greedy=1:sx=8201",
+        "b=5:v=300:x=f16:top_k=1:top_p=1:min_p=1:temperature=1:offsets=2:ids=2", "b=3:v=9000:x=f32:top_p=1",
+        "b=6:v=9001:x=f32:temperature=1:top_k=1", "b=3:v=9000:x=bf16:top_k=1:top_p=1:joint=top_k_first:seeds=1"}) {
     for (const InputData data : {InputData::kNormal, InputData::kIntegers}) check(sample_operator(), text, "", data);
   }
   check(sample_operator(), "b=4:v=700:x=f16:temperature=1:top_k=1:top_p=1", "sample_generic_gpu");

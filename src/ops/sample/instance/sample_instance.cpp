@@ -41,6 +41,7 @@ class SampleInstance final : public ProblemInstance {
 
   void fill(uint64_t seed, InputData data) override {
     fill_random(p_.x, logits_.begin(), logits_.bytes() * 8 / dtype_bits(p_.x), data, seed * 16 + 1, 3);
+    if (data != InputData::kNormal) plant_odd_rows();
     note(logits_.send());
     for (GuardedBuffer& copy : copies_) note(logits_.send_to(copy));
     const bool usual = data == InputData::kNormal;
@@ -120,6 +121,25 @@ class SampleInstance final : public ProblemInstance {
   template <class Number>
   const Number* of_rows(SamplePointerSlot slot) const {
     return rows_[slot].allocated() ? static_cast<const Number*>(rows_[slot].host_data()) : nullptr;
+  }
+  // Some rows have no token, some have NaN and infinities among theirs.
+  void plant_odd_rows() {
+    const uint32_t nan = p_.x == DType::kF32 ? 0x7FC00000u : p_.x == DType::kF16 ? 0x7E00u : 0x7FC0u;
+    const uint32_t infinity = p_.x == DType::kF32 ? 0x7F800000u : p_.x == DType::kF16 ? 0x7C00u : 0x7F80u;
+    const uint32_t less = infinity | (p_.x == DType::kF32 ? 0x80000000u : 0x8000u);
+    for (int64_t row = 2; row < p_.rows; row += 3) {
+      for (int64_t i = 0; i < p_.vocabulary; ++i) {
+        const bool nothing = row % 4 == 1;
+        if (!nothing && i % 5 > 1) continue;
+        const uint32_t bits = i % 5 == 1 && i > 500 && !nothing ? infinity : i % 2 == 0 ? nan : less;
+        const int64_t at = row * p_.stride + i;
+        if (p_.x == DType::kF32) {
+          static_cast<uint32_t*>(logits_.host_data())[at] = bits;
+        } else {
+          static_cast<uint16_t*>(logits_.host_data())[at] = static_cast<uint16_t>(bits);
+        }
+      }
+    }
   }
   int64_t chosen(int64_t row) const {
     const auto* const ids = of_rows<int32_t>(kSampleIds);
