@@ -298,6 +298,78 @@ static inline tilewright_moe_routing_call tilewright_moe_routing_call_defaults(v
   return call;
 }
 
+/* ---- sample ------------------------------------------------------------------------------------------------------ */
+
+enum { TILEWRIGHT_SAMPLE_ORIGINAL_MASS = 0, TILEWRIGHT_SAMPLE_TOP_K_FIRST = 1 };
+
+/* The next token of each row of logits; docs/sample.md says what each tensor may be. */
+typedef struct tilewright_sample_call {
+  uint32_t struct_size;
+  int32_t joint;                 /* TILEWRIGHT_SAMPLE_... */
+  const TwDLTensor* logits;      /* [B, V] */
+  const TwDLTensor* ids;         /* [B], i32 or i64 */
+  const TwDLTensor* seeds;       /* [B], i32 or i64: needed unless greedy */
+  const TwDLTensor* offsets;     /* optional, [B], i32 or i64 */
+  const TwDLTensor* temperature; /* optional, [B] f32 */
+  const TwDLTensor* top_k;       /* optional, [B] i32 */
+  const TwDLTensor* top_p;       /* optional, [B] f32, as the next two */
+  const TwDLTensor* min_p;
+  const TwDLTensor* log_probabilities; /* written */
+  uint8_t greedy;                      /* the most likely token of every row */
+  uint8_t reserved[7];
+  const char* recipe; /* force this recipe; NULL = choose */
+} tilewright_sample_call;
+TILEWRIGHT_C_API tilewright_status tilewright_sample(tilewright_context* context, const tilewright_sample_call* call,
+                                                     const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_sample_prepare(tilewright_context* context,
+                                                             const tilewright_sample_call* call,
+                                                             const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_sample_query(tilewright_context* context,
+                                                           const tilewright_sample_call* call,
+                                                           const tilewright_exec* exec,
+                                                           tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_sample_explain(tilewright_context* context,
+                                                             const tilewright_sample_call* call,
+                                                             const tilewright_exec* exec, char* buffer, size_t* size);
+
+static inline tilewright_sample_call tilewright_sample_call_defaults(void) {
+  tilewright_sample_call call;
+  memset(&call, 0, sizeof(call));
+  call.struct_size = sizeof(call);
+  return call;
+}
+
+/* ---- top_k ------------------------------------------------------------------------------------------------------- */
+
+/* The k largest elements of each row, in order; docs/top_k.md says what each tensor may be. */
+typedef struct tilewright_top_k_call {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const TwDLTensor* x;       /* [M, N] */
+  const TwDLTensor* indices; /* [M, k] i32 */
+  const TwDLTensor* values;  /* optional, [M, k], as x */
+  const TwDLTensor* lengths; /* optional, [M] i32: rows end there */
+  const char* recipe;        /* force this recipe; NULL = choose */
+} tilewright_top_k_call;
+TILEWRIGHT_C_API tilewright_status tilewright_top_k(tilewright_context* context, const tilewright_top_k_call* call,
+                                                    const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_top_k_prepare(tilewright_context* context,
+                                                            const tilewright_top_k_call* call,
+                                                            const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_top_k_query(tilewright_context* context,
+                                                          const tilewright_top_k_call* call,
+                                                          const tilewright_exec* exec, tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_top_k_explain(tilewright_context* context,
+                                                            const tilewright_top_k_call* call,
+                                                            const tilewright_exec* exec, char* buffer, size_t* size);
+
+static inline tilewright_top_k_call tilewright_top_k_call_defaults(void) {
+  tilewright_top_k_call call;
+  memset(&call, 0, sizeof(call));
+  call.struct_size = sizeof(call);
+  return call;
+}
+
 /* ---- rope -------------------------------------------------------------------------------------------------------- */
 
 /* Pairs of heads' elements turned by the angle of their token; docs/rope.md says what each tensor may be. Zero bytes are the

@@ -11,7 +11,9 @@
 #include "tilewright/quantize.hpp"
 #include "tilewright/rms_norm.hpp"
 #include "tilewright/rope.hpp"
+#include "tilewright/sample.hpp"
 #include "tilewright/softmax.hpp"
+#include "tilewright/top_k.hpp"
 
 namespace tilewright::python {
 namespace {
@@ -191,6 +193,66 @@ nb::object moe_routing_function(nb::handle logits, int64_t k, nb::handle bias, n
   return nb::make_tuple(out, ids);
 }
 
+// Numbers of rows: i32, or the words of i64.
+TensorView row_numbers(RowArguments& arguments, const char* name, nb::handle given, Access access = Access::kRead) {
+  if (given.is_none()) return {};
+  static constinit PythonFunction words(kFrameworks, "words");
+  const nb::object views = words.get()(static_cast<int>(arguments.input.framework), given);
+  return arguments.optional(name, views, access);
+}
+
+nb::object sample_function(nb::handle logits, nb::handle seeds, nb::handle temperature, nb::handle top_k,
+                           nb::handle top_p, nb::handle min_p, nb::handle offsets, nb::handle joint, bool greedy,
+                           nb::object out, nb::handle log_probabilities, const std::string& recipe, int units) {
+  constexpr const char* kOp = "sample";
+  RowArguments arguments(kOp, logits, units);
+  SampleCall call;
+  call.logits = arguments.input.view;
+  if (call.logits.rank != 2) refuse("{}: argument 'logits' has rank {}, allowed: 2", kOp, call.logits.rank);
+  call.temperature = arguments.optional("temperature", temperature);
+  call.top_k = arguments.optional("top_k", top_k);
+  call.top_p = arguments.optional("top_p", top_p);
+  call.min_p = arguments.optional("min_p", min_p);
+  call.seeds = row_numbers(arguments, "seeds", seeds);
+  call.offsets = row_numbers(arguments, "offsets", offsets);
+  call.joint = named(kOp, "joint", joint, SampleJoint::kOriginalMass);
+  call.greedy = greedy, call.recipe = recipe;
+  if (out.is_none()) {
+    call.ids = arguments.result("out", out, DType::kI32, 0);
+  } else {
+    call.ids = row_numbers(arguments, "out", out, Access::kWrite);
+  }
+  call.log_probabilities = arguments.optional("log_probabilities", log_probabilities, Access::kWrite);
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = sample(Context::global(), call, arguments.exec);
+  }
+  check(status);
+  return out;
+}
+
+nb::object top_k_function(nb::handle x, int64_t k, nb::handle lengths, nb::object out, nb::object indices,
+                          const std::string& recipe, int units) {
+  constexpr const char* kOp = "top_k";
+  RowArguments arguments(kOp, x, units);
+  TopKCall call;
+  call.x = arguments.input.view;
+  if (call.x.rank != 2) refuse("{}: argument 'x' has rank {}, allowed: 2", kOp, call.x.rank);
+  if (k < 1 || k > kMostTopK) refuse("{}: argument 'k' is {}, allowed: 1 to {}", kOp, k, kMostTopK);
+  call.lengths = arguments.optional("lengths", lengths);
+  call.recipe = recipe;
+  call.values = arguments.result("out", out, call.x.dtype, k);
+  call.indices = arguments.result("indices", indices, DType::kI32, k);
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = top_k(Context::global(), call, arguments.exec);
+  }
+  check(status);
+  return nb::make_tuple(out, indices);
+}
+
 // "tensor" without a scale finds it.
 nb::object quantize_function(nb::handle x, nb::handle quant, nb::object out, nb::handle out_dtype, nb::object scale,
                              nb::handle scale_dtype, int64_t group, nb::handle rounding, nb::handle smooth,
@@ -307,6 +369,17 @@ void bind_row_operators(nb::module_& module) {
              nb::arg("group_score") = "two_largest", nb::arg("first_expert") = 0, nb::arg("local_experts") = 0,
              nb::arg("out") = nb::none(), nb::arg("ids") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
              "The k experts of each token by their logits [T, E], and their weights. Returns the weights and the ids.");
+  module.def(
+      "sample", &sample_function, nb::arg("logits"), nb::arg("seeds") = nb::none(), nb::kw_only(),
+      nb::arg("temperature") = nb::none(), nb::arg("top_k") = nb::none(), nb::arg("top_p") = nb::none(),
+      nb::arg("min_p") = nb::none(), nb::arg("offsets") = nb::none(), nb::arg("joint") = "original_mass",
+      nb::arg("greedy") = false, nb::arg("out") = nb::none(), nb::arg("log_probabilities") = nb::none(),
+      nb::arg("recipe") = "", nb::arg("units") = 0,
+      "The next token of each row of logits [B, V]: drawn from softmax(logits / temperature), cut by top_k, top_p "
+      "and min_p, which are tensors [B]; or the most likely one. Returns the ids.");
+  module.def("top_k", &top_k_function, nb::arg("x"), nb::arg("k"), nb::kw_only(), nb::arg("lengths") = nb::none(),
+             nb::arg("out") = nb::none(), nb::arg("indices") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
+             "The k largest elements of each row of x [M, N], in order, and where they stand. Returns both.");
   module.def("quantize", &quantize_function, nb::arg("x"), nb::arg("quant") = "row", nb::kw_only(),
              nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(), nb::arg("scale") = nb::none(),
              nb::arg("scale_dtype") = nb::none(), nb::arg("group") = 0, nb::arg("rounding") = nb::none(),

@@ -28,8 +28,10 @@ from ._core import (
     query,
     rms_norm,
     rope,
+    sample,
     softmax,
     tables_digest,
+    top_k,
     version,
 )
 from ._errors import Error, InvalidArgument
@@ -62,7 +64,9 @@ __all__ = [
     "query",
     "rms_norm",
     "rope",
+    "sample",
     "softmax",
     "tables_digest",
+    "top_k",
     "version",
 ]

@@ -283,6 +283,32 @@ def moe_routing(
     recipe: str = "",
     units: int = 0,
 ) -> tuple[Any, Any]: ...
+def sample(
+    logits: _T,
+    seeds: _Tensor | None = None,
+    *,
+    temperature: _Tensor | None = None,
+    top_k: _Tensor | None = None,
+    top_p: _Tensor | None = None,
+    min_p: _Tensor | None = None,
+    offsets: _Tensor | None = None,
+    joint: str = "original_mass",
+    greedy: bool = False,
+    out: _Tensor | None = None,
+    log_probabilities: _Tensor | None = None,
+    recipe: str = "",
+    units: int = 0,
+) -> Any: ...
+def top_k(
+    x: _T,
+    k: int,
+    *,
+    lengths: _Tensor | None = None,
+    out: _Tensor | None = None,
+    indices: _Tensor | None = None,
+    recipe: str = "",
+    units: int = 0,
+) -> tuple[Any, Any]: ...
 def quantize(
     x: _T,
     quant: Literal["tensor", "row", "group", "dynamic"] = "row",

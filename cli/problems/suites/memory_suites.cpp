@@ -75,6 +75,22 @@ constexpr MemoryMode kRoutingModes[] = {
     {"moe_routing biased groups f32", "moe_routing",
      "e=256:k=8:x=f32:score=sigmoid:bias=f32:groups=8:topk_groups=4:renormalise=1"}};
 
+// Of the vocabulary of Llama-3; reads: how often the row may be read.
+struct SampleMode {
+  const char* name;
+  const char* text;
+  double reads;
+};
+constexpr SampleMode kSampleModes[] = {{"sample greedy f32", "x=f32:greedy=1", 1.2},
+                                       {"sample f32", "x=f32:temperature=1", 1.5},
+                                       {"sample top_p f32", "x=f32:temperature=1:top_p=1", 3},
+                                       {"sample top_k top_p bf16", "x=bf16:temperature=1:top_k=1:top_p=1", 0}};
+std::string sample_text(const SampleMode& mode, int64_t rows) {
+  return fmt::format("sample b={}:v=128256:{}", rows, mode.text);
+}
+
+constexpr const char* kTopKModes[] = {"n=128256:k=64:x=f32", "n=131072:k=2048:x=f32"};
+
 // Of an H200, copying: what rows past its caches are held to.
 constexpr double kCopyGbps = 4240;
 
@@ -102,6 +118,8 @@ Suite memory_cpu_suite() {
   for (const MemoryMode& mode : kRoutingModes) {
     suite.add(fmt::format("{} t=8192:{}", mode.op, mode.text), {.regime = mode.name});
   }
+  for (const SampleMode& mode : kSampleModes) suite.add(sample_text(mode, 16), {.regime = mode.name});
+  for (const char* mode : kTopKModes) suite.add(fmt::format("top_k m=16:{}", mode), {.regime = "top_k"});
   return suite;
 }
 
@@ -152,6 +170,22 @@ Suite memory_gpu_suite() {
     for (const int64_t tokens : {16384, 1024, 16}) {
       suite.add(fmt::format("{} t={}:{}", mode.op, tokens, mode.text),
                 {.regime = fmt::format("{}, {} tokens", mode.name, tokens),
+                 .bar = {.fraction = 0, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
+    }
+  }
+  for (const SampleMode& mode : kSampleModes) {
+    for (const int64_t rows : {128, 16, 1}) {
+      suite.add(sample_text(mode, rows), {.regime = fmt::format("{}, {} rows", mode.name, rows),
+                                          .bar = {.fraction = rows == 128 && mode.reads > 0 ? 1 / mode.reads : 0,
+                                                  .ratio = 0,
+                                                  .gflops = 0,
+                                                  .read_gbps = kCopyGbps}});
+    }
+  }
+  for (const char* mode : kTopKModes) {
+    for (const int64_t rows : {64, 1}) {
+      suite.add(fmt::format("top_k m={}:{}", rows, mode),
+                {.regime = fmt::format("top_k, {} rows", rows),
                  .bar = {.fraction = 0, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
     }
   }

@@ -9,6 +9,8 @@ namespace tilewright {
 
 // 2^x, relative error below 4 u; zero below 2^-126, infinity from 2^128 on.
 __device__ __forceinline__ float exp2_approx(float x) { return __builtin_amdgcn_exp2f(x); }
+// The logarithm of 2, within 2^-22, or 2 u of results beyond 1; of a subnormal x, minus infinity.
+__device__ __forceinline__ float log2_approx(float x) { return __builtin_amdgcn_logf(x); }
 // 1 / x, relative error below 2 u; 0 for infinity.
 __device__ __forceinline__ float reciprocal_approx(float x) { return __builtin_amdgcn_rcpf(x); }
 

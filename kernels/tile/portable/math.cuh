@@ -10,6 +10,12 @@ __device__ __forceinline__ float exp2_approx(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+// The logarithm of 2, within 2^-22, or 2 u of results beyond 1; of a subnormal x, minus infinity.
+__device__ __forceinline__ float log2_approx(float x) {
+  float y;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 // 1 / x, relative error below 2 u; 0 for infinity, and where the result is subnormal. A subnormal x counts as 0.
 __device__ __forceinline__ float reciprocal_approx(float x) {
   float y;

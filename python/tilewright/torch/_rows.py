@@ -253,6 +253,54 @@ define_rows(
 )
 
 
+# ---- Sampling --------------------------------------------------------------------------------------------------------
+
+
+def _fake_sample(logits: torch.Tensor, seeds: torch.Tensor | None = None, **options: Any) -> torch.Tensor:
+    torch._check(logits.dim() == 2, lambda: "sample: argument 'logits' needs rank 2")
+    for name, t in {"seeds": seeds, **options}.items():
+        if isinstance(t, torch.Tensor):
+            torch._check(t.shape == logits.shape[:1], lambda n=name: f"sample: argument '{n}' needs a number a row")
+    return logits.new_empty(logits.shape[:1], dtype=torch.int32)
+
+
+define_rows(
+    "sample",
+    "Tensor logits, Tensor? seeds=None, *, Tensor? temperature=None, Tensor? top_k=None, Tensor? top_p=None, "
+    'Tensor? min_p=None, Tensor? offsets=None, str joint="original_mass", bool greedy=False, '
+    f"{_PLAN}",
+    "",
+    ("ids",),
+    _core.sample,
+    _fake_sample,
+    _autograd.refuser("sample", _NO_GRADIENT),
+)
+
+
+# ---- The largest of rows ---------------------------------------------------------------------------------------------
+
+
+def _fake_top_k(
+    x: torch.Tensor, k: int, *, lengths: torch.Tensor | None = None, **_: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    torch._check(x.dim() == 2, lambda: "top_k: argument 'x' needs rank 2")
+    if lengths is not None:
+        torch._check(lengths.shape == x.shape[:1], lambda: "top_k: argument 'lengths' needs a number a row")
+    shape = (x.shape[0], k)
+    return x.new_empty(shape), x.new_empty(shape, dtype=torch.int32)
+
+
+define_rows(
+    "top_k",
+    f"Tensor x, int k, *, Tensor? lengths=None, {_PLAN}",
+    "",
+    ("values", "indices"),
+    _core.top_k,
+    _fake_top_k,
+    _autograd.refuser("top_k", _NO_GRADIENT),
+)
+
+
 # ---- Codes and scales ------------------------------------------------------------------------------------------------
 
 

@@ -69,6 +69,15 @@ TEST_P(SlowAmdRowKernels, MoeRoutingKeepsATokensLogitsInRegisters) {
   }
 }
 
+TEST_P(SlowAmdRowKernels, SampleAndTopKHaveNoSpills) {
+  for (const Operator* op : {&sample_operator(), &top_k_operator()}) {
+    for (const KernelFamily* family : op->families()) {
+      if (family->builtin_keys(GetParam()).empty()) continue;  // a CPU's
+      check_budget(*family, [](const KernelKey&, const std::vector<AmdInstruction>&) {});
+    }
+  }
+}
+
 // Two heads a thread have the least room.
 TEST_P(SlowAmdRowKernels, ThoseOfThePagedCacheMoveSixteenBytesWithoutSpills) {
   for (const Operator* op : {&kv_cache_write_operator(), &qk_norm_rope_cache_operator()}) {

@@ -8,6 +8,8 @@
 #include "kv_cache/kv_cache_args.hpp"
 #include "moe_routing/moe_routing_args.hpp"
 #include "ops/op_list.hpp"
+#include "sample/sample_args.hpp"
+#include "top_k/top_k_args.hpp"
 #include "unit/jit/cache_test_support.hpp"
 
 namespace tilewright {
@@ -50,6 +52,10 @@ TEST_P(SlowRowKernels, EveryPrebuiltOneKeepsToItsBudget) {
 TEST_P(SlowRowKernels, MoeRoutingKeepsATokensLogitsInRegisters) {
   check_budget(moe_routing_operator(), sizeof(MoeRoutingArgs));
 }
+
+TEST_P(SlowRowKernels, SampleKeepsToItsBudget) { check_budget(sample_operator(), sizeof(SampleArgs)); }
+
+TEST_P(SlowRowKernels, TopKKeepsToItsBudget) { check_budget(top_k_operator(), sizeof(TopKArgs)); }
 
 TEST_P(SlowRowKernels, ThoseOfThePagedCacheKeepToTheirs) {
   for (const Operator* op : {&kv_cache_write_operator(), &qk_norm_rope_cache_operator()}) {

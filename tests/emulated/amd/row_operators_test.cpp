@@ -178,6 +178,25 @@ TEST_P(SlowAmdRowOperators, MoeRoutingChoosesAsTheReferenceWithoutAFault) {
   check(moe_routing_operator(), "t=5:e=96:k=9:x=f16:bias=bf16:groups=4:topk_groups=3", "moe_routing_generic_gpu");
 }
 
+// Two chunks; every option; a cut among more tokens than a list holds.
+TEST_P(SlowAmdRowOperators, SampleChoosesAsTheReferenceWithoutAFault) {
+  for (const char* text :
+       {"b=2:v=9001:x=bf16:temperature=1:log_probabilities=1", "b=3:v=8200:x=f32:greedy=1:sx=8201",
+        "b=5:v=300:x=f16:top_k=1:top_p=1:min_p=1:temperature=1:offsets=2:ids=2", "b=3:v=9000:x=f32:top_p=1",
+        "b=6:v=9001:x=f32:temperature=1:top_k=1", "b=3:v=9000:x=bf16:top_k=1:top_p=1:joint=top_k_first:seeds=1"}) {
+    for (const InputData data : {InputData::kNormal, InputData::kIntegers}) check(sample_operator(), text, "", data);
+  }
+  check(sample_operator(), "b=4:v=700:x=f16:temperature=1:top_k=1:top_p=1", "sample_generic_gpu");
+}
+
+TEST_P(SlowAmdRowOperators, TopKChoosesAsTheReferenceWithoutAFault) {
+  for (const char* text :
+       {"m=2:n=9001:k=50:x=f32", "m=3:n=300:k=2048:x=bf16:lengths=1", "m=2:n=8200:k=1:x=f16:values=0"}) {
+    for (const InputData data : {InputData::kNormal, InputData::kIntegers}) check(top_k_operator(), text, "", data);
+  }
+  check(top_k_operator(), "m=3:n=8500:k=100:x=f16:lengths=1", "top_k_generic_gpu");
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, SlowAmdRowOperators, testing::Range(0, static_cast<int>(std::size(kEmulatedTargets))),
                          [](const testing::TestParamInfo<int>& info) { return kEmulatedTargets[info.param]; });
 

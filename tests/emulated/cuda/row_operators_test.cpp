@@ -11,7 +11,9 @@
 #include "quantize/quantize_gpu.cuh"
 #include "rms_norm/rms_norm_gpu.cuh"
 #include "rope/rope_gpu.cuh"
+#include "sample/sample_gpu.cuh"
 #include "softmax/softmax_gpu.cuh"
+#include "top_k/top_k_gpu.cuh"
 
 #include "core/fields.hpp"
 #include "ops/op_list.hpp"
@@ -257,6 +259,56 @@ TEST(EmulatedRowOperators, MoeRoutingChoosesAsTheReference) {
       {"t=300:e=8:k=2:x=f32:renormalise=1", "t=257:e=7:k=7:x=f32:bias=f16"});
   check_moe_routing<MoeRoutingGpuConfig{kNone, 32, 32, 64, 1, true, false}>(
       {"t=9:e=1024:k=32:x=f32", "t=3:e=333:k=5:x=f16:bias=bf16:score=sigmoid"});
+}
+
+template <SampleConfig kConfig>
+void check_sample(std::initializer_list<const char*> problems) {
+  const auto kernel = std::make_shared<HostKernel>(
+      [](const void* args) { sample_gpu<kConfig>(*static_cast<const SampleArgs*>(args)); });
+  const Operator& op = sample_operator();
+  const bool generic = kConfig.x == kNone;
+  const KernelFamily& family = *find_family(op.families(), generic ? "sample_generic_gpu" : "sample_gpu");
+  RecipeStep step;
+  for (const KernelKey& key : family.builtin_keys("sm_90a")) {
+    if (generic || key.config() == print_fields(kConfig)) step.key = key;
+  }
+  for (const InputData data : {InputData::kNormal, InputData::kIntegers}) {
+    check_family(op, family, step, kernel, problems, data);
+  }
+}
+
+TEST(EmulatedRowOperators, SampleChoosesAsTheReference) {
+  check_sample<SampleConfig{kF32}>(
+      {"b=3:v=9001:x=f32:temperature=1:top_k=1:top_p=1:min_p=1:log_probabilities=1", "b=7:v=300:x=f32:top_k=1:top_p=1",
+       "b=7:v=300:x=f32:top_k=1:top_p=1:temperature=1:joint=top_k_first", "b=1:v=1:x=f32:top_p=1",
+       "b=6:v=9001:x=f32:temperature=1:top_k=1", "b=9:v=40:x=f32:min_p=1:log_probabilities=1:ids=2",
+       "b=2:v=17000:x=f32:greedy=1", "b=0:v=5:x=f32:greedy=1"});
+  check_sample<SampleConfig{kBf16}>(
+      {"b=3:v=9001:x=bf16:top_p=1:temperature=1", "b=5:v=2049:x=bf16:sx=2050:seeds=1:offsets=2:temperature=1"});
+  check_sample<SampleConfig{kNone}>({"b=3:v=333:x=f16:top_p=1:top_k=1", "b=3:v=333:x=f32:greedy=1"});
+}
+
+template <TopKConfig kConfig>
+void check_top_k(std::initializer_list<const char*> problems) {
+  const auto kernel =
+      std::make_shared<HostKernel>([](const void* args) { top_k_gpu<kConfig>(*static_cast<const TopKArgs*>(args)); });
+  const Operator& op = top_k_operator();
+  const bool generic = kConfig.x == kNone;
+  const KernelFamily& family = *find_family(op.families(), generic ? "top_k_generic_gpu" : "top_k_gpu");
+  RecipeStep step;
+  for (const KernelKey& key : family.builtin_keys("sm_90a")) {
+    if (generic || key.config() == print_fields(kConfig)) step.key = key;
+  }
+  for (const InputData data : {InputData::kNormal, InputData::kIntegers}) {
+    check_family(op, family, step, kernel, problems, data);
+  }
+}
+
+TEST(EmulatedRowOperators, TopKChoosesAsTheReference) {
+  check_top_k<TopKConfig{kF32}>({"m=3:n=9001:k=50:x=f32", "m=7:n=300:k=300:x=f32:lengths=1", "m=1:n=1:k=3:x=f32",
+                                 "m=2:n=17000:k=2048:x=f32", "m=2:n=0:k=5:x=f32", "m=0:n=5:k=5:x=f32"});
+  check_top_k<TopKConfig{kBf16}>({"m=3:n=8193:k=33:x=bf16:sx=8200:si=40:values=0", "m=5:n=40:k=7:x=bf16:sv=9"});
+  check_top_k<TopKConfig{kNone}>({"m=3:n=333:k=20:x=f16"});
 }
 
 // Chunks of few rows have a block each, those of many rows one block: of the same rows with the same bits.

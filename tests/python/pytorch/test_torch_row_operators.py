@@ -52,6 +52,14 @@ def cases():
             (half[1], 3),
             {"bias": weight, "score": "sigmoid", "groups": 4, "topk_groups": 2, "first_expert": 1, "local_experts": 9},
         ),
+        "sample": (
+            ops.sample,
+            (x[0], torch.arange(x.shape[1])),
+            {"top_p": torch.full((x.shape[1],), 0.8), "top_k": torch.full((x.shape[1],), 9, dtype=torch.int32)},
+        ),
+        "sample-greedy": (ops.sample, (half[1],), {"greedy": True}),
+        "top_k": (ops.top_k, (half[0], 5), {}),
+        "top_k-lengths": (ops.top_k, (x[1], 7), {"lengths": torch.tensor([3, 64, 0], dtype=torch.int32)}),
         "softmax-dtype": (ops.softmax, (half, 2), {"dtype": torch.float32}),
         "quantize": (ops.quantize, (x,), {"out_dtype": torch.int8}),
         "quantize-tensor": (ops.quantize, (half, "tensor"), {}),
@@ -73,6 +81,10 @@ def written(op):
         return ["q_out", "k_out"] if name == "rope_qk" else ["q_out"]
     if name.startswith("moe_routing"):
         return ["weights", "ids"]
+    if name.startswith("top_k"):
+        return ["values", "indices"]
+    if name == "sample":
+        return ["ids"]
     sums = ["residual_out"] if name.startswith("add_") else []
     scales = name == "quantize" or name.endswith("_quantize")
     return ["result", *sums, *(["scale"] if scales else [])]
@@ -122,7 +134,17 @@ def test_opcheck_passes_for_given_results_which_get_the_same_bits(case):
 
 
 @pytest.mark.parametrize(
-    "case", ["add_rms_norm_quantize", "add_layer_norm", "act_and_mul", "softmax", "moe_routing", "rope_qk", "quantize"]
+    "case",
+    [
+        "add_rms_norm_quantize",
+        "add_layer_norm",
+        "act_and_mul",
+        "softmax",
+        "moe_routing",
+        "sample",
+        "rope_qk",
+        "quantize",
+    ],
 )
 def test_inductor_takes_it_in_one_graph(case):
     # No operator of PyTorch's among them: nothing is left for Inductor's C++ compiler.

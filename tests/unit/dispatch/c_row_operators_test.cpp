@@ -184,4 +184,65 @@ TEST(CMoeRouting, ChoosesPreparesQueriesExplainsAndRefuses) {
   EXPECT_EQ(tilewright_moe_routing(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
 }
 
+static_assert(sizeof(tilewright_top_k_call) == 48 && offsetof(tilewright_top_k_call, recipe) == 40);
+
+TEST(CTopK, ChoosesPreparesQueriesExplainsAndRefuses) {
+  float x[2][4] = {{0, 3, 1, 2}, {5, 5, 5, 6}}, values[2][2] = {};
+  int32_t indices[2][2] = {}, lengths[2] = {4, 1};
+  int64_t shape[2] = {2, 4}, best[2] = {2, 2}, rows[1] = {2};
+  const TwDLTensor in{x, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0};
+  const TwDLTensor v{values, {1, 0}, 2, {2, 32, 1}, best, nullptr, 0};
+  const TwDLTensor i{indices, {1, 0}, 2, {0, 32, 1}, best, nullptr, 0};
+  const TwDLTensor l{lengths, {1, 0}, 1, {0, 32, 1}, rows, nullptr, 0};
+  tilewright_top_k_call call = tilewright_top_k_call_defaults();
+  call.x = &in, call.values = &v, call.indices = &i, call.lengths = &l;
+  ASSERT_EQ(tilewright_top_k_prepare(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  ASSERT_EQ(tilewright_top_k(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(indices[0][0], 1);
+  EXPECT_EQ(values[0][1], 2);
+  EXPECT_EQ(indices[1][0], 0);
+  EXPECT_EQ(indices[1][1], -1);
+  tilewright_query_result result{};
+  result.struct_size = sizeof(result);
+  EXPECT_EQ(tilewright_top_k_query(nullptr, &call, nullptr, &result), TILEWRIGHT_OK);
+  size_t size = 0;
+  EXPECT_EQ(tilewright_top_k_explain(nullptr, &call, nullptr, nullptr, &size), TILEWRIGHT_OK);
+  EXPECT_GT(size, 1u);
+  call.indices = nullptr;
+  EXPECT_EQ(tilewright_top_k(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  EXPECT_EQ(std::string(tilewright_last_error()), "top_k: argument 'indices' is missing");
+  EXPECT_EQ(tilewright_top_k(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+}
+
+static_assert(sizeof(tilewright_sample_call) == 96 && offsetof(tilewright_sample_call, joint) == 4);
+static_assert(offsetof(tilewright_sample_call, greedy) == 80 && offsetof(tilewright_sample_call, recipe) == 88);
+
+TEST(CSample, ChoosesPreparesQueriesExplainsAndRefuses) {
+  float logits[2][4] = {{0, 3, 1, 2}, {5, 5, 5, 6}}, logarithms[2] = {};
+  int64_t ids[2] = {}, seeds[2] = {1, -2}, shape[2] = {2, 4}, rows[1] = {2};
+  int32_t top_k[2] = {1, 1};
+  const TwDLTensor in{logits, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0};
+  const TwDLTensor out{ids, {1, 0}, 1, {0, 64, 1}, rows, nullptr, 0};
+  const TwDLTensor s{seeds, {1, 0}, 1, {0, 64, 1}, rows, nullptr, 0};
+  const TwDLTensor k{top_k, {1, 0}, 1, {0, 32, 1}, rows, nullptr, 0};
+  const TwDLTensor l{logarithms, {1, 0}, 1, {2, 32, 1}, rows, nullptr, 0};
+  tilewright_sample_call call = tilewright_sample_call_defaults();
+  call.logits = &in, call.ids = &out, call.seeds = &s, call.top_k = &k, call.log_probabilities = &l;
+  ASSERT_EQ(tilewright_sample_prepare(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  ASSERT_EQ(tilewright_sample(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(ids[0], 1);
+  EXPECT_EQ(ids[1], 3);
+  EXPECT_NEAR(logarithms[1], -std::log(1 + 3 * std::exp(-1.0)), 1e-6);
+  tilewright_query_result result{};
+  result.struct_size = sizeof(result);
+  EXPECT_EQ(tilewright_sample_query(nullptr, &call, nullptr, &result), TILEWRIGHT_OK);
+  size_t size = 0;
+  EXPECT_EQ(tilewright_sample_explain(nullptr, &call, nullptr, nullptr, &size), TILEWRIGHT_OK);
+  EXPECT_GT(size, 1u);
+  call.joint = 2;
+  EXPECT_EQ(tilewright_sample(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  EXPECT_EQ(std::string(tilewright_last_error()), "sample: argument 'joint' is 2, allowed: 0 to 1");
+  EXPECT_EQ(tilewright_sample(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+}
+
 }  // namespace

@@ -7,6 +7,7 @@
 namespace tilewright {
 
 inline float exp2_approx(float x) { return std::exp2(x); }
+inline float log2_approx(float x) { return std::log2(x); }
 inline float reciprocal_approx(float x) { return 1.0f / x; }
 inline float at_least(float x, float lower) { return x < lower || lower != lower ? lower : x; }
 inline float at_most(float x, float upper) { return x > upper || upper != upper ? upper : x; }

@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: MIT
+// sample_gpu: chunks of a row have a block each, which keeps them in registers. A row that is drawn from as a whole takes two steps: the
+// best of each chunk, the best of these. One that top_k, top_p or min_p cut takes four: bins of each chunk, what they say of the row, draws among
+// the tokens before the cut with a list of those at it, and the end of the choice among these. Typed by its config, or at run time.
+#pragma once
+
+#include "sample/sample_args.hpp"
+#include "tile/gpu/block_select.cuh"
+
+namespace tilewright {
+
+// The kernel's arguments, which on AMD GPUs need not stay in scalar registers.
+__device__ __forceinline__ const SampleArgs& anew(const SampleArgs& args) {
+#if defined(__AMDGCN__)
+  return read_again(args);
+#else
+  return args;
+#endif
+}
+
+// What all threads have alike, as each one's own: AMD GPUs have no scalar registers for it, let alone for the keys of ten rounds of philox.
+__device__ __forceinline__ float own(float x) { return __builtin_bit_cast(float, anew(__builtin_bit_cast(int, x))); }
+__device__ __forceinline__ unsigned own(unsigned x) { return static_cast<unsigned>(anew(static_cast<int>(x))); }
+__device__ __forceinline__ unsigned long long own(unsigned long long x) {
+  return static_cast<unsigned long long>(own(static_cast<unsigned>(x >> 32))) << 32 | own(static_cast<unsigned>(x));
+}
+__device__ __forceinline__ SampleRule own_rule(const SampleArgs& args, long long row) {
+  SampleRule r = sample_rule(args, row);
+  r.inverse = own(r.inverse), r.floor = own(r.floor), r.top_k = own(r.top_k);
+  r.share = own(r.share), r.seed = own(r.seed), r.offset = own(r.offset);
+  return r;
+}
+__device__ __forceinline__ SampleCut own_cut(const SampleCut& from) {
+  return {own(from.most), anew(from.first), anew(from.last), own(from.count), own(from.mass), own(from.total)};
+}
+
+__device__ __forceinline__ SampleWorkspace sample_workspace(const SampleArgs& a) {
+  const long long items = a.rows * a.chunks;
+  SampleWorkspace w;
+  w.chunks = reinterpret_cast<SampleChunk*>(a.workspace);
+  w.cuts = reinterpret_cast<SampleCut*>(w.chunks + items);
+  w.bins = reinterpret_cast<SampleBins*>(w.cuts + a.rows);
+  w.lists = reinterpret_cast<SampleListed*>(w.bins + items);
+  return w;
+}
+
+// NaN as minus infinity, plus infinity as the largest number.
+__device__ __forceinline__ float clean_logit(float x) { return x != x ? kNoToken : x > kMostLogit ? kMostLogit : x; }
+
+// -log(-log(1 - t))
+__device__ __forceinline__ float gumbel_of(unsigned word) {
+  constexpr float kLog2 = 0x1.62E430p-1f;
+  const float t = share_of_word(word);
+  const float e = t < kSmallShare ? small_exponential(t) : __fmul_rn(-kLog2, log2_approx(__fadd_rn(1.0f, -t)));
+  return __fmul_rn(-kLog2, log2_approx(e));
+}
+__device__ __forceinline__ float scaled_difference(float x, float most, float inverse) {
+  return __fmul_rn(__fadd_rn(x, -most), inverse);
+}
+// What a token races with.
+__device__ __forceinline__ TokenKey race_key(float d, unsigned word, long long id) {
+  return token_key(__fadd_rn(d, gumbel_of(word)), id);
+}
+
+// The bin of a logit, counted from all: eighths of an octave of its exponential. Beyond what floats tell apart all is one.
+__device__ __forceinline__ int octave_eighth(float x, float inverse) {
+  constexpr float kMost = 0x1p23f;
+  float y = __fmul_rn(x, __fmul_rn(inverse, 8 * kLog2E));
+  y = y < -kMost ? -kMost : y > kMost ? kMost : y;
+  const int whole = static_cast<int>(y);
+  return static_cast<float>(whole) > y ? whole - 1 : whole;
+}
+__device__ __forceinline__ int bin_of(float x, int top, float inverse) {
+  const int bin = top - octave_eighth(x, inverse);
+  return bin < kSelectBins ? bin : kSelectBins - 1;
+}
+// Exponentials of a chunk's bin in units of this share of the largest of the bin.
+inline constexpr float kBinUnit = 0x1p18f;
+__device__ __forceinline__ unsigned bin_mass(float x, float most, float inverse, int bin) {
+  const float d = __fmul_rn(scaled_difference(x, most, inverse), kLog2E);
+  const float share = exp2_approx(__fmaf_rn(static_cast<float>(bin), 0.125f, d));
+  return static_cast<unsigned>(__fmaf_rn(share < 1.25f ? share : 1.25f, kBinUnit, 0.5f));
+}
+__device__ __forceinline__ unsigned long long token_mass(float x, float most, float inverse) {
+  return whole_mass(exp2_approx(__fmul_rn(scaled_difference(x, most, inverse), kLog2E)));
+}
+
+__device__ __forceinline__ float largest_of_block(float x) {
+  float one[1] = {x};
+  reduce_threads<kSelectThreads>(one, [](float a, float b) { return at_least(a, b); });
+  return one[0];
+}
+__device__ __forceinline__ float sum_of_block(float x) {
+  float one[1] = {x};
+  reduce_threads<kSelectThreads>(one, sum_of);
+  return one[0];
+}
+
+// One thread's part of a chunk: two pieces of 8 logits.
+template <SampleConfig kConfig>
+struct ChunkPart {
+  static constexpr int kPieces = 2;
+  const SampleArgs& args;
+  const char* row;
+  long long start;  // of the chunk
+  Piece p[kPieces];
+
+  __device__ __forceinline__ long long id(int j, int i) const {
+    return start + (j * kSelectThreads + anew(static_cast<int>(threadIdx.x))) * kRowPiece + i;
+  }
+  __device__ __forceinline__ void load() {
+#pragma unroll
+    for (int j = 0; j < kPieces; ++j) {
+      const long long left = args.vocabulary - id(j, 0);
+      const int count = left < 0 ? 0 : left < kRowPiece ? static_cast<int>(left) : kRowPiece;
+      load_piece<kConfig.x>(row, args.x, id(j, 0), count, p[j]);
+      for_elements([&](int i) { p[j].v[i] = i < count ? clean_logit(p[j].v[i]) : kNoToken; });
+    }
+  }
+  // body(logit, id) of every token that may be chosen.
+  template <class Body>
+  __device__ __forceinline__ void each(Body&& body) const {
+#pragma unroll
+    for (int j = 0; j < kPieces; ++j) {
+      for_elements([&](int i) {
+        if (p[j].v[i] != kNoToken) body(p[j].v[i], id(j, i));
+      });
+    }
+  }
+  // The best of the race among tokens of which takes(logit) holds; 0 = none.
+  template <class Takes>
+  __device__ __forceinline__ TokenKey race(const SampleRule& rule, float most, Takes&& takes) const {
+    TokenKey best = 0;
+#pragma unroll
+    for (int j = 0; j < kPieces; ++j) {
+#pragma unroll 1
+      for (int q = 0; q < kRowPiece; q += 4) {
+        float x[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) x[i] = q == 0 ? p[j].v[i] : p[j].v[4 + i];
+        bool any = false;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) any = any || (x[i] != kNoToken && takes(x[i]));
+        if (!any) continue;
+        const long long first = id(j, q);
+        const PhiloxWords words = philox(rule.seed, rule.offset, static_cast<unsigned>(first >> 2));
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const TokenKey key = race_key(scaled_difference(x[i], most, rule.inverse), words.word[i], first + i);
+          if (x[i] != kNoToken && takes(x[i]) && key > best) best = key;
+        }
+      }
+    }
+    return best;
+  }
+};
+
+template <SampleConfig kConfig>
+__device__ __forceinline__ const char* logits_of(const SampleArgs& args, long long row) {
+  const int bits = kConfig.x == DType::kNone ? dtype_bits(args.x) : dtype_bits(kConfig.x);
+  return static_cast<const char*>(args.logits) + row * args.stride * bits / 8;
+}
+template <SampleConfig kConfig>
+__device__ __forceinline__ float logit_at(const SampleArgs& args, const char* row, long long id) {
+  Piece one;
+  load_piece<kConfig.x>(row, args.x, id, 1, one);
+  return clean_logit(one.v[0]);
+}
+
+// A chunk alone: its largest logit and sum; the best token where nothing cuts the row, else bins.
+template <SampleConfig kConfig>
+__device__ __forceinline__ void find_in_chunk(const SampleArgs& args, long long item) {
+  const long long row = item / args.chunks;
+  const SampleRule rule = own_rule(args, row);
+  const SampleWorkspace work = sample_workspace(args);
+  ChunkPart<kConfig> part{args, logits_of<kConfig>(args, row), (item - row * args.chunks) * kSampleChunk, {}};
+  part.load();
+  float most = kNoToken;
+#pragma unroll
+  for (int j = 0; j < part.kPieces; ++j) for_elements([&](int i) { most = at_least(part.p[j].v[i], most); });
+  most = largest_of_block(most);
+  float sum = 0;
+  if (args.log_probabilities != nullptr && most != kNoToken) {
+    part.each([&](float x, long long) {
+      sum = __fadd_rn(sum, exp2_approx(__fmul_rn(scaled_difference(x, most, rule.inverse), kLog2E)));
+    });
+    sum = sum_of_block(sum);
+  }
+
+  // The best.
+  TokenKey best = 0;
+  if (rule.greedy) {
+    part.each([&](float x, long long id) {
+      const TokenKey key = token_key(x, id);
+      best = key > best ? key : best;
+    });
+    best = largest_key(best);
+  } else if (!has_cut(rule) && !has_floor(rule)) {
+    best = largest_key(part.race(rule, most, [](float) { return true; }));
+  }
+
+  // Bins.
+  if (has_cut(rule)) {
+    SelectShared& shared = select_shared();
+    const unsigned bin = threadIdx.x;
+    __syncthreads();
+    if (bin < kSelectBins) shared.count[bin] = shared.mass_low[bin] = 0;
+    __syncthreads();
+    const int top = octave_eighth(most, rule.inverse);
+    part.each([&](float x, long long) {
+      const int at = bin_of(x, top, rule.inverse);
+      add_shared(&shared.count[at], 1);
+      add_shared(&shared.mass_low[at], bin_mass(x, most, rule.inverse, at));
+    });
+    __syncthreads();
+    if (bin < kSelectBins) {
+      work.bins[item].count[bin] = shared.count[bin];
+      work.bins[item].mass[bin] = shared.mass_low[bin];
+    }
+  }
+  if (threadIdx.x == 0) work.chunks[item] = {most, sum, 0, 0, best == 0 ? -1 : key_id(best)};
+}
+
+__device__ __forceinline__ float largest_chunk(const SampleArgs& args, const SampleChunk* chunks) {
+  float most = kNoToken;
+#pragma unroll 1
+  for (long long c = 0; c < args.chunks; ++c) most = chunks[c].most > most ? chunks[c].most : most;
+  return most;
+}
+
+// Of all chunks of a row: which bins hold the cut.
+__device__ __forceinline__ void merge_row(const SampleArgs& args, long long row) {
+  const SampleRule rule = own_rule(args, row);
+  const SampleWorkspace work = sample_workspace(args);
+  const SampleChunk* const chunks = work.chunks + row * args.chunks;
+  SampleCut cut{largest_chunk(args, chunks), kSelectBins, -1, 0, 0, 0};
+  const int bin = static_cast<int>(threadIdx.x);
+  if (has_cut(rule) && cut.most != kNoToken) {
+    // Bins of chunks begin at their own largest logits; the last bin has what is left of all.
+    const int top = octave_eighth(cut.most, rule.inverse);
+    unsigned count = 0, all_count = 0;
+    unsigned long long mass = 0, all_mass = 0;
+    if (bin < kSelectBins) {
+#pragma unroll 1
+      for (long long c = 0; c < args.chunks; ++c) {
+        const float most = chunks[c].most;
+        if (most == kNoToken) continue;
+        const SampleBins& bins = work.bins[row * args.chunks + c];
+        const int begin = top - octave_eighth(most, rule.inverse), at = bin - begin;
+        const float shift = __fmul_rn(scaled_difference(most, cut.most, rule.inverse), kLog2E);
+        const auto mass_of = [&](int b) {
+          const float unit = exp2_approx(__fmaf_rn(static_cast<float>(b), -0.125f, shift));
+          return static_cast<unsigned long long>(
+              __fmul_rn(static_cast<float>(bins.mass[b]), __fmul_rn(unit, kMassUnit / kBinUnit)));
+        };
+        all_count += bins.count[bin], all_mass += mass_of(bin);
+        if (bin < kSelectBins - 1 && at >= 0) count += bins.count[at], mass += mass_of(at);
+      }
+    }
+    // What all have, then what bins before the last have.
+    sum_bins(all_count, all_mass);
+    SelectShared& shared = select_shared();
+    all_count = shared.count_to[kSelectBins - 1], all_mass = shared.mass_to[kSelectBins - 1];
+    sum_bins(count, mass);
+    if (bin == kSelectBins - 1) {
+      count = all_count - shared.count_to[bin], mass = all_mass - shared.mass_to[bin];
+    }
+    sum_bins(count, mass);
+
+    // The first bin that reaches a limit. Of the mass of the k, less than it and the bin of the k-th together tell.
+    cut.total = all_mass;
+    ChoiceLimits limits{rule.top_k, kAllMass};
+    const bool of_the_k = rule.has_top_p && args.joint == SampleJoint::kTopKFirst && rule.top_k != kAllTokens;
+    int last = reach_bins(0, 0, limits).of_count;
+    if (of_the_k && last < kSelectBins) {
+      const unsigned long long least = last == 0 ? 0 : shared.mass_to[last - 1];
+      limits.mass = share_of(least, rule.share);
+      const int first = reach_bins(0, 0, limits).of_mass;
+      cut.first = first < last ? first : last, cut.last = last;
+    } else {
+      if (rule.has_top_p) limits.mass = share_of(all_mass, rule.share);
+      cut.first = reach_bins(0, 0, limits).first();
+      cut.last = cut.first < kSelectBins ? cut.first : -1;
+    }
+    if (cut.first > 0 && cut.first < kSelectBins) {
+      cut.count = shared.count_to[cut.first - 1], cut.mass = shared.mass_to[cut.first - 1];
+    }
+  }
+  if (bin == 0) work.cuts[row] = cut;
+}
+
+// A chunk again: the best of the tokens before the cut, and a list of those at it.
+template <SampleConfig kConfig>
+__device__ __forceinline__ void draw_in_chunk(const SampleArgs& args, long long item) {
+  const long long row = item / args.chunks;
+  const SampleRule rule = own_rule(args, row);
+  if (!has_cut(rule) && !has_floor(rule)) return;
+  const SampleWorkspace work = sample_workspace(args);
+  const SampleCut cut = own_cut(work.cuts[row]);
+  SampleChunk& chunk = work.chunks[item];
+  const int top = octave_eighth(cut.most, rule.inverse);
+  // Nothing of it is before the cut's end.
+  const bool lies_below = cut.last >= 0 && bin_of(chunk.most, top, rule.inverse) > cut.last;
+  if (chunk.most == kNoToken || lies_below) return;
+  SelectShared& shared = select_shared();
+  __syncthreads();
+  if (threadIdx.x == 0) shared.listed = 0;
+  __syncthreads();
+  ChunkPart<kConfig> part{args, logits_of<kConfig>(args, row), (item - row * args.chunks) * kSampleChunk, {}};
+  part.load();
+  if (cut.last >= 0) {
+    SampleListed* const list = work.lists + item * kSampleListed;
+    part.each([&](float x, long long id) {
+      const int bin = bin_of(x, top, rule.inverse);
+      if (bin < cut.first || bin > cut.last) return;
+      const unsigned at = add_shared(&shared.listed, 1);
+      if (at < kSampleListed) list[at] = {x, static_cast<unsigned>(id)};
+    });
+  }
+  const TokenKey best = largest_key(part.race(rule, cut.most, [&](float x) {
+    return scaled_difference(x, cut.most, rule.inverse) >= rule.floor && bin_of(x, top, rule.inverse) < cut.first;
+  }));
+  if (threadIdx.x == 0) chunk.listed = shared.listed, chunk.best = best == 0 ? -1 : key_id(best);
+}
+
+// body(logit, id) of a row's tokens at the cut: from the lists, or where a list was too short from the row.
+template <SampleConfig kConfig, class Body>
+__device__ __forceinline__ void for_listed(const SampleArgs& args, long long row, const SampleCut& cut, float inverse,
+                                           Body&& body) {
+  const int chunks = static_cast<int>(args.chunks);
+#pragma unroll 1
+  for (int c = 0; c < chunks; ++c) {
+    // Nothing but the row stays in registers from chunk to chunk.
+    const SampleArgs& now = anew(args);
+    const SampleWorkspace work = sample_workspace(now);
+    const long long item = row * now.chunks + c;
+    const unsigned listed = own(work.chunks[item].listed);
+    if (listed <= kSampleListed) {
+#pragma unroll 1
+      for (unsigned i = threadIdx.x; i < listed; i += kSelectThreads) {
+        const SampleListed one = work.lists[item * kSampleListed + i];
+        body(one.x, static_cast<long long>(one.id));
+      }
+      continue;
+    }
+    const char* const logits = logits_of<kConfig>(now, row);
+    const int top = octave_eighth(cut.most, inverse);
+    const long long start = static_cast<long long>(c) * kSampleChunk, rest = now.vocabulary - start;
+    const int count = rest < kSampleChunk ? static_cast<int>(rest) : kSampleChunk;
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += kSelectThreads) {
+      const long long id = start + i;
+      const float x = logit_at<kConfig>(now, logits, id);
+      if (x == kNoToken) continue;
+      const int bin = bin_of(x, top, inverse);
+      if (bin >= cut.first && bin <= cut.last) body(x, id);
+    }
+  }
+}
+
+// A row's token.
+template <SampleConfig kConfig>
+__device__ __forceinline__ void choose_in_row(const SampleArgs& args, long long row) {
+  const SampleRule rule = own_rule(args, row);
+  const SampleWorkspace work = sample_workspace(args);
+  const SampleChunk* const chunks = work.chunks + row * args.chunks;
+  const char* const logits = logits_of<kConfig>(args, row);
+  const float most = largest_chunk(args, chunks);
+  const auto race = [&](float x, long long id) {
+    if (rule.greedy) return token_key(x, id);
+    const PhiloxWords words = philox(rule.seed, rule.offset, static_cast<unsigned>(id >> 2));
+    unsigned word = words.word[0];
+#pragma unroll
+    for (int i = 1; i < 4; ++i) word = (id & 3) == i ? words.word[i] : word;
+    return race_key(scaled_difference(x, most, rule.inverse), word, id);
+  };
+
+  // The best of the chunks.
+  TokenKey best = 0;
+#pragma unroll 1
+  for (long long c = threadIdx.x; c < args.chunks; c += kSelectThreads) {
+    const long long id = chunks[c].best;
+    if (id < 0) continue;
+    const TokenKey key = race(logit_at<kConfig>(args, logits, id), id);
+    best = key > best ? key : best;
+  }
+
+  // Of the tokens at the cut those before the end of the choice.
+  if (has_cut(rule) && work.cuts[row].last >= 0) {
+    const SampleCut cut = own_cut(work.cuts[row]);
+    const auto each = [&](auto&& body) {
+      for_listed<kConfig>(args, row, cut, rule.inverse, [&](float x, long long id) {
+        body(token_key(x, id), token_mass(x, cut.most, rule.inverse));
+      });
+    };
+    // With the mass of the k the end is sought twice: for that mass, and for its share.
+    ChoiceLimits limits{rule.top_k, kAllMass};
+    int times = rule.has_top_p && anew(args).joint == SampleJoint::kTopKFirst && rule.top_k != kAllTokens ? 2 : 1;
+    if (rule.has_top_p && times == 1) limits.mass = share_of(cut.total, rule.share);
+    TokenKey end = 0;
+#pragma unroll 1
+    for (; times > 0; --times) {
+      const ChoiceEnd found = find_end(cut.count, cut.mass, limits, each);
+      end = found.key, limits.mass = share_of(found.mass, rule.share);
+    }
+    for_listed<kConfig>(args, row, cut, rule.inverse, [&](float x, long long id) {
+      if (token_key(x, id) < end || scaled_difference(x, most, rule.inverse) < rule.floor) return;
+      const TokenKey key = race(x, id);
+      best = key > best ? key : best;
+    });
+  }
+  best = largest_key(best);
+  if (threadIdx.x != 0) return;
+  const long long id = best == 0 ? -1 : key_id(best);
+  args.ids[row * args.id_words] = static_cast<int>(id);
+  if (args.id_words == 2) args.ids[row * 2 + 1] = static_cast<int>(id >> 32);
+  if (args.log_probabilities == nullptr) return;
+  // Its logarithm among all, by sums of chunks in their order.
+  float sum = 0;
+#pragma unroll 1
+  for (long long c = 0; c < args.chunks; ++c) {
+    if (chunks[c].most == kNoToken) continue;
+    const float d = __fmul_rn(scaled_difference(chunks[c].most, most, rule.inverse), kLog2E);
+    sum = __fmaf_rn(chunks[c].sum, exp2_approx(d), sum);
+  }
+  const float d = id < 0 ? sum : scaled_difference(logit_at<kConfig>(args, logits, id), most, rule.inverse);
+  args.log_probabilities[row] = id < 0 ? __builtin_bit_cast(float, 0x7FC00000u) : __fadd_rn(d, -log_of_sum(sum));
+}
+
+template <SampleConfig kConfig>
+__device__ __forceinline__ void sample_gpu(const SampleArgs& given) {
+  const bool of_chunks = given.step == SampleStep::kFind || given.step == SampleStep::kDraw;
+  const long long items = of_chunks ? given.rows * given.chunks : given.rows;
+#pragma unroll 1
+  for (long long item = blockIdx.x; item < items; item += anew(given).grid) {
+    const SampleArgs& args = anew(given);
+    switch (args.step) {
+      case SampleStep::kFind: find_in_chunk<kConfig>(args, item); break;
+      case SampleStep::kMerge: merge_row(args, item); break;
+      case SampleStep::kDraw: draw_in_chunk<kConfig>(args, item); break;
+      default: choose_in_row<kConfig>(args, item); break;
+    }
+  }
+}
+
+}  // namespace tilewright

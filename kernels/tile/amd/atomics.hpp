@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// Whole numbers of shared memory that threads of a block add to.
+#pragma once
+
+#include "tile/amd/words.hpp"
+
+namespace tilewright {
+
+// Returns what was there before.
+__device__ __forceinline__ unsigned add_shared(unsigned* to, unsigned more) {
+#if defined(TILEWRIGHT_EMULATED_TARGET)
+  return __atomic_fetch_add(to, more, __ATOMIC_RELAXED);
+#else
+  auto* const lds = (TILEWRIGHT_LDS unsigned*)to;
+  return __hip_atomic_fetch_add(lds, more, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);
+#endif
+}
+
+}  // namespace tilewright

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// What host and top_k's kernels share: the argument struct, the config, where the workspace's parts lie. Freestanding.
+#pragma once
+
+#include "tile/common/token_order.hpp"
+
+namespace tilewright {
+
+// Steps of a GPU's kernel: the best of each chunk of a row, the best of these.
+enum class TopKStep : unsigned char { kFind, kChoose };
+
+inline constexpr int kMostTopK = 2048;
+
+struct TopKArgs {
+  long long rows, n, stride;
+  const void* x;       // [rows, n]
+  const int* lengths;  // of rows; null = n
+  void* values;        // [rows, k] of x's type; null = none
+  long long stride_values;
+  int* indices;  // [rows, k]
+  long long stride_indices;
+  char* workspace;
+  long long chunks, grid;  // GPU: chunks of a row, blocks
+  int k;
+  DType dtype;  // of x
+  TopKStep step;
+};
+
+constexpr long long top_k_length(const TopKArgs& a, long long row) {
+  if (a.lengths == nullptr) return a.n;
+  const long long length = a.lengths[row];
+  return length < 0 ? 0 : length < a.n ? length : a.n;
+}
+// NaN stands with minus infinity.
+constexpr unsigned long long top_k_key(float x, long long index) {
+  return token_key(x == x ? x : __builtin_bit_cast(float, 0xFF800000u), index);
+}
+// A row's j-th: what `key` names, or with 0 what stands behind a row's end.
+constexpr void store_top_k(const TopKArgs& a, long long row, int j, unsigned long long key) {
+  const long long index = key == 0 ? -1 : key_id(key);
+  a.indices[row * a.stride_indices + j] = static_cast<int>(index);
+  if (a.values == nullptr) return;
+  const long long to = row * a.stride_values + j, from = row * a.stride + index;
+  if (a.dtype == DType::kF32) {
+    static_cast<unsigned*>(a.values)[to] = key == 0 ? 0xFF800000u : static_cast<const unsigned*>(a.x)[from];
+  } else {
+    const unsigned short nothing = a.dtype == DType::kBf16 ? 0xFF80u : 0xFC00u;
+    static_cast<unsigned short*>(a.values)[to] = key == 0 ? nothing : static_cast<const unsigned short*>(a.x)[from];
+  }
+}
+
+// kNone: typed at run time.
+struct TopKConfig {
+  static constexpr const char* kTypeName = "TopKConfig";
+  DType x;
+
+  bool operator==(const TopKConfig&) const = default;
+  template <class Self, class Visit>
+  static constexpr void fields(Self& self, Visit&& visit) {
+    visit("x", self.x);
+  }
+};
+
+inline constexpr int kTopKChunk = 2 * kSelectThreads * kRowPiece;
+inline constexpr int kTopKSharedBytes = kSelectSharedBytes + kMostTopK * 8;
+// Keys of the best of each chunk, as many as there are, in any order.
+constexpr int top_k_listed(int k) { return k < kTopKChunk ? k : kTopKChunk; }
+
+}  // namespace tilewright

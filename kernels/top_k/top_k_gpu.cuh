@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+// top_k_gpu: chunks of a row have a block each, which keeps them in registers and lists the best k of them; a block a row finds the best k of
+// these lists and sorts them. Typed by its config, or at run time.
+#pragma once
+
+#include "tile/gpu/block_select.cuh"
+#include "top_k/top_k_args.hpp"
+
+namespace tilewright {
+
+// The kernel's arguments, which on AMD GPUs need not stay in scalar registers.
+__device__ __forceinline__ const TopKArgs& anew(const TopKArgs& args) {
+#if defined(__AMDGCN__)
+  return read_again(args);
+#else
+  return args;
+#endif
+}
+
+// How many of a chunk are listed.
+__device__ __forceinline__ int listed_in_chunk(const TopKArgs& args, long long row, long long chunk) {
+  const long long left = top_k_length(args, row) - chunk * kTopKChunk;
+  const int count = left < 0 ? 0 : left < kTopKChunk ? static_cast<int>(left) : kTopKChunk;
+  return count < args.k ? count : args.k;
+}
+
+// The best of a chunk.
+template <TopKConfig kConfig>
+__device__ __forceinline__ void find_best(const TopKArgs& args, long long item) {
+  const long long row = item / args.chunks, chunk = item - row * args.chunks, start = chunk * kTopKChunk;
+  const long long left = top_k_length(args, row) - start;
+  if (left <= 0) return;
+  const int count = left < kTopKChunk ? static_cast<int>(left) : kTopKChunk;
+  const int bits = kConfig.x == DType::kNone ? dtype_bits(args.dtype) : dtype_bits(kConfig.x);
+  const char* const from = static_cast<const char*>(args.x) + row * args.stride * bits / 8;
+  Piece p[2];
+  const auto place = [](int j) { return (j * kSelectThreads + anew(static_cast<int>(threadIdx.x))) * kRowPiece; };
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    const int here = count - place(j);
+    load_piece<kConfig.x>(from, args.dtype, start + place(j), here < 0 ? 0 : here < kRowPiece ? here : kRowPiece, p[j]);
+  }
+  const auto each = [&](auto&& body) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      for_elements([&](int i) {
+        if (place(j) + i < count) body(top_k_key(p[j].v[i], start + place(j) + i), 0ull);
+      });
+    }
+  };
+  TokenKey end = 1;
+  if (count > args.k) end = find_end(0, 0, {static_cast<unsigned>(args.k), kAllMass}, each).key;
+
+  // In any order.
+  SelectShared& shared = select_shared();
+  __syncthreads();
+  if (threadIdx.x == 0) shared.listed = 0;
+  __syncthreads();
+  auto* const list = reinterpret_cast<TokenKey*>(anew(args).workspace) + item * top_k_listed(anew(args).k);
+  each([&](TokenKey key, unsigned long long) {
+    if (key >= end) list[add_shared(&shared.listed, 1)] = key;
+  });
+}
+
+// The best of a row's lists, in order.
+__device__ __forceinline__ void choose_best(const TopKArgs& args, long long row) {
+  const auto each = [&](auto&& body) {
+    const int chunks = static_cast<int>(args.chunks);
+#pragma unroll 1
+    for (int c = 0; c < chunks; ++c) {
+      const TopKArgs& now = anew(args);
+      const int listed = anew(listed_in_chunk(now, row, c));
+      const auto* const list =
+          reinterpret_cast<const TokenKey*>(now.workspace) + (row * now.chunks + c) * top_k_listed(now.k);
+#pragma unroll 1
+      for (int i = static_cast<int>(threadIdx.x); i < listed; i += kSelectThreads) body(list[i], 0ull);
+    }
+  };
+  TokenKey end = 1;
+  if (args.chunks > 1 && top_k_length(args, row) > args.k) {
+    end = find_end(0, 0, {static_cast<unsigned>(args.k), kAllMass}, each).key;
+  }
+
+  // A power of two of them, zeros behind.
+  int size = 2;
+  while (size < args.k) size *= 2;
+  auto* const sorted = reinterpret_cast<TokenKey*>(dynamic_shared() + kSelectSharedBytes);
+  SelectShared& shared = select_shared();
+  const int me = static_cast<int>(threadIdx.x);
+  __syncthreads();
+#pragma unroll 1
+  for (int i = me; i < size; i += kSelectThreads) sorted[i] = 0;
+  if (me == 0) shared.listed = 0;
+  __syncthreads();
+  each([&](TokenKey key, unsigned long long) {
+    if (key >= end) sorted[add_shared(&shared.listed, 1)] = key;
+  });
+
+  // Bitonic, the best first.
+#pragma unroll 1
+  for (int run = 2; run <= size; run *= 2) {
+#pragma unroll 1
+    for (int apart = run / 2; apart > 0; apart /= 2) {
+      __syncthreads();
+#pragma unroll 1
+      for (int i = me; i < size / 2; i += kSelectThreads) {
+        const int low = (i & ~(apart - 1)) * 2 | (i & (apart - 1)), high = low + apart;
+        const TokenKey a = sorted[low], b = sorted[high];
+        const bool falls = (low & run) == 0;
+        if (falls ? a < b : a > b) sorted[low] = b, sorted[high] = a;
+      }
+    }
+  }
+  __syncthreads();
+#pragma unroll 1
+  for (int j = me; j < args.k; j += kSelectThreads) store_top_k(anew(args), row, j, sorted[j]);
+}
+
+template <TopKConfig kConfig>
+__device__ __forceinline__ void top_k_gpu(const TopKArgs& given) {
+  const long long items = given.step == TopKStep::kFind ? given.rows * given.chunks : given.rows;
+#pragma unroll 1
+  for (long long item = blockIdx.x; item < items; item += anew(given).grid) {
+    const TopKArgs& args = anew(given);
+    if (args.step == TopKStep::kFind) {
+      find_best<kConfig>(args, item);
+    } else {
+      choose_best(args, item);
+    }
+  }
+}
+
+}  // namespace tilewright

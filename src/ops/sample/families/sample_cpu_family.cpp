@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+// sample_cpu, an instance for each type of logits, and sample_generic, which is typed at run time and always built: every
+// valid problem runs.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/fields.hpp"
+#include "ops/sample/families/sample_families.hpp"
+
+namespace tilewright {
+namespace {
+
+// Nominal figures of a server core: they rank families, they promise nothing.
+constexpr double kSampleElementSeconds = 0.4e-9, kGenericSampleElementSeconds = 3e-9, kSampleLaunchSeconds = 3e-6;
+constexpr std::string_view kGenericSampleTarget = "x86-64";
+
+bool sample_compiled_for(std::string_view target) { return target == "x86-64-v3" || target == "x86-64-v4"; }
+
+class SampleCpuFamily final : public KernelFamily {
+ public:
+  explicit SampleCpuFamily(bool generic) : generic_(generic) {}
+
+  std::string_view name() const override { return generic_ ? "sample_generic" : "sample_cpu"; }
+  std::string_view op() const override { return "sample"; }
+  Backend backend() const override { return generic_ ? Backend::kReference : Backend::kTile; }
+  bool generic() const override { return generic_; }
+
+  Status supports(ProblemRef, const DeviceSpec& device) const override {
+    if (device.arch->vendor != ArchVendor::kX86) return refuse_sample(fmt::format("{} is a GPU", device.arch->target));
+    if (generic_ || runs_on("x86-64-v3", device.arch->target)) return {};
+    return refuse_sample(fmt::format("{} has no AVX2, needs x86-64-v3", device.arch->target));
+  }
+  std::vector<Candidate> candidates(ProblemRef ref, const DeviceSpec& device) const override {
+    const auto& p = problem_cast<SampleProblem>(ref);
+    if (generic_) return {{{generic_sample_key(), {}}, predict_sample(p, device)}};
+    for (const ArchSpec* arch : device.targets) {
+      if (sample_compiled_for(arch->target))
+        return {{{sample_key({p.x}, arch->target), {}}, predict_sample(p, device)}};
+    }
+    return {};
+  }
+  Status check(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
+    if (Status s = supports(ref, device); !s) return s;
+    SampleConfig config{};
+    if (Status s = parse_sample_config(step.key, config); !s || generic_) return s;
+    const DType x = problem_cast<SampleProblem>(ref).x;
+    if (config.x == x) return {};
+    return refuse_sample(fmt::format("kernel takes {}, the problem is {}", dtype_name(config.x), dtype_name(x)));
+  }
+  double cost(ProblemRef ref, const DeviceSpec& device, const RecipeStep&) const override {
+    return predict_sample(problem_cast<SampleProblem>(ref), device);
+  }
+  int64_t workspace_bytes(ProblemRef, const DeviceSpec&, const RecipeStep&) const override { return 0; }
+  std::string numerics_id(const RecipeStep& step) const override {
+    return step.key.target == kGenericSampleTarget ? "lanes16x4" : "lanes16x4:fma";
+  }
+  std::span<const std::string_view> knob_names() const override { return {}; }
+
+  Result<CompileRequest> source(const KernelKey& key) const override {
+    SampleConfig config{};
+    if (Status s = parse_sample_config(key, config); !s) return s;
+    CompileRequest request;
+    request.target = key.target;
+    request.name = generic_ ? std::string(name()) : fmt::format("{}-{}", name(), dtype_name(config.x));
+    request.entry = generic_ ? fmt::format("tw_{}", name()) : fmt::format("tw_{}_{}", name(), key.digest.hex());
+    request.source = cpu_instance_source(
+        "sample/sample_cpu.hpp", request.entry,
+        fmt::format("sample_cpu<tilewright::{}{}>", SampleConfig::kTypeName, cpp_initializer(config)), "SampleArgs");
+    return request;
+  }
+  std::vector<KernelKey> builtin_keys(std::string_view target) const override {
+    std::vector<KernelKey> keys;
+    if (generic_ && target == kGenericSampleTarget) keys.push_back(generic_sample_key());
+    if (generic_ || !sample_compiled_for(target)) return keys;
+    for (const DType x : {DType::kF32, DType::kF16, DType::kBf16}) keys.push_back(sample_key({x}, target));
+    return keys;
+  }
+  Result<std::vector<Stage>> stages(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step,
+                                    std::shared_ptr<const LoadedKernel> kernel) const override {
+    if (Status s = check(ref, device, step); !s) return s;
+    const auto& p = problem_cast<SampleProblem>(ref);
+    Stage stage = sample_stage(p, {}, std::move(kernel));
+    stage.shape.units = static_cast<uint32_t>(std::clamp<int64_t>(p.rows, 1, device.units));
+    return std::vector<Stage>{std::move(stage)};
+  }
+
+ private:
+  Status refuse_sample(const std::string& message) const { return unsupported(fmt::format("{}: {}", name(), message)); }
+  KernelKey generic_sample_key() const { return make_key(op(), name(), kGenericSampleTarget, "any", "run_time=1"); }
+  KernelKey sample_key(const SampleConfig& config, std::string_view target) const {
+    return make_key(op(), name(), target, fmt::format("x={}", dtype_name(config.x)), print_fields(config));
+  }
+  Status parse_sample_config(const KernelKey& key, SampleConfig& config) const {
+    if (generic_) {
+      if (key == generic_sample_key()) return {};
+      return Status(StatusCode::kNotFound, fmt::format("{}: no such kernel: {}", name(), key.text));
+    }
+    if (Status s = parse_fields(key.config(), config); !s) return refuse_sample(key.text + ": " + s.message());
+    if (!(key == sample_key(config, key.target)))
+      return refuse_sample(key.text + ": signature and config name different types");
+    if (!runs_on("x86-64-v3", key.target)) return refuse_sample(key.text + ": needs x86-64-v3 or better");
+    if (config.x == DType::kF32 || config.x == DType::kF16 || config.x == DType::kBf16) return {};
+    return refuse_sample(fmt::format("{}: x, allowed: f32, f16, bf16", key.text));
+  }
+  double predict_sample(const SampleProblem& p, const DeviceSpec& device) const {
+    const double elements = static_cast<double>(p.rows) * static_cast<double>(p.vocabulary);
+    return kSampleLaunchSeconds +
+           elements * (generic_ ? kGenericSampleElementSeconds : kSampleElementSeconds) / device.units;
+  }
+
+  const bool generic_;
+};
+
+}  // namespace
+
+const KernelFamily& sample_cpu_family() {
+  static const SampleCpuFamily kFamily(false);
+  return kFamily;
+}
+const KernelFamily& sample_generic_family() {
+  static const SampleCpuFamily kFamily(true);
+  return kFamily;
+}
+
+}  // namespace tilewright
