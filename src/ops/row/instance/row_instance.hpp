@@ -18,6 +18,9 @@ struct RowReference {
   double eps = 0, limit = 0, alpha = 1, up_offset = 0;
   std::span<const double> cosine, sine;  // of the pairs that turn; NaN beyond the tables
   std::span<ReferenceElement> y;
+  int64_t target = 0;  // as the next, cross_entropy's
+  float smoothing = 0, z = 0, grad_scale = 1;
+  ReferenceElement loss{}, lse{};
 };
 
 // A problem's tensors on the host, by slot.
@@ -30,6 +33,7 @@ struct RowHostTensors {
 struct RowReferenceResult {
   std::vector<double> sum;
   std::vector<ReferenceElement> y;
+  ReferenceElement loss, lse;
 };
 void row_reference(const RowOp& op, const RowProblem& problem, const RowHostTensors& tensors, int64_t row,
                    RowReferenceResult& result);
