@@ -18,14 +18,14 @@ namespace tilewright {
 
 struct CrossEntropyCall {
   TensorView x, target, loss;
-  TensorView lse;              // absent, or the logarithm of the sum of exponentials
-  TensorView out;              // absent, or the gradient
-  TensorView factor;           // absent, or one f32 on x's device: a factor of the gradient
-  float grad_scale = 1;        // another
-  float label_smoothing = 0;   // this much of the target is spread evenly
-  float z_loss = 0;            // times lse^2 is added
-  int64_t ignore_index = -100; // rows with this target have loss and gradient 0
-  std::string recipe;          // force this recipe (text form); "" = choose
+  TensorView lse;               // absent, or the logarithm of the sum of exponentials
+  TensorView out;               // absent, or the gradient
+  TensorView factor;            // absent, or one f32 on x's device: a factor of the gradient
+  float grad_scale = 1;         // another
+  float label_smoothing = 0;    // this much of the target is spread evenly
+  float z_loss = 0;             // times lse^2 is added
+  int64_t ignore_index = -100;  // rows with this target have loss and gradient 0
+  std::string recipe;           // force this recipe (text form); "" = choose
 };
 
 // Runs now (CPU) or enqueues on exec.stream.

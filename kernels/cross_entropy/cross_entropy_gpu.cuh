@@ -39,11 +39,9 @@ struct RowTarget {
   // The gradient of a piece.
   __device__ __forceinline__ void change(const RowGradient& by, float most, long long n, Piece& p) const {
     if (ignored) return for_elements([&](int i) { p.v[i] = 0; });
-    for_elements([&](int i) {
-      p.v[i] = __fadd_rn(__fmul_rn(exponential(p.v[i], most, kLog2E), by.by), -by.even);
-    });
-    const long long place = target - n;
-    if (place >= 0 && place < kRowPiece)
+    for_elements([&](int i) { p.v[i] = __fadd_rn(__fmul_rn(exponential(p.v[i], most, kLog2E), by.by), -by.even); });
+    const int place = target - static_cast<int>(n);
+    if (static_cast<unsigned>(place) < static_cast<unsigned>(kRowPiece))
       for_elements([&](int i) { p.v[i] = i == place ? __fadd_rn(p.v[i], -by.hot) : p.v[i]; });
   }
 };
@@ -128,25 +126,26 @@ struct CrossEntropyChunks {
 #pragma unroll
     for (int j = 0; j < kChunkPieces; ++j) for_elements([&](int i) { of.most = at_least(part.p[j].v[i], of.most); });
     of.most = row.reduce(of.most, [](float a, float b) { return at_least(a, b); });
-    float sums[2] = {0, 0};
 #pragma unroll
     for (int j = 0; j < kChunkPieces; ++j)
-      for_elements([&](int i) { sums[0] = __fadd_rn(sums[0], exponential(part.p[j].v[i], of.most, kLog2E)); });
+      for_elements([&](int i) { of.sum = __fadd_rn(of.sum, exponential(part.p[j].v[i], of.most, kLog2E)); });
+    of.sum = row.reduce(of.sum, sum_of);
+    // One value at a time: of two, those that other warps left would take twice the registers.
     if (anew(row.args).loss.smoothing != 0) {
       part.each(chunk, [&](long long, int count, int j) {
         const int there = anew(count);
-        for_elements([&](int i) { sums[1] = __fadd_rn(sums[1], is_there<kConfig>(i, there) ? part.p[j].v[i] : 0); });
+        for_elements([&](int i) { of.total = __fadd_rn(of.total, is_there<kConfig>(i, there) ? part.p[j].v[i] : 0); });
       });
+      of.total = row.reduce(of.total, sum_of);
     }
-    row.reduce(sums, sum_of);
-    of.sum = sums[0], of.total = sums[1];
     return of;
   }
   __device__ __forceinline__ Found merge(const Found& a, const Found& b) const {
     const float larger = at_least(a.most, b.most);
-    return {larger,
-            __fmaf_rn(b.sum, exponential(b.most, larger, kLog2E), __fmul_rn(a.sum, exponential(a.most, larger, kLog2E))),
-            __fadd_rn(a.total, b.total), __fadd_rn(a.target, b.target)};
+    return {
+        larger,
+        __fmaf_rn(b.sum, exponential(b.most, larger, kLog2E), __fmul_rn(a.sum, exponential(a.most, larger, kLog2E))),
+        __fadd_rn(a.total, b.total), __fadd_rn(a.target, b.target)};
   }
   __device__ __forceinline__ void finish(const Found& all, bool first) {
     const RowLogits of{log_of_sum(all.sum), all.most, all.target, all.total};

@@ -27,8 +27,9 @@ TILEWRIGHT_INLINE RowExponentials sum_exponentials(long long length, float facto
   float most = kLeastValue, sum = 0;
   for (long long begin = 0; begin < length; begin += kExponentialPart) {
     const long long count = length - begin < kExponentialPart ? length - begin : kExponentialPart;
-    const auto here = [&](auto piece)
-                          __attribute__((always_inline)) { return value(decltype(piece){begin + piece.n, piece.count}); };
+    const auto here = [&](auto piece) __attribute__((always_inline)) {
+      return value(decltype(piece){begin + piece.n, piece.count});
+    };
     const float before = most;
     most = largest_value(count, most, here);
     float more[1];

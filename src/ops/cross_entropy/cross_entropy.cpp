@@ -45,8 +45,8 @@ void cross_entropy_reference(const RowProblem& p, RowReference& row) {
   for (size_t i = 0; i < row.y.size() && p.out.present(); ++i) {
     const double d = row.x[i] - most, softmax = std::exp(d) / sum;
     const double even = s / n, hot = known && static_cast<int64_t>(i) == row.target ? 1 - s : 0;
-    const double y = softmax * by, error = y == 0 ? 0 : std::fabs(y) * (exponential_bound(d) + sum_error) +
-                                                            softmax * 2 * z * lse_error;
+    const double y = softmax * by,
+                 error = y == 0 ? 0 : std::fabs(y) * (exponential_bound(d) + sum_error) + softmax * 2 * z * lse_error;
     row.y[i] = {scale * (y - even - hot),
                 std::fabs(scale) * (error + epilogue_bound(std::fabs(y) + even + hot) + kLostExponential)};
     if (!known) row.y[i] = {kNaN, 0};

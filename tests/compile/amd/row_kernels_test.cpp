@@ -83,8 +83,8 @@ TEST_P(SlowAmdRowKernels, ThoseOfThePagedCacheMoveSixteenBytesWithoutSpills) {
 
 // Typed at run time: every type's way through the kernel is in one.
 TEST_P(SlowAmdRowKernels, TheGenericOneHasNoSpills) {
-  for (const Operator* op :
-       {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &softmax_operator(), &cross_entropy_operator()}) {
+  for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &softmax_operator(),
+                             &cross_entropy_operator()}) {
     const KernelFamily* family = find_family(op->families(), std::string(op->name()) + "_generic_gpu");
     ASSERT_NE(family, nullptr);
     check_budget(*family, [](const KernelKey&, const std::vector<AmdInstruction>&) {});

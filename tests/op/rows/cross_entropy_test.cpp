@@ -104,7 +104,8 @@ TEST(CrossEntropy, TheGradientMayStandWhereLogitsStood) {
   const std::unique_ptr<Context> context = row_context("off");
   std::vector<float> x(3 * 5000);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 13) - 6;
-  const Losses apart = losses_of(*context, x, {1, 4999, 77}, "", 0.1f), same = losses_of(*context, x, {1, 4999, 77}, "", 0.1f, true);
+  const Losses apart = losses_of(*context, x, {1, 4999, 77}, "", 0.1f),
+               same = losses_of(*context, x, {1, 4999, 77}, "", 0.1f, true);
   EXPECT_EQ(apart.loss, same.loss);
   EXPECT_EQ(apart.gradient, same.gradient);
 }

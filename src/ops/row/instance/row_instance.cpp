@@ -20,8 +20,7 @@ namespace {
 
 // Such that it shows where one is left out. `alpha` is silu's, or softmax's.
 std::array<float, kRowScalarSlots> row_instance_scalars(const RowOp& op, const RowProblem& p) {
-  return {1e-3f, 1.25f, op.softmax ? 0.7f : p.activation == Activation::kSilu ? 1.702f : 1.0f, 1.0f,
-          0.1f, 1e-3f, 0.7f};
+  return {1e-3f, 1.25f, op.softmax ? 0.7f : p.activation == Activation::kSilu ? 1.702f : 1.0f, 1.0f, 0.1f, 1e-3f, 0.7f};
 }
 
 struct RowBuffer {
@@ -153,10 +152,12 @@ class RowInstance final : public ProblemInstance {
         compare_quantised_row(op_, p_, tensors.data[kRowOut], tensors.data[kRowScale], row, want.y, comparison);
         continue;
       }
-      for (const auto& [slot, t, wanted] : {std::tuple<RowPointerSlot, const RowTensorProblem&, ReferenceElement>{kRowLoss, p_.loss.loss, want.loss},
-                                            {kRowLse, p_.loss.lse, want.lse}}) {
+      for (const auto& [slot, t, wanted] :
+           {std::tuple<RowPointerSlot, const RowTensorProblem&, ReferenceElement>{kRowLoss, p_.loss.loss, want.loss},
+            {kRowLse, p_.loss.lse, want.lse}}) {
         if (!t.present()) continue;
-        comparison.add(load_element(DType::kF32, tensors.data[slot], row_element(p_, t.stride, row)), wanted, {row, -1});
+        comparison.add(load_element(DType::kF32, tensors.data[slot], row_element(p_, t.stride, row)), wanted,
+                       {row, -1});
       }
       if (!p_.out.present()) continue;
       const auto [in, out, first_in, first] = row_place(p_, row);
@@ -222,9 +223,7 @@ class RowInstance final : public ProblemInstance {
                                     : t.slot == kRowLoss  ? p_.loss.loss
                                     : t.slot == kRowLse   ? p_.loss.lse
                                                           : p_.residual_out;
-    const int64_t inner = number                ? 1
-                          : t.slot == kRowScale ? p_.groups()
-                                                : p_.n;
+    const int64_t inner = number ? 1 : t.slot == kRowScale ? p_.groups() : p_.n;
     const int64_t stride = t.slot == kRowScale ? p_.stride_group : 1;
     const int bits = dtype_bits(t.dtype);
     std::vector<bool> owned(static_cast<size_t>(t.buffer.bytes()), false);

@@ -73,11 +73,10 @@ Status read_rows(const RowOp& op, const char* name, const TensorView& t, const T
 }
 
 // [...], a number a row.
-Status read_numbers(const RowOp& op, const char* name, const TensorView& t, const TensorView& x, OuterTensor& to) {
+Status read_row_numbers(const RowOp& op, const char* name, const TensorView& t, const TensorView& x, OuterTensor& to) {
   if (Status s = check_device(op, name, t, x); !s) return s;
   if (t.rank != x.rank - 1 || !std::equal(t.shape.begin(), t.shape.begin() + t.rank, x.shape.begin())) {
-    return refuse_row(op, "argument '{}' has shape {}, expected that of 'x' without its last size", name,
-                      row_shape(t));
+    return refuse_row(op, "argument '{}' has shape {}, expected that of 'x' without its last size", name, row_shape(t));
   }
   to.stride = t.stride;
   to.to->dtype = t.dtype;
@@ -207,9 +206,10 @@ Status check_row_addresses(const RowOp& op, const RowProblem& p, const RowBindin
   add_vector("weight", kRowWeight, p.weight);
   add_vector("bias", kRowBias, p.bias);
   add_vector("smooth", kRowSmooth, p.smooth);
-  for (const auto& [name, slot, t] : {std::tuple<const char*, RowPointerSlot, const RowTensorProblem&>{"target", kRowTarget, p.loss.target},
-                                      {"loss", kRowLoss, p.loss.loss},
-                                      {"lse", kRowLse, p.loss.lse}}) {
+  for (const auto& [name, slot, t] :
+       {std::tuple<const char*, RowPointerSlot, const RowTensorProblem&>{"target", kRowTarget, p.loss.target},
+        {"loss", kRowLoss, p.loss.loss},
+        {"lse", kRowLse, p.loss.lse}}) {
     if (t.present()) all.push_back({name, b.pointers[slot], rows_of(t, 1, 1), nullptr, slot != kRowTarget});
   }
   if (p.scale.present()) {
@@ -291,7 +291,7 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
     if (!op.loses || (!view.defined() && &view == &call.lse)) continue;
     if (!view.defined()) return refuse_row(op, "argument '{}' is missing", name);
     tensors.push_back({name, &to, {}});
-    if (Status s = read_numbers(op, name, view, x, tensors.back()); !s) return s;
+    if (Status s = read_row_numbers(op, name, view, x, tensors.back()); !s) return s;
   }
   p.loss.ignore_index = op.loses ? call.ignore_index : RowLossProblem().ignore_index;
   p.loss.factor = call.factor.defined();
@@ -313,8 +313,10 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
   b.pointers = {call.x.data,    call.residual.data, call.residual_out.data, call.out.data, call.weight.data,
                 call.bias.data, call.smooth.data,   call.scale.data,        nullptr,       nullptr,
                 nullptr,        call.target.data,   call.loss.data,         call.lse.data, call.factor.data};
-  b.scalars = {call.eps, call.limit == 0 ? std::numeric_limits<float>::infinity() : call.limit, call.alpha,
-               call.up_offset, call.smoothing, call.z, call.grad_scale};
+  b.scalars = {call.eps,       call.limit == 0 ? std::numeric_limits<float>::infinity() : call.limit,
+               call.alpha,     call.up_offset,
+               call.smoothing, call.z,
+               call.grad_scale};
   if (x.device.kind != DeviceKind::kCpu) {
     // Not the scales, which are taken one by one.
     for (const void* pointer : std::span(b.pointers).first(kRowScale)) {

@@ -185,7 +185,8 @@ Status check_row_types(const RowOp& op, DType x, DType residual, DType out, Quan
 }
 
 void set_contiguous(RowProblem& p) {
-  for (RowTensorProblem* t : {&p.x, &p.residual, &p.residual_out, &p.out, &p.scale, &p.loss.target, &p.loss.loss, &p.loss.lse}) {
+  for (RowTensorProblem* t :
+       {&p.x, &p.residual, &p.residual_out, &p.out, &p.scale, &p.loss.target, &p.loss.loss, &p.loss.lse}) {
     t->stride = {};
     if (!t->present() || (t == &p.scale && !p.has_row_scales())) continue;
     const bool one = t == &p.loss.target || t == &p.loss.loss || t == &p.loss.lse;  // a row
@@ -231,9 +232,14 @@ std::string print_row_problem(const RowProblem& p) {
   if (p.has_loss()) text += print_loss(p);
   RowProblem plain = p;
   set_contiguous(plain);
-  const std::pair<const RowTensorProblem*, const RowTensorProblem*> tensors[] = {
-      {&p.x, &plain.x}, {&p.residual, &plain.residual}, {&p.residual_out, &plain.residual_out}, {&p.out, &plain.out},
-      {nullptr, nullptr}, {&p.loss.target, &plain.loss.target}, {&p.loss.loss, &plain.loss.loss}, {&p.loss.lse, &plain.loss.lse}};
+  const std::pair<const RowTensorProblem*, const RowTensorProblem*> tensors[] = {{&p.x, &plain.x},
+                                                                                 {&p.residual, &plain.residual},
+                                                                                 {&p.residual_out, &plain.residual_out},
+                                                                                 {&p.out, &plain.out},
+                                                                                 {nullptr, nullptr},
+                                                                                 {&p.loss.target, &plain.loss.target},
+                                                                                 {&p.loss.loss, &plain.loss.loss},
+                                                                                 {&p.loss.lse, &plain.loss.lse}};
   for (size_t i = 0; i < std::size(tensors); ++i) {
     if (tensors[i].first == nullptr) continue;
     if (tensors[i].first->stride != tensors[i].second->stride) {
@@ -304,8 +310,7 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
         s = fields_detail::parse_value(value, flag), p.round_before_weight = flag;
       } else if (name == "unaligned") {
         s = fields_detail::parse_value(value, flag), p.unaligned = flag;
-      } else if (!(op.rotates && parse_rotation(name, value, p, s)) &&
-                 !(op.loses && parse_loss(name, value, p, s))) {
+      } else if (!(op.rotates && parse_rotation(name, value, p, s)) && !(op.loses && parse_loss(name, value, p, s))) {
         s = Status(StatusCode::kInvalidArgument, fmt::format("'{}' is none of its fields", name));
       }
     }
@@ -322,7 +327,8 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
   if (std::ranges::any_of(p.size, [](int64_t size) { return size == 0; })) p.size = {1, 1, 0};
   if (op.rotates) complete_rotation(p);
   set_contiguous(p);
-  RowTensorProblem* const tensors[] = {&p.x, &p.residual, &p.residual_out, &p.out, &p.scale, &p.loss.target, &p.loss.loss, &p.loss.lse};
+  RowTensorProblem* const tensors[] = {&p.x,     &p.residual,    &p.residual_out, &p.out,
+                                       &p.scale, &p.loss.target, &p.loss.loss,    &p.loss.lse};
   for (size_t i = 0; i < strides.size(); ++i) {
     if (strides[i].empty()) continue;
     std::array<int64_t, kRowDims + 1> numbers{};

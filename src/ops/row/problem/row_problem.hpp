@@ -96,7 +96,16 @@ enum RowPointerSlot : uint16_t {
   kRowFactor,
   kRowPointerSlots
 };
-enum RowScalarSlot : uint16_t { kRowEps, kRowLimit, kRowAlpha, kRowUpOffset, kRowSmoothing, kRowZ, kRowGradScale, kRowScalarSlots };
+enum RowScalarSlot : uint16_t {
+  kRowEps,
+  kRowLimit,
+  kRowAlpha,
+  kRowUpOffset,
+  kRowSmoothing,
+  kRowZ,
+  kRowGradScale,
+  kRowScalarSlots
+};
 struct RowBindings {
   std::array<const void*, kRowPointerSlots> pointers{};
   std::array<float, kRowScalarSlots> scalars{};
