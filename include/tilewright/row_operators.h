@@ -248,6 +248,49 @@ static inline tilewright_softmax_call tilewright_softmax_call_defaults(void) {
   return call;
 }
 
+/* ---- cross_entropy ----------------------------------------------------------------------------------------------- */
+
+/* The loss of each row of logits, and its gradient; docs/cross_entropy.md says what each tensor may be. */
+typedef struct tilewright_cross_entropy_call {
+  uint32_t struct_size;
+  float grad_scale;         /* a factor of the gradient, 1 of tilewright_cross_entropy_call_defaults() */
+  const TwDLTensor* x;      /* [..., N], the logits */
+  const TwDLTensor* target; /* [...] i32 */
+  const TwDLTensor* loss;   /* [...] f32 */
+  const TwDLTensor* lse;    /* optional, [...] f32: the logarithm of the sum of exponentials */
+  const TwDLTensor* out;    /* optional, as x: the gradient */
+  const TwDLTensor* factor; /* optional, one f32 on x's device: a factor of the gradient */
+  float label_smoothing;    /* this much of the target is spread evenly */
+  float z_loss;             /* times the square of lse is added */
+  int64_t ignore_index;     /* rows with this target count nothing; -100 of tilewright_cross_entropy_call_defaults() */
+  const char* recipe;       /* force this recipe; NULL = choose */
+} tilewright_cross_entropy_call;
+
+/* As tilewright_gemm() and its like. */
+TILEWRIGHT_C_API tilewright_status tilewright_cross_entropy(tilewright_context* context,
+                                                            const tilewright_cross_entropy_call* call,
+                                                            const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_cross_entropy_prepare(tilewright_context* context,
+                                                                    const tilewright_cross_entropy_call* call,
+                                                                    const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_cross_entropy_query(tilewright_context* context,
+                                                                  const tilewright_cross_entropy_call* call,
+                                                                  const tilewright_exec* exec,
+                                                                  tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_cross_entropy_explain(tilewright_context* context,
+                                                                    const tilewright_cross_entropy_call* call,
+                                                                    const tilewright_exec* exec, char* buffer,
+                                                                    size_t* size);
+
+static inline tilewright_cross_entropy_call tilewright_cross_entropy_call_defaults(void) {
+  tilewright_cross_entropy_call call;
+  memset(&call, 0, sizeof(call));
+  call.struct_size = sizeof(call);
+  call.grad_scale = 1;
+  call.ignore_index = -100;
+  return call;
+}
+
 /* ---- moe_routing ------------------------------------------------------------------------------------------------- */
 
 enum { TILEWRIGHT_ROUTER_SOFTMAX = 0, TILEWRIGHT_ROUTER_SIGMOID = 1, TILEWRIGHT_ROUTER_SQRT_SOFTPLUS = 2 };

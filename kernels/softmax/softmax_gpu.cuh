@@ -4,17 +4,9 @@
 // its config, or at run time.
 #pragma once
 
-#include "tile/gpu/row_store.cuh"
+#include "tile/gpu/row_chunk.cuh"
 
 namespace tilewright {
-
-// Has no exponential.
-inline constexpr float kNothing = __builtin_bit_cast(float, 0xFF800000u);
-
-// exp(factor (x - most)), with log2(e) in the factor.
-__device__ __forceinline__ float exponential(float x, float most, float factor) {
-  return exp2_approx(__fmul_rn(__fadd_rn(x, -most), factor));
-}
 
 // The factor's sign stands before the largest value is sought, its magnitude behind the difference,
 // which it never overflows.
@@ -82,136 +74,52 @@ __device__ __forceinline__ SoftmaxPair merged(const SoftmaxPair& a, const Softma
           __fmaf_rn(b.sum, exponential(b.most, most, factor), __fmul_rn(a.sum, exponential(a.most, most, factor)))};
 }
 
-inline constexpr int kChunkPieces = 2;  // of a thread
-
-// One thread's part of a chunk.
+// What chunks of a row are reduced to, and become.
 template <RowGpuConfig kConfig>
-struct SoftmaxChunk {
-  static constexpr int kSize = GpuRow<kConfig>::kStep * kChunkPieces;
-  static constexpr bool kAhead =
-      kConfig.whole && kConfig.x != DType::kNone;  // the next chunk is asked for before it is needed
+struct SoftmaxChunks {
+  using Found = SoftmaxPair;
+  static constexpr Found kNone{kLeastValue, 0};
   const GpuRow<kConfig>& row;
-  const RowInput<kConfig>& input;
-  Piece p[kChunkPieces];
-  PieceWords<kConfig.x> words[kAhead ? kChunkPieces : 1];
+  float most, by;
 
-  // body(n, count, piece), with constants as pieces.
-  template <class Body>
-  __device__ __forceinline__ void each(int chunk, Body&& body) {
+  __device__ __forceinline__ explicit SoftmaxChunks(const GpuRow<kConfig>& of) : row(of) {}
+  __device__ __forceinline__ static constexpr bool reads() { return true; }
+  __device__ __forceinline__ static constexpr bool stores() { return true; }
+  __device__ __forceinline__ void prepare(int count, Piece& p) const { sign_piece<kConfig>(row.args, count, p); }
+  __device__ __forceinline__ Found find(const RowChunk<kConfig>& part, int) const {
+    SoftmaxPair of = kNone;
 #pragma unroll
-    for (int j = 0; j < kChunkPieces; ++j) {
-      const long long n =
-          static_cast<long long>(chunk) * kSize + j * GpuRow<kConfig>::kStep + anew(row.thread) * kRowPiece;
-      body(n, row.count_at(n), j);
-    }
-  }
-  // A piece that is not there is the first one's, so that nothing branches.
-  __device__ __forceinline__ void ask(int chunk) {
-    if constexpr (kAhead) {
-      each(chunk, [&](long long n, int count, int j) {
-        words[j].load(input.x + (count > 0 ? n : 0) * dtype_bits(kConfig.x) / 8);
-      });
-    }
-  }
-  __device__ __forceinline__ void take(int chunk) {
-    each(chunk, [&](long long n, int count, int j) {
-      if constexpr (kAhead) {
-        words[j].widen(p[j]);
-      } else {
-        input.added(n, count, p[j], 0);
-      }
-      sign_piece<kConfig>(row.args, count, p[j]);
-    });
-  }
-  __device__ __forceinline__ SoftmaxPair find() const {
-    SoftmaxPair of{kLeastValue, 0};
-#pragma unroll
-    for (int j = 0; j < kChunkPieces; ++j) for_elements([&](int i) { of.most = at_least(p[j].v[i], of.most); });
+    for (int j = 0; j < kChunkPieces; ++j) for_elements([&](int i) { of.most = at_least(part.p[j].v[i], of.most); });
     of.most = row.reduce(of.most, [](float a, float b) { return at_least(a, b); });
     const float times = softmax_factor(row.args);
 #pragma unroll
     for (int j = 0; j < kChunkPieces; ++j)
-      for_elements([&](int i) { of.sum = __fadd_rn(of.sum, exponential(p[j].v[i], of.most, times)); });
+      for_elements([&](int i) { of.sum = __fadd_rn(of.sum, exponential(part.p[j].v[i], of.most, times)); });
     of.sum = row.reduce(of.sum, sum_of);
     return of;
   }
-  __device__ __forceinline__ void store(int chunk, float most, float by) {
+  __device__ __forceinline__ Found merge(const Found& a, const Found& b) const {
+    return merged(a, b, softmax_factor(row.args));
+  }
+  __device__ __forceinline__ void finish(const Found& all, bool) {
+    most = all.most, by = softmax_by(row.args, all.sum);
+  }
+  __device__ __forceinline__ void store(RowChunk<kConfig>& part, int chunk) const {
     const RowArgs& args = row.args;
-    const DType out = kConfig.out == DType::kNone ? args.out.dtype : kConfig.out;
-    char* const to = row_start<kConfig.out>(args.out, row.at);
-    each(chunk, [&](long long n, int count, int j) {
-      Piece& of = p[j];
-      if (anew(args).log) {
-        finish_log(args, most, by, of);
-      } else {
-        const float times = softmax_factor(args);
-        for_elements([&](int i) { of.v[i] = __fmul_rn(exponential(of.v[i], most, times), by); });
-      }
-      store_piece<kConfig.out, kConfig.whole>(to, out, n, count, of);
+    part.store(chunk, [&](long long, int, Piece& of) {
+      if (anew(args).log) return finish_log(args, most, by, of);
+      const float times = softmax_factor(args);
+      for_elements([&](int i) { of.v[i] = __fmul_rn(exponential(of.v[i], most, times), by); });
     });
   }
 };
-
-// Rows that are read twice. `part_count` chunks of each have a block each, in two steps, where there are too few rows for all blocks.
-template <RowGpuConfig kConfig>
-__device__ __forceinline__ void softmax_chunks(const RowArgs& given) {
-  constexpr int kRows = GpuRow<kConfig>::kRows;
-  const bool split = given.part_count > 0;
-  const long long each = split ? given.part_count : 1, items = given.rows * each;
-#pragma unroll 1
-  for (long long first = static_cast<long long>(blockIdx.x) * kRows; first < items; first += given.grid * kRows) {
-    const RowArgs& args = anew(given);
-    const long long mine = first + threadIdx.x / kConfig.threads, item = mine < items ? mine : items - 1;
-    const long long index = item / each;
-    const int chunk = static_cast<int>(item - index * each);
-    GpuRow<kConfig> row{args, index, 0, row_index(args, index), mine < items, row_thread<kConfig>(), {}};
-    RowInput<kConfig> input(args);
-    input.start(row);
-    SoftmaxChunk<kConfig> part{row, input, {}, {}};
-    auto* const pairs = reinterpret_cast<SoftmaxPair*>(args.parts) + index * each;
-
-    // The pair of a chunk, for the next step.
-    if (args.step == RowStep::kFind) {
-      part.ask(chunk);
-      part.take(chunk);
-      const SoftmaxPair found = part.find();
-      if (row.there && row.thread == 0) pairs[chunk] = found;
-      continue;
-    }
-
-    // Of all chunks, in their order. The last one is asked for again first: its lines were read last.
-    const int chunks = static_cast<int>((args.n + part.kSize - 1) / part.kSize);
-    SoftmaxPair all{kLeastValue, 0};
-    part.ask(split ? chunk : 0);
-#pragma unroll 1
-    for (int c = 0; c < chunks; ++c) {
-      SoftmaxPair next;
-      if (split) {
-        next = pairs[c];
-      } else {
-        part.take(c);
-        part.ask(c + 1 < chunks ? c + 1 : c);
-        next = part.find();
-      }
-      all = merged(all, next, softmax_factor(args));
-    }
-    const float by = softmax_by(args, all.sum);
-    const int first_chunk = split ? chunk : 0;
-#pragma unroll 1
-    for (int c = split ? chunk : chunks - 1; c >= first_chunk; --c) {
-      part.take(c);
-      if (c > first_chunk) part.ask(c - 1);
-      part.store(c, all.most, by);
-    }
-  }
-}
 
 template <RowGpuConfig kConfig>
 __device__ __forceinline__ void softmax_gpu(const RowArgs& args) {
   if constexpr (kConfig.pieces > 0) {
     softmax_kept<kConfig>(args);
   } else {
-    softmax_chunks<kConfig>(args);
+    reduce_chunks<kConfig, SoftmaxChunks<kConfig>>(args);
   }
 }
 

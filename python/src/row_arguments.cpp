@@ -30,6 +30,13 @@ TensorView RowArguments::optional(const char* name, nb::handle value, Access acc
   return value.is_none() ? TensorView() : import_tensor(op, name, value, access, scope).view;
 }
 
+TensorView RowArguments::indices(const char* name, nb::handle value) {
+  if (value.is_none()) return {};
+  static constinit PythonFunction low_words(kFrameworks, "low_words");
+  const nb::object given = low_words.get()(static_cast<int>(input.framework), value);
+  return optional(name, given);
+}
+
 TensorView RowArguments::made(const char* name, nb::object& given, DType dtype, const nb::list& shape) {
   if (given.is_none()) {
     static constinit PythonFunction empty(kFrameworks, "empty");

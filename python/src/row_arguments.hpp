@@ -37,6 +37,8 @@ struct RowArguments {
   RowArguments(const char* name, nb::handle tensor, int units);
 
   TensorView optional(const char* name, nb::handle value, Access access = Access::kRead);
+  // Numbers of i32; of i64 their low words.
+  TensorView indices(const char* name, nb::handle value);
   // `given`, or a new tensor of x's framework: x's shape with another last size, -1 = its own; 0 = none.
   TensorView result(const char* name, nb::object& given, DType dtype, int64_t last);
   // The scale of an output with rows of `n` elements: `given`, or where the operator finds it a new tensor.

@@ -5,6 +5,7 @@
 
 #include "row_arguments.hpp"
 #include "tilewright/act_and_mul.hpp"
+#include "tilewright/cross_entropy.hpp"
 #include "tilewright/dequantize.hpp"
 #include "tilewright/layer_norm.hpp"
 #include "tilewright/moe_routing.hpp"
@@ -115,12 +116,7 @@ nb::object rope_function(nb::handle q, nb::handle cos, nb::handle sin, nb::handl
   call.q = arguments.input.view;
   call.cos = arguments.optional("cos", cos), call.sin = arguments.optional("sin", sin);
   call.k = arguments.optional("k", k);
-  nb::object given = nb::borrow(positions);
-  if (!given.is_none()) {
-    static constinit PythonFunction low_words(kFrameworks, "low_words");
-    given = low_words.get()(static_cast<int>(arguments.input.framework), given);
-  }
-  call.positions = arguments.optional("positions", given);
+  call.positions = arguments.indices("positions", positions);
   call.interleaved = interleaved, call.inverse = inverse;
   call.recipe = recipe;
 
@@ -163,6 +159,33 @@ nb::object softmax_function(nb::handle x, int64_t dim, nb::handle dtype, bool lo
   }
   check(status);
   return made;
+}
+
+nb::object cross_entropy_function(nb::handle x, nb::handle target, int64_t ignore_index, float label_smoothing,
+                                  float z_loss, float grad_scale, nb::handle factor, bool gradient, nb::object loss,
+                                  nb::handle lse, nb::object out, const std::string& recipe, int units) {
+  constexpr const char* kOp = "cross_entropy";
+  RowArguments arguments(kOp, x, units);
+  CrossEntropyCall call;
+  call.x = arguments.input.view;
+  if (call.x.rank < 1) refuse("{}: argument 'x' has rank 0, allowed: 1 to {}", kOp, kMaxRank);
+  call.target = arguments.indices("target", target);
+  call.factor = arguments.optional("factor", factor);
+  call.ignore_index = ignore_index, call.grad_scale = grad_scale;
+  call.label_smoothing = label_smoothing, call.z_loss = z_loss;
+  call.recipe = recipe;
+
+  // Results.
+  call.loss = arguments.result("loss", loss, DType::kF32, 0);
+  call.lse = arguments.optional("lse", lse, Access::kWrite);
+  if (gradient) call.out = arguments.result("out", out, call.x.dtype, -1);
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = cross_entropy(Context::global(), call, arguments.exec);
+  }
+  check(status);
+  return nb::make_tuple(loss, out);
 }
 
 nb::object moe_routing_function(nb::handle logits, int64_t k, nb::handle bias, nb::handle score, bool renormalise,
@@ -363,6 +386,13 @@ void bind_row_operators(nb::module_& module) {
       nb::arg("units") = 0,
       "exp(scale x - max) over the sum of these along the last dimension; with log the logarithm of that. Returns "
       "the output.");
+  module.def("cross_entropy", &cross_entropy_function, nb::arg("x"), nb::arg("target"), nb::kw_only(),
+             nb::arg("ignore_index") = -100, nb::arg("label_smoothing") = 0.0f, nb::arg("z_loss") = 0.0f,
+             nb::arg("grad_scale") = 1.0f, nb::arg("factor") = nb::none(), nb::arg("gradient") = true,
+             nb::arg("loss") = nb::none(), nb::arg("lse") = nb::none(), nb::arg("out") = nb::none(),
+             nb::arg("recipe") = "", nb::arg("units") = 0,
+             "The loss of each row of logits x [..., N] with targets [...], and the gradient times grad_scale and "
+             "factor, in out where it is given. Returns both; without gradient None for it.");
   module.def("moe_routing", &moe_routing_function, nb::arg("logits"), nb::arg("k"), nb::kw_only(),
              nb::arg("bias") = nb::none(), nb::arg("score") = "softmax", nb::arg("renormalise") = false,
              nb::arg("scale") = 1.0f, nb::arg("groups") = 1, nb::arg("topk_groups") = 1,

@@ -265,6 +265,22 @@ def softmax(
     recipe: str = "",
     units: int = 0,
 ) -> Any: ...
+def cross_entropy(
+    x: _T,
+    target: _Tensor,
+    *,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    grad_scale: float = 1.0,
+    factor: _Tensor | None = None,
+    gradient: bool = True,
+    loss: _Tensor | None = None,
+    lse: _Tensor | None = None,
+    out: _Tensor | None = None,
+    recipe: str = "",
+    units: int = 0,
+) -> tuple[Any, Any]: ...
 def moe_routing(
     logits: _T,
     k: int,

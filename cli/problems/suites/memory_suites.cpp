@@ -65,6 +65,9 @@ std::string softmax_text(const MemoryMode& mode, const SoftmaxRows& rows) {
   return fmt::format("softmax m={}:n={}:{}", rows.m, rows.n, mode.text);
 }
 
+// Losses of Llama-3's words, with the gradient.
+std::string loss_text(int64_t rows) { return fmt::format("cross_entropy m={}:n=128256:x=bf16", rows); }
+
 // Of Qwen3, DeepSeek-V3 and gpt-oss.
 constexpr MemoryMode kRoutingModes[] = {
     {"moe_routing softmax bf16", "moe_routing", "e=256:k=8:x=bf16"},
@@ -115,6 +118,7 @@ Suite memory_cpu_suite() {
       suite.add(softmax_text(mode, rows), {.regime = mode.name, .bar = {.fraction = rows.fraction, .ratio = 0}});
     }
   }
+  suite.add(loss_text(16), {.regime = "cross_entropy bf16"});
   for (const MemoryMode& mode : kRoutingModes) {
     suite.add(fmt::format("{} t=8192:{}", mode.op, mode.text), {.regime = mode.name});
   }
@@ -165,6 +169,10 @@ Suite memory_gpu_suite() {
                 {.regime = fmt::format("{}, {} rows of {}", mode.name, rows.m, rows.n),
                  .bar = {.fraction = rows.fraction, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
     }
+  }
+  for (const int64_t rows : {8192, 1024, 16}) {
+    suite.add(loss_text(rows), {.regime = fmt::format("cross_entropy bf16, {} rows", rows),
+                                .bar = {.fraction = 0, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
   }
   for (const MemoryMode& mode : kRoutingModes) {
     for (const int64_t tokens : {16384, 1024, 16}) {

@@ -50,6 +50,51 @@ struct RowRotation {
   bool inverse;
 };
 
+// cross_entropy's: out, where it is given, is the gradient.
+struct RowLoss {
+  const int* target;
+  long long stride_target[kRowDims];
+  float* loss;
+  long long stride_loss[kRowDims];
+  float* lse;  // null = absent, as the next
+  long long stride_lse[kRowDims];
+  const float* factor;  // one, of the gradient
+  long long ignore_index;
+  float smoothing, z, grad_scale;
+};
+// A row that counts nothing.
+template <class Args>
+constexpr bool is_ignored(const Args& args, int target) {
+  return target == args.loss.ignore_index;
+}
+// Its loss, from the logarithm of the sum of its exponentials, its largest value, that of the target and the sum of all. Of a target
+// outside the row it is NaN.
+struct RowLogits {
+  float logarithm, most, target, total;
+};
+template <class Args>
+constexpr float row_loss(const Args& args, int target, const RowLogits& of) {
+  if (is_ignored(args, target)) return 0;
+  const RowLoss& l = args.loss;
+  float loss = of.most - of.target;
+  if (l.smoothing != 0)
+    loss = (1 - l.smoothing) * loss + l.smoothing * (of.most - of.total / static_cast<float>(args.n));
+  const float lse = of.most + of.logarithm;
+  return loss + of.logarithm + (l.z != 0 ? l.z * lse * lse : 0.0f);
+}
+// What gradients are made of: by * exp(x - most) - even, and of the target less hot.
+struct RowGradient {
+  float by, even, hot;
+};
+template <class Args>
+constexpr RowGradient row_gradient(const Args& args, int target, float lse, float sum) {
+  const RowLoss& l = args.loss;
+  const float known = target >= 0 && target < args.n ? 1.0f : __builtin_bit_cast(float, 0x7FC00000u);
+  const float scale = l.grad_scale * (l.factor == nullptr ? 1.0f : *l.factor);
+  return {scale * known * (l.z != 0 ? 1 + 2 * l.z * lse : 1.0f) / sum, scale * l.smoothing / static_cast<float>(args.n),
+          scale * (1 - l.smoothing)};
+}
+
 // The steps of a call whose scale is found over all of the tensor; others have the last one only.
 enum class RowStep : unsigned char {
   kFind,   // each unit or block its part of the largest magnitude
@@ -72,9 +117,10 @@ struct RowArgs {
   bool log;                       // softmax's logarithm
   float limit, alpha, up_offset;  // act_and_mul's; softmax: alpha is a factor of x
   RowRotation rotation;
+  RowLoss loss;
   bool stream;     // CPU: writes go past the caches
   long long grid;  // GPU: blocks
-  float* parts;    // [part_count]: largest magnitudes
+  float* parts;    // [part_count]: largest magnitudes; of rows in chunks what is found of each
   long long part_count;
   RowStep step;
 };

@@ -48,7 +48,7 @@ bool has_wide(const std::vector<AmdInstruction>& code, std::string_view what) {
 
 TEST_P(SlowAmdRowKernels, EveryPrebuiltOneMovesSixteenBytesWithoutSpills) {
   for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &rope_operator(),
-                             &quantize_operator(), &dequantize_operator(), &softmax_operator()}) {
+                             &quantize_operator(), &dequantize_operator(), &softmax_operator(), &cross_entropy_operator()}) {
     const KernelFamily* family = find_family(op->families(), std::string(op->name()) + "_gpu");
     ASSERT_NE(family, nullptr);
     check_budget(*family, [](const KernelKey& key, const std::vector<AmdInstruction>& code) {
@@ -93,8 +93,8 @@ TEST_P(SlowAmdRowKernels, ThoseOfThePagedCacheMoveSixteenBytesWithoutSpills) {
 
 // Typed at run time: every type's way through the kernel is in one.
 TEST_P(SlowAmdRowKernels, TheGenericOneHasNoSpills) {
-  for (const Operator* op :
-       {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &softmax_operator()}) {
+  for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &softmax_operator(),
+                             &cross_entropy_operator()}) {
     const KernelFamily* family = find_family(op->families(), std::string(op->name()) + "_generic_gpu");
     ASSERT_NE(family, nullptr);
     check_budget(*family, [](const KernelKey&, const std::vector<AmdInstruction>&) {});

@@ -44,7 +44,7 @@ class SlowRowKernels : public testing::TestWithParam<const char*> {
 
 TEST_P(SlowRowKernels, EveryPrebuiltOneKeepsToItsBudget) {
   for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &rope_operator(),
-                             &quantize_operator(), &dequantize_operator(), &softmax_operator()}) {
+                             &quantize_operator(), &dequantize_operator(), &softmax_operator(), &cross_entropy_operator()}) {
     check_budget(*op, sizeof(RowArgs));
   }
 }

@@ -165,6 +165,17 @@ TEST_P(SlowAmdRowOperators, SoftmaxMatchesTheReferenceWithoutAFault) {
   }
 }
 
+TEST_P(SlowAmdRowOperators, CrossEntropyMatchesTheReferenceWithoutAFault) {
+  for (const char* text :
+       {"m=9:n=2048:x=bf16", "m=9:n=2047:x=bf16:lse=1:gradient=0", "m=4x3:n=1500:x=bf16:sx=0.15000.1502:starget=0.6.2",
+        "m=19:n=100:x=f16:out=f32", "m=2:n=16500:x=f32:factor=1", "m=9:n=40000:x=bf16"}) {
+    check(cross_entropy_operator(), text);
+  }
+  for (const char* text : {"m=9:n=77:x=f32:out=f16", "m=9:n=4200:x=f16:gradient=0:lse=1"}) {
+    check(cross_entropy_operator(), text, "cross_entropy_generic_gpu");
+  }
+}
+
 // Ties in every token where logits are integers; more chosen of a lane than it keeps.
 TEST_P(SlowAmdRowOperators, MoeRoutingChoosesAsTheReferenceWithoutAFault) {
   for (const char* text :

@@ -4,6 +4,7 @@
 #include "emulated/cuda/plan_check.hpp"
 // After the words of CUDA.
 #include "act_and_mul/act_and_mul_gpu.cuh"
+#include "cross_entropy/cross_entropy_gpu.cuh"
 #include "dequantize/dequantize_gpu.cuh"
 #include "kv_cache/kv_cache_write_gpu.cuh"
 #include "layer_norm/layer_norm_gpu.cuh"
@@ -110,6 +111,13 @@ void check_softmax(std::initializer_list<const char*> problems) {
   const auto kernel =
       std::make_shared<HostKernel>([](const void* args) { softmax_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
   check_rows(softmax_operator(), kConfig, kernel, problems);
+}
+
+template <RowGpuConfig kConfig>
+void check_cross_entropy(std::initializer_list<const char*> problems) {
+  const auto kernel = std::make_shared<HostKernel>(
+      [](const void* args) { cross_entropy_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
+  check_rows(cross_entropy_operator(), kConfig, kernel, problems);
 }
 
 template <CacheGpuConfig kConfig>
@@ -229,6 +237,22 @@ TEST(EmulatedRowOperators, SoftmaxKeepsRowsOrReadsThemTwice) {
       {"m=2:n=33000:x=bf16:out=f32", "m=1:n=32768:x=bf16:out=f32:log=1"});
   check_softmax<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
       {"m=3:n=301:x=f32:out=f16", "m=3:n=2100:x=bf16:log=1"});
+}
+
+TEST(EmulatedRowOperators, CrossEntropyKeepsRowsOrReadsThemTwice) {
+  check_cross_entropy<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 64, 2}>(
+      {"m=5:n=1024:x=bf16", "m=9:n=1001:x=bf16:lse=1:factor=1", "m=1:n=1:x=bf16", "m=0:n=9:x=bf16"});
+  check_cross_entropy<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 256, 1, kBf16, true}>(
+      {"m=15:n=1992:x=bf16", "m=3x7:n=8:x=bf16:sx=0.160.16:starget=0.14.2"});
+  check_cross_entropy<RowGpuConfig{kF16, kNone, kNone, Quantisation::kNone, 16, 1}>(
+      {"m=33:n=128:x=f16:gradient=0", "m=3:n=100:x=f16:gradient=0:lse=1"});
+  check_cross_entropy<RowGpuConfig{kF32, kNone, kF32, Quantisation::kNone, 256, 0}>(
+      {"m=20:n=5003:x=f32", "m=2:n=5000:x=f32:lse=1", "m=3:n=7:x=f32"});
+  check_cross_entropy<RowGpuConfig{kF32, kNone, kF32, Quantisation::kNone, 16, 0}>({"m=33:n=303:x=f32"});
+  check_cross_entropy<RowGpuConfig{kBf16, kNone, kF32, Quantisation::kNone, 1024, 0, kBf16, true}>(
+      {"m=2:n=33000:x=bf16:out=f32", "m=9:n=32768:x=bf16:out=f32:lse=1"});
+  check_cross_entropy<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
+      {"m=9:n=301:x=f32:out=f16", "m=3:n=9100:x=bf16:gradient=0", "m=3:n=4100:x=f16:factor=1"});
 }
 
 template <MoeRoutingGpuConfig kConfig>

@@ -145,6 +145,39 @@ TEST(CSoftmax, WeighsPreparesQueriesExplainsAndRefuses) {
   EXPECT_EQ(tilewright_softmax(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
 }
 
+static_assert(sizeof(tilewright_cross_entropy_call) == 80 && offsetof(tilewright_cross_entropy_call, x) == 8);
+static_assert(offsetof(tilewright_cross_entropy_call, label_smoothing) == 56 &&
+              offsetof(tilewright_cross_entropy_call, recipe) == 72);
+
+TEST(CCrossEntropy, LosesPreparesQueriesExplainsAndRefuses) {
+  float x[2][2] = {{0, 1}, {3, 3}}, loss[2] = {};
+  int32_t targets[2] = {1, -100};
+  int64_t shape[2] = {2, 2};
+  const TwDLTensor logits{x, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0};
+  const TwDLTensor target{targets, {1, 0}, 1, {0, 32, 1}, shape, nullptr, 0};
+  const TwDLTensor losses{loss, {1, 0}, 1, {2, 32, 1}, shape, nullptr, 0};
+  tilewright_cross_entropy_call call = tilewright_cross_entropy_call_defaults();
+  call.x = &logits, call.target = &target, call.loss = &losses;
+  ASSERT_EQ(tilewright_cross_entropy_prepare(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  ASSERT_EQ(tilewright_cross_entropy(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_NEAR(loss[0], std::log(1 + std::exp(-1.0)), 1e-6);
+  EXPECT_EQ(loss[1], 0);
+  call.out = &logits, call.grad_scale = 2;
+  ASSERT_EQ(tilewright_cross_entropy(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_NEAR(x[0][0], 2 / (1 + std::exp(1.0)), 1e-6);
+  EXPECT_EQ(x[1][1], 0);
+  tilewright_query_result result{};
+  result.struct_size = sizeof(result);
+  EXPECT_EQ(tilewright_cross_entropy_query(nullptr, &call, nullptr, &result), TILEWRIGHT_OK);
+  size_t size = 0;
+  EXPECT_EQ(tilewright_cross_entropy_explain(nullptr, &call, nullptr, nullptr, &size), TILEWRIGHT_OK);
+  EXPECT_GT(size, 1u);
+  call.z_loss = -1;
+  EXPECT_EQ(tilewright_cross_entropy(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  EXPECT_EQ(std::string(tilewright_last_error()), "cross_entropy: argument 'z_loss' is -1, allowed: 0 and above");
+  EXPECT_EQ(tilewright_cross_entropy(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+}
+
 static_assert(sizeof(tilewright_moe_routing_call) == 96 && offsetof(tilewright_moe_routing_call, logits) == 8);
 static_assert(offsetof(tilewright_moe_routing_call, score) == 40 &&
               offsetof(tilewright_moe_routing_call, recipe) == 88);

@@ -109,10 +109,10 @@ std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const A
 }
 int64_t row_capacity(const RowGpuShape& s) { return int64_t{s.threads} * s.pieces * kRowPiece; }
 
-// A softmax that is read twice: chunks of a row that have a block each where there are fewer rows than that many, else none. Bits do not
+// What is reduced to exponentials and read twice: chunks of a row that have a block each where there are fewer rows than that many, else none. Bits do not
 // depend on it.
-int64_t softmax_chunks(const RowProblem& p, const RowGpuConfig& c, const DeviceSpec& device) {
-  constexpr int kChunkPieces = 2;  // of a thread, kernels/softmax
+int64_t row_chunks(const RowProblem& p, const RowGpuConfig& c, const DeviceSpec& device) {
+  constexpr int kChunkPieces = 2;  // of a thread, kernels/tile/gpu/row_chunk.cuh
   const int64_t size = int64_t{c.threads} * kChunkPieces * kRowPiece, chunks = (p.n + size - 1) / size;
   return c.pieces == 0 && row_blocks(p, c) < device.units && chunks > 1 ? chunks : 0;
 }
@@ -173,7 +173,8 @@ class RowGpuFamily final : public KernelFamily {
     RowGpuConfig config;
     if (!parse_gpu_config(step.key, config)) return 0;
     const auto& p = problem_cast<RowProblem>(ref);
-    if (op_.softmax) return softmax_chunks(p, config, device) * p.rows() * 2 * static_cast<int64_t>(sizeof(float));
+    if (found_of_chunk() > 0)
+      return row_chunks(p, config, device) * p.rows() * found_of_chunk() * static_cast<int64_t>(sizeof(float));
     return row_workspace_bytes(p, found_parts(p, config));
   }
   std::string numerics_id(const RecipeStep& step) const override {
@@ -218,7 +219,7 @@ class RowGpuFamily final : public KernelFamily {
     if (Status s = parse_gpu_config(step.key, config); !s) return s;
     const auto& p = problem_cast<RowProblem>(ref);
     const int64_t block = row_block_threads(config.threads);
-    const int64_t chunks = op_.softmax ? softmax_chunks(p, config, device) : 0;
+    const int64_t chunks = found_of_chunk() > 0 ? row_chunks(p, config, device) : 0;
     const int64_t blocks = std::max<int64_t>(row_blocks(p, config) * std::max<int64_t>(chunks, 1), 1);
     // Where the next row is asked for, as many blocks as run at a time, each with as many rows; else a block a row. The kernel goes
     // on where the grid ends; AMD GPUs count work-items in 32 bits.
@@ -236,6 +237,8 @@ class RowGpuFamily final : public KernelFamily {
   }
 
  private:
+  // Numbers that are found of a chunk: softmax's pair, and cross_entropy's sum and target beside it.
+  int64_t found_of_chunk() const { return op_.softmax ? 2 : op_.loses ? 4 : 0; }
   static bool is_gpu_target(const ArchSpec& arch) { return arch.vendor != ArchVendor::kX86; }
   Status refuse_gpu(const std::string& message) const { return unsupported(fmt::format("{}: {}", name_, message)); }
   Status check_heads(const RowProblem& p, const RowGpuConfig& config) const {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ops/row/families/row_families.hpp"
+#include "ops/row/problem/row_loss.hpp"
 
 namespace tilewright {
 namespace {
@@ -20,6 +21,7 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
     p.size[2] = p.n = 4096;
     p.x.dtype = x, p.out.dtype = out, p.quant = quant;
     if (op.floats_only() && quant != Quantisation::kNone) return;
+    if (op.loses) add_loss(p);
     if (op.rotates) p.n = 128, p.rotation.table = DType::kF32, p.rotation.heads = p.rotation.dims = 128;
     if (op.gates) p.activation = Activation::kSilu, p.gate = GateMode::kSeparated;
     if (residual) p.residual.dtype = p.residual_out.dtype = x;
@@ -72,6 +74,12 @@ Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_pt
   args.rotation.table_rows = r.table_rows, args.rotation.stride_table = r.stride_table;
   std::copy(r.stride_position.begin(), r.stride_position.end(), args.rotation.stride_position);
   args.rotation.interleaved = r.interleaved != 0, args.rotation.inverse = r.inverse != 0;
+  const auto strides = [](const RowTensorProblem& from, long long(&to)[kRowDims]) {
+    std::copy(from.stride.begin(), from.stride.end(), to);
+  };
+  strides(p.loss.target, args.loss.stride_target), strides(p.loss.loss, args.loss.stride_loss);
+  strides(p.loss.lse, args.loss.stride_lse);
+  args.loss.ignore_index = p.loss.ignore_index;
   args.stream = stream, args.grid = grid;
   args.step = RowStep::kRows;
   Stage stage;
@@ -84,7 +92,7 @@ Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_pt
   pointer(true, kRowX, offsetof(RowArgs, x) + offsetof(RowTensor, data));
   pointer(p.residual.present(), kRowResidual, offsetof(RowArgs, residual) + offsetof(RowTensor, data));
   pointer(p.residual_out.present(), kRowResidualOut, offsetof(RowArgs, residual_out) + offsetof(RowTensor, data));
-  pointer(true, kRowOut, offsetof(RowArgs, out) + offsetof(RowTensor, data));
+  pointer(p.out.present(), kRowOut, offsetof(RowArgs, out) + offsetof(RowTensor, data));
   pointer(p.weight != DType::kNone, kRowWeight, offsetof(RowArgs, weight) + offsetof(RowVector, data));
   pointer(p.bias != DType::kNone, kRowBias, offsetof(RowArgs, bias) + offsetof(RowVector, data));
   pointer(p.smooth != DType::kNone, kRowSmooth, offsetof(RowArgs, smooth) + offsetof(RowVector, data));
@@ -93,6 +101,18 @@ Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_pt
   pointer(p.rotates(), kRowCosine, rotation + offsetof(RowRotation, cosine));
   pointer(p.rotates(), kRowSine, rotation + offsetof(RowRotation, sine));
   pointer(r.positions != 0, kRowPositions, rotation + offsetof(RowRotation, positions));
+  const size_t loss = offsetof(RowArgs, loss);
+  pointer(p.has_loss(), kRowTarget, loss + offsetof(RowLoss, target));
+  pointer(p.has_loss(), kRowLoss, loss + offsetof(RowLoss, loss));
+  pointer(p.loss.lse.present(), kRowLse, loss + offsetof(RowLoss, lse));
+  pointer(p.loss.factor != 0, kRowFactor, loss + offsetof(RowLoss, factor));
+  if (p.has_loss()) {
+    for (const auto& [slot, offset] : {std::pair{kRowSmoothing, offsetof(RowLoss, smoothing)},
+                                       {kRowZ, offsetof(RowLoss, z)},
+                                       {kRowGradScale, offsetof(RowLoss, grad_scale)}}) {
+      stage.patches.push_back({ArgPatch::Kind::kScalar, slot, static_cast<uint32_t>(loss + offset)});
+    }
+  }
   const std::pair<RowScalarSlot, size_t> scalars[] = {{kRowEps, offsetof(RowArgs, eps)},
                                                       {kRowLimit, offsetof(RowArgs, limit)},
                                                       {kRowAlpha, offsetof(RowArgs, alpha)},

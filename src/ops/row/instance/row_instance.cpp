@@ -8,6 +8,7 @@
 #include <deque>
 #include <limits>
 #include <random>
+#include <tuple>
 
 #include "core/tensor/tolerance.hpp"
 #include "dispatch/instance/guarded_buffer.hpp"
@@ -19,7 +20,7 @@ namespace {
 
 // Such that it shows where one is left out. `alpha` is silu's, or softmax's.
 std::array<float, kRowScalarSlots> row_instance_scalars(const RowOp& op, const RowProblem& p) {
-  return {1e-3f, 1.25f, op.softmax ? 0.7f : p.activation == Activation::kSilu ? 1.702f : 1.0f, 1.0f};
+  return {1e-3f, 1.25f, op.softmax ? 0.7f : p.activation == Activation::kSilu ? 1.702f : 1.0f, 1.0f, 0.1f, 1e-3f, 0.7f};
 }
 
 // As a tensor of this type keeps it.
@@ -73,6 +74,13 @@ class RowInstance final : public ProblemInstance {
                       {{p_.size[0], r.stride_position[0]}, {p_.size[1], r.stride_position[1]}});
       }
     }
+    if (s) s = add(inputs_, kRowTarget, "target", p_.loss.target, 1, 1);
+    if (s) s = add(outputs_, kRowLoss, "loss", p_.loss.loss, 1, 1);
+    if (s) s = add(outputs_, kRowLse, "lse", p_.loss.lse, 1, 1);
+    if (s && p_.loss.factor) {
+      inputs_.emplace_back(kRowFactor, "factor", DType::kF32);
+      s = inputs_.back().buffer.allocate(device, DType::kF32, {{1, 1}});
+    }
     if (s) s = add_column(kRowWeight, "weight", p_.weight);
     if (s) s = add_column(kRowBias, "bias", p_.bias);
     if (s) s = add_column(kRowSmooth, "smooth", p_.smooth);
@@ -95,6 +103,8 @@ class RowInstance final : public ProblemInstance {
       if (t.slot == kRowScale && !p_.reads_codes())
         *static_cast<float*>(t.buffer.host_data()) = 2.5f / quantised_limit(p_.out.dtype);
       if (t.slot == kRowPositions) fill_positions(t, seed);
+      if (t.slot == kRowTarget) fill_targets(t, seed);
+      if (t.slot == kRowFactor) *static_cast<float*>(t.buffer.host_data()) = 0.8f;
       note(t.buffer.send());
       if (t.slot == kRowX) {
         for (GuardedBuffer& copy : copies_) note(t.buffer.send_to(copy));
@@ -132,7 +142,7 @@ class RowInstance final : public ProblemInstance {
     for (const std::deque<RowBuffer>* list : {&inputs_, &outputs_}) {
       for (const RowBuffer& t : *list) tensors.data[t.slot] = t.buffer.host_data();
     }
-    Comparison comparison(p_.out.dtype, report);
+    Comparison comparison(p_.out.present() ? p_.out.dtype : DType::kF32, report);
     RowReferenceResult want;
     if (p_.quant == Quantisation::kDynamic) {
       comparison.add(*static_cast<const float*>(tensors.data[kRowScale]),
@@ -150,6 +160,14 @@ class RowInstance final : public ProblemInstance {
         compare_quantised_row(op_, p_, tensors.data[kRowOut], tensors.data[kRowScale], row, want.y, comparison);
         continue;
       }
+      for (const auto& [slot, t, wanted] :
+           {std::tuple<RowPointerSlot, const RowTensorProblem&, ReferenceElement>{kRowLoss, p_.loss.loss, want.loss},
+            {kRowLse, p_.loss.lse, want.lse}}) {
+        if (!t.present()) continue;
+        comparison.add(load_element(DType::kF32, tensors.data[slot], row_element(p_, t.stride, row)), wanted,
+                       {row, -1});
+      }
+      if (!p_.out.present()) continue;
       const auto [in, out, first_in, first] = row_place(p_, row);
       for (int64_t i = 0; i < p_.n; ++i) {
         const ReferenceElement& y = want.y[static_cast<size_t>(i)];
@@ -179,6 +197,16 @@ class RowInstance final : public ProblemInstance {
       }
     }
   }
+  // Some of them ignored.
+  void fill_targets(const RowBuffer& t, uint64_t seed) const {
+    std::mt19937_64 random(seed);
+    std::uniform_int_distribution<int64_t> any(0, std::max<int64_t>(p_.n, 1) - 1), one_of(0, 7);
+    for (int64_t row = 0; row < p_.rows(); ++row) {
+      const int64_t target = one_of(random) == 0 ? p_.loss.ignore_index : any(random);
+      static_cast<int32_t*>(t.buffer.host_data())[row_element(p_, p_.loss.target.stride, row)] =
+          static_cast<int32_t>(target);
+    }
+  }
   Status allocate_rows(Device& device, GuardedBuffer& buffer, const RowTensorProblem& t, int64_t inner,
                        int64_t stride) const {
     const auto size = p_.tensor_size(t);
@@ -202,8 +230,14 @@ class RowInstance final : public ProblemInstance {
     return {};
   }
   std::string written_between(const RowBuffer& t) const {
-    const RowTensorProblem& shape = t.slot == kRowOut ? p_.out : t.slot == kRowScale ? p_.scale : p_.residual_out;
-    const int64_t inner = t.slot == kRowScale ? p_.groups() : p_.n, stride = t.slot == kRowScale ? p_.stride_group : 1;
+    const bool number = t.slot == kRowLoss || t.slot == kRowLse;
+    const RowTensorProblem& shape = t.slot == kRowOut     ? p_.out
+                                    : t.slot == kRowScale ? p_.scale
+                                    : t.slot == kRowLoss  ? p_.loss.loss
+                                    : t.slot == kRowLse   ? p_.loss.lse
+                                                          : p_.residual_out;
+    const int64_t inner = number ? 1 : t.slot == kRowScale ? p_.groups() : p_.n;
+    const int64_t stride = t.slot == kRowScale ? p_.stride_group : 1;
     const int bits = dtype_bits(t.dtype);
     std::vector<bool> owned(static_cast<size_t>(t.buffer.bytes()), false);
     const int64_t base = static_cast<uint8_t*>(t.buffer.host_data()) - t.buffer.begin();

@@ -19,6 +19,9 @@ struct RowReference {
   std::span<const double> scales;        // that are read: of the row's groups
   std::span<const double> cosine, sine;  // of the pairs that turn; NaN beyond the tables
   std::span<ReferenceElement> y;
+  int64_t target = 0;  // as the next, cross_entropy's
+  float smoothing = 0, z = 0, grad_scale = 1;
+  ReferenceElement loss{}, lse{};
 };
 
 // A problem's tensors on the host, by slot.
@@ -31,6 +34,7 @@ struct RowHostTensors {
 struct RowReferenceResult {
   std::vector<double> sum;
   std::vector<ReferenceElement> y;
+  ReferenceElement loss, lse;
 };
 void row_reference(const RowOp& op, const RowProblem& problem, const RowHostTensors& tensors, int64_t row,
                    RowReferenceResult& result);

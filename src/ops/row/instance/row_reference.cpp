@@ -118,7 +118,14 @@ void row_reference(const RowOp& op, const RowProblem& p, const RowHostTensors& t
                          .cosine = cosine,
                          .sine = sine,
                          .y = result.y};
+  if (p.has_loss()) {
+    reference.target = static_cast<const int32_t*>(tensors.data[kRowTarget])[row_element(p, p.loss.target.stride, row)];
+    reference.smoothing = tensors.scalars[kRowSmoothing], reference.z = tensors.scalars[kRowZ];
+    reference.grad_scale = tensors.scalars[kRowGradScale];
+    if (p.loss.factor) reference.grad_scale *= *static_cast<const float*>(tensors.data[kRowFactor]);
+  }
   op.reference(p, reference);
+  result.loss = reference.loss, result.lse = reference.lse;
 }
 
 float largest_of_rows(const RowOp& op, const RowProblem& p, const RowHostTensors& tensors) {

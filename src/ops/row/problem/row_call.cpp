@@ -8,7 +8,9 @@
 #include <cmath>
 #include <limits>
 #include <span>
+#include <tuple>
 
+#include "ops/row/problem/row_loss.hpp"
 #include "ops/row/problem/row_rotation.hpp"
 
 namespace tilewright {
@@ -64,6 +66,17 @@ Status read_rows(const RowOp& op, const char* name, const TensorView& t, const T
   }
   if (t.shape[last] > 1 && t.stride[last] != 1) {
     return refuse_row(op, "argument '{}' has stride {} along its last dimension, allowed: 1", name, t.stride[last]);
+  }
+  to.stride = t.stride;
+  to.to->dtype = t.dtype;
+  return {};
+}
+
+// [...], a number a row.
+Status read_row_numbers(const RowOp& op, const char* name, const TensorView& t, const TensorView& x, OuterTensor& to) {
+  if (Status s = check_device(op, name, t, x); !s) return s;
+  if (t.rank != x.rank - 1 || !std::equal(t.shape.begin(), t.shape.begin() + t.rank, x.shape.begin())) {
+    return refuse_row(op, "argument '{}' has shape {}, expected that of 'x' without its last size", name, row_shape(t));
   }
   to.stride = t.stride;
   to.to->dtype = t.dtype;
@@ -194,6 +207,12 @@ Status check_row_addresses(const RowOp& op, const RowProblem& p, const RowBindin
   add_vector("weight", kRowWeight, p.weight);
   add_vector("bias", kRowBias, p.bias);
   add_vector("smooth", kRowSmooth, p.smooth);
+  for (const auto& [name, slot, t] :
+       {std::tuple<const char*, RowPointerSlot, const RowTensorProblem&>{"target", kRowTarget, p.loss.target},
+        {"loss", kRowLoss, p.loss.loss},
+        {"lse", kRowLse, p.loss.lse}}) {
+    if (t.present()) all.push_back({name, b.pointers[slot], rows_of(t, 1, 1), nullptr, slot != kRowTarget});
+  }
   if (p.scale.present()) {
     all.push_back(
         {"scale", b.pointers[kRowScale], rows_of(p.scale, p.groups(), p.stride_group), nullptr, p.writes_scale()});
@@ -230,7 +249,7 @@ Status check_row_addresses(const RowOp& op, const RowProblem& p, const RowBindin
 Status make_row_problem(const RowOp& op, const RowCall& call, bool check_addresses, RowProblem& p, RowBindings& b) {
   if (op.rotates) return make_rotation_problem(op, call, check_addresses, p, b);
   for (const auto& [name, t] : {std::pair<const char*, const TensorView&>{"x", call.x}, {"out", call.out}}) {
-    if (!t.defined()) return refuse_row(op, "argument '{}' is missing", name);
+    if (!t.defined() && !(op.loses && &t == &call.out)) return refuse_row(op, "argument '{}' is missing", name);
   }
   const TensorView& x = call.x;
   if (x.rank < 1) return refuse_row(op, "argument 'x' has rank 0, allowed: 1 to {}", kMaxRank);
@@ -267,6 +286,19 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
     const int64_t length = &g.to == &p.x ? p.x_length() : p.n;
     if (Status s = read_rows(op, g.name, g.t, x, length, tensors.back()); !s) return s;
   }
+  const std::tuple<const char*, const TensorView&, RowTensorProblem&> numbers[] = {
+      {"target", call.target, p.loss.target}, {"loss", call.loss, p.loss.loss}, {"lse", call.lse, p.loss.lse}};
+  for (const auto& [name, view, to] : numbers) {
+    if (!op.loses || (!view.defined() && &view == &call.lse)) continue;
+    if (!view.defined()) return refuse_row(op, "argument '{}' is missing", name);
+    tensors.push_back({name, &to, {}});
+    if (Status s = read_row_numbers(op, name, view, x, tensors.back()); !s) return s;
+  }
+  p.loss.ignore_index = op.loses ? call.ignore_index : RowLossProblem().ignore_index;
+  p.loss.factor = call.factor.defined();
+  if (op.loses) {
+    if (Status s = check_loss_call(op, call); !s) return s;
+  }
   Status s = read_column(op, "weight", call.weight, x, p.n, p.weight);
   if (s) s = read_column(op, "bias", call.bias, x, p.n, p.bias);
   if (s) s = read_column(op, "smooth", call.smooth, x, p.n, p.smooth);
@@ -281,9 +313,11 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
   if (s = collapse_rows(op, x, tensors, p); !s) return s;
   b.pointers = {call.x.data,    call.residual.data, call.residual_out.data, call.out.data, call.weight.data,
                 call.bias.data, call.smooth.data,   call.scale.data,        nullptr,       nullptr,
-                nullptr};
-  b.scalars = {call.eps, call.limit == 0 ? std::numeric_limits<float>::infinity() : call.limit, call.alpha,
-               call.up_offset};
+                nullptr,        call.target.data,   call.loss.data,         call.lse.data, call.factor.data};
+  b.scalars = {call.eps,       call.limit == 0 ? std::numeric_limits<float>::infinity() : call.limit,
+               call.alpha,     call.up_offset,
+               call.smoothing, call.z,
+               call.grad_scale};
   if (x.device.kind != DeviceKind::kCpu) {
     // Not the scales, which are taken one by one.
     for (const void* pointer : std::span(b.pointers).first(kRowScale)) {

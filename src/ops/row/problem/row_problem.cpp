@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What holds for every problem of a row operator, and its text.
+#include "ops/row/problem/row_loss.hpp"
 #include "ops/row/problem/row_rotation.hpp"
 
 #include <fmt/format.h>
@@ -101,6 +102,7 @@ Status check_row_output(const RowOp& op, const RowProblem& p) {
   }
   if (p.quant == Quantisation::kNone) {
     if (is_row_float(out) && !op.quantises) return {};
+    if (op.loses && !p.out.present()) return {};
     if (!is_quantised(out) || op.floats_only()) {
       return refuse_problem(op, "argument 'out' is {}, allowed: {}", dtype_name(out),
                             op.quantises ? "e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, e2m1"
@@ -131,7 +133,10 @@ Status check_row_strides(const RowOp& op, const RowProblem& p) {
                  {"residual", p.residual, p.n, 1, false},
                  {"residual_out", p.residual_out, p.n, 1, true},
                  {"out", p.out, p.n, 1, true},
-                 {"scale", p.scale, p.groups(), p.stride_group, p.has_row_scales() && p.writes_scale()}};
+                 {"scale", p.scale, p.groups(), p.stride_group, p.has_row_scales() && p.writes_scale()},
+                 {"target", p.loss.target, 1, 1, false},
+                 {"loss", p.loss.loss, 1, 1, true},
+                 {"lse", p.loss.lse, 1, 1, true}};
   for (const auto& t : tensors) {
     if (!t.t.present()) continue;
     const auto& s = t.t.stride;
@@ -157,7 +162,7 @@ Status check_row_strides(const RowOp& op, const RowProblem& p) {
   return {};
 }
 
-constexpr std::string_view kStrideNames[] = {"sx", "sr", "sro", "so", "ss"};
+constexpr std::string_view kStrideNames[] = {"sx", "sr", "sro", "so", "ss", "starget", "sloss", "slse"};
 
 // "4.2.1"
 Status parse_numbers(std::string_view text, char separator, std::span<int64_t> to, size_t& count) {
@@ -185,6 +190,7 @@ Status validate_row_problem(const RowOp& op, const RowProblem& p) {
   Status s = check_row_dtypes(op, p);
   if (s) s = check_row_output(op, p);
   if (s) s = validate_rotation(op, p);
+  if (s) s = validate_loss(op, p);
   return s ? check_row_strides(op, p) : s;
 }
 
@@ -194,15 +200,18 @@ Status check_row_types(const RowOp& op, DType x, DType residual, DType out, Quan
   if (quant != Quantisation::kNone) p.scale.dtype = DType::kF32;
   if (quant == Quantisation::kGroup) p.group = 128;
   if (op.rotates) p.rotation.table = DType::kF32, p.rotation.heads = p.size[2];
+  if (op.loses) p.n = 1, add_loss(p);
   if (x == DType::kNone) return refuse_problem(op, "argument 'x' is none, allowed: a type");
   return validate_row_problem(op, p);
 }
 
 void set_contiguous(RowProblem& p) {
-  for (RowTensorProblem* t : {&p.x, &p.residual, &p.residual_out, &p.out, &p.scale}) {
+  for (RowTensorProblem* t :
+       {&p.x, &p.residual, &p.residual_out, &p.out, &p.scale, &p.loss.target, &p.loss.loss, &p.loss.lse}) {
     t->stride = {};
     if (!t->present() || (t == &p.scale && !p.has_row_scales())) continue;
-    int64_t step = t == &p.scale ? p.groups() : t == &p.x ? p.x_length() : p.n;
+    const bool one = t == &p.loss.target || t == &p.loss.loss || t == &p.loss.lse;  // a row
+    int64_t step = one ? 1 : t == &p.scale ? p.groups() : t == &p.x ? p.x_length() : p.n;
     if (dtype_bits(t->dtype) == 4) step += step % 2;  // whole bytes
     for (size_t i = kRowDims; i-- > 0;) {
       const int64_t size = p.tensor_size(*t)[i];
@@ -241,11 +250,19 @@ std::string print_row_problem(const RowProblem& p) {
     text += fmt::format(":rounding={}", kScaleRoundingNames[static_cast<int>(p.rounding)]);
   }
   if (p.rotates()) text += print_rotation(p);
+  if (p.has_loss()) text += print_loss(p);
   RowProblem plain = p;
   set_contiguous(plain);
-  const std::pair<const RowTensorProblem*, const RowTensorProblem*> tensors[] = {
-      {&p.x, &plain.x}, {&p.residual, &plain.residual}, {&p.residual_out, &plain.residual_out}, {&p.out, &plain.out}};
+  const std::pair<const RowTensorProblem*, const RowTensorProblem*> tensors[] = {{&p.x, &plain.x},
+                                                                                 {&p.residual, &plain.residual},
+                                                                                 {&p.residual_out, &plain.residual_out},
+                                                                                 {&p.out, &plain.out},
+                                                                                 {nullptr, nullptr},
+                                                                                 {&p.loss.target, &plain.loss.target},
+                                                                                 {&p.loss.loss, &plain.loss.loss},
+                                                                                 {&p.loss.lse, &plain.loss.lse}};
   for (size_t i = 0; i < std::size(tensors); ++i) {
+    if (tensors[i].first == nullptr) continue;
     if (tensors[i].first->stride != tensors[i].second->stride) {
       text += fmt::format(":{}={}", kStrideNames[i], fmt::join(tensors[i].first->stride, "."));
     }
@@ -259,10 +276,11 @@ std::string print_row_problem(const RowProblem& p) {
 Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
   const std::string_view all = text;
   RowProblem p;
-  bool residual_out = true, has_m = false, has_n = false;
+  bool residual_out = true, gradient = true, has_m = false, has_n = false;
   std::array<std::string_view, std::size(kStrideNames)> strides;
   p.scale.dtype = DType::kF32;
   if (op.rotates) p.rotation = unset_rotation();
+  if (op.loses) add_loss(p);
   while (!text.empty()) {
     const std::string_view item = text.substr(0, text.find(':'));
     text.remove_prefix(std::min(item.size() + 1, text.size()));
@@ -305,13 +323,15 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
         s = fields_detail::parse_value(value, p.group);
       } else if (name == "residual_out") {
         s = fields_detail::parse_value(value, residual_out);
+      } else if (name == "gradient" && op.loses) {
+        s = fields_detail::parse_value(value, gradient);
       } else if (name == "unit_offset") {
         s = fields_detail::parse_value(value, flag), p.unit_offset = flag;
       } else if (name == "round_before_weight") {
         s = fields_detail::parse_value(value, flag), p.round_before_weight = flag;
       } else if (name == "unaligned") {
         s = fields_detail::parse_value(value, flag), p.unaligned = flag;
-      } else if (!op.rotates || !parse_rotation(name, value, p, s)) {
+      } else if (!(op.rotates && parse_rotation(name, value, p, s)) && !(op.loses && parse_loss(name, value, p, s))) {
         s = Status(StatusCode::kInvalidArgument, fmt::format("'{}' is none of its fields", name));
       }
     }
@@ -319,7 +339,8 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
   }
   if (!has_m || !has_n || !p.x.present()) return refuse_problem(op, "problem '{}': expected m=..:n=..:x=..", all);
   if (p.residual.present() && residual_out) p.residual_out.dtype = p.residual.dtype;
-  if (!p.out.present()) p.out.dtype = op.quantises ? DType::kF8E4M3 : op.dequantises ? DType::kF32 : p.x.dtype;
+  if (!p.out.present() && gradient)
+    p.out.dtype = op.quantises ? DType::kF8E4M3 : op.dequantises ? DType::kF32 : p.x.dtype;
   if (p.quant == Quantisation::kNone && (op.quantises || op.dequantises)) p.quant = Quantisation::kRow;
   if (p.quant == Quantisation::kNone) p.scale.dtype = DType::kNone;
   if (p.quant == Quantisation::kGroup && p.group == 0) p.group = p.scale.dtype == DType::kE8M0 ? 32 : 128;
@@ -328,7 +349,8 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
   if (std::ranges::any_of(p.size, [](int64_t size) { return size == 0; })) p.size = {1, 1, 0};
   if (op.rotates) complete_rotation(p);
   set_contiguous(p);
-  RowTensorProblem* const tensors[] = {&p.x, &p.residual, &p.residual_out, &p.out, &p.scale};
+  RowTensorProblem* const tensors[] = {&p.x,     &p.residual,    &p.residual_out, &p.out,
+                                       &p.scale, &p.loss.target, &p.loss.loss,    &p.loss.lse};
   for (size_t i = 0; i < strides.size(); ++i) {
     if (strides[i].empty()) continue;
     std::array<int64_t, kRowDims + 1> numbers{};
@@ -380,6 +402,7 @@ double row_bytes_moved(const RowProblem& p) {
   double bytes = rows * n * bits / 8;
   for (const DType dtype : {p.weight, p.bias, p.smooth}) bytes += n * dtype_bits(dtype) / 8;
   if (p.quant == Quantisation::kDynamic) bytes += rows * n * dtype_bits(p.x.dtype) / 8;  // read twice
+  if (p.has_loss()) bytes += rows * (p.loss.lse.present() ? 12 : 8);
   if (p.has_row_scales()) bytes += rows * static_cast<double>(p.groups()) * dtype_bits(p.scale.dtype) / 8;
   return bytes;
 }

@@ -35,6 +35,14 @@ struct RowRotationProblem {
   uint8_t reserved[4] = {};
 };
 
+// cross_entropy's: a number a row each; docs/cross_entropy.md.
+struct RowLossProblem {
+  RowTensorProblem target, loss, lse;
+  int64_t ignore_index = -100;
+  uint8_t factor = 0;  // of the gradient, on the device
+  uint8_t reserved[7] = {};
+};
+
 struct RowProblem {
   std::array<int64_t, kRowDims> size{1, 1, 1};
   int64_t n = 0;
@@ -52,10 +60,12 @@ struct RowProblem {
   uint8_t unaligned = 0;  // some pointer is no multiple of 16 bytes; 0 on CPUs, where no kernel asks
   uint8_t log = 0;        // softmax's logarithm. No padding: problems are compared as bytes
   RowRotationProblem rotation;
+  RowLossProblem loss;
 
   bool reads_codes() const { return is_quantised(x.dtype); }
   int64_t rows() const { return size[0] * size[1] * size[2]; }
   int64_t x_length() const { return gate == GateMode::kNone ? n : 2 * n; }  // of a row of x
+  bool has_loss() const { return loss.loss.present(); }
   bool rotates() const { return rotation.table != DType::kNone; }
   // Of a tensor of rows: where they rotate, two share the third dimension.
   std::array<int64_t, kRowDims> tensor_size(const RowTensorProblem& t) const {
@@ -81,9 +91,22 @@ enum RowPointerSlot : uint16_t {
   kRowCosine,
   kRowSine,
   kRowPositions,
+  kRowTarget,
+  kRowLoss,
+  kRowLse,
+  kRowFactor,
   kRowPointerSlots
 };
-enum RowScalarSlot : uint16_t { kRowEps, kRowLimit, kRowAlpha, kRowUpOffset, kRowScalarSlots };
+enum RowScalarSlot : uint16_t {
+  kRowEps,
+  kRowLimit,
+  kRowAlpha,
+  kRowUpOffset,
+  kRowSmoothing,
+  kRowZ,
+  kRowGradScale,
+  kRowScalarSlots
+};
 struct RowBindings {
   std::array<const void*, kRowPointerSlots> pointers{};
   std::array<float, kRowScalarSlots> scalars{};
@@ -109,6 +132,9 @@ struct RowCall {
   bool log = false;                           // softmax's
   TensorView cosine{}, sine{}, positions{};   // rope's; x and residual are q and k
   bool interleaved = false, inverse = false;
+  TensorView target{}, loss{}, lse{}, factor{};  // cross_entropy's; out is the gradient
+  int64_t ignore_index = -100;
+  float smoothing = 0, z = 0, grad_scale = 1;
 };
 
 // A row operator. `name` also names its kernels: kernels/<name>/<name>_cpu.hpp and <name>_gpu.cuh with functions of these names.
@@ -122,10 +148,11 @@ struct RowOp {
   bool rotates = false;            // x and residual are heads, that tables of angles turn
   bool softmax = false;            // has a factor of x and a logarithm
   bool dequantises = false;        // x is codes, the scales are read
+  bool loses = false;              // has targets and losses, out may be absent
   // y of one row in float64, before it is quantised, with what f32 may err.
   void (*reference)(const RowProblem& problem, RowReference& row);
 
-  bool floats_only() const { return rotates || softmax; }  // the output is not quantised
+  bool floats_only() const { return rotates || softmax || loses; }  // the output is not quantised
 };
 
 // Checks shapes, strides, dtypes, devices, and where `check_addresses` null pointers and aliasing.
