@@ -325,6 +325,19 @@ def mla_cache_write(
     recipe: str = "",
     units: int = 0,
 ) -> None: ...
+def kv_cache_copy(from_: _Tensor, to: _Tensor, mapping: _Tensor, *, recipe: str = "", units: int = 0) -> None: ...
+def kv_cache_gather(
+    cache: _Tensor,
+    block_table: _Tensor,
+    cumulative_lengths: _Tensor,
+    out: _Tensor,
+    *,
+    layout: _CacheLayout = "nhd",
+    scales: _CacheScales | None = None,
+    scale: _Tensor | None = None,
+    recipe: str = "",
+    units: int = 0,
+) -> None: ...
 def qk_norm_rope_cache(
     q: _T,
     k: _Tensor,

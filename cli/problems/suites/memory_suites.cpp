@@ -50,6 +50,17 @@ std::string cache_text(const MemoryMode& mode, int64_t tokens) {
   return fmt::format("{} t={}:{}", mode.op, tokens, mode.text);
 }
 
+// Blocks of Llama-3.1-70B's keys, and requests of them and of MLA's rows.
+constexpr MemoryMode kMoveModes[] = {{"kv_cache_copy bf16", "kv_cache_copy", "k=1:n=16384:x=bf16:wide=1"},
+                                     {"kv_cache_gather bf16", "kv_cache_gather", "b=16:k=8:n=128:x=bf16"},
+                                     {"kv_cache_gather e4m3>bf16", "kv_cache_gather", "b=16:k=8:n=128:x=e4m3:out=bf16"},
+                                     {"kv_cache_gather mla bf16", "kv_cache_gather", "b=16:k=1:n=576:x=bf16"}};
+// Tokens, or their blocks.
+std::string move_text(const MemoryMode& mode, int64_t tokens) {
+  const bool copies = std::string_view(mode.op) == "kv_cache_copy";
+  return fmt::format("{} t={}:{}", mode.op, copies ? tokens / 16 : tokens, mode.text);
+}
+
 // Rows of logits (Llama-3's words), and of attention without a kernel of its own.
 constexpr MemoryMode kSoftmaxModes[] = {{"softmax bf16", "softmax", "x=bf16"},
                                         {"softmax bf16>f32", "softmax", "x=bf16:out=f32"},
@@ -92,6 +103,9 @@ Suite memory_cpu_suite() {
   }
   for (const MemoryMode& mode : kCacheModes) {
     suite.add(cache_text(mode, 4096), {.regime = mode.name, .bar = {.fraction = 0, .ratio = 0}});
+  }
+  for (const MemoryMode& mode : kMoveModes) {
+    suite.add(move_text(mode, 16384), {.regime = mode.name, .bar = {.fraction = 0, .ratio = 0}});
   }
   for (const MemoryMode& mode : kSoftmaxModes) {
     for (const SoftmaxRows& rows : kSoftmaxCpuRows) {
@@ -138,6 +152,12 @@ Suite memory_gpu_suite() {
                          .ratio = 0,
                          .gflops = 0,
                          .read_gbps = kCopyGbps}});
+    }
+  }
+  for (const MemoryMode& mode : kMoveModes) {
+    for (const int64_t tokens : {65536, 16384, 1024}) {
+      suite.add(move_text(mode, tokens), {.regime = fmt::format("{}, {} tokens", mode.name, tokens),
+                                          .bar = {.fraction = 0, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
     }
   }
   for (const MemoryMode& mode : kSoftmaxModes) {

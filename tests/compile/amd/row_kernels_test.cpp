@@ -70,7 +70,8 @@ TEST_P(SlowAmdRowKernels, MoeRoutingKeepsATokensLogitsInRegisters) {
 
 // Two heads a thread have the least room.
 TEST_P(SlowAmdRowKernels, ThoseOfThePagedCacheMoveSixteenBytesWithoutSpills) {
-  for (const Operator* op : {&kv_cache_write_operator(), &qk_norm_rope_cache_operator()}) {
+  for (const Operator* op : {&kv_cache_write_operator(), &qk_norm_rope_cache_operator(), &kv_cache_copy_operator(),
+                             &kv_cache_gather_operator()}) {
     for (const char* kind : {"_gpu", "_generic_gpu"}) {
       const KernelFamily* family = find_family(op->families(), std::string(op->name()) + kind);
       ASSERT_NE(family, nullptr);

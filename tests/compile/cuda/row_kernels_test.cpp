@@ -5,6 +5,7 @@
 #include "dispatch/registry/family.hpp"
 #include "jit/nvrtc/cubin_info.hpp"
 #include "jit/nvrtc/nvrtc_compiler.hpp"
+#include "kv_cache/cache_move_args.hpp"
 #include "kv_cache/kv_cache_args.hpp"
 #include "moe_routing/moe_routing_args.hpp"
 #include "ops/op_list.hpp"
@@ -54,6 +55,9 @@ TEST_P(SlowRowKernels, MoeRoutingKeepsATokensLogitsInRegisters) {
 TEST_P(SlowRowKernels, ThoseOfThePagedCacheKeepToTheirs) {
   for (const Operator* op : {&kv_cache_write_operator(), &qk_norm_rope_cache_operator()}) {
     check_budget(*op, sizeof(CacheArgs));
+  }
+  for (const Operator* op : {&kv_cache_copy_operator(), &kv_cache_gather_operator()}) {
+    check_budget(*op, sizeof(CacheMoveArgs));
   }
 }
 

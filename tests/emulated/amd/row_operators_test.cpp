@@ -118,6 +118,19 @@ TEST_P(SlowAmdRowOperators, KvCacheWriteMatchesTheReferenceWithoutAFault) {
   }
 }
 
+TEST_P(SlowAmdRowOperators, MovesFromAPagedCacheMatchTheReferenceWithoutAFault) {
+  for (const char* text : {"t=19:k=3:n=64:block=4:x=bf16", "t=5:n=4096:x=e4m3:wide=1"})
+    check(kv_cache_copy_operator(), text);
+  check(kv_cache_copy_operator(), "t=9:k=2:n=33:block=3:x=f16:layout=value_transposed", "kv_cache_copy_generic_gpu");
+  for (const char* text :
+       {"t=50:b=4:k=3:n=64:x=bf16:block=8:layout=key_packed", "t=50:b=4:k=3:n=64:x=e4m3:out=bf16:block=8",
+        "t=50:b=6:k=2:n=72:x=e5m2fnuz:out=f32:scales=token:layout=hnd"}) {
+    check(kv_cache_gather_operator(), text);
+  }
+  check(kv_cache_gather_operator(), "t=20:b=2:k=2:n=70:x=i8:out=f16:scales=token:layout=value_transposed",
+        "kv_cache_gather_generic_gpu");
+}
+
 TEST_P(SlowAmdRowOperators, QkNormRopeCacheMatchesTheReferenceWithoutAFault) {
   const Operator& op = qk_norm_rope_cache_operator();
   for (const char* text :

@@ -4,6 +4,7 @@
 #include "emulated/cuda/plan_check.hpp"
 // After the words of CUDA.
 #include "act_and_mul/act_and_mul_gpu.cuh"
+#include "kv_cache/cache_move_gpu.cuh"
 #include "kv_cache/kv_cache_write_gpu.cuh"
 #include "layer_norm/layer_norm_gpu.cuh"
 #include "moe_routing/moe_routing_gpu.cuh"
@@ -106,6 +107,13 @@ template <CacheGpuConfig kConfig>
 void check_cache(const Operator& op, std::initializer_list<const char*> problems) {
   const auto kernel = std::make_shared<HostKernel>(
       [](const void* args) { kv_cache_write_gpu<kConfig>(*static_cast<const CacheArgs*>(args)); });
+  check_rows(op, kConfig, kernel, problems);
+}
+
+template <CacheMoveGpuConfig kConfig>
+void check_move(const Operator& op, std::initializer_list<const char*> problems) {
+  const auto kernel = std::make_shared<HostKernel>(
+      [](const void* args) { cache_move_gpu<kConfig>(*static_cast<const CacheMoveArgs*>(args)); });
   check_rows(op, kConfig, kernel, problems);
 }
 
@@ -303,6 +311,18 @@ TEST(EmulatedRowOperators, KvCacheWriteStoresPiecesOrElements) {
   check_cache<CacheGpuConfig{kNone, kNone, kNone, kNone, kNone, false, false, 32, 1}>(
       kv_cache_write_operator(), {"t=20:k=2:n=77:nv=33:x=f16:cache=e5m2fnuz:block=3:wide_slots=1",
                                   "t=5:k=3:n=200:x=bf16:cache=i8:scales=token:klayout=hnd"});
+}
+
+TEST(EmulatedRowOperators, MovesFromAPagedCacheTakePiecesOrElements) {
+  check_move<CacheMoveGpuConfig{kNone, kNone, true}>(kv_cache_copy_operator(),
+                                                     {"t=19:k=3:n=64:block=4:x=bf16", "t=5:n=4096:x=e4m3:wide=1"});
+  check_move<CacheMoveGpuConfig{kNone, kNone, true}>(kv_cache_gather_operator(),
+                                                     {"t=50:b=4:k=3:n=64:x=bf16:block=8:layout=key_packed"});
+  check_move<CacheMoveGpuConfig{DType::kF8E4M3, kBf16, true}>(
+      kv_cache_gather_operator(),
+      {"t=50:b=4:k=3:n=64:x=e4m3:out=bf16:block=8", "t=50:b=6:k=2:n=72:x=e4m3:out=bf16:scales=head:layout=hnd"});
+  check_move<CacheMoveGpuConfig{kNone, kNone, false}>(
+      kv_cache_gather_operator(), {"t=20:b=2:k=2:n=70:x=i8:out=f16:scales=token:layout=value_transposed"});
 }
 
 TEST(EmulatedRowOperators, QkNormRopeCacheNormalisesTurnsAndStores) {
