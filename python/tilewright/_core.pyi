@@ -297,6 +297,28 @@ def quantize(
     recipe: str = "",
     units: int = 0,
 ) -> tuple[Any, Any]: ...
+def gated_rms_norm(
+    x: _T,
+    z: _Tensor,
+    weight: _Tensor | None = None,
+    eps: float = 1e-5,
+    *,
+    norm_group: int = 0,
+    norm_before_gate: bool = False,
+    out: Any = None,
+    out_dtype: Any = None,
+    quant: Literal["none", "tensor", "row", "group"] | None = None,
+    scale: Any = None,
+    scale_dtype: Any = None,
+    group: int = 0,
+    rounding: Literal["down", "up", "ceil", "even"] | None = None,
+    recipe: str = "",
+    units: int = 0,
+) -> Any: ...
+def add(x: _T, b: _Tensor, *, out: Any = None, out_dtype: Any = None, recipe: str = "", units: int = 0) -> _T: ...
+def mul(x: _T, b: _Tensor, *, out: Any = None, out_dtype: Any = None, recipe: str = "", units: int = 0) -> _T: ...
+def cast(x: _T, out_dtype: Any = None, *, out: Any = None, recipe: str = "", units: int = 0) -> _T: ...
+
 _CacheLayout = Literal["nhd", "hnd", "key_packed", "value_transposed", "value_packed"]
 _CacheScales = Literal["none", "tensor", "head", "token"]
 

@@ -29,7 +29,10 @@ constexpr MemoryMode kModes[] = {
     {"add+layer_norm bf16", "layer_norm", "x=bf16:residual=bf16:weight=bf16:bias=bf16"},
     {"quantize per-token e4m3", "quantize", "x=bf16:out=e4m3:quant=row"},
     {"quantize 1x128 e4m3", "quantize", "x=bf16:out=e4m3:quant=group"},
-    {"quantize dynamic e4m3", "quantize", "x=bf16:out=e4m3:quant=dynamic"}};
+    {"quantize dynamic e4m3", "quantize", "x=bf16:out=e4m3:quant=dynamic"},
+    {"gated_rms_norm bf16", "gated_rms_norm", "x=bf16:residual=bf16:weight=bf16:gate_first=1"},
+    {"add bf16", "elementwise", "x=bf16:residual=bf16:arithmetic=add"},
+    {"cast bf16>e4m3", "elementwise", "x=bf16:out=e4m3"}};
 
 // Queries and keys of Llama-3.1-8B.
 std::string rope_text(int64_t tokens, const char* order) {

@@ -47,8 +47,9 @@ bool has_wide(const std::vector<AmdInstruction>& code, std::string_view what) {
 }
 
 TEST_P(SlowAmdRowKernels, EveryPrebuiltOneMovesSixteenBytesWithoutSpills) {
-  for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &rope_operator(),
-                             &quantize_operator(), &softmax_operator()}) {
+  for (const Operator* op :
+       {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &rope_operator(), &quantize_operator(),
+        &softmax_operator(), &gated_rms_norm_operator(), &elementwise_operator()}) {
     const KernelFamily* family = find_family(op->families(), std::string(op->name()) + "_gpu");
     ASSERT_NE(family, nullptr);
     check_budget(*family, [](const KernelKey& key, const std::vector<AmdInstruction>& code) {
@@ -56,7 +57,7 @@ TEST_P(SlowAmdRowKernels, EveryPrebuiltOneMovesSixteenBytesWithoutSpills) {
       ASSERT_TRUE(parse_fields(key.config(), config).ok());
       EXPECT_TRUE(has_wide(code, "load"));
       // A thread has eight codes of 8 bits.
-      EXPECT_TRUE(config.quant != Quantisation::kNone || has_wide(code, "store"));
+      EXPECT_TRUE(is_quantised(config.out) || has_wide(code, "store"));
     });
   }
 }
@@ -84,8 +85,8 @@ TEST_P(SlowAmdRowKernels, ThoseOfThePagedCacheMoveSixteenBytesWithoutSpills) {
 
 // Typed at run time: every type's way through the kernel is in one.
 TEST_P(SlowAmdRowKernels, TheGenericOneHasNoSpills) {
-  for (const Operator* op :
-       {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &softmax_operator()}) {
+  for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &softmax_operator(),
+                             &gated_rms_norm_operator(), &elementwise_operator()}) {
     const KernelFamily* family = find_family(op->families(), std::string(op->name()) + "_generic_gpu");
     ASSERT_NE(family, nullptr);
     check_budget(*family, [](const KernelKey&, const std::vector<AmdInstruction>&) {});

@@ -42,8 +42,9 @@ class SlowRowKernels : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(SlowRowKernels, EveryPrebuiltOneKeepsToItsBudget) {
-  for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &rope_operator(),
-                             &quantize_operator(), &softmax_operator()}) {
+  for (const Operator* op :
+       {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &rope_operator(), &quantize_operator(),
+        &softmax_operator(), &gated_rms_norm_operator(), &elementwise_operator()}) {
     check_budget(*op, sizeof(RowArgs));
   }
 }

@@ -94,6 +94,28 @@ TEST_P(SlowAmdRowOperators, ActAndMulMatchesTheReferenceWithoutAFault) {
   }
 }
 
+TEST_P(SlowAmdRowOperators, GatedRmsNormMatchesTheReferenceWithoutAFault) {
+  const Operator& op = gated_rms_norm_operator();
+  for (const char* text : {"m=12:n=512:x=bf16:residual=bf16:weight=bf16:weight_groups=4",
+                           "m=3:n=2047:x=bf16:residual=bf16:weight=f32:gate_first=1",
+                           "m=2:n=17000:x=f32:residual=f32:weight=f32:gate_first=1",
+                           "m=4:n=512:x=bf16:residual=bf16:weight=bf16:out=e4m3:quant=group:weight_groups=2"}) {
+    check(op, text);
+  }
+  check(op, "m=5:n=77:x=f16:residual=bf16:weight=f32:weight_groups=3", "gated_rms_norm_generic_gpu");
+}
+
+TEST_P(SlowAmdRowOperators, ElementwiseMatchesTheReferenceWithoutAFault) {
+  const Operator& op = elementwise_operator();
+  for (const char* text : {"m=5:n=512:x=bf16:out=f32", "m=5:n=512:x=bf16:out=e4m3",
+                           "m=4x3:n=256:x=bf16:residual=bf16:arithmetic=add:sr=0.256.0",
+                           "m=9:n=77:x=f32:residual=f16:arithmetic=mul:out=bf16",
+                           "m=9:n=512:x=bf16:residual=bf16:arithmetic=mul:single=1"}) {
+    check(op, text);
+  }
+  check(op, "m=5:n=77:x=f16:out=i8:residual=f32:arithmetic=add", "elementwise_generic_gpu");
+}
+
 TEST_P(SlowAmdRowOperators, RopeMatchesTheReferenceWithoutAFault) {
   const Operator& op = rope_operator();
   for (const char* text :
