@@ -126,6 +126,78 @@ static inline tilewright_qk_norm_rope_cache_call tilewright_qk_norm_rope_cache_c
   return call;
 }
 
+/* ---- kv_cache_copy, kv_cache_gather ------------------------------------------------------------------------------- */
+
+/* Blocks of a cache to blocks of the same one or another; docs/kv_cache_move.md says what each tensor may be. */
+typedef struct tilewright_kv_cache_copy_call {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const TwDLTensor* from;    /* [blocks, ...] */
+  const TwDLTensor* to;      /* alike; may be `from` */
+  const TwDLTensor* mapping; /* [pairs, 2], i64 or i32 */
+  const char* recipe;        /* force this recipe; NULL = choose */
+} tilewright_kv_cache_copy_call;
+
+/* As tilewright_gemm() and its like. */
+TILEWRIGHT_C_API tilewright_status tilewright_kv_cache_copy(tilewright_context* context,
+                                                            const tilewright_kv_cache_copy_call* call,
+                                                            const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_kv_cache_copy_prepare(tilewright_context* context,
+                                                                    const tilewright_kv_cache_copy_call* call,
+                                                                    const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_kv_cache_copy_query(tilewright_context* context,
+                                                                  const tilewright_kv_cache_copy_call* call,
+                                                                  const tilewright_exec* exec,
+                                                                  tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_kv_cache_copy_explain(tilewright_context* context,
+                                                                    const tilewright_kv_cache_copy_call* call,
+                                                                    const tilewright_exec* exec, char* buffer,
+                                                                    size_t* size);
+
+static inline tilewright_kv_cache_copy_call tilewright_kv_cache_copy_call_defaults(void) {
+  tilewright_kv_cache_copy_call call;
+  memset(&call, 0, sizeof(call));
+  call.struct_size = sizeof(call);
+  return call;
+}
+
+/* Tokens of requests from their blocks to rows that lie one behind the other. */
+typedef struct tilewright_kv_cache_gather_call {
+  uint32_t struct_size;
+  int32_t layout; /* TILEWRIGHT_CACHE_... */
+  int32_t scales; /* TILEWRIGHT_CACHE_SCALES_..., read */
+  uint32_t reserved;
+  const TwDLTensor* cache;              /* by its layout */
+  const TwDLTensor* out;                /* [T, H, D], or [T, D] of one head */
+  const TwDLTensor* block_table;        /* [B, columns], i32 */
+  const TwDLTensor* cumulative_lengths; /* [B + 1], i32 */
+  const TwDLTensor* scale;              /* f32, by `scales` */
+  const char* recipe;                   /* force this recipe; NULL = choose */
+} tilewright_kv_cache_gather_call;
+
+/* As tilewright_gemm() and its like. */
+TILEWRIGHT_C_API tilewright_status tilewright_kv_cache_gather(tilewright_context* context,
+                                                              const tilewright_kv_cache_gather_call* call,
+                                                              const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_kv_cache_gather_prepare(tilewright_context* context,
+                                                                      const tilewright_kv_cache_gather_call* call,
+                                                                      const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_kv_cache_gather_query(tilewright_context* context,
+                                                                    const tilewright_kv_cache_gather_call* call,
+                                                                    const tilewright_exec* exec,
+                                                                    tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_kv_cache_gather_explain(tilewright_context* context,
+                                                                      const tilewright_kv_cache_gather_call* call,
+                                                                      const tilewright_exec* exec, char* buffer,
+                                                                      size_t* size);
+
+static inline tilewright_kv_cache_gather_call tilewright_kv_cache_gather_call_defaults(void) {
+  tilewright_kv_cache_gather_call call;
+  memset(&call, 0, sizeof(call));
+  call.struct_size = sizeof(call);
+  return call;
+}
+
 /* NOLINTEND(readability-identifier-naming) */
 
 #ifdef __cplusplus

@@ -451,6 +451,86 @@ static inline tilewright_rope_call tilewright_rope_call_defaults(void) {
   return call;
 }
 
+/* ---- gated_rms_norm ---------------------------------------------------------------------------------------------- */
+
+/* norm(x silu(z)) weight, or norm(x) weight silu(z), along rows or groups of them; docs/gated_rms_norm.md. */
+typedef struct tilewright_gated_rms_norm_call {
+  uint32_t struct_size;
+  float eps;                /* 1e-5 of tilewright_gated_rms_norm_call_defaults() */
+  const TwDLTensor* x;      /* [..., N] */
+  const TwDLTensor* z;      /* as x */
+  const TwDLTensor* out;    /* as x */
+  const TwDLTensor* weight; /* optional, [N] */
+  const TwDLTensor* scale;  /* of a quantised output: read (TENSOR) or written */
+  int64_t norm_group;       /* neighbours that have one mean square; 0 = a row */
+  int32_t quant;            /* TILEWRIGHT_QUANT_... */
+  int32_t group;            /* 32, 64 or 128 elements that share a scale; 0 = 128, with scales of e8m0 32 */
+  int32_t scale_rounding;   /* TILEWRIGHT_ROUND_SCALE_..., of e8m0 */
+  uint8_t norm_before_gate; /* the gate comes behind norm and weight */
+  uint8_t reserved[3];
+  const char* recipe; /* force this recipe; NULL = choose */
+} tilewright_gated_rms_norm_call;
+
+/* As tilewright_gemm() and its like. */
+TILEWRIGHT_C_API tilewright_status tilewright_gated_rms_norm(tilewright_context* context,
+                                                             const tilewright_gated_rms_norm_call* call,
+                                                             const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_gated_rms_norm_prepare(tilewright_context* context,
+                                                                     const tilewright_gated_rms_norm_call* call,
+                                                                     const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_gated_rms_norm_query(tilewright_context* context,
+                                                                   const tilewright_gated_rms_norm_call* call,
+                                                                   const tilewright_exec* exec,
+                                                                   tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_gated_rms_norm_explain(tilewright_context* context,
+                                                                     const tilewright_gated_rms_norm_call* call,
+                                                                     const tilewright_exec* exec, char* buffer,
+                                                                     size_t* size);
+
+static inline tilewright_gated_rms_norm_call tilewright_gated_rms_norm_call_defaults(void) {
+  tilewright_gated_rms_norm_call call;
+  memset(&call, 0, sizeof(call));
+  call.struct_size = sizeof(call);
+  call.eps = 1e-5f;
+  return call;
+}
+
+/* ---- elementwise ------------------------------------------------------------------------------------------------- */
+
+/* x, x + b or x * b, cast to out's type; docs/elementwise.md. */
+enum { TILEWRIGHT_ARITHMETIC_NONE = 0, TILEWRIGHT_ARITHMETIC_ADD = 1, TILEWRIGHT_ARITHMETIC_MUL = 2 };
+typedef struct tilewright_elementwise_call {
+  uint32_t struct_size;
+  int32_t arithmetic;    /* TILEWRIGHT_ARITHMETIC_... */
+  const TwDLTensor* x;   /* [..., N] */
+  const TwDLTensor* b;   /* with an arithmetic; broadcast to x */
+  const TwDLTensor* out; /* as x */
+  const char* recipe;    /* force this recipe; NULL = choose */
+} tilewright_elementwise_call;
+
+/* As tilewright_gemm() and its like. */
+TILEWRIGHT_C_API tilewright_status tilewright_elementwise(tilewright_context* context,
+                                                          const tilewright_elementwise_call* call,
+                                                          const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_elementwise_prepare(tilewright_context* context,
+                                                                  const tilewright_elementwise_call* call,
+                                                                  const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_elementwise_query(tilewright_context* context,
+                                                                const tilewright_elementwise_call* call,
+                                                                const tilewright_exec* exec,
+                                                                tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_elementwise_explain(tilewright_context* context,
+                                                                  const tilewright_elementwise_call* call,
+                                                                  const tilewright_exec* exec, char* buffer,
+                                                                  size_t* size);
+
+static inline tilewright_elementwise_call tilewright_elementwise_call_defaults(void) {
+  tilewright_elementwise_call call;
+  memset(&call, 0, sizeof(call));
+  call.struct_size = sizeof(call);
+  return call;
+}
+
 /* NOLINTEND(readability-identifier-naming) */
 
 #ifdef __cplusplus

@@ -2,6 +2,7 @@
 #include "cache_functions.hpp"
 
 #include "row_arguments.hpp"
+#include "tilewright/kv_cache_move.hpp"
 #include "tilewright/qk_norm_rope_cache.hpp"
 
 namespace tilewright::python {
@@ -100,6 +101,43 @@ nb::object qk_norm_rope_cache_function(nb::handle q, nb::handle k, nb::handle v,
   return out;
 }
 
+void kv_cache_copy_function(nb::handle from, nb::handle to, nb::handle mapping, const std::string& recipe, int units) {
+  RowArguments arguments("kv_cache_copy", from, units);
+  KvCacheCopyCall call;
+  call.from = arguments.input.view;
+  call.to = arguments.optional("to", to, Access::kWrite);
+  call.mapping = numbers(arguments, "mapping", mapping);
+  call.recipe = recipe;
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = kv_cache_copy(Context::global(), call, arguments.exec);
+  }
+  check(status);
+}
+
+void kv_cache_gather_function(nb::handle cache, nb::handle block_table, nb::handle cumulative_lengths, nb::handle out,
+                              nb::handle layout, nb::handle scales, nb::handle scale, const std::string& recipe,
+                              int units) {
+  constexpr const char* kOp = "kv_cache_gather";
+  RowArguments arguments(kOp, cache, units);
+  KvCacheGatherCall call;
+  call.cache = arguments.input.view;
+  call.out = arguments.optional("out", out, Access::kWrite);
+  call.block_table = arguments.optional("block_table", block_table);
+  call.cumulative_lengths = arguments.optional("cumulative_lengths", cumulative_lengths);
+  call.layout = named(kOp, "layout", layout, CacheLayout::kNhd);
+  call.scales = named(kOp, "scales", scales, scale.is_none() ? CacheScales::kNone : CacheScales::kTensor);
+  call.scale = arguments.optional("scale", scale);
+  call.recipe = recipe;
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = kv_cache_gather(Context::global(), call, arguments.exec);
+  }
+  check(status);
+}
+
 }  // namespace
 
 void bind_cache_operators(nb::module_& module) {
@@ -123,6 +161,14 @@ void bind_cache_operators(nb::module_& module) {
       nb::arg("q_scales") = nb::none(), nb::arg("q_scale") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
       "Heads of q and k normalised and turned by the angle of their token; k and v to a paged cache. Returns q's "
       "output.");
+  module.def("kv_cache_copy", &kv_cache_copy_function, nb::arg("from_"), nb::arg("to"), nb::arg("mapping"),
+             nb::kw_only(), nb::arg("recipe") = "", nb::arg("units") = 0,
+             "Copies blocks mapping[:, 0] of a paged cache to blocks mapping[:, 1] of the same one or another.");
+  module.def("kv_cache_gather", &kv_cache_gather_function, nb::arg("cache"), nb::arg("block_table"),
+             nb::arg("cumulative_lengths"), nb::arg("out"), nb::kw_only(), nb::arg("layout") = "nhd",
+             nb::arg("scales") = nb::none(), nb::arg("scale") = nb::none(), nb::arg("recipe") = "",
+             nb::arg("units") = 0,
+             "Writes the tokens of requests, which lie in blocks of a paged cache, to rows one behind the other.");
 }
 
 }  // namespace tilewright::python

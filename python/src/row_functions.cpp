@@ -7,6 +7,8 @@
 #include "tilewright/act_and_mul.hpp"
 #include "tilewright/cross_entropy.hpp"
 #include "tilewright/dequantize.hpp"
+#include "tilewright/elementwise.hpp"
+#include "tilewright/gated_rms_norm.hpp"
 #include "tilewright/layer_norm.hpp"
 #include "tilewright/moe_routing.hpp"
 #include "tilewright/quantize.hpp"
@@ -335,9 +337,91 @@ void define_norm(nb::module_& module, const char* name, Function&& function, con
              nb::arg("units") = 0, doc);
 }
 
+nb::object gated_rms_norm_function(nb::handle x, nb::handle z, nb::handle weight, float eps, int64_t norm_group,
+                                   bool norm_before_gate, nb::object out, nb::handle out_dtype, nb::handle quant,
+                                   nb::object scale, nb::handle scale_dtype, int64_t group, nb::handle rounding,
+                                   const std::string& recipe, int units) {
+  constexpr const char* kOp = "gated_rms_norm";
+  RowArguments arguments(kOp, x, units);
+  GatedRmsNormCall call;
+  call.x = arguments.input.view;
+  call.z = arguments.optional("z", z), call.weight = arguments.optional("weight", weight);
+  call.eps = eps, call.norm_group = norm_group, call.norm_before_gate = norm_before_gate;
+  call.quant = named(kOp, "quant", quant, Quantisation::kNone);
+  call.rounding = named(kOp, "rounding", rounding, ScaleRounding::kDown);
+  call.group = group;
+  call.recipe = recipe;
+
+  // Results.
+  const bool quantised = call.quant != Quantisation::kNone;
+  nb::object made_out = std::move(out), made_scale = std::move(scale);
+  call.out =
+      arguments.result("out", made_out, output_dtype(kOp, out_dtype, quantised ? DType::kF8E4M3 : call.x.dtype), -1);
+  call.scale = arguments.scale(made_scale, call.quant, scale_dtype, call.group,
+                               call.x.shape[static_cast<size_t>(call.x.rank - 1)]);
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = gated_rms_norm(Context::global(), call, arguments.exec);
+  }
+  check(status);
+  if (!finds_scale(call.quant)) return made_out;
+  return nb::make_tuple(made_out, made_scale);
+}
+
+// b: absent of a cast.
+nb::object elementwise_function(const char* op, Arithmetic arithmetic, nb::handle x, nb::handle b, nb::object out,
+                                nb::handle out_dtype, const std::string& recipe, int units) {
+  RowArguments arguments(op, x, units);
+  ElementwiseCall call;
+  call.x = arguments.input.view;
+  call.b = arguments.optional("b", b);
+  call.arithmetic = arithmetic;
+  call.recipe = recipe;
+  nb::object made = std::move(out);
+  call.out = arguments.result("out", made, output_dtype(op, out_dtype, call.x.dtype), -1);
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = elementwise(Context::global(), call, arguments.exec);
+  }
+  check(status);
+  return made;
+}
+
 }  // namespace
 
 void bind_row_operators(nb::module_& module) {
+  module.def("gated_rms_norm", &gated_rms_norm_function, nb::arg("x"), nb::arg("z"), nb::arg("weight") = nb::none(),
+             nb::arg("eps") = 1e-5f, nb::kw_only(), nb::arg("norm_group") = 0, nb::arg("norm_before_gate") = false,
+             nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(), nb::arg("quant") = nb::none(),
+             nb::arg("scale") = nb::none(), nb::arg("scale_dtype") = nb::none(), nb::arg("group") = 0,
+             nb::arg("rounding") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
+             "norm(x silu(z)) weight, or norm(x) weight silu(z), along the last dimension or groups of it. Returns the "
+             "output, with scales that are found a tuple that ends with these.");
+  const auto define_arithmetic = [&module](const char* name, auto function, const char* doc) {
+    module.def(name, function, nb::arg("x"), nb::arg("b"), nb::kw_only(), nb::arg("out") = nb::none(),
+               nb::arg("out_dtype") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0, doc);
+  };
+  define_arithmetic(
+      "add",
+      [](nb::handle x, nb::handle b, nb::object out, nb::handle out_dtype, const std::string& recipe, int units) {
+        return elementwise_function("add", Arithmetic::kAdd, x, b, std::move(out), out_dtype, recipe, units);
+      },
+      "x + b, with b broadcast to x.");
+  define_arithmetic(
+      "mul",
+      [](nb::handle x, nb::handle b, nb::object out, nb::handle out_dtype, const std::string& recipe, int units) {
+        return elementwise_function("mul", Arithmetic::kMul, x, b, std::move(out), out_dtype, recipe, units);
+      },
+      "x * b, with b broadcast to x.");
+  module.def(
+      "cast",
+      [](nb::handle x, nb::handle out_dtype, nb::object out, const std::string& recipe, int units) {
+        return elementwise_function("cast", Arithmetic::kNone, x, nb::none(), std::move(out), out_dtype, recipe, units);
+      },
+      nb::arg("x"), nb::arg("out_dtype") = nb::none(), nb::kw_only(), nb::arg("out") = nb::none(),
+      nb::arg("recipe") = "", nb::arg("units") = 0, "x in another dtype; what is beyond it becomes its largest value.");
   define_norm(
       module, "rms_norm",
       [](nb::handle x, nb::handle weight, nb::handle eps, nb::handle bias, nb::handle residual, nb::object residual_out,

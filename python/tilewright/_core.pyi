@@ -350,6 +350,27 @@ def dequantize(
     recipe: str = "",
     units: int = 0,
 ) -> Any: ...
+def gated_rms_norm(
+    x: _T,
+    z: _Tensor,
+    weight: _Tensor | None = None,
+    eps: float = 1e-5,
+    *,
+    norm_group: int = 0,
+    norm_before_gate: bool = False,
+    out: Any = None,
+    out_dtype: Any = None,
+    quant: Literal["none", "tensor", "row", "group"] | None = None,
+    scale: Any = None,
+    scale_dtype: Any = None,
+    group: int = 0,
+    rounding: Literal["down", "up", "ceil", "even"] | None = None,
+    recipe: str = "",
+    units: int = 0,
+) -> Any: ...
+def add(x: _T, b: _Tensor, *, out: Any = None, out_dtype: Any = None, recipe: str = "", units: int = 0) -> _T: ...
+def mul(x: _T, b: _Tensor, *, out: Any = None, out_dtype: Any = None, recipe: str = "", units: int = 0) -> _T: ...
+def cast(x: _T, out_dtype: Any = None, *, out: Any = None, recipe: str = "", units: int = 0) -> _T: ...
 
 _CacheLayout = Literal["nhd", "hnd", "key_packed", "value_transposed", "value_packed"]
 _CacheScales = Literal["none", "tensor", "head", "token"]
@@ -375,6 +396,19 @@ def mla_cache_write(
     cache: _Tensor,
     slot_mapping: _Tensor,
     *,
+    scale: _Tensor | None = None,
+    recipe: str = "",
+    units: int = 0,
+) -> None: ...
+def kv_cache_copy(from_: _Tensor, to: _Tensor, mapping: _Tensor, *, recipe: str = "", units: int = 0) -> None: ...
+def kv_cache_gather(
+    cache: _Tensor,
+    block_table: _Tensor,
+    cumulative_lengths: _Tensor,
+    out: _Tensor,
+    *,
+    layout: _CacheLayout = "nhd",
+    scales: _CacheScales | None = None,
     scale: _Tensor | None = None,
     recipe: str = "",
     units: int = 0,

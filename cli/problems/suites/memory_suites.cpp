@@ -30,7 +30,10 @@ constexpr MemoryMode kModes[] = {
     {"quantize per-token e4m3", "quantize", "x=bf16:out=e4m3:quant=row"},
     {"quantize 1x128 e4m3", "quantize", "x=bf16:out=e4m3:quant=group"},
     {"quantize dynamic e4m3", "quantize", "x=bf16:out=e4m3:quant=dynamic"},
-    {"dequantize 1x128 e4m3", "dequantize", "x=e4m3:out=bf16:quant=group"}};
+    {"dequantize 1x128 e4m3", "dequantize", "x=e4m3:out=bf16:quant=group"},
+    {"gated_rms_norm bf16", "gated_rms_norm", "x=bf16:residual=bf16:weight=bf16:gate_first=1"},
+    {"add bf16", "elementwise", "x=bf16:residual=bf16:arithmetic=add"},
+    {"cast bf16>e4m3", "elementwise", "x=bf16:out=e4m3"}};
 
 // Queries and keys of Llama-3.1-8B.
 std::string rope_text(int64_t tokens, const char* order) {
@@ -49,6 +52,17 @@ constexpr MemoryMode kCacheModes[] = {
      "q=64:k=8:n=128:x=bf16:weight=bf16:table=f32:cache=e4m3:positions=1:wide_positions=1:wide_slots=1"}};
 std::string cache_text(const MemoryMode& mode, int64_t tokens) {
   return fmt::format("{} t={}:{}", mode.op, tokens, mode.text);
+}
+
+// Blocks of Llama-3.1-70B's keys, and requests of them and of MLA's rows.
+constexpr MemoryMode kMoveModes[] = {{"kv_cache_copy bf16", "kv_cache_copy", "k=1:n=16384:x=bf16:wide=1"},
+                                     {"kv_cache_gather bf16", "kv_cache_gather", "b=16:k=8:n=128:x=bf16"},
+                                     {"kv_cache_gather e4m3>bf16", "kv_cache_gather", "b=16:k=8:n=128:x=e4m3:out=bf16"},
+                                     {"kv_cache_gather mla bf16", "kv_cache_gather", "b=16:k=1:n=576:x=bf16"}};
+// Tokens, or their blocks.
+std::string move_text(const MemoryMode& mode, int64_t tokens) {
+  const bool copies = std::string_view(mode.op) == "kv_cache_copy";
+  return fmt::format("{} t={}:{}", mode.op, copies ? tokens / 16 : tokens, mode.text);
 }
 
 // Rows of logits (Llama-3's words), and of attention without a kernel of its own.
@@ -113,6 +127,9 @@ Suite memory_cpu_suite() {
   for (const MemoryMode& mode : kCacheModes) {
     suite.add(cache_text(mode, 4096), {.regime = mode.name, .bar = {.fraction = 0, .ratio = 0}});
   }
+  for (const MemoryMode& mode : kMoveModes) {
+    suite.add(move_text(mode, 16384), {.regime = mode.name, .bar = {.fraction = 0, .ratio = 0}});
+  }
   for (const MemoryMode& mode : kSoftmaxModes) {
     for (const SoftmaxRows& rows : kSoftmaxCpuRows) {
       suite.add(softmax_text(mode, rows), {.regime = mode.name, .bar = {.fraction = rows.fraction, .ratio = 0}});
@@ -161,6 +178,12 @@ Suite memory_gpu_suite() {
                          .ratio = 0,
                          .gflops = 0,
                          .read_gbps = kCopyGbps}});
+    }
+  }
+  for (const MemoryMode& mode : kMoveModes) {
+    for (const int64_t tokens : {65536, 16384, 1024}) {
+      suite.add(move_text(mode, tokens), {.regime = fmt::format("{}, {} tokens", mode.name, tokens),
+                                          .bar = {.fraction = 0, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
     }
   }
   for (const MemoryMode& mode : kSoftmaxModes) {

@@ -12,6 +12,12 @@ namespace tilewright {
 enum class Activation : unsigned char;  // kernels/gemm/gemm_args.hpp, as the next
 enum class GateMode : unsigned char;
 
+// What elementwise does with its two operands.
+enum class Arithmetic : unsigned char { kNone, kAdd, kMul };
+inline constexpr const char* kArithmeticNames[] = {"none", "add", "mul"};
+constexpr const char* const* enum_names(Arithmetic) { return kArithmeticNames; }
+constexpr int enum_count(Arithmetic) { return 3; }
+
 inline constexpr int kRowDims = 3;  // that tell rows apart
 
 // [d0, d1, d2, N]; the elements of a row are neighbours. Strides in elements; 0 broadcasts.
@@ -116,6 +122,10 @@ struct RowArgs {
   bool squared;                   // the activation's square
   bool log;                       // softmax's logarithm
   float limit, alpha, up_offset;  // act_and_mul's; softmax: alpha is a factor of x
+  long long weight_groups;        // gated_rms_norm: rows of the third dimension go round among so many weights
+  bool gate_first;                // the gate comes before the norm
+  Arithmetic arithmetic;          // elementwise's
+  bool single;                    // its residual has one element a row
   RowRotation rotation;
   RowLoss loss;
   bool stream;     // CPU: writes go past the caches

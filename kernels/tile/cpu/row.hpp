@@ -133,12 +133,20 @@ struct RowInput {
   TILEWRIGHT_INLINE bool adds() const {
     return kTyped ? kConfig.residual != DType::kNone : args.residual.data != nullptr;
   }
+  // x's elements, and the residual's.
+  template <bool kWhole>
+  TILEWRIGHT_INLINE F32x16 own(RowPiece<kWhole> at) const {
+    return load_piece<kConfig.x>(x, args.x.dtype, at);
+  }
+  template <bool kWhole>
+  TILEWRIGHT_INLINE F32x16 other(RowPiece<kWhole> at) const {
+    return load_piece<kConfig.residual>(residual, args.residual.dtype, at);
+  }
   template <bool kWhole>
   TILEWRIGHT_INLINE F32x16 added(RowPiece<kWhole> at) const {
-    const F32x16 v = load_piece<kConfig.x>(x, args.x.dtype, at);
+    const F32x16 v = own(at);
     if (!adds()) return v;
-    return rounded_to<kConfig.residual>(args.residual.dtype,
-                                        v + load_piece<kConfig.residual>(residual, args.residual.dtype, at));
+    return rounded_to<kConfig.residual>(args.residual.dtype, v + other(at));
   }
   template <bool kWhole>
   TILEWRIGHT_INLINE F32x16 first(RowPiece<kWhole> at) const {

@@ -130,19 +130,26 @@ struct RowInput {
   }
   // Behind the last piece's first(), or added().
   __device__ __forceinline__ void ask_next(const GpuRow<kConfig>& row) { tensors.ask_next(row, starts(row)); }
-  __device__ __forceinline__ void added(long long n, int count, Piece& to, int j) const {
+  // x's elements, and the residual's.
+  __device__ __forceinline__ void own(long long n, int count, Piece& to, int j) const {
     if constexpr (Tensors::kAsks) {
       tensors.take_first(j, count, to);
     } else {
       load_piece<kConfig.x, kConfig.whole>(x, args->x.dtype, n, count, to);
     }
+  }
+  __device__ __forceinline__ void other(long long n, int count, Piece& to, int j) const {
+    if constexpr (Tensors::kAsks && Tensors::kHasSecond) {
+      tensors.take_second(j, count, to);
+    } else {
+      load_piece<kConfig.residual, kConfig.whole>(residual, args->residual.dtype, n, count, to);
+    }
+  }
+  __device__ __forceinline__ void added(long long n, int count, Piece& to, int j) const {
+    own(n, count, to, j);
     if (!adds()) return;
     Piece more;
-    if constexpr (Tensors::kAsks && Tensors::kHasSecond) {
-      tensors.take_second(j, count, more);
-    } else {
-      load_piece<kConfig.residual, kConfig.whole>(residual, args->residual.dtype, n, count, more);
-    }
+    other(n, count, more, j);
     for_elements([&](int i) { to.v[i] = __fadd_rn(to.v[i], more.v[i]); });
     round_piece<kConfig.residual>(args->residual.dtype, to);
   }

@@ -59,6 +59,26 @@ _define_cache(
     _core.mla_cache_write,
     _fake_nothing,
 )
+
+
+def _kv_cache_copy_blocks(cache: torch.Tensor, mapping: torch.Tensor, **options: Any) -> None:
+    _core.kv_cache_copy(cache, cache, mapping, **options)
+
+
+_define_cache(
+    f"kv_cache_copy_blocks(Tensor(a!) cache, Tensor mapping, *, {_PLAN}) -> ()", _kv_cache_copy_blocks, _fake_nothing
+)
+_define_cache(
+    f"kv_cache_swap_blocks(Tensor source, Tensor(a!) destination, Tensor mapping, *, {_PLAN}) -> ()",
+    _core.kv_cache_copy,
+    _fake_nothing,
+)
+_define_cache(
+    "kv_cache_gather(Tensor cache, Tensor block_table, Tensor cumulative_lengths, Tensor(a!) out, *, "
+    f'str layout="nhd", str? scales=None, Tensor? scale=None, {_PLAN}) -> ()',
+    _core.kv_cache_gather,
+    _fake_nothing,
+)
 _HEADS = (
     f"Tensor q, Tensor k, Tensor? v, {_CACHES}, *, bool norm=True, Tensor? q_weight=None, Tensor? k_weight=None, "
     "float eps=1e-06, bool unit_offset=False, Tensor? cos=None, Tensor? sin=None, Tensor? positions=None, "

@@ -146,6 +146,83 @@ _define_norm("rms_norm", _core.rms_norm, "Tensor? weight=None, float? eps=None",
 _define_norm("layer_norm", _core.layer_norm, "Tensor? weight=None, Tensor? bias=None, float? eps=None", "")
 
 
+def _fake_gated_rms_norm(
+    x: torch.Tensor,
+    z: torch.Tensor,
+    weight: torch.Tensor | None = None,
+    eps: float = 1e-5,
+    *,
+    scale: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    **_: Any,
+) -> torch.Tensor:
+    _check_rows("gated_rms_norm", x, weight=weight)
+    torch._check(z.shape == x.shape, lambda: f"gated_rms_norm: 'z' has shape {z.shape}, expected {x.shape}")
+    return _output(x, x.shape[-1], out_dtype, scale is not None)
+
+
+def _fake_gated_rms_norm_quantize(
+    x: torch.Tensor,
+    z: torch.Tensor,
+    weight: torch.Tensor | None = None,
+    eps: float = 1e-5,
+    *,
+    quant: str = "row",
+    group: int = 0,
+    out_dtype: torch.dtype | None = None,
+    scale_dtype: torch.dtype | None = None,
+    **_: Any,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    _check_rows("gated_rms_norm_quantize", x, weight=weight)
+    return _output(x, x.shape[-1], out_dtype, True), _scales(x, x.shape[-1], quant, scale_dtype, group)
+
+
+_GATED_NORM = (
+    "Tensor x, Tensor z, Tensor? weight=None, float eps=1e-05, *, int norm_group=0, bool norm_before_gate=False"
+)
+define_rows(
+    "gated_rms_norm",
+    f"{_GATED_NORM}, Tensor? scale=None, {_PLAN}",
+    "ScalarType? out_dtype=None",
+    ("result",),
+    _finding("gated_rms_norm", _core.gated_rms_norm, finds=False),
+    _fake_gated_rms_norm,
+    _autograd.refuser("gated_rms_norm", _NO_GRADIENT),
+)
+define_rows(
+    "gated_rms_norm_quantize",
+    f"{_GATED_NORM}, {_FOUND}, {_PLAN}",
+    "ScalarType? out_dtype=None, ScalarType? scale_dtype=None",
+    ("result", "scale"),
+    _finding("gated_rms_norm_quantize", _core.gated_rms_norm, finds=True),
+    _fake_gated_rms_norm_quantize,
+    _autograd.refuser("gated_rms_norm_quantize", _NO_GRADIENT),
+)
+
+
+# ---- Element by element ----------------------------------------------------------------------------------------------
+
+
+def _define_elementwise(name: str, kernel: Callable[..., Any], tensors: str) -> None:
+    def fake(x: torch.Tensor, *_: Any, out_dtype: torch.dtype | None = None, **__: Any) -> torch.Tensor:
+        return _output(x, x.shape[-1], out_dtype, False)
+
+    define_rows(
+        name,
+        f"{tensors}, *, {_PLAN}",
+        "ScalarType? out_dtype=None",
+        ("result",),
+        kernel,
+        fake,
+        _autograd.refuser(name, _NO_GRADIENT),
+    )
+
+
+_define_elementwise("add", _core.add, "Tensor x, Tensor b")
+_define_elementwise("mul", _core.mul, "Tensor x, Tensor b")
+_define_elementwise("cast", _core.cast, "Tensor x")
+
+
 # ---- Activations -----------------------------------------------------------------------------------------------------
 
 

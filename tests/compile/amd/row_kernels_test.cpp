@@ -48,7 +48,8 @@ bool has_wide(const std::vector<AmdInstruction>& code, std::string_view what) {
 
 TEST_P(SlowAmdRowKernels, EveryPrebuiltOneMovesSixteenBytesWithoutSpills) {
   for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &rope_operator(),
-                             &quantize_operator(), &dequantize_operator(), &softmax_operator(), &cross_entropy_operator()}) {
+                             &quantize_operator(), &dequantize_operator(), &softmax_operator(),
+                             &cross_entropy_operator(), &gated_rms_norm_operator(), &elementwise_operator()}) {
     const KernelFamily* family = find_family(op->families(), std::string(op->name()) + "_gpu");
     ASSERT_NE(family, nullptr);
     check_budget(*family, [](const KernelKey& key, const std::vector<AmdInstruction>& code) {
@@ -57,7 +58,7 @@ TEST_P(SlowAmdRowKernels, EveryPrebuiltOneMovesSixteenBytesWithoutSpills) {
       // A thread has eight codes of 8 bits.
       const bool reads_codes = is_quantised(config.x);
       EXPECT_TRUE(reads_codes || has_wide(code, "load"));
-      EXPECT_TRUE((config.quant != Quantisation::kNone && !reads_codes) || has_wide(code, "store"));
+      EXPECT_TRUE((is_quantised(config.out) && !reads_codes) || has_wide(code, "store"));
     });
   }
 }
@@ -80,7 +81,8 @@ TEST_P(SlowAmdRowKernels, SampleAndTopKHaveNoSpills) {
 
 // Two heads a thread have the least room.
 TEST_P(SlowAmdRowKernels, ThoseOfThePagedCacheMoveSixteenBytesWithoutSpills) {
-  for (const Operator* op : {&kv_cache_write_operator(), &qk_norm_rope_cache_operator()}) {
+  for (const Operator* op : {&kv_cache_write_operator(), &qk_norm_rope_cache_operator(), &kv_cache_copy_operator(),
+                             &kv_cache_gather_operator()}) {
     for (const char* kind : {"_gpu", "_generic_gpu"}) {
       const KernelFamily* family = find_family(op->families(), std::string(op->name()) + kind);
       ASSERT_NE(family, nullptr);
@@ -94,7 +96,7 @@ TEST_P(SlowAmdRowKernels, ThoseOfThePagedCacheMoveSixteenBytesWithoutSpills) {
 // Typed at run time: every type's way through the kernel is in one.
 TEST_P(SlowAmdRowKernels, TheGenericOneHasNoSpills) {
   for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &softmax_operator(),
-                             &cross_entropy_operator()}) {
+                             &cross_entropy_operator(), &gated_rms_norm_operator(), &elementwise_operator()}) {
     const KernelFamily* family = find_family(op->families(), std::string(op->name()) + "_generic_gpu");
     ASSERT_NE(family, nullptr);
     check_budget(*family, [](const KernelKey&, const std::vector<AmdInstruction>&) {});

@@ -5,6 +5,7 @@
 #include "dispatch/registry/family.hpp"
 #include "jit/nvrtc/cubin_info.hpp"
 #include "jit/nvrtc/nvrtc_compiler.hpp"
+#include "kv_cache/cache_move_args.hpp"
 #include "kv_cache/kv_cache_args.hpp"
 #include "moe_routing/moe_routing_args.hpp"
 #include "ops/op_list.hpp"
@@ -44,7 +45,8 @@ class SlowRowKernels : public testing::TestWithParam<const char*> {
 
 TEST_P(SlowRowKernels, EveryPrebuiltOneKeepsToItsBudget) {
   for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &rope_operator(),
-                             &quantize_operator(), &dequantize_operator(), &softmax_operator(), &cross_entropy_operator()}) {
+                             &quantize_operator(), &dequantize_operator(), &softmax_operator(),
+                             &cross_entropy_operator(), &gated_rms_norm_operator(), &elementwise_operator()}) {
     check_budget(*op, sizeof(RowArgs));
   }
 }
@@ -60,6 +62,9 @@ TEST_P(SlowRowKernels, TopKKeepsToItsBudget) { check_budget(top_k_operator(), si
 TEST_P(SlowRowKernels, ThoseOfThePagedCacheKeepToTheirs) {
   for (const Operator* op : {&kv_cache_write_operator(), &qk_norm_rope_cache_operator()}) {
     check_budget(*op, sizeof(CacheArgs));
+  }
+  for (const Operator* op : {&kv_cache_copy_operator(), &kv_cache_gather_operator()}) {
+    check_budget(*op, sizeof(CacheMoveArgs));
   }
 }
 

@@ -94,6 +94,28 @@ TEST_P(SlowAmdRowOperators, ActAndMulMatchesTheReferenceWithoutAFault) {
   }
 }
 
+TEST_P(SlowAmdRowOperators, GatedRmsNormMatchesTheReferenceWithoutAFault) {
+  const Operator& op = gated_rms_norm_operator();
+  for (const char* text : {"m=12:n=512:x=bf16:residual=bf16:weight=bf16:weight_groups=4",
+                           "m=3:n=2047:x=bf16:residual=bf16:weight=f32:gate_first=1",
+                           "m=2:n=17000:x=f32:residual=f32:weight=f32:gate_first=1",
+                           "m=4:n=512:x=bf16:residual=bf16:weight=bf16:out=e4m3:quant=group:weight_groups=2"}) {
+    check(op, text);
+  }
+  check(op, "m=5:n=77:x=f16:residual=bf16:weight=f32:weight_groups=3", "gated_rms_norm_generic_gpu");
+}
+
+TEST_P(SlowAmdRowOperators, ElementwiseMatchesTheReferenceWithoutAFault) {
+  const Operator& op = elementwise_operator();
+  for (const char* text : {"m=5:n=512:x=bf16:out=f32", "m=5:n=512:x=bf16:out=e4m3",
+                           "m=4x3:n=256:x=bf16:residual=bf16:arithmetic=add:sr=0.256.0",
+                           "m=9:n=77:x=f32:residual=f16:arithmetic=mul:out=bf16",
+                           "m=9:n=512:x=bf16:residual=bf16:arithmetic=mul:single=1"}) {
+    check(op, text);
+  }
+  check(op, "m=5:n=77:x=f16:out=i8:residual=f32:arithmetic=add", "elementwise_generic_gpu");
+}
+
 TEST_P(SlowAmdRowOperators, RopeMatchesTheReferenceWithoutAFault) {
   const Operator& op = rope_operator();
   for (const char* text :
@@ -116,6 +138,19 @@ TEST_P(SlowAmdRowOperators, KvCacheWriteMatchesTheReferenceWithoutAFault) {
   for (const char* text : {"t=20:k=2:n=77:nv=33:x=f16:cache=e5m2fnuz:block=3", "t=11:k=3:n=40:x=f32:klayout=hnd"}) {
     check(op, text, "kv_cache_write_generic_gpu");
   }
+}
+
+TEST_P(SlowAmdRowOperators, MovesFromAPagedCacheMatchTheReferenceWithoutAFault) {
+  for (const char* text : {"t=19:k=3:n=64:block=4:x=bf16", "t=5:n=4096:x=e4m3:wide=1"})
+    check(kv_cache_copy_operator(), text);
+  check(kv_cache_copy_operator(), "t=9:k=2:n=33:block=3:x=f16:layout=value_transposed", "kv_cache_copy_generic_gpu");
+  for (const char* text :
+       {"t=50:b=4:k=3:n=64:x=bf16:block=8:layout=key_packed", "t=50:b=4:k=3:n=64:x=e4m3:out=bf16:block=8",
+        "t=50:b=6:k=2:n=72:x=e5m2fnuz:out=f32:scales=token:layout=hnd"}) {
+    check(kv_cache_gather_operator(), text);
+  }
+  check(kv_cache_gather_operator(), "t=20:b=2:k=2:n=70:x=i8:out=f16:scales=token:layout=value_transposed",
+        "kv_cache_gather_generic_gpu");
 }
 
 TEST_P(SlowAmdRowOperators, QkNormRopeCacheMatchesTheReferenceWithoutAFault) {

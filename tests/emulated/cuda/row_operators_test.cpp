@@ -6,6 +6,9 @@
 #include "act_and_mul/act_and_mul_gpu.cuh"
 #include "cross_entropy/cross_entropy_gpu.cuh"
 #include "dequantize/dequantize_gpu.cuh"
+#include "elementwise/elementwise_gpu.cuh"
+#include "gated_rms_norm/gated_rms_norm_gpu.cuh"
+#include "kv_cache/cache_move_gpu.cuh"
 #include "kv_cache/kv_cache_write_gpu.cuh"
 #include "layer_norm/layer_norm_gpu.cuh"
 #include "moe_routing/moe_routing_gpu.cuh"
@@ -124,6 +127,27 @@ template <CacheGpuConfig kConfig>
 void check_cache(const Operator& op, std::initializer_list<const char*> problems) {
   const auto kernel = std::make_shared<HostKernel>(
       [](const void* args) { kv_cache_write_gpu<kConfig>(*static_cast<const CacheArgs*>(args)); });
+  check_rows(op, kConfig, kernel, problems);
+}
+
+template <RowGpuConfig kConfig>
+void check_gated_norm(std::initializer_list<const char*> problems) {
+  const auto kernel = std::make_shared<HostKernel>(
+      [](const void* args) { gated_rms_norm_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
+  check_rows(gated_rms_norm_operator(), kConfig, kernel, problems);
+}
+
+template <RowGpuConfig kConfig>
+void check_elementwise(std::initializer_list<const char*> problems) {
+  const auto kernel = std::make_shared<HostKernel>(
+      [](const void* args) { elementwise_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
+  check_rows(elementwise_operator(), kConfig, kernel, problems);
+}
+
+template <CacheMoveGpuConfig kConfig>
+void check_move(const Operator& op, std::initializer_list<const char*> problems) {
+  const auto kernel = std::make_shared<HostKernel>(
+      [](const void* args) { cache_move_gpu<kConfig>(*static_cast<const CacheMoveArgs*>(args)); });
   check_rows(op, kConfig, kernel, problems);
 }
 
@@ -402,6 +426,36 @@ TEST(EmulatedRowOperators, KvCacheWriteStoresPiecesOrElements) {
   check_cache<CacheGpuConfig{kNone, kNone, kNone, kNone, kNone, false, false, 32, 1}>(
       kv_cache_write_operator(), {"t=20:k=2:n=77:nv=33:x=f16:cache=e5m2fnuz:block=3:wide_slots=1",
                                   "t=5:k=3:n=200:x=bf16:cache=i8:scales=token:klayout=hnd"});
+}
+
+TEST(EmulatedRowOperators, GatedRmsNormGatesBeforeOrBehindTheNorm) {
+  check_gated_norm<RowGpuConfig{kBf16, kBf16, kBf16, Quantisation::kNone, 32, 2, kBf16, true}>(
+      {"m=12:n=512:x=bf16:residual=bf16:weight=bf16:weight_groups=4",
+       "m=7:n=504:x=bf16:residual=bf16:weight=bf16:gate_first=1"});
+  check_gated_norm<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
+      {"m=5:n=77:x=f16:residual=bf16:weight=f32:weight_groups=3",
+       "m=2:n=3000:x=f32:residual=f32:gate_first=1:out=e4m3:quant=group"});
+}
+
+TEST(EmulatedRowOperators, ElementwiseCastsAddsAndMultiplies) {
+  check_elementwise<RowGpuConfig{kBf16, kNone, DType::kF8E4M3, Quantisation::kNone, 32, 2, kBf16, true}>(
+      {"m=300:n=512:x=bf16:out=e4m3"});
+  check_elementwise<RowGpuConfig{kBf16, kBf16, kBf16, Quantisation::kNone, 32, 2, kBf16, true}>(
+      {"m=4x3:n=512:x=bf16:residual=bf16:arithmetic=add:sr=0.512.0"});
+  check_elementwise<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
+      {"m=9:n=77:x=f32:residual=f16:arithmetic=mul:single=1", "m=3:n=2500:x=f16:out=i8"});
+}
+
+TEST(EmulatedRowOperators, MovesFromAPagedCacheTakePiecesOrElements) {
+  check_move<CacheMoveGpuConfig{kNone, kNone, true}>(kv_cache_copy_operator(),
+                                                     {"t=19:k=3:n=64:block=4:x=bf16", "t=5:n=4096:x=e4m3:wide=1"});
+  check_move<CacheMoveGpuConfig{kNone, kNone, true}>(kv_cache_gather_operator(),
+                                                     {"t=50:b=4:k=3:n=64:x=bf16:block=8:layout=key_packed"});
+  check_move<CacheMoveGpuConfig{DType::kF8E4M3, kBf16, true}>(
+      kv_cache_gather_operator(),
+      {"t=50:b=4:k=3:n=64:x=e4m3:out=bf16:block=8", "t=50:b=6:k=2:n=72:x=e4m3:out=bf16:scales=head:layout=hnd"});
+  check_move<CacheMoveGpuConfig{kNone, kNone, false}>(
+      kv_cache_gather_operator(), {"t=20:b=2:k=2:n=70:x=i8:out=f16:scales=token:layout=value_transposed"});
 }
 
 TEST(EmulatedRowOperators, QkNormRopeCacheNormalisesTurnsAndStores) {

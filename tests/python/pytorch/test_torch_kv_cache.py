@@ -98,6 +98,31 @@ def test_queries_and_keys_are_normalised_and_turned():
     assert torch.equal(value_cache, stored(value, value_cache))
 
 
+def test_blocks_are_copied_swapped_and_skipped():
+    cache, other = (
+        torch.randn(BLOCKS, BLOCK, H, D).to(torch.float8_e4m3fn),
+        torch.zeros(BLOCKS, BLOCK, H, D).to(torch.float8_e4m3fn),
+    )
+    before = cache.clone()
+    ops.kv_cache_copy_blocks(cache, torch.tensor([[0, 2], [-1, 1]]))
+    want = before.view(torch.uint8).clone()
+    want[2] = want[0]
+    assert torch.equal(cache.view(torch.uint8), want)
+    ops.kv_cache_swap_blocks(cache, other, torch.tensor([[2, 0], [1, -1]], dtype=torch.int32))
+    assert torch.equal(other[0].view(torch.uint8), want[0]) and not other[1:].view(torch.uint8).any()
+
+
+@pytest.mark.parametrize("layout", ["nhd", "hnd"])
+def test_tokens_of_requests_are_gathered_and_widened(layout):
+    cache, scale = torch.randn(BLOCKS, BLOCK, H, D).to(torch.float8_e4m3fn), torch.tensor([0.5])
+    table, lengths = torch.tensor([[2, 0], [1, -1]], dtype=torch.int32), torch.tensor([0, 11, 15], dtype=torch.int32)
+    out = torch.zeros(15, H, D, dtype=torch.bfloat16)
+    view = cache if layout == "nhd" else cache.permute(0, 2, 1, 3)
+    tilewright.kv_cache_gather(view, table, lengths, out, layout=layout, scale=scale)
+    rows = torch.cat([cache[2], cache[0][:3], cache[1][:4]])
+    assert torch.equal(out, (rows.float() * 0.5).to(torch.bfloat16))
+
+
 def cases():
     key, value, one = heads(H), heads(H), torch.tensor([0.02])
     scales = [torch.zeros(BLOCKS, BLOCK, H) for _ in range(2)]
@@ -116,6 +141,22 @@ def cases():
         "mla_cache_write": (
             ops.mla_cache_write,
             (torch.randn(T, 48), torch.randn(T, 16), torch.zeros(BLOCKS, BLOCK, 64), slots()),
+            {},
+        ),
+        "kv_cache_copy_blocks": (ops.kv_cache_copy_blocks, (torch.randn(4, 3, 8), torch.tensor([[0, 2], [-1, 1]])), {}),
+        "kv_cache_swap_blocks": (
+            ops.kv_cache_swap_blocks,
+            (torch.randn(4, 24), torch.randn(3, 24), torch.tensor([[3, 2], [1, 0]])),
+            {},
+        ),
+        "kv_cache_gather": (
+            ops.kv_cache_gather,
+            (
+                torch.randn(4, 2, 16),
+                torch.tensor([[3, 1]], dtype=torch.int32),
+                torch.tensor([0, 3], dtype=torch.int32),
+                torch.zeros(3, 16),
+            ),
             {},
         ),
         "qk_norm_rope_cache": (ops.qk_norm_rope_cache, (q, key, value, *caches(), slots()), angles),

@@ -49,6 +49,46 @@ TEST(CKvCacheWrite, WritesPreparesQueriesExplainsAndRefuses) {
   EXPECT_EQ(tilewright_kv_cache_write(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
 }
 
+static_assert(sizeof(tilewright_kv_cache_copy_call) == 40 && sizeof(tilewright_kv_cache_gather_call) == 64);
+
+TEST(CKvCacheMove, CopiesGathersPreparesQueriesExplainsAndRefuses) {
+  CacheTensors t;
+  t.key_cache[0][1][0][0] = 9;
+  int64_t pairs[2][2] = {{0, 1}, {-1, 0}}, map_shape[2] = {2, 2};
+  const TwDLTensor map{pairs, {1, 0}, 2, {0, 64, 1}, map_shape, nullptr, 0};
+  tilewright_kv_cache_copy_call copy = tilewright_kv_cache_copy_call_defaults();
+  copy.from = copy.to = &t.kc, copy.mapping = &map;
+  ASSERT_EQ(tilewright_kv_cache_copy_prepare(nullptr, &copy, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  ASSERT_EQ(tilewright_kv_cache_copy(nullptr, &copy, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(t.key_cache[1][1][0][0], 9);
+  tilewright_query_result result{};
+  result.struct_size = sizeof(result);
+  EXPECT_EQ(tilewright_kv_cache_copy_query(nullptr, &copy, nullptr, &result), TILEWRIGHT_OK);
+  size_t size = 0;
+  EXPECT_EQ(tilewright_kv_cache_copy_explain(nullptr, &copy, nullptr, nullptr, &size), TILEWRIGHT_OK);
+  EXPECT_GT(size, 1u);
+  copy.mapping = nullptr;
+  EXPECT_EQ(tilewright_kv_cache_copy(nullptr, &copy, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  EXPECT_EQ(std::string(tilewright_last_error()), "kv_cache_copy: argument 'mapping' is missing");
+
+  float out[2][1][2] = {};
+  int32_t table[1][1] = {{1}}, lengths[2] = {0, 2};
+  int64_t table_shape[2] = {1, 1}, lengths_shape[1] = {2};
+  const TwDLTensor o{out, {1, 0}, 3, {2, 32, 1}, t.heads, nullptr, 0};
+  const TwDLTensor b{table, {1, 0}, 2, {0, 32, 1}, table_shape, nullptr, 0};
+  const TwDLTensor l{lengths, {1, 0}, 1, {0, 32, 1}, lengths_shape, nullptr, 0};
+  tilewright_kv_cache_gather_call gather = tilewright_kv_cache_gather_call_defaults();
+  gather.cache = &t.kc, gather.out = &o, gather.block_table = &b, gather.cumulative_lengths = &l;
+  ASSERT_EQ(tilewright_kv_cache_gather_prepare(nullptr, &gather, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  ASSERT_EQ(tilewright_kv_cache_gather(nullptr, &gather, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(out[1][0][0], 9);
+  EXPECT_EQ(tilewright_kv_cache_gather_query(nullptr, &gather, nullptr, &result), TILEWRIGHT_OK);
+  EXPECT_EQ(tilewright_kv_cache_gather_explain(nullptr, &gather, nullptr, nullptr, &size), TILEWRIGHT_OK);
+  gather.layout = 5;
+  EXPECT_EQ(tilewright_kv_cache_gather(nullptr, &gather, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  EXPECT_EQ(tilewright_kv_cache_gather(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+}
+
 TEST(CQkNormRopeCache, NormalisesTurnsWritesPreparesQueriesExplainsAndRefuses) {
   CacheTensors t;
   float cos[2][1] = {{1}, {0}}, sin[2][1] = {{0}, {1}}, q[2][1][2] = {{{3, 4}}, {{6, 8}}}, out[2][1][2] = {};

@@ -278,4 +278,47 @@ TEST(CSample, ChoosesPreparesQueriesExplainsAndRefuses) {
   EXPECT_EQ(tilewright_sample(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
 }
 
+static_assert(sizeof(tilewright_gated_rms_norm_call) == 80 && sizeof(tilewright_elementwise_call) == 40);
+
+TEST(CGatedRmsNorm, RunsPreparesQueriesExplainsAndRefuses) {
+  float x[2] = {3, 4}, z[2] = {0, 0}, y[2] = {-1, -1};
+  int64_t shape[2] = {1, 2};
+  const TwDLTensor tx{x, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0}, tz{z, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0};
+  const TwDLTensor ty{y, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0};
+  tilewright_gated_rms_norm_call call = tilewright_gated_rms_norm_call_defaults();
+  call.x = &tx, call.z = &tz, call.out = &ty;
+  ASSERT_EQ(tilewright_gated_rms_norm_prepare(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  ASSERT_EQ(tilewright_gated_rms_norm(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(y[0], 0);
+  tilewright_query_result result{};
+  result.struct_size = sizeof(result);
+  EXPECT_EQ(tilewright_gated_rms_norm_query(nullptr, &call, nullptr, &result), TILEWRIGHT_OK);
+  size_t size = 0;
+  EXPECT_EQ(tilewright_gated_rms_norm_explain(nullptr, &call, nullptr, nullptr, &size), TILEWRIGHT_OK);
+  call.z = nullptr;
+  EXPECT_EQ(tilewright_gated_rms_norm(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  EXPECT_EQ(std::string(tilewright_last_error()), "gated_rms_norm: argument 'z' is missing");
+  EXPECT_EQ(tilewright_gated_rms_norm(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+}
+
+TEST(CElementwise, RunsPreparesQueriesExplainsAndRefuses) {
+  float x[2] = {3, 4}, b[1] = {2}, y[2] = {};
+  int64_t shape[2] = {1, 2}, one[1] = {1};
+  const TwDLTensor tx{x, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0}, tb{b, {1, 0}, 1, {2, 32, 1}, one, nullptr, 0};
+  const TwDLTensor ty{y, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0};
+  tilewright_elementwise_call call = tilewright_elementwise_call_defaults();
+  call.x = &tx, call.b = &tb, call.out = &ty, call.arithmetic = TILEWRIGHT_ARITHMETIC_MUL;
+  ASSERT_EQ(tilewright_elementwise_prepare(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  ASSERT_EQ(tilewright_elementwise(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(y[1], 8);
+  tilewright_query_result result{};
+  result.struct_size = sizeof(result);
+  EXPECT_EQ(tilewright_elementwise_query(nullptr, &call, nullptr, &result), TILEWRIGHT_OK);
+  size_t size = 0;
+  EXPECT_EQ(tilewright_elementwise_explain(nullptr, &call, nullptr, nullptr, &size), TILEWRIGHT_OK);
+  call.arithmetic = 9;
+  EXPECT_EQ(tilewright_elementwise(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  EXPECT_EQ(tilewright_elementwise(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+}
+
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "ops/kv_cache/problem/cache_problem.hpp"
+#include "ops/kv_cache/problem/paged_view.hpp"
 
 namespace tilewright {
 namespace {
@@ -38,43 +38,15 @@ Status read_cache_heads(const CacheOp& op, const char* name, const TensorView& t
   return {};
 }
 
-constexpr const char* kLayoutShapes[] = {"[blocks, block, {}, {}]", "[blocks, {}, block, {}]",
-                                         "[blocks, {}, {} / x, block, x]", "[blocks, {}, {}, block]",
-                                         "[blocks, {}, block / x, {}, x]"};
-
-// Which dimension of a layout's tensor is what; -1: none.
-struct LayoutDims {
-  int rank, head, position, position_run, element, element_run;
-};
-constexpr LayoutDims kLayoutDims[] = {
-    {4, 2, 1, -1, 3, -1}, {4, 1, 2, -1, 3, -1}, {5, 1, 3, -1, 4, 2}, {4, 1, 3, -1, 2, -1}, {5, 1, 4, 2, 3, -1}};
-
 Status read_paged(const CacheOp& op, const char* name, const TensorView& t, CacheLayout layout, CacheProblem& p,
                   CacheHeadsProblem& to, bool first) {
-  LayoutDims d = kLayoutDims[static_cast<int>(layout)];
-  const bool alone = layout == CacheLayout::kNhd && t.rank == 3 && to.heads == 1;
-  if (alone) d = {3, -1, 1, -1, 2, -1};
-  const auto size = [&t](int i) { return i < 0 ? 1 : t.shape[static_cast<size_t>(i)]; };
-  const auto stride = [&t](int i) { return i < 0 ? 0 : t.stride[static_cast<size_t>(i)]; };
-  const bool fits = t.rank == d.rank && size(d.head) == to.heads && size(d.element) * size(d.element_run) == to.n;
-  const int64_t blocks = t.shape[0], block_size = fits ? size(d.position) * size(d.position_run) : 0;
-  if (!fits || (!first && (blocks != p.blocks || block_size != p.block_size))) {
-    return refuse_cache_call(
-        op, "argument '{}' has shape {}, expected {}{}", name, cache_shape(t),
-        fmt::format(fmt::runtime(kLayoutShapes[static_cast<int>(layout)]), to.heads, to.n),
-        first ? "" : fmt::format(" with {} blocks of {}, as '{}'", p.blocks, p.block_size, op.out[kCacheKeys]));
+  const Result<PagedView> view = read_paged_view(op.name, name, t, layout, to.heads, to.n);
+  if (!view) return view.status();
+  if (!first && (view->blocks != p.blocks || view->block_size != p.block_size)) {
+    return refuse_cache_call(op, "argument '{}' has shape {}, expected one with {} blocks of {}, as '{}'", name,
+                             cache_shape(t), p.blocks, p.block_size, op.out[kCacheKeys]);
   }
-  p.blocks = blocks, p.block_size = block_size;
-  const int64_t elements = d.element_run < 0 ? to.n : size(d.element);
-  const int64_t positions = d.position_run < 0 ? block_size : size(d.position);
-  to.out = {.block = stride(0),
-            .head = stride(d.head),
-            .position = stride(d.position),
-            .position_run = stride(d.position_run),
-            .positions = std::max<int64_t>(positions, 1),
-            .element = to.n > 1 ? stride(d.element) : 1,
-            .element_run = stride(d.element_run),
-            .elements = std::max<int64_t>(elements, 1)};
+  p.blocks = view->blocks, p.block_size = view->block_size, to.out = view->strides;
   return {};
 }
 

@@ -70,7 +70,7 @@ DType common_column_type(const RowProblem& p) {
 }
 // Whether each row is made of whole pieces that one load or store takes.
 bool has_whole_rows(const RowProblem& p) {
-  bool whole = p.n > 0 && p.n % kRowPiece == 0 && !p.unaligned;
+  bool whole = p.n > 0 && p.n % kRowPiece == 0 && !p.unaligned && !p.single;
   for (const RowTensorProblem* t : {&p.x, &p.residual, &p.residual_out, &p.out}) {
     for (const int64_t stride : t->stride) whole = whole && stride % kRowPiece == 0;
   }

@@ -16,15 +16,17 @@ RowTensor row_tensor(const RowTensorProblem& t) { return {nullptr, {t.stride[0],
 std::vector<RowProblem> usual_row_problems(const RowOp& op) {
   std::vector<RowProblem> problems;
   const auto add = [&](DType x, bool residual, DType out, Quantisation quant) {
-    if (residual && !op.residual) return;
+    if ((residual && !op.residual) || (!residual && op.gates_norm)) return;
     RowProblem p;
     p.size[2] = p.n = 4096;
     p.x.dtype = x, p.out.dtype = out, p.quant = quant;
-    if (op.floats_only() && quant != Quantisation::kNone) return;
+    if ((op.floats_only() || op.arithmetic) && quant != Quantisation::kNone) return;
     if (op.loses) add_loss(p);
+    if (op.arithmetic && residual) p.arithmetic = Arithmetic::kAdd;
     if (op.rotates) p.n = 128, p.rotation.table = DType::kF32, p.rotation.heads = p.rotation.dims = 128;
     if (op.gates) p.activation = Activation::kSilu, p.gate = GateMode::kSeparated;
-    if (residual) p.residual.dtype = p.residual_out.dtype = x;
+    if (residual) p.residual.dtype = x;
+    if (residual && op.second == nullptr) p.residual_out.dtype = x;
     if (quant != Quantisation::kNone) p.scale.dtype = DType::kF32;
     if (quant == Quantisation::kGroup) p.group = 128;
     set_contiguous(p);
@@ -43,6 +45,11 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
       if (!op.quantises) add(x, residual, x, Quantisation::kNone);
     }
     if (op.softmax) add(DType::kBf16, residual, DType::kF32, Quantisation::kNone);
+    if (op.arithmetic && !residual) {
+      add(DType::kF32, false, DType::kBf16, Quantisation::kNone);
+      add(DType::kBf16, false, DType::kF32, Quantisation::kNone);
+      add(DType::kBf16, false, DType::kF8E4M3, Quantisation::kNone);
+    }
     add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kGroup);
     add(DType::kBf16, residual, DType::kI8, Quantisation::kRow);
     if (op.quantises) {
@@ -69,6 +76,8 @@ Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_pt
   args.unit_offset = p.unit_offset != 0, args.round_before_weight = p.round_before_weight != 0;
   args.activation = p.activation, args.gate = p.gate, args.squared = p.squared != 0;
   args.log = p.log != 0;
+  args.weight_groups = p.weight_groups, args.gate_first = p.gate_first != 0;
+  args.arithmetic = p.arithmetic, args.single = p.single != 0;
   const RowRotationProblem& r = p.rotation;
   args.rotation.dims = r.dims, args.rotation.heads = r.heads, args.rotation.table = r.table;
   args.rotation.table_rows = r.table_rows, args.rotation.stride_table = r.stride_table;

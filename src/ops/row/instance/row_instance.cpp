@@ -55,11 +55,12 @@ class RowInstance final : public ProblemInstance {
     const auto add_column = [&](uint16_t slot, const char* name, DType dtype) -> Status {
       if (dtype == DType::kNone) return {};
       inputs_.emplace_back(slot, name, dtype);
-      return inputs_.back().buffer.allocate(device, dtype, {{p_.n, 1}}, shift_of(dtype));
+      const int64_t length = slot == kRowWeight ? p_.weight_length() : p_.n;
+      return inputs_.back().buffer.allocate(device, dtype, {{length, 1}}, shift_of(dtype));
     };
     Status s = add(inputs_, kRowX, "x", p_.x, p_.x_length(), 1);
     for (GuardedBuffer& copy : copies_) s = s ? allocate_rows(device, copy, p_.x, p_.x_length(), 1) : s;
-    if (s) s = add(inputs_, kRowResidual, "residual", p_.residual, p_.n, 1);
+    if (s) s = add(inputs_, kRowResidual, op_.residual_name(), p_.residual, p_.residual_length(), 1);
     if (p_.rotates()) {
       const RowRotationProblem& r = p_.rotation;
       const auto add_shape = [&](uint16_t slot, const char* name, DType dtype, std::initializer_list<Extent> extents) {

@@ -14,6 +14,7 @@ namespace tilewright {
 // What RowOp::reference reads and writes: one row.
 struct RowReference {
   std::span<const double> x;                     // with the residual, rounded to its type; 2 N where x is gated
+  std::span<const double> second;                // of operators with another operand: one element, where a row has one
   std::span<const double> weight, bias, smooth;  // empty = absent; the weight with its offset
   double eps = 0, limit = 0, alpha = 1, up_offset = 0;
   std::span<const double> scales;        // that are read: of the row's groups

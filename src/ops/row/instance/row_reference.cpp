@@ -84,20 +84,27 @@ void row_reference(const RowOp& op, const RowProblem& p, const RowHostTensors& t
   for (int64_t i = 0; i < p.x_length(); ++i) {
     double& value = result.sum[static_cast<size_t>(i)];
     value = load_element(p.x.dtype, tensors.data[place.in], x + i);
-    if (!p.residual.present() || p.rotates()) continue;
+    if (!p.residual.present() || p.rotates() || op.second != nullptr) continue;
     // As the kernels do: an f32 sum, which the residual's type rounds.
     const auto added = static_cast<float>(load_element(p.residual.dtype, tensors.data[kRowResidual], residual + i));
     unsigned char bytes[4] = {};
     store_element(p.residual.dtype, bytes, 0, static_cast<float>(value) + added);
     value = load_element(p.residual.dtype, bytes, 0);
   }
+  const int64_t group = row % p.size[2] % p.weight_groups * p.n;  // of the weight
   const auto column = [&](DType dtype, RowPointerSlot slot, double offset) {
     std::vector<double> values(dtype == DType::kNone ? 0 : n);
     for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = load_element(dtype, tensors.data[slot], static_cast<int64_t>(i)) + offset;
+      const int64_t first = slot == kRowWeight ? group : 0;
+      values[i] = load_element(dtype, tensors.data[slot], first + static_cast<int64_t>(i)) + offset;
     }
     return values;
   };
+  std::vector<double> second(op.second != nullptr && p.residual.present() ? static_cast<size_t>(p.residual_length())
+                                                                          : 0);
+  for (size_t i = 0; i < second.size(); ++i) {
+    second[i] = load_element(p.residual.dtype, tensors.data[kRowResidual], residual + static_cast<int64_t>(i));
+  }
   const std::vector<double> weight = column(p.weight, kRowWeight, p.unit_offset ? 1 : 0);
   const std::vector<double> bias = column(p.bias, kRowBias, 0), smooth = column(p.smooth, kRowSmooth, 0);
   const std::vector<double> cosine = angles(p, tensors, kRowCosine, row), sine = angles(p, tensors, kRowSine, row);
@@ -107,6 +114,7 @@ void row_reference(const RowOp& op, const RowProblem& p, const RowHostTensors& t
     scales[g] = load_element(p.scale.dtype, tensors.data[kRowScale], first + static_cast<int64_t>(g) * p.stride_group);
   }
   RowReference reference{.x = result.sum,
+                         .second = second,
                          .weight = weight,
                          .bias = bias,
                          .smooth = smooth,

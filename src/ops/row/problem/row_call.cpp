@@ -197,14 +197,20 @@ Status check_row_addresses(const RowOp& op, const RowProblem& p, const RowBindin
     if (t.present()) all.push_back({name, b.pointers[slot], rows_of(t, p.n, 1), &t, written});
   };
   all.push_back({"x", b.pointers[kRowX], rows_of(p.x, p.x_length(), 1), &p.x, false});
-  add_rows("residual", kRowResidual, p.residual, false);
+  if (p.residual.present()) {
+    all.push_back({op.residual_name(), b.pointers[kRowResidual], rows_of(p.residual, p.residual_length(), 1),
+                   p.single ? nullptr : &p.residual, false});
+  }
   add_rows("residual_out", kRowResidualOut, p.residual_out, true);
   add_rows("out", kRowOut, p.out, true);
   const auto add_vector = [&](const char* name, uint16_t slot, DType dtype) {
     if (dtype != DType::kNone)
       all.push_back({name, b.pointers[slot], touched_bytes(dtype, {{p.n, 1}}), nullptr, false});
   };
-  add_vector("weight", kRowWeight, p.weight);
+  if (p.weight != DType::kNone) {
+    all.push_back(
+        {"weight", b.pointers[kRowWeight], touched_bytes(p.weight, {{p.weight_length(), 1}}), nullptr, false});
+  }
   add_vector("bias", kRowBias, p.bias);
   add_vector("smooth", kRowSmooth, p.smooth);
   for (const auto& [name, slot, t] :
@@ -266,6 +272,11 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
   }
   p.quant = call.quant, p.rounding = call.rounding;
   p.unit_offset = call.unit_offset, p.round_before_weight = call.round_before_weight;
+  p.weight_groups = static_cast<int32_t>(call.weight_groups), p.gate_first = call.gate_first;
+  p.arithmetic = call.arithmetic;
+  const TensorView& second = call.residual;
+  p.single = op.arithmetic && second.defined() && second.rank == x.rank && p.n != 1 &&
+             second.shape[static_cast<size_t>(x.rank - 1)] == 1;
   if (call.group < 0 || call.group > 1 << 20)
     return refuse_row(op, "argument 'group' is {}, allowed: 32, 64, 128", call.group);
   p.group = static_cast<int32_t>(call.group);
@@ -277,13 +288,13 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
     const TensorView& t;
     RowTensorProblem& to;
   } given[] = {{"x", call.x, p.x},
-               {"residual", call.residual, p.residual},
+               {op.residual_name(), call.residual, p.residual},
                {"residual_out", call.residual_out, p.residual_out},
                {"out", call.out, p.out}};
   for (const auto& g : given) {
     if (!g.t.defined()) continue;
     tensors.push_back({g.name, &g.to, {}});
-    const int64_t length = &g.to == &p.x ? p.x_length() : p.n;
+    const int64_t length = &g.to == &p.x ? p.x_length() : &g.to == &p.residual ? p.residual_length() : p.n;
     if (Status s = read_rows(op, g.name, g.t, x, length, tensors.back()); !s) return s;
   }
   const std::tuple<const char*, const TensorView&, RowTensorProblem&> numbers[] = {
@@ -299,7 +310,7 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
   if (op.loses) {
     if (Status s = check_loss_call(op, call); !s) return s;
   }
-  Status s = read_column(op, "weight", call.weight, x, p.n, p.weight);
+  Status s = read_column(op, "weight", call.weight, x, p.weight_length(), p.weight);
   if (s) s = read_column(op, "bias", call.bias, x, p.n, p.bias);
   if (s) s = read_column(op, "smooth", call.smooth, x, p.n, p.smooth);
   if (!s) return s;

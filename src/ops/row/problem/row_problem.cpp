@@ -27,7 +27,7 @@ Status check_row_dtypes(const RowOp& op, const RowProblem& p) {
     const char* name;
     DType dtype;
     bool taken;
-  } floats[] = {{"x", p.x.dtype, true},           {"residual", p.residual.dtype, op.residual},
+  } floats[] = {{"x", p.x.dtype, true},           {op.residual_name(), p.residual.dtype, op.residual},
                 {"weight", p.weight, op.columns}, {"bias", p.bias, op.columns},
                 {"smooth", p.smooth, op.smooth},  {"residual_out", p.residual_out.dtype, op.residual}};
   for (const auto& f : floats) {
@@ -41,6 +41,20 @@ Status check_row_dtypes(const RowOp& op, const RowProblem& p) {
     if (!is_row_float(f.dtype)) {
       return refuse_problem(op, "argument '{}' is {}, allowed: f32, f16, bf16", f.name, dtype_name(f.dtype));
     }
+  }
+  if (p.residual_out.present() && op.second != nullptr) {
+    return refuse_problem(op, "argument 'residual_out' is none of this operator's");
+  }
+  if (op.gates_norm && !p.residual.present()) return refuse_problem(op, "argument '{}' is missing", op.second);
+  if (op.arithmetic ? (p.arithmetic != Arithmetic::kNone) != p.residual.present() : p.arithmetic != Arithmetic::kNone) {
+    return refuse_problem(op, "argument '{}' and the arithmetic '{}' do not fit", op.residual_name(),
+                          kArithmeticNames[static_cast<int>(p.arithmetic)]);
+  }
+  if (p.weight_groups < 1 || (!op.gates_norm && (p.weight_groups != 1 || p.gate_first))) {
+    return refuse_problem(op, "size weight_groups is {}", p.weight_groups);
+  }
+  if (p.single && (!op.arithmetic || !p.residual.present())) {
+    return refuse_problem(op, "argument '{}' has one element a row", op.residual_name());
   }
   if (p.residual_out.present() && !p.residual.present()) {
     return refuse_problem(op, "argument 'residual_out' is given without 'residual'");
@@ -97,17 +111,19 @@ Status check_widened_output(const RowOp& op, const RowProblem& p) {
 Status check_row_output(const RowOp& op, const RowProblem& p) {
   if (op.dequantises) return check_widened_output(op, p);
   const DType out = p.out.dtype;
-  if (op.floats_only() && p.quant != Quantisation::kNone) {
+  if ((op.floats_only() || op.arithmetic) && p.quant != Quantisation::kNone) {
     return refuse_problem(op, "argument 'quant' is none of this operator's");
   }
   if (p.quant == Quantisation::kNone) {
     if (is_row_float(out) && !op.quantises) return {};
     if (op.loses && !p.out.present()) return {};
+    if (op.arithmetic && is_quantised(out) && dtype_bits(out) == 8) return {};
     if (!is_quantised(out) || op.floats_only()) {
       return refuse_problem(op, "argument 'out' is {}, allowed: {}", dtype_name(out),
-                            op.quantises ? "e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, e2m1"
-                            : op.floats_only()
-                                ? "f32, f16, bf16"
+                            op.quantises       ? "e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, e2m1"
+                            : op.floats_only() ? "f32, f16, bf16"
+                            : op.arithmetic
+                                ? "f32, f16, bf16, e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8"
                                 : "f32, f16, bf16, and with 'quant' e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, e2m1");
     }
     return refuse_problem(op, "argument 'out' is {}: 'quant' is none, allowed: tensor, row, group{}", dtype_name(out),
@@ -130,7 +146,7 @@ Status check_row_strides(const RowOp& op, const RowProblem& p) {
     int64_t inner, stride;
     bool written;
   } tensors[] = {{"x", p.x, p.x_length(), 1, false},
-                 {"residual", p.residual, p.n, 1, false},
+                 {op.residual_name(), p.residual, p.residual_length(), 1, false},
                  {"residual_out", p.residual_out, p.n, 1, true},
                  {"out", p.out, p.n, 1, true},
                  {"scale", p.scale, p.groups(), p.stride_group, p.has_row_scales() && p.writes_scale()},
@@ -201,6 +217,7 @@ Status check_row_types(const RowOp& op, DType x, DType residual, DType out, Quan
   if (quant == Quantisation::kGroup) p.group = 128;
   if (op.rotates) p.rotation.table = DType::kF32, p.rotation.heads = p.size[2];
   if (op.loses) p.n = 1, add_loss(p);
+  if (op.arithmetic && residual != DType::kNone) p.arithmetic = Arithmetic::kAdd;
   if (x == DType::kNone) return refuse_problem(op, "argument 'x' is none, allowed: a type");
   return validate_row_problem(op, p);
 }
@@ -211,7 +228,11 @@ void set_contiguous(RowProblem& p) {
     t->stride = {};
     if (!t->present() || (t == &p.scale && !p.has_row_scales())) continue;
     const bool one = t == &p.loss.target || t == &p.loss.loss || t == &p.loss.lse;  // a row
-    int64_t step = one ? 1 : t == &p.scale ? p.groups() : t == &p.x ? p.x_length() : p.n;
+    int64_t step = one                 ? 1
+                   : t == &p.scale    ? p.groups()
+                   : t == &p.x        ? p.x_length()
+                   : t == &p.residual ? p.residual_length()
+                                      : p.n;
     if (dtype_bits(t->dtype) == 4) step += step % 2;  // whole bytes
     for (size_t i = kRowDims; i-- > 0;) {
       const int64_t size = p.tensor_size(*t)[i];
@@ -239,6 +260,12 @@ std::string print_row_problem(const RowProblem& p) {
   }
   if (p.squared) text += ":squared=1";
   if (p.log) text += ":log=1";
+  if (p.weight_groups != 1) text += fmt::format(":weight_groups={}", p.weight_groups);
+  if (p.gate_first) text += ":gate_first=1";
+  if (p.arithmetic != Arithmetic::kNone) {
+    text += fmt::format(":arithmetic={}", kArithmeticNames[static_cast<int>(p.arithmetic)]);
+  }
+  if (p.single) text += ":single=1";
   if (p.unit_offset) text += ":unit_offset=1";
   if (p.round_before_weight) text += ":round_before_weight=1";
   if (p.unaligned) text += ":unaligned=1";
@@ -276,7 +303,7 @@ std::string print_row_problem(const RowProblem& p) {
 Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
   const std::string_view all = text;
   RowProblem p;
-  bool residual_out = true, gradient = true, has_m = false, has_n = false;
+  bool residual_out = op.second == nullptr, gradient = true, has_m = false, has_n = false;
   std::array<std::string_view, std::size(kStrideNames)> strides;
   p.scale.dtype = DType::kF32;
   if (op.rotates) p.rotation = unset_rotation();
@@ -315,6 +342,14 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
         s = fields_detail::parse_value(value, p.activation);
       } else if (name == "squared") {
         s = fields_detail::parse_value(value, flag), p.squared = flag;
+      } else if (name == "weight_groups") {
+        s = fields_detail::parse_value(value, p.weight_groups);
+      } else if (name == "gate_first") {
+        s = fields_detail::parse_value(value, flag), p.gate_first = flag;
+      } else if (name == "arithmetic") {
+        s = fields_detail::parse_value(value, p.arithmetic);
+      } else if (name == "single") {
+        s = fields_detail::parse_value(value, flag), p.single = flag;
       } else if (name == "log") {
         s = fields_detail::parse_value(value, flag), p.log = flag;
       } else if (name == "rounding") {
@@ -382,6 +417,12 @@ ProblemSignature row_signature(const RowProblem& p) {
     s.core += fmt::format(":dims={}:table={}:interleaved={}", p.rotation.dims, dtype_name(p.rotation.table),
                           p.rotation.interleaved);
   }
+  if (p.arithmetic != Arithmetic::kNone) {
+    s.core += fmt::format(":arithmetic={}:single={}", kArithmeticNames[static_cast<int>(p.arithmetic)], p.single);
+  }
+  if (p.weight_groups != 1 || p.gate_first) {
+    s.core += fmt::format(":weight_groups={}:gate_first={}", p.weight_groups, p.gate_first);
+  }
   s.epilogue = kActivationNames[static_cast<int>(p.activation)];
   s.sizes = fmt::format("m={}:n={}", p.rows(), p.n);
   s.bucket = fmt::format("m<={}:n={}", std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(p.rows(), 1))), p.n);
@@ -397,10 +438,20 @@ double row_bytes_moved(const RowProblem& p) {
   }
   const double rows = static_cast<double>(p.rows()), n = static_cast<double>(p.n);
   double bits = 0;
-  for (const RowTensorProblem* t : {&p.x, &p.residual, &p.residual_out, &p.out}) bits += dtype_bits(t->dtype);
+  for (const RowTensorProblem* t : {&p.x, &p.residual, &p.residual_out, &p.out}) {
+    if (t != &p.residual || p.arithmetic == Arithmetic::kNone) bits += dtype_bits(t->dtype);
+  }
   if (p.gate != GateMode::kNone) bits += dtype_bits(p.x.dtype);
   double bytes = rows * n * bits / 8;
   for (const DType dtype : {p.weight, p.bias, p.smooth}) bytes += n * dtype_bits(dtype) / 8;
+  // What is broadcast is read once.
+  if (p.arithmetic != Arithmetic::kNone) {
+    double elements = static_cast<double>(p.residual_length());
+    for (size_t d = 0; d < kRowDims; ++d) {
+      if (p.residual.stride[d] != 0) elements *= static_cast<double>(p.size[d]);
+    }
+    bytes += elements * dtype_bits(p.residual.dtype) / 8;
+  }
   if (p.quant == Quantisation::kDynamic) bytes += rows * n * dtype_bits(p.x.dtype) / 8;  // read twice
   if (p.has_loss()) bytes += rows * (p.loss.lse.present() ? 12 : 8);
   if (p.has_row_scales()) bytes += rows * static_cast<double>(p.groups()) * dtype_bits(p.scale.dtype) / 8;

@@ -57,8 +57,13 @@ struct RowProblem {
   Activation activation = Activation::kNone;
   GateMode gate = GateMode::kNone;
   uint8_t squared = 0;
-  uint8_t unaligned = 0;  // some pointer is no multiple of 16 bytes; 0 on CPUs, where no kernel asks
-  uint8_t log = 0;        // softmax's logarithm. No padding: problems are compared as bytes
+  uint8_t unaligned = 0;      // some pointer is no multiple of 16 bytes; 0 on CPUs, where no kernel asks
+  uint8_t log = 0;            // softmax's logarithm
+  int32_t weight_groups = 1;  // gated_rms_norm: weights of so many rows, which the third dimension goes round among
+  uint8_t gate_first = 0;     // its gate comes before the norm
+  Arithmetic arithmetic = Arithmetic::kNone;
+  uint8_t single = 0;        // elementwise's residual has one element a row
+  uint8_t reserved[1] = {};  // no padding: problems are compared as bytes
   RowRotationProblem rotation;
   RowLossProblem loss;
 
@@ -66,6 +71,8 @@ struct RowProblem {
   int64_t rows() const { return size[0] * size[1] * size[2]; }
   int64_t x_length() const { return gate == GateMode::kNone ? n : 2 * n; }  // of a row of x
   bool has_loss() const { return loss.loss.present(); }
+  int64_t residual_length() const { return single ? 1 : n; }
+  int64_t weight_length() const { return n * weight_groups; }
   bool rotates() const { return rotation.table != DType::kNone; }
   // Of a tensor of rows: where they rotate, two share the third dimension.
   std::array<int64_t, kRowDims> tensor_size(const RowTensorProblem& t) const {
@@ -130,6 +137,9 @@ struct RowCall {
   bool squared = false;
   float limit = 0, alpha = 1, up_offset = 0;  // limit: 0 = none; alpha: softmax's factor of x, too
   bool log = false;                           // softmax's
+  int64_t weight_groups = 1;                  // gated_rms_norm's: the weight is [weight_groups N]
+  bool gate_first = false;
+  Arithmetic arithmetic = Arithmetic::kNone;  // elementwise's; its residual may be [..., 1]
   TensorView cosine{}, sine{}, positions{};   // rope's; x and residual are q and k
   bool interleaved = false, inverse = false;
   TensorView target{}, loss{}, lse{}, factor{};  // cross_entropy's; out is the gradient
@@ -149,9 +159,13 @@ struct RowOp {
   bool softmax = false;            // has a factor of x and a logarithm
   bool dequantises = false;        // x is codes, the scales are read
   bool loses = false;              // has targets and losses, out may be absent
+  const char* second = nullptr;    // the residual is another operand of this name, which is not added
+  bool gates_norm = false;         // gated_rms_norm's options; the second operand must be given
+  bool arithmetic = false;         // elementwise's options; the output may be codes without a scale
   // y of one row in float64, before it is quantised, with what f32 may err.
   void (*reference)(const RowProblem& problem, RowReference& row);
 
+  const char* residual_name() const { return second == nullptr ? "residual" : second; }
   bool floats_only() const { return rotates || softmax || loses; }  // the output is not quantised
 };
 
