@@ -3,11 +3,10 @@
 // for the largest value and the sum of exponentials, and for the gradient. Typed by its config, or at run time.
 #pragma once
 
+#include "tile/common/logarithms.hpp"
 #include "tile/gpu/row_chunk.cuh"
 
 namespace tilewright {
-
-inline constexpr float kLog2E = 1.44269504f;
 
 // The target of a row, what its loss is found from, and what its gradient is made of.
 template <RowGpuConfig kConfig>

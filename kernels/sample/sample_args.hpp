@@ -47,7 +47,6 @@ struct SampleConfig {
 
 inline constexpr float kNoToken = __builtin_bit_cast(float, 0xFF800000u), kMostLogit = 0x1.FFFFFEp127f;
 inline constexpr float kLeastTemperature = 1e-5f;  // below it a row is greedy
-inline constexpr float kLog2E = 1.44269504f;
 
 // Masses are whole numbers, so that sums have no order: 2^40 is the most likely token's.
 inline constexpr float kMassUnit = 0x1p40f;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "sample/sample_args.hpp"
+#include "tile/common/logarithms.hpp"
 #include "tile/gpu/block_select.cuh"
 
 namespace tilewright {

@@ -4,6 +4,7 @@
 // its config, or at run time.
 #pragma once
 
+#include "tile/common/logarithms.hpp"
 #include "tile/gpu/row_chunk.cuh"
 
 namespace tilewright {
@@ -17,9 +18,7 @@ __device__ __forceinline__ void sign_piece(const RowArgs& args, int count, Piece
   for_elements([&](int i) { p.v[i] = is_there<kConfig>(i, there) ? __fmul_rn(p.v[i], sign) : kNothing; });
 }
 __device__ __forceinline__ float softmax_scale(const RowArgs& args) { return fabsf(anew(args).alpha); }
-__device__ __forceinline__ float softmax_factor(const RowArgs& args) {
-  return __fmul_rn(softmax_scale(args), 1.44269504f);
-}
+__device__ __forceinline__ float softmax_factor(const RowArgs& args) { return __fmul_rn(softmax_scale(args), kLog2E); }
 // What an output is multiplied by, or with the logarithm what is added. The sum of nothing but minus infinities, which is 0, makes NaN
 // of all.
 __device__ __forceinline__ float softmax_by(const RowArgs& args, float sum) {

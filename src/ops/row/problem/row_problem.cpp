@@ -228,7 +228,7 @@ void set_contiguous(RowProblem& p) {
     t->stride = {};
     if (!t->present() || (t == &p.scale && !p.has_row_scales())) continue;
     const bool one = t == &p.loss.target || t == &p.loss.loss || t == &p.loss.lse;  // a row
-    int64_t step = one                 ? 1
+    int64_t step = one                ? 1
                    : t == &p.scale    ? p.groups()
                    : t == &p.x        ? p.x_length()
                    : t == &p.residual ? p.residual_length()
