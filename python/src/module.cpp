@@ -6,6 +6,7 @@
 #include "cache_functions.hpp"
 #include "dispatch/context_impl.hpp"
 #include "gemm_functions.hpp"
+#include "logit_functions.hpp"
 #include "row_functions.hpp"
 #include "tensor/buffer.hpp"
 #include "weights/packed_weights.hpp"
@@ -68,6 +69,7 @@ NB_MODULE(_core, module) {
   bind_stored_weights(module);
   bind_gemm(module);
   bind_row_operators(module);
+  bind_logit_operators(module);
   bind_cache_operators(module);
   module.def("devices", &devices, "The devices that kernels run on, each as a dict.");
   module.def("counters", &counters, "Calls, plan hits, compiles, fallbacks ... since the process started.");
