@@ -82,6 +82,8 @@ __device__ __forceinline__ void cross_entropy_kept(const RowArgs& given) {
       }
     });
     input.ask_next(row);
+    // Other blocks write where the target's logit stands, but not before what it is part of here has come to them.
+    if (kConfig.cluster > 1 && row.thread == 0 && target.known()) of.most = at_least(of.target, of.most);
     of.most = row.reduce(of.most, [](float a, float b) { return at_least(a, b); });
 
     // Exponentials, once more for the gradient.

@@ -77,6 +77,8 @@ template <RowGpuConfig kConfig, class Reduction>
 __device__ __forceinline__ void reduce_chunks(const RowArgs& given) {
   constexpr int kRows = GpuRow<kConfig>::kRows;
   using Found = typename Reduction::Found;
+  static_assert(kConfig.cluster == 1);
+  RowCluster<1> alone;
   const bool split = given.part_count > 0;
   const long long each = split ? given.part_count : 1, items = given.rows * each;
 #pragma unroll 1
@@ -85,7 +87,7 @@ __device__ __forceinline__ void reduce_chunks(const RowArgs& given) {
     const long long mine = first + threadIdx.x / kConfig.threads, item = mine < items ? mine : items - 1;
     const long long index = item / each;
     const int chunk = static_cast<int>(item - index * each);
-    GpuRow<kConfig> row{args, index, 0, row_index(args, index), mine < items, row_thread<kConfig>(), {}};
+    GpuRow<kConfig> row{args, index, 0, row_index(args, index), mine < items, row_thread<kConfig>(), alone, {}};
     RowInput<kConfig> input(args);
     input.start(row);
     Reduction of(row);

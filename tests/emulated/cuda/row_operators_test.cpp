@@ -392,6 +392,20 @@ TEST(EmulatedRowOperators, BitsOfSoftmaxDoNotDependOnHowManyBlocksTakeARow) {
   EXPECT_EQ(outputs[0], outputs[1]);
 }
 
+// Blocks of a cluster find what they reduce together, several rows one after another.
+TEST(EmulatedRowOperators, AClusterSharesALongRow) {
+  check_softmax<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 512, 4, kBf16, true, 0, 2}>(
+      {"m=3:n=32768:x=bf16", "m=2x2:n=16392:x=bf16:log=1"});
+  check_softmax<RowGpuConfig{kF32, kNone, kF32, Quantisation::kNone, 512, 4, kF32, false, 0, 4}>(
+      {"m=2:n=40001:x=f32:log=1"});
+  check_cross_entropy<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 512, 4, kBf16, true, 0, 8}>(
+      {"m=2:n=128256:x=bf16:lse=1"});
+  check_rms_norm<RowGpuConfig{kBf16, kBf16, DType::kI8, Quantisation::kRow, 512, 8, kBf16, true, 0, 2}>(
+      {"m=3:n=50000:x=bf16:residual=bf16:weight=bf16:out=i8:quant=row"});
+  check_layer_norm<RowGpuConfig{kF16, kNone, kF16, Quantisation::kNone, 512, 4, kF16, false, 0, 2}>(
+      {"m=2:n=17001:x=f16:weight=f16:bias=f16"});
+}
+
 // Nothing branches around their loads.
 TEST(EmulatedRowOperators, WholeRowsAreAskedForAtOnceAndWalked) {
   check_rms_norm<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 256, 1, kBf16, true}>(
