@@ -272,6 +272,9 @@ struct RowGpuConfig {
   }
 };
 
+// Pieces a thread of a chunk, where rows are reduced in chunks: those that a cluster keeps are larger.
+constexpr int row_chunk_pieces(int cluster) { return cluster > 1 ? 4 : 2; }
+
 // Whether a block goes on to another row, and asks for it while it writes one. With a residual or a scale the registers for that
 // are better spent on more blocks; clusters are dealt out as there is room for them.
 constexpr bool row_asks_ahead(const RowGpuConfig& c) {
@@ -284,7 +287,10 @@ inline constexpr int kRowLanes = 32;          // that exchange values in registe
 inline constexpr int kRowReduced = 2;         // values that one reduction takes at most
 inline constexpr int kRowSharedBytes = 32 * kRowReduced * 4;
 // Of a block, with what blocks of its cluster send each other.
-constexpr int row_shared_bytes(int cluster) { return kRowSharedBytes + (cluster > 1 ? 2 * cluster * 16 + 16 : 0); }
+inline constexpr int kRowFoundBytes = 32;  // a block, at most
+constexpr int row_shared_bytes(int cluster) {
+  return kRowSharedBytes + (cluster > 1 ? 2 * cluster * kRowFoundBytes + 16 : 0);
+}
 constexpr int row_block_threads(int threads) { return threads > kRowBlockThreads ? threads : kRowBlockThreads; }
 
 }  // namespace tilewright

@@ -21,8 +21,7 @@ constexpr int kMostRowThreads = 1024;
 // Pieces in registers, of 8 floats each, that leave room beside them.
 constexpr int most_pieces(int threads) { return threads >= 1024 ? 2 : threads == 512 ? 4 : 8; }
 constexpr RowGpuShape kGenericShape{256, 0};
-// Blocks that share a row which one block's registers do not hold; every part with clusters places eight. Two blocks of 512 threads with
-// four pieces each have room beside each other where there is nothing but x.
+// Blocks that share a row which one block's registers do not hold; every part with clusters places eight.
 constexpr int kMostRowCluster = 8, kClusterThreads = 512;
 constexpr int64_t kMostParts = 2048;
 // Elements that fill a GPU although each thread takes four pieces.
@@ -44,6 +43,9 @@ bool takes_pieces_singly(const RowOp& op, Quantisation quant) {
   return op.dequantises || (op.quantises && quant == Quantisation::kGroup);
 }
 
+// Whether long rows are reduced in chunks, of which bits tell nothing but their size.
+bool takes_chunks(const RowOp& op) { return op.softmax || op.loses; }
+
 // NVIDIA: blocks that an SM's registers are to have room for. Many are in flight where a row's pieces, as floats and as they were
 // asked for, leave room; 24 registers are for all else, 32 where the next row is asked for, 40 for a group's scale.
 int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
@@ -52,7 +54,9 @@ int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
   const auto words = [](DType t) { return dtype_bits(t) * kRowPiece / 32; };
   const int x_words = (op.gates ? 2 : 1) * words(c.x) + words(c.residual);
   const int asked = c.whole ? x_words + (singly ? 0 : words(c.columns)) : words(DType::kF32);
-  if (c.cluster > 1) return c.pieces <= 4 && (op.softmax || op.loses) ? 2 : 1;
+  // In chunks, pieces stay as they lie; what a loss takes has no room for eight.
+  if (c.cluster > 1 && op.loses) return c.pieces <= 4 ? 2 : 1;
+  if (c.cluster > 1) return op.softmax && c.pieces * (c.whole ? words(c.x) : kRowPiece) <= 32 ? 2 : 1;
   const int others = singly ? 40 : row_asks_ahead(c) ? 32 : 24, blocks = c.whole ? 4 : 2;
   const int registers = others + (singly ? 1 : c.pieces) * kRowPiece + c.pieces * asked;
   return std::clamp(65536 / (row_block_threads(c.threads) * registers), 1, blocks * 256 / row_block_threads(c.threads));
@@ -61,7 +65,7 @@ bool legal_shape(const RowGpuShape& s, int least_threads) {
   const bool clustered = s.cluster > 1;
   const int most = clustered ? 8 : most_pieces(s.threads);
   const bool pieces = s.pieces == 0 || (std::has_single_bit(static_cast<unsigned>(s.pieces)) && s.pieces <= most);
-  if (clustered && (s.pieces == 0 || s.threads != kClusterThreads)) return false;
+  if (clustered && (s.pieces < row_chunk_pieces(s.cluster) || s.threads != kClusterThreads)) return false;
   if (s.cluster > kMostRowCluster || !std::has_single_bit(static_cast<unsigned>(s.cluster))) return false;
   return pieces && s.threads >= least_threads && s.threads <= kMostRowThreads &&
          std::has_single_bit(static_cast<unsigned>(s.threads));
@@ -115,20 +119,27 @@ bool takes_clusters(const RowOp& op, const RowProblem& p, const ArchSpec& arch) 
   return arch.target == "sm_90a" && reduces && !op.rotates && p.quant != Quantisation::kDynamic &&
          p.n > row_capacity({kMostRowThreads, most_pieces(kMostRowThreads)});
 }
-std::vector<RowGpuShape> cluster_shapes(int64_t n) {
+// Four pieces a thread, or eight. Softmax's chunks, which stay as they lie, have room for eight where rows are many: fewer blocks meet for
+// a row.
+std::vector<RowGpuShape> cluster_shapes(const RowOp& op, const RowProblem& p) {
+  std::vector<RowGpuShape> shapes;
   for (const int pieces : {4, 8}) {
     const int64_t one = row_capacity({kClusterThreads, pieces});
-    const auto blocks = std::bit_ceil(static_cast<uint64_t>((n + one - 1) / one));
-    if (blocks <= kMostRowCluster) return {{kClusterThreads, pieces, static_cast<int>(blocks)}};
+    const auto blocks = std::bit_ceil(static_cast<uint64_t>((p.n + one - 1) / one));
+    if (blocks > 1 && blocks <= kMostRowCluster)
+      shapes.push_back({kClusterThreads, pieces, static_cast<int>(blocks)});
   }
-  return {};
+  constexpr int64_t kManyBlocks = 256;
+  const bool many = shapes.size() == 2 && p.rows() * shapes[0].cluster >= kManyBlocks;
+  if (many && op.softmax && has_whole_rows(p) && p.x.dtype != DType::kF32) std::swap(shapes[0], shapes[1]);
+  return shapes;
 }
 
 // The best first. Where pieces are written one by one and rows are many, four of them share what a row costs a thread.
 std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {
   if (takes_whole_heads(p)) return whole_head_shapes(p, arch.vendor == ArchVendor::kAmd);
   std::vector<RowGpuShape> shapes = row_gpu_shapes(p.n);
-  if (takes_clusters(op, p, arch)) std::ranges::copy(cluster_shapes(p.n), std::inserter(shapes, shapes.begin()));
+  if (takes_clusters(op, p, arch)) std::ranges::copy(cluster_shapes(op, p), std::inserter(shapes, shapes.begin()));
   if (takes_pieces_singly(op, p.quant) && p.rows() * p.n >= kManyElements) {
     std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 4; });
   }
@@ -138,8 +149,7 @@ std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const A
 // What is reduced to exponentials and read twice: chunks of a row that have a block each where there are fewer rows than that many, else none. Bits do not
 // depend on it.
 int64_t row_chunks(const RowProblem& p, const RowGpuConfig& c, const DeviceSpec& device) {
-  constexpr int kChunkPieces = 2;  // of a thread, kernels/tile/gpu/row_chunk.cuh
-  const int64_t size = int64_t{c.threads} * kChunkPieces * kRowPiece, chunks = (p.n + size - 1) / size;
+  const int64_t size = int64_t{c.threads} * row_chunk_pieces(1) * kRowPiece, chunks = (p.n + size - 1) / size;
   return c.pieces == 0 && row_blocks(p, c) < device.units && chunks > 1 ? chunks : 0;
 }
 
@@ -208,6 +218,7 @@ class RowGpuFamily final : public KernelFamily {
   std::string numerics_id(const RecipeStep& step) const override {
     RowGpuConfig config;
     if (!parse_gpu_config(step.key, config)) return "";
+    if (config.cluster > 1 && takes_chunks(op_)) return fmt::format("clustered_chunks{}", config.threads);
     return fmt::format("threads{}", config.threads * config.cluster);
   }
   std::span<const std::string_view> knob_names() const override { return {}; }
