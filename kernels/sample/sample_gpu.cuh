@@ -74,10 +74,12 @@ __device__ __forceinline__ TokenKey race_key(float d, unsigned word, long long i
 }
 
 // The bin of a logit, counted from all: eighths of an octave of its exponential. Beyond what floats tell apart all is one.
-__device__ __forceinline__ int octave_eighth(float x, float inverse) {
+__device__ __forceinline__ float octave_place(float y) {
   constexpr float kMost = 0x1p23f;
-  float y = __fmul_rn(x, __fmul_rn(inverse, 8 * kLog2E));
-  y = y < -kMost ? -kMost : y > kMost ? kMost : y;
+  return y < -kMost ? -kMost : y > kMost ? kMost : y;
+}
+__device__ __forceinline__ int octave_eighth(float x, float inverse) {
+  const float y = octave_place(__fmul_rn(x, __fmul_rn(inverse, 8 * kLog2E)));
   const int whole = static_cast<int>(y);
   return static_cast<float>(whole) > y ? whole - 1 : whole;
 }
@@ -85,6 +87,20 @@ __device__ __forceinline__ int bin_of(float x, int top, float inverse) {
   const int bin = top - octave_eighth(x, inverse);
   return bin < kSelectBins ? bin : kSelectBins - 1;
 }
+// Which tokens are in better bins than those of the cut, and which in these: as bin_of() tells, by comparing a logit's place.
+struct CutEdges {
+  float factor, better, worst;
+
+  __device__ __forceinline__ CutEdges(const SampleCut& cut, float inverse) : factor(__fmul_rn(inverse, 8 * kLog2E)) {
+    constexpr int kAll = kSelectBins;
+    const int top = octave_eighth(cut.most, inverse);
+    better = cut.first < kAll ? static_cast<float>(top - cut.first + 1) : kNoToken;
+    worst = cut.last < kAll - 1 ? static_cast<float>(top - cut.last) : kNoToken;
+  }
+  __device__ __forceinline__ float place(float x) const { return octave_place(__fmul_rn(x, factor)); }
+  __device__ __forceinline__ bool is_better(float x) const { return place(x) >= better; }
+  __device__ __forceinline__ bool is_at_cut(float x) const { return place(x) >= worst && place(x) < better; }
+};
 // Exponentials of a chunk's bin in units of this share of the largest of the bin.
 inline constexpr float kBinUnit = 0x1p18f;
 __device__ __forceinline__ unsigned bin_mass(float x, float most, float inverse, int bin) {
@@ -149,16 +165,16 @@ struct ChunkPart {
         float x[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) x[i] = q == 0 ? p[j].v[i] : p[j].v[4 + i];
-        bool any = false;
+        unsigned taken = 0;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) any = any || (x[i] != kNoToken && takes(x[i]));
-        if (!any) continue;
+        for (int i = 0; i < 4; ++i) taken |= x[i] != kNoToken && takes(x[i]) ? 1u << i : 0;
+        if (taken == 0) continue;
         const long long first = id(j, q);
         const PhiloxWords words = philox(rule.seed, rule.offset, static_cast<unsigned>(first >> 2));
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const TokenKey key = race_key(scaled_difference(x[i], most, rule.inverse), words.word[i], first + i);
-          if (x[i] != kNoToken && takes(x[i]) && key > best) best = key;
+          best = (taken >> i & 1) != 0 && key > best ? key : best;
         }
       }
     }
@@ -213,7 +229,7 @@ __device__ __forceinline__ void find_in_chunk(const SampleArgs& args, long long 
   // Bins.
   if (has_cut(rule)) {
     SelectShared& shared = select_shared();
-    const unsigned bin = threadIdx.x;
+    const unsigned bin = select_thread();
     clear_bins();
     const int top = octave_eighth(most, rule.inverse);
     const bool counts = kCountsAll || rule.top_k != kAllTokens, weighs = kCountsAll || rule.has_top_p;
@@ -229,7 +245,7 @@ __device__ __forceinline__ void find_in_chunk(const SampleArgs& args, long long 
       work.bins[item].mass[bin] = shared.mass_low[bin];
     }
   }
-  if (threadIdx.x == 0) work.chunks[item] = {most, sum, 0, 0, best == 0 ? -1 : key_id(best)};
+  if (select_thread() == 0) work.chunks[item] = {most, sum, 0, 0, best == 0 ? -1 : key_id(best)};
 }
 
 
@@ -315,33 +331,32 @@ __device__ __forceinline__ void draw_in_chunk(const SampleArgs& args, long long 
   const SampleWorkspace work = sample_workspace(args);
   const SampleCut cut = own_cut(work.cuts[row]);
   SampleChunk& chunk = work.chunks[item];
-  const int top = octave_eighth(cut.most, rule.inverse);
+  const CutEdges edges(cut, rule.inverse);
   // Nothing of it is before the cut's end.
-  const bool lies_below = cut.last >= 0 && bin_of(chunk.most, top, rule.inverse) > cut.last;
+  const bool lies_below = cut.last >= 0 && edges.place(chunk.most) < edges.worst;
   if (chunk.most == kNoToken || lies_below) return;
   SelectShared& shared = select_shared();
   __syncthreads();
-  if (threadIdx.x == 0) shared.listed = 0;
+  if (select_thread() == 0) shared.listed = 0;
   __syncthreads();
   ChunkPart<kConfig> part{args, logits_of<kConfig>(args, row), (item - row * args.chunks) * kSampleChunk, {}};
   part.load();
   if (cut.last >= 0) {
     SampleListed* const list = work.lists + item * kSampleListed;
     part.each([&](float x, long long id) {
-      const int bin = bin_of(x, top, rule.inverse);
-      if (bin < cut.first || bin > cut.last) return;
+      if (!edges.is_at_cut(x)) return;
       const unsigned at = add_shared(&shared.listed, 1);
       if (at < kSampleListed) list[at] = {x, static_cast<unsigned>(id)};
     });
   }
   const TokenKey best = largest_key(part.race(rule, cut.most, [&](float x) {
-    return scaled_difference(x, cut.most, rule.inverse) >= rule.floor && bin_of(x, top, rule.inverse) < cut.first;
+    return scaled_difference(x, cut.most, rule.inverse) >= rule.floor && edges.is_better(x);
   }));
-  if (threadIdx.x == 0) chunk.listed = shared.listed, chunk.best = best == 0 ? -1 : key_id(best);
+  if (select_thread() == 0) chunk.listed = shared.listed, chunk.best = best == 0 ? -1 : key_id(best);
 }
 
 // The lists of a row's chunks, put together in shared memory.
-inline constexpr int kGathered = 6144;
+inline constexpr int kGathered = 5120;
 static_assert(kSelectSharedBytes + kGathered * sizeof(SampleListed) <= kSampleSharedBytes);
 __device__ __forceinline__ SampleListed* gathered_tokens() {
   return reinterpret_cast<SampleListed*>(dynamic_shared() + kSelectSharedBytes);
@@ -401,16 +416,14 @@ __device__ __forceinline__ void for_listed(const SampleArgs& args, long long row
       continue;
     }
     const char* const logits = logits_of<kConfig>(now, row);
-    const int top = octave_eighth(cut.most, inverse);
+    const CutEdges edges(cut, inverse);
     const long long start = static_cast<long long>(c) * kSampleChunk, rest = now.vocabulary - start;
     const int count = rest < kSampleChunk ? static_cast<int>(rest) : kSampleChunk;
 #pragma unroll 1
     for (int i = lane; i < count; i += kRowLanes) {
       const long long id = start + i;
       const float x = logit_at<kConfig>(now, logits, id);
-      if (x == kNoToken) continue;
-      const int bin = bin_of(x, top, inverse);
-      if (bin >= cut.first && bin <= cut.last) body(x, id);
+      if (x != kNoToken && edges.is_at_cut(x)) body(x, id);
     }
   }
 }
@@ -491,7 +504,7 @@ __device__ __forceinline__ void choose_in_row(const SampleArgs& args, long long 
     });
   }
   best = largest_key(best);
-  if (threadIdx.x != 0) return;
+  if (select_thread() != 0) return;
   const long long id = best == 0 ? -1 : key_id(best);
   args.ids[row * args.id_words] = static_cast<int>(id);
   if (args.id_words == 2) args.ids[row * 2 + 1] = static_cast<int>(id >> 32);

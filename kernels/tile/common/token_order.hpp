@@ -31,6 +31,6 @@ struct ChoiceLimits {
 inline constexpr unsigned long long kAllMass = ~0ull;
 
 // A block that chooses together.
-inline constexpr int kSelectThreads = 512, kSelectBins = 256, kSelectSharedBytes = 8192;
+inline constexpr int kSelectThreads = 512, kSelectBins = 256, kSelectSharedBytes = 16384;
 
 }  // namespace tilewright

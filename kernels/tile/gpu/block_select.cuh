@@ -11,17 +11,26 @@ namespace tilewright {
 
 using TokenKey = unsigned long long;
 
+// Where a choice ends: tokens of at least `key` belong to it; `mass` is what it has up to there.
+struct ChoiceEnd {
+  TokenKey key;
+  unsigned long long mass;
+};
+
 // Shared memory, behind what reduce_threads() takes.
 inline constexpr int kSelectWarps = kSelectThreads / kRowLanes, kBinWarps = kSelectBins / kRowLanes;
 struct SelectShared {
   TokenKey largest[2][kSelectWarps];
   int reached[2];
-  unsigned listed;
+  unsigned listed, members;
   unsigned warp_count[kBinWarps];
   unsigned long long warp_mass[kBinWarps];
   unsigned count[kSelectBins], mass_low[kSelectBins], mass_high[kSelectBins];
   unsigned count_to[kSelectBins];
   unsigned long long mass_to[kSelectBins];
+  TokenKey member[kSelectThreads];
+  unsigned long long member_mass[kSelectThreads];
+  ChoiceEnd found;
 };
 static_assert(kRowSharedBytes + sizeof(SelectShared) <= kSelectSharedBytes);
 __device__ __forceinline__ SelectShared& select_shared() {
@@ -99,7 +108,7 @@ __device__ __forceinline__ void sum_bins(unsigned count, unsigned long long mass
     }
     shared.count_to[bin] = count, shared.mass_to[bin] = mass;
   }
-  if (bin == 0) shared.reached[0] = shared.reached[1] = kSelectBins;
+  if (bin == 0) shared.reached[0] = shared.reached[1] = kSelectBins, shared.members = 0;
   __syncthreads();
 }
 // The first bin where these reach each of the limits; kSelectBins = none does. Once for a sum_bins(), or after reset_reached().
@@ -178,11 +187,29 @@ struct KeyedToken {
   __device__ __forceinline__ unsigned long long mass() const { return 0; }
 };
 
-// Where a choice ends: tokens of at least `key` belong to it; `mass` is what it has up to there.
-struct ChoiceEnd {
-  TokenKey key;
-  unsigned long long mass;
-};
+// The end among as many members as there are threads, listed in any order: each one finds what stands before it.
+__device__ __forceinline__ ChoiceEnd rank_members(unsigned count, unsigned long long mass, const ChoiceLimits& limits,
+                                                  bool weighs) {
+  SelectShared& shared = select_shared();
+  const unsigned me = select_thread();
+  __syncthreads();
+  const unsigned members = shared.members;
+  const TokenKey own = me < members ? shared.member[me] : 0;
+  const unsigned long long own_mass = weighs && me < members ? shared.member_mass[me] : 0;
+#pragma unroll 1
+  for (unsigned i = 0; i < members; ++i) {
+    const bool before = shared.member[i] > own;
+    count += before ? 1 : 0;
+    if (weighs) mass += before ? shared.member_mass[i] : 0;
+  }
+  const bool counted = count < limits.count && count + 1 >= limits.count;
+  const bool weighed = weighs && mass < limits.mass && mass + own_mass >= limits.mass;
+  const TokenKey end = largest_key(counted || weighed ? own : 0);
+  if (own == end && me < members) shared.found = {end, mass + own_mass};
+  __syncthreads();
+  return shared.found;
+}
+
 // each(body) calls body(token) for all candidates, in any order; before these stand `count` tokens with `mass`, less than the limits.
 // Unless `weighs`, nobody asks for masses.
 template <class Each>
@@ -200,28 +227,37 @@ __device__ __forceinline__ ChoiceEnd find_end(unsigned count, unsigned long long
   });
   reduce_threads<kSelectThreads>(range, [](float a, float b) { return at_least(a, b); });
   const ValueBins values(range[0], -range[1]);
-  const bool by_value = values.serve();
+  const int by_value = anew(values.serve() ? 1 : 0);
   int end = kSelectBins;  // the bin that is left
-  if (by_value) {
+  if (by_value != 0) {
     clear_bins();
     each([&](const auto& token) { count_in_bin(values.of(token.value()), weighs ? token.mass() : 0, weighs); });
     sum_counted();
     end = reach_bins(count, mass, limits).first();
     if (end == kSelectBins) return {kAllOfThem, mass + shared.mass_to[kSelectBins - 1]};
+    if (end > 0) count += shared.count_to[end - 1], mass += shared.mass_to[end - 1];
+  }
+  const auto is_left = [&](const auto& token) {
+    return by_value == 0 || values.of(token.value()) == static_cast<unsigned>(end);
+  };
+  if (by_value != 0 && shared.count[end] <= kSelectThreads) {
+    each([&](const auto& token) {
+      if (!is_left(token)) return;
+      const unsigned at = add_shared(&shared.members, 1);
+      shared.member[at] = token.key();
+      if (weighs) shared.member_mass[at] = token.mass();
+    });
+    return rank_members(count, mass, limits, weighs);
   }
 
   // What is left has keys between these two: the largest, and the inverse of the least.
   TokenKey ends[2] = {0, 0};
   each([&](const auto& token) {
-    if (by_value && values.of(token.value()) != static_cast<unsigned>(end)) return;
+    if (!is_left(token)) return;
     const TokenKey key = token.key();
     ends[0] = key > ends[0] ? key : ends[0], ends[1] = ~key > ends[1] ? ~key : ends[1];
   });
   largest_keys(ends);
-  if (by_value) {
-    if (shared.count[end] == 1) return {ends[0], mass + shared.mass_to[end]};
-    if (end > 0) count += shared.count_to[end - 1], mass += shared.mass_to[end - 1];
-  }
 
   // By digits, from where keys differ on.
   const TokenKey most = ends[0], differ = most ^ ~ends[1];
