@@ -34,7 +34,7 @@ PUBLIC_HEADERS = {
 }
 
 # kernels/tile/<target> that knows others besides its own: what the vendor's GPUs share; `gpu`, what each vendor's have.
-TILE_FOLDERS = {"cdna": {"amd"}, "rdna": {"amd"}, "gpu": {"amd", "portable"}}
+TILE_FOLDERS = {"cdna": {"amd"}, "rdna": {"amd"}, "gpu": {"amd", "portable", "sm90"}}
 
 # kernels/<op> made of another operator's kernels.
 KERNEL_FOLDERS = {"grouped_gemm": {"gemm"}, "act_and_mul": {"gemm"}, "gated_rms_norm": {"gemm"}}
