@@ -15,7 +15,7 @@ namespace tilewright {
 struct DequantizeCall {
   TensorView x, out;
   TensorView scale;
-  Quantisation quant = Quantisation::kRow;  // kTensor, kRow or kGroup
+  Quantisation quant = Quantisation::kRow;  // kTensor, kRow, kGroup or kBlock
   int64_t group = 0;                        // 32, 64 or 128; 0 = 128, with scales of e8m0 32
   std::string recipe;                       // force this recipe (text form); "" = choose
 };

@@ -17,7 +17,7 @@ struct QuantizeCall {
   TensorView scale;   // read (quant = kTensor) or written
   TensorView smooth;  // optional: a factor for each column of x
   Quantisation quant = Quantisation::kRow;
-  int64_t group = 0;  // 32, 64 or 128; 0 = 128, with scales of e8m0 32
+  int64_t group = 0;  // of kGroup 32, 64 or 128; 0 = 128, with scales of e8m0 32
   ScaleRounding rounding = ScaleRounding::kDown;
   std::string recipe;  // force this recipe (text form); "" = choose
 };

@@ -22,7 +22,8 @@ enum {
   TILEWRIGHT_QUANT_TENSOR = 1,
   TILEWRIGHT_QUANT_ROW = 2,
   TILEWRIGHT_QUANT_GROUP = 3,
-  TILEWRIGHT_QUANT_DYNAMIC = 4 /* of the tensor, found: quantize only */
+  TILEWRIGHT_QUANT_DYNAMIC = 4, /* of the tensor, found: quantize only */
+  TILEWRIGHT_QUANT_BLOCK = 5    /* of 128 rows by 128 elements: quantize and dequantize only */
 };
 enum {
   TILEWRIGHT_ROUND_SCALE_DOWN = 0,
@@ -119,7 +120,7 @@ static inline tilewright_quantize_call tilewright_quantize_call_defaults(void) {
 /* Codes and the scales that go with them as floats; docs/dequantize.md. */
 typedef struct tilewright_dequantize_call {
   uint32_t struct_size;
-  int32_t quant;           /* TILEWRIGHT_QUANT_TENSOR, _GROUP, or _ROW of tilewright_dequantize_call_defaults() */
+  int32_t quant;           /* TILEWRIGHT_QUANT_TENSOR, _GROUP, _BLOCK, or _ROW of its defaults */
   const TwDLTensor* x;     /* [..., N] */
   const TwDLTensor* out;   /* as x */
   const TwDLTensor* scale; /* read */

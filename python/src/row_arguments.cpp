@@ -64,6 +64,16 @@ TensorView RowArguments::scale(nb::object& given, Quantisation quant, nb::handle
     one.append(1);
     return made("scale", given, dtype, one);
   }
+  if (quant == Quantisation::kBlock) {
+    nb::list shape;
+    const auto rank = static_cast<size_t>(input.view.rank);
+    for (size_t i = 0; i + 1 < rank; ++i) {
+      const int64_t size = input.view.shape[i];
+      shape.append(i + 2 == rank ? scale_blocks(size) : size);
+    }
+    shape.append(scale_blocks(n));
+    return made("scale", given, dtype, shape);
+  }
   const bool grouped = quant == Quantisation::kGroup && group > 0;
   return result("scale", given, dtype, grouped ? std::max<int64_t>((n + group - 1) / group, 0) : 1);
 }

@@ -327,7 +327,7 @@ def top_k(
 ) -> tuple[Any, Any]: ...
 def quantize(
     x: _T,
-    quant: Literal["tensor", "row", "group", "dynamic"] = "row",
+    quant: Literal["tensor", "row", "group", "dynamic", "block"] = "row",
     *,
     out: _Tensor | None = None,
     out_dtype: Any = None,
@@ -342,7 +342,7 @@ def quantize(
 def dequantize(
     x: _Tensor,
     scale: _Tensor,
-    quant: Literal["tensor", "row", "group", "dynamic"] = "row",
+    quant: Literal["tensor", "row", "group", "dynamic", "block"] = "row",
     *,
     out: _Tensor | None = None,
     out_dtype: Any = None,

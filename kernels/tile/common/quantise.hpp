@@ -15,11 +15,16 @@ enum class Quantisation : unsigned char {
   kRow,      // one for each row, found and written
   kGroup,    // one for each group of neighbours in a row, found and written
   kDynamic,  // one for the tensor, found and written
+  kBlock,    // one for each block of kScaleBlock rows and columns, found and written
 };
-inline constexpr const char* kQuantisationNames[] = {"none", "tensor", "row", "group", "dynamic"};
+inline constexpr const char* kQuantisationNames[] = {"none", "tensor", "row", "group", "dynamic", "block"};
 constexpr const char* const* enum_names(Quantisation) { return kQuantisationNames; }
-constexpr int enum_count(Quantisation) { return 5; }
+constexpr int enum_count(Quantisation) { return 6; }
 constexpr bool is_per_tensor(Quantisation q) { return q == Quantisation::kTensor || q == Quantisation::kDynamic; }
+
+constexpr bool has_groups(Quantisation q) { return q == Quantisation::kGroup || q == Quantisation::kBlock; }
+inline constexpr int kScaleBlock = 128;  // rows, and elements of each
+constexpr long long scale_blocks(long long elements) { return (elements + kScaleBlock - 1) / kScaleBlock; }
 
 // How a scale becomes a power of two (e8m0). `max` is the largest value of the type, 2^top the largest power of two in it.
 enum class ScaleRounding : unsigned char {

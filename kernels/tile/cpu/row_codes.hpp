@@ -82,10 +82,9 @@ struct GivenScales {
 
   TILEWRIGHT_INLINE GivenScales(const RowArgs& args, const RowIndex& at)
       : scales(args.scale),
-        first(is_per_tensor(args.scale.quant) ? 0 : row_offset(args.scale.stride, at)),
+        first(scale_offset(args.scale, args.scale.quant, at)),
         shift(args.scale.group > 0 ? __builtin_ctz(static_cast<unsigned>(args.scale.group)) : 0),
-        grouped(kQuant == Quantisation::kNone ? args.scale.quant == Quantisation::kGroup
-                                              : kQuant == Quantisation::kGroup) {
+        grouped(has_groups(kQuant == Quantisation::kNone ? args.scale.quant : kQuant)) {
     if (!grouped) one = load(first);
   }
   TILEWRIGHT_INLINE float load(long long at) const {

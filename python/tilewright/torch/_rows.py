@@ -66,6 +66,9 @@ def _scales(x: torch.Tensor, columns: Any, quant: str, scale_dtype: torch.dtype 
         return x.new_empty((1,), dtype=dtype)
     if quant == "row":
         return x.new_empty((*x.shape[:-1], 1), dtype=dtype)
+    if quant == "block":
+        torch._check(x.dim() >= 2, lambda: "blocks need rank 2 or more")
+        return x.new_empty((*x.shape[:-2], (x.shape[-2] + 127) // 128, (columns + 127) // 128), dtype=dtype)
     size = group or (32 if dtype == _FLOAT8_SCALE else 128)
     return x.new_empty((*x.shape[:-1], (columns + size - 1) // size), dtype=dtype)
 

@@ -61,6 +61,32 @@ def test_groups_and_scales_along_m_have_the_same_codes():
     assert torch.equal(codes.view(torch.int8), fake_codes(x, wide, torch.float8_e4m3fn).view(torch.int8))
 
 
+def test_blocks_of_rows_and_columns_share_a_scale_and_go_into_linear():
+    weight = torch.randn(3, 300, 200)
+    codes, scale = tilewright.quantize(weight, "block")
+    assert scale.shape == (3, 3, 2)
+    wide = scale.repeat_interleave(128, 1)[:, :300].repeat_interleave(128, 2)[:, :, :200]
+    for row, column in ((0, 0), (2, 1)):
+        block = weight[:, 128 * row : 128 * row + 128, 128 * column : 128 * column + 128]
+        assert torch.equal(scale[:, row, column], block.abs().amax((1, 2)) / 448)
+    assert torch.equal(codes.view(torch.int8), fake_codes(weight, wide, torch.float8_e4m3fn).view(torch.int8))
+    assert torch.equal(tilewright.dequantize(codes, scale, "block"), codes.float() * wide)
+
+    x = torch.randn(5, 200)
+    x_codes, x_scale = tilewright.quantize(x, "group")
+    y = tilewright.linear(
+        x_codes,
+        codes[0],
+        scale_a=x_scale,
+        scale_b=scale[0],
+        scale_group_a=(1, 128),
+        scale_group_b=(128, 128),
+        out_dtype=torch.float32,
+    )
+    want = tilewright.dequantize(x_codes, x_scale, "group") @ (codes[0].float() * wide[0]).T
+    assert torch.allclose(y, want, rtol=1e-4, atol=1e-3)
+
+
 def test_refusals_are_exceptions():
     with pytest.raises(tilewright.InvalidArgument, match="'quant' is none, allowed"):
         tilewright.quantize(torch.randn(4, 8), "none")

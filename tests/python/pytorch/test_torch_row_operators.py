@@ -63,6 +63,7 @@ def cases():
         "softmax-dtype": (ops.softmax, (half, 2), {"dtype": torch.float32}),
         "quantize": (ops.quantize, (x,), {"out_dtype": torch.int8}),
         "quantize-tensor": (ops.quantize, (half, "tensor"), {}),
+        "quantize-block": (ops.quantize, (half, "block"), {"out_dtype": torch.int8}),
         "quantize-group": (ops.quantize, (half, "group"), {"smooth": weight, "group": 64}),
         "dequantize": (ops.dequantize, ((x * 20).to(torch.int8), x.abs().amax(-1, keepdim=True)), {}),
         "dequantize-group": (
@@ -70,6 +71,7 @@ def cases():
             ((x * 20).to(torch.int8), x[..., :2].contiguous(), "group"),
             {"group": 32, "out_dtype": torch.bfloat16},
         ),
+        "dequantize-block": (ops.dequantize, ((x * 20).to(torch.int8), x[:, :1, :1].contiguous(), "block"), {}),
         "quantize_static": (ops.quantize_static, (x, one), {"out_dtype": torch.int8}),
     }
 

@@ -87,7 +87,7 @@ TEST(CQuantize, QuantisesPreparesQueriesExplainsAndRefuses) {
   EXPECT_GT(size, 1u);
   call.quant = -1;
   EXPECT_EQ(tilewright_quantize(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
-  EXPECT_EQ(std::string(tilewright_last_error()), "quantize: argument 'quant' is -1, allowed: 0 to 4");
+  EXPECT_EQ(std::string(tilewright_last_error()), "quantize: argument 'quant' is -1, allowed: 0 to 5");
   EXPECT_EQ(tilewright_quantize(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
 }
 

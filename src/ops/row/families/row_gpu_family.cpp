@@ -24,9 +24,13 @@ constexpr int64_t kMostParts = 2048;
 // Elements that fill a GPU although each thread takes four pieces.
 constexpr int64_t kManyElements = int64_t{1} << 21;
 
+// A block of rows and columns that share a scale is found and written by a block of threads, in eight turns.
+constexpr RowGpuShape kScaleBlockShape{16, 8};
+
 // Blocks that a problem's rows fill, and those of them that find parts of the largest magnitude: enough for every GPU, few enough for
 // one block to merge.
 int64_t row_blocks(const RowProblem& p, const RowGpuConfig& c) {
+  if (p.quant == Quantisation::kBlock && !p.reads_codes()) return p.items();
   const bool heads = p.rotates() && c.whole;
   const int64_t rows = int64_t{row_block_threads(c.threads)} / c.threads * (heads ? c.pieces : 1);
   return (p.rows() + rows - 1) / rows;
@@ -43,6 +47,7 @@ bool takes_pieces_singly(const RowOp& op, Quantisation quant) {
 // NVIDIA: blocks that an SM's registers are to have room for. Many are in flight where a row's pieces, as floats and as they were
 // asked for, leave room; 24 registers are for all else, 32 where the next row is asked for, 40 for a group's scale.
 int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
+  if (op.quantises && c.quant == Quantisation::kBlock) return 2;
   if (op.rotates && c.whole) return c.pieces >= 4 ? 2 : c.pieces == 2 ? 3 : 4;
   const bool singly = takes_pieces_singly(op, c.quant);
   const auto words = [](DType t) { return dtype_bits(t) * kRowPiece / 32; };
@@ -101,6 +106,7 @@ bool takes_whole_heads(const RowProblem& p) {
 // The best first. Where pieces are written one by one and rows are many, four of them share what a row costs a thread.
 std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {
   if (takes_whole_heads(p)) return whole_head_shapes(p, arch.vendor == ArchVendor::kAmd);
+  if (op.quantises && p.quant == Quantisation::kBlock) return {kScaleBlockShape};
   std::vector<RowGpuShape> shapes = row_gpu_shapes(p.n);
   if (takes_pieces_singly(op, p.quant) && p.rows() * p.n >= kManyElements) {
     std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 4; });
@@ -159,7 +165,8 @@ class RowGpuFamily final : public KernelFamily {
           fmt::format("kernel is for {}, the problem needs {}", print_fields(config), print_fields(need)));
     }
     if (op_.rotates && config.whole) return check_heads(p, config);
-    if (config.pieces == 0 || p.n <= row_capacity({config.threads, config.pieces})) return {};
+    const bool blocks = op_.quantises && p.quant == Quantisation::kBlock;
+    if (blocks || config.pieces == 0 || p.n <= row_capacity({config.threads, config.pieces})) return {};
     return refuse_gpu(
         fmt::format("rows of {} elements, the kernel keeps {}", p.n, row_capacity({config.threads, config.pieces})));
   }
@@ -255,7 +262,7 @@ class RowGpuFamily final : public KernelFamily {
     RowGpuConfig config{p.x.dtype, p.residual.dtype, p.out.dtype, p.quant, shape.threads, shape.pieces};
     if (!op_.rotates) config.columns = common_column_type(p), config.whole = has_whole_rows(p);
     if (op_.dequantises) config.columns = DType::kNone;
-    if (p.quant == Quantisation::kGroup) config.group = p.group;
+    if (has_groups(p.quant)) config.group = p.group;
     if (op_.rotates && takes_whole_heads(p)) config.columns = p.rotation.table, config.whole = true;
     return config;
   }
@@ -279,7 +286,12 @@ class RowGpuFamily final : public KernelFamily {
     if (!legal_shape({config.threads, config.pieces}, least) || (config.whole && config.pieces == 0 && op_.rotates)) {
       return refuse_gpu(fmt::format("{}: {} threads with {} pieces each", key.text, config.threads, config.pieces));
     }
-    if (config.group != 0 && !(config.quant == Quantisation::kGroup && is_row_group(config.group))) {
+    const bool blocks = op_.quantises && config.quant == Quantisation::kBlock;
+    if (blocks && (config.threads != kScaleBlockShape.threads || config.pieces != kScaleBlockShape.pieces)) {
+      return refuse_gpu(fmt::format("{}: {} threads with {} pieces each, of blocks {} with {}", key.text,
+                                    config.threads, config.pieces, kScaleBlockShape.threads, kScaleBlockShape.pieces));
+    }
+    if (config.group != 0 && !(has_groups(config.quant) && is_row_group(config.group))) {
       return refuse_gpu(fmt::format("{}: groups of {}", key.text, config.group));
     }
     const Status s = check_row_types(op_, config.x, config.residual, config.out, config.quant);

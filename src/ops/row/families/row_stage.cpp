@@ -28,7 +28,7 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
     if (residual) p.residual.dtype = x;
     if (residual && op.second == nullptr) p.residual_out.dtype = x;
     if (quant != Quantisation::kNone) p.scale.dtype = DType::kF32;
-    if (quant == Quantisation::kGroup) p.group = 128;
+    if (has_groups(quant)) p.group = 128;
     set_contiguous(p);
     problems.push_back(p);
   };
@@ -37,6 +37,7 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
     add(DType::kF8E4M3, false, DType::kBf16, Quantisation::kRow);
     add(DType::kI8, false, DType::kBf16, Quantisation::kRow);
     add(DType::kF8E4M3, false, DType::kBf16, Quantisation::kGroup);
+    add(DType::kF8E4M3, false, DType::kBf16, Quantisation::kBlock);
     add(DType::kF4E2M1, false, DType::kBf16, Quantisation::kGroup);
     return problems;
   }
@@ -56,6 +57,7 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
       add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kRow);
       add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kTensor);
       add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kDynamic);
+      add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kBlock);
       add(DType::kBf16, residual, DType::kF4E2M1, Quantisation::kGroup);
     }
   }

@@ -145,10 +145,7 @@ class RowInstance final : public ProblemInstance {
     }
     Comparison comparison(p_.out.present() ? p_.out.dtype : DType::kF32, report);
     RowReferenceResult want;
-    if (p_.quant == Quantisation::kDynamic) {
-      comparison.add(*static_cast<const float*>(tensors.data[kRowScale]),
-                     {scale_for(largest_of_rows(op_, p_, tensors), p_.out.dtype), 0}, {-1});
-    }
+    if (p_.writes_scale()) compare_shared_scales(op_, p_, tensors, comparison);
     const int64_t rows = std::max<int64_t>(1, options_.compare_limit / std::max<int64_t>(1, p_.n) / 4);
     for (const int64_t row : sample_indices(p_.rows(), rows, 7)) {
       row_reference(op_, p_, tensors, row, want);

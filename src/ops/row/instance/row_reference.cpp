@@ -40,6 +40,14 @@ int64_t row_element(const RowProblem& p, const std::array<int64_t, kRowDims>& st
   return row % p.size[2] * stride[2] + upper % p.size[1] * stride[1] + upper / p.size[1] * stride[0];
 }
 
+int64_t scale_element(const RowProblem& p, int64_t row) {
+  if (is_per_tensor(p.quant)) return 0;
+  if (p.quant != Quantisation::kBlock) return row_element(p, p.scale.stride, row);
+  const int64_t upper = row / p.size[2];
+  return row % p.size[2] / kScaleBlock * p.scale.stride[2] + upper % p.size[1] * p.scale.stride[1] +
+         upper / p.size[1] * p.scale.stride[0];
+}
+
 RowPlace row_place(const RowProblem& p, int64_t row) {
   if (!p.rotates()) return {kRowX, kRowOut, row_element(p, p.x.stride, row), row_element(p, p.out.stride, row)};
   const int64_t token = row / p.size[2], head = row % p.size[2], second = p.rotation.heads;
@@ -110,8 +118,8 @@ void row_reference(const RowOp& op, const RowProblem& p, const RowHostTensors& t
   const std::vector<double> cosine = angles(p, tensors, kRowCosine, row), sine = angles(p, tensors, kRowSine, row);
   std::vector<double> scales(p.reads_codes() ? static_cast<size_t>(p.groups()) : 0);
   for (size_t g = 0; g < scales.size(); ++g) {
-    const int64_t first = is_per_tensor(p.quant) ? 0 : row_element(p, p.scale.stride, row);
-    scales[g] = load_element(p.scale.dtype, tensors.data[kRowScale], first + static_cast<int64_t>(g) * p.stride_group);
+    scales[g] = load_element(p.scale.dtype, tensors.data[kRowScale],
+                             scale_element(p, row) + static_cast<int64_t>(g) * p.stride_group);
   }
   RowReference reference{.x = result.sum,
                          .second = second,
@@ -136,28 +144,45 @@ void row_reference(const RowOp& op, const RowProblem& p, const RowHostTensors& t
   result.loss = reference.loss, result.lse = reference.lse;
 }
 
-float largest_of_rows(const RowOp& op, const RowProblem& p, const RowHostTensors& tensors) {
+void compare_shared_scales(const RowOp& op, const RowProblem& p, const RowHostTensors& tensors,
+                           Comparison& comparison) {
+  const bool blocks = p.quant == Quantisation::kBlock;
+  if (!blocks && p.quant != Quantisation::kDynamic) return;
   RowReferenceResult found;
-  float most = 0;
+  std::vector<float> most(static_cast<size_t>(p.groups()));
+  const auto compare = [&](int64_t row) {
+    for (size_t g = 0; g < most.size(); ++g) {
+      const float want = p.scale.dtype == DType::kE8M0 ? widen(power_scale_for(most[g], p.out.dtype, p.rounding))
+                                                       : scale_for(most[g], p.out.dtype);
+      const int64_t at = scale_element(p, row) + static_cast<int64_t>(g) * p.stride_group;
+      comparison.add(load_element(p.scale.dtype, tensors.data[kRowScale], at), {want, 0},
+                     {row, static_cast<int64_t>(g), -1});
+    }
+    std::ranges::fill(most, 0.0f);
+  };
   for (int64_t row = 0; row < p.rows(); ++row) {
     row_reference(op, p, tensors, row, found);
-    for (const ReferenceElement& y : found.y) {
-      const auto magnitude = static_cast<float>(std::fabs(y.value));
-      if (magnitude > most || std::isnan(magnitude)) most = magnitude;
+    for (size_t i = 0; i < found.y.size(); ++i) {
+      const auto magnitude = static_cast<float>(std::fabs(found.y[i].value));
+      float& largest = most[blocks ? i / kScaleBlock : 0];
+      if (magnitude > largest || std::isnan(magnitude)) largest = magnitude;
     }
+    const int64_t in_block = row % p.size[2] + 1;
+    if (blocks && (in_block % kScaleBlock == 0 || in_block == p.size[2])) compare(row);
   }
-  return most;
+  if (!blocks) compare(0);
 }
 
 void compare_quantised_row(const RowOp& op, const RowProblem& p, const void* out, const void* scale, int64_t row,
                            std::span<const ReferenceElement> y, Comparison& comparison) {
-  const int64_t first = row_element(p, p.out.stride, row), first_scale = row_element(p, p.scale.stride, row);
-  const int64_t group = p.quant == Quantisation::kGroup ? p.group : std::max<int64_t>(p.n, 1);
+  const int64_t first = row_element(p, p.out.stride, row), first_scale = scale_element(p, row);
+  const int64_t group = has_groups(p.quant) ? p.group : std::max<int64_t>(p.n, 1);
   const double limit = quantised_limit(p.out.dtype);
   for (int64_t begin = 0, g = 0; g < p.groups(); begin += group, ++g) {
     const int64_t end = std::min(begin + group, p.n);
-    float by = is_per_tensor(p.quant) ? *static_cast<const float*>(scale) : 0;
-    if (p.has_row_scales()) {
+    const int64_t at = first_scale + g * p.stride_group;
+    const auto by = static_cast<float>(load_element(p.scale.dtype, scale, at));
+    if (p.quant == Quantisation::kRow || p.quant == Quantisation::kGroup) {
       double most = 0, error = 0;
       for (int64_t i = begin; i < end; ++i) {
         const ReferenceElement& one = y[static_cast<size_t>(i)];
@@ -165,8 +190,6 @@ void compare_quantised_row(const RowOp& op, const RowProblem& p, const void* out
                                                          : std::max(most, std::fabs(one.value));
         error = std::max(error, one.allowed);
       }
-      const int64_t at = first_scale + g * p.stride_group;
-      by = static_cast<float>(load_element(p.scale.dtype, scale, at));
       if (std::isnan(most)) most = std::numeric_limits<float>::quiet_NaN();
       const ScaleRange want =
           std::isnan(most) ? ScaleRange{std::numeric_limits<float>::quiet_NaN(), 0, 0} : scale_range(p, most, error);

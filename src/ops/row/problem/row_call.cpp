@@ -109,11 +109,15 @@ Status read_row_scale(const RowOp& op, const RowCall& call, RowProblem& p, Outer
     return refuse_row(op, "argument 'scale' has shape {}, expected one element: one scale for the tensor",
                       row_shape(t));
   }
-  const bool grouped = p.quant == Quantisation::kGroup;
+  const bool grouped = has_groups(p.quant);
   const bool trailing = t.rank == x.rank;
   std::array<int64_t, kMaxRank> want = x.shape;
   const auto last = static_cast<size_t>(x.rank - 1);
   want[last] = p.groups();
+  if (p.quant == Quantisation::kBlock) {
+    if (x.rank < 2) return refuse_row(op, "argument 'x' has rank 1, allowed for blocks: 2 to {}", kMaxRank);
+    want[last - 1] = scale_blocks(want[last - 1]);
+  }
   const bool rank_fits = trailing || (!grouped && t.rank == x.rank - 1);
   if (!rank_fits || !std::equal(t.shape.begin(), t.shape.begin() + t.rank, want.begin())) {
     return refuse_row(op, "argument 'scale' has shape {}, expected [{}]{}", row_shape(t),
@@ -133,8 +137,9 @@ Status collapse_rows(const RowOp& op, const TensorView& x, const ShortList<Outer
   for (int i = 0; i + 1 < x.rank; ++i) {
     const auto at = static_cast<size_t>(i);
     rows = size[at] == 0 ? 0 : rows;
-    if (size[at] == 1) continue;
-    const bool joins = kept.count > 0 && std::ranges::all_of(tensors, [&](const OuterTensor& t) {
+    const bool apart = p.quant == Quantisation::kBlock && i + 2 == x.rank;  // rows of blocks stay what they are
+    if (size[at] == 1 && !apart) continue;
+    const bool joins = kept.count > 0 && !apart && std::ranges::all_of(tensors, [&](const OuterTensor& t) {
                          return t.stride[static_cast<size_t>(kept.back())] == t.stride[at] * size[at];
                        });
     if (!joins) {
@@ -158,7 +163,9 @@ Status collapse_rows(const RowOp& op, const TensorView& x, const ShortList<Outer
   for (size_t i = 0; i < kept.count; ++i) {
     const size_t to = static_cast<size_t>(kRowDims) - kept.count + i;
     p.size[to] = size[static_cast<size_t>(kept.items[i])];
-    for (const OuterTensor& t : tensors) t.to->stride[to] = t.stride[static_cast<size_t>(kept.items[i])];
+    for (const OuterTensor& t : tensors) {
+      t.to->stride[to] = p.tensor_size(*t.to)[to] > 1 ? t.stride[static_cast<size_t>(kept.items[i])] : 0;
+    }
   }
   return {};
 }
@@ -280,7 +287,8 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
   if (call.group < 0 || call.group > 1 << 20)
     return refuse_row(op, "argument 'group' is {}, allowed: 32, 64, 128", call.group);
   p.group = static_cast<int32_t>(call.group);
-  if (p.quant == Quantisation::kGroup && p.group == 0) p.group = call.scale.dtype == DType::kE8M0 ? 32 : 128;
+  if (p.group == 0 && p.quant == Quantisation::kGroup) p.group = call.scale.dtype == DType::kE8M0 ? 32 : 128;
+  if (p.group == 0 && p.quant == Quantisation::kBlock) p.group = kScaleBlock;
 
   ShortList<OuterTensor, 5> tensors;
   const struct {

@@ -49,7 +49,7 @@ struct RowProblem {
   RowTensorProblem x, residual, residual_out, out;
   RowTensorProblem scale;    // strides of rows
   int64_t stride_group = 0;  // of scales along a row
-  int32_t group = 0;         // quant = group: elements that share a scale
+  int32_t group = 0;         // elements of a row that share a scale; of blocks kScaleBlock
   DType weight = DType::kNone, bias = DType::kNone, smooth = DType::kNone;
   Quantisation quant = Quantisation::kNone;
   ScaleRounding rounding = ScaleRounding::kDown;
@@ -76,12 +76,18 @@ struct RowProblem {
   bool rotates() const { return rotation.table != DType::kNone; }
   // Of a tensor of rows: where they rotate, two share the third dimension.
   std::array<int64_t, kRowDims> tensor_size(const RowTensorProblem& t) const {
+    if (&t == &scale && quant == Quantisation::kBlock) return {size[0], size[1], scale_blocks(size[2])};
     if (!rotates()) return size;
     const bool second = &t == &residual || &t == &residual_out;
     return {size[0], size[1], second ? size[2] - rotation.heads : rotation.heads};
   }
-  int64_t groups() const { return quant == Quantisation::kGroup ? (n + group - 1) / group : 1; }
-  bool has_row_scales() const { return quant == Quantisation::kRow || quant == Quantisation::kGroup; }
+  int64_t groups() const { return has_groups(quant) ? (n + group - 1) / group : 1; }
+  bool has_row_scales() const { return quant == Quantisation::kRow || has_groups(quant); }
+  // What threads take one of: rows, or blocks.
+  int64_t items() const {
+    const bool blocks = quant == Quantisation::kBlock && !reads_codes();
+    return blocks ? size[0] * size[1] * scale_blocks(size[2]) * groups() : rows();
+  }
   bool writes_scale() const { return (has_row_scales() || quant == Quantisation::kDynamic) && !reads_codes(); }
 };
 
