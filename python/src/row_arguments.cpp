@@ -54,16 +54,18 @@ TensorView RowArguments::result(const char* name, nb::object& given, DType dtype
   return made(name, given, dtype, shape);
 }
 
+TensorView RowArguments::number(const char* name, nb::object& given) {
+  nb::list one;
+  one.append(1);
+  return made(name, given, DType::kF32, one);
+}
+
 TensorView RowArguments::scale(nb::object& given, Quantisation quant, nb::handle scale_dtype, int64_t& group,
                                int64_t n) {
   if (!finds_scale(quant)) return optional("scale", given);
   const DType dtype = output_dtype(op, scale_dtype, DType::kF32);
-  if (group == 0 && quant == Quantisation::kGroup) group = dtype == DType::kE8M0 ? 32 : 128;
-  if (quant == Quantisation::kDynamic) {
-    nb::list one;
-    one.append(1);
-    return made("scale", given, dtype, one);
-  }
+  if (group == 0 && quant == Quantisation::kGroup) group = usual_row_group(dtype);
+  if (quant == Quantisation::kDynamic) return number("scale", given);
   if (quant == Quantisation::kBlock) {
     nb::list shape;
     const auto rank = static_cast<size_t>(input.view.rank);

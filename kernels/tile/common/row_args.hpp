@@ -36,10 +36,11 @@ struct RowVector {
 // One scale of the tensor, one a row, [d0, d1, d2, N / group], or of blocks [d0, d1, d2 / kScaleBlock, N / kScaleBlock].
 struct QuantisedScales {
   void* data;
+  float* of_tensor;  // e4m3: one, that those of groups are multiples of; null = 1
   long long stride[kRowDims], stride_group;
   Quantisation quant;
   int group;    // neighbours that share a scale, the last group may be short
-  DType dtype;  // f32 or e8m0
+  DType dtype;  // f32 or e8m0, of groups of e2m1 also e4m3
   ScaleRounding rounding;
 };
 
@@ -154,6 +155,8 @@ constexpr long long row_offset(const long long (&stride)[kRowDims], const RowInd
   if ((at.i[0] | at.i[1]) == 0) return inner;
   return at.i[0] * stride[0] + at.i[1] * stride[1] + inner;
 }
+
+constexpr float of_tensor(const QuantisedScales& scales) { return scales.of_tensor == nullptr ? 1 : *scales.of_tensor; }
 
 // Where a row has its scales.
 constexpr long long scale_offset(const QuantisedScales& scales, Quantisation quant, RowIndex at) {

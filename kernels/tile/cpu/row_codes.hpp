@@ -89,6 +89,7 @@ struct GivenScales {
   }
   TILEWRIGHT_INLINE float load(long long at) const {
     if (scales.dtype == DType::kE8M0) return widen(static_cast<const e8m0*>(scales.data)[at]);
+    if (scales.dtype == DType::kF8E4M3) return widen(static_cast<const e4m3*>(scales.data)[at]) * of_tensor(scales);
     return read_as<float>(static_cast<const float*>(scales.data) + at);
   }
   // Of the elements from n on, up to the next group.

@@ -29,7 +29,7 @@ constexpr RowOp kDequantize{.name = "dequantize",
 RowCall dequantize_row_call(const DequantizeCall& c) {
   RowCall call;
   call.x = c.x, call.out = c.out, call.scale = c.scale;
-  call.quant = c.quant, call.group = c.group;
+  call.quant = c.quant, call.group = c.group, call.tensor_scale = c.tensor_scale;
   return call;
 }
 

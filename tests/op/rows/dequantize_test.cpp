@@ -75,6 +75,17 @@ TEST(Dequantize, BlocksOfRowsAndColumnsShareAScale) {
   }
 }
 
+TEST(Dequantize, NVFP4HasTwoLevelsOfScales) {
+  const std::unique_ptr<Context> context = row_context("off", 3);
+  for (const char* sizes : {"m=3:n=1", "m=5:n=31", "m=7:n=160", "m=2x3:n=4096"}) {
+    for (const char* rest : {"out=f32", "out=bf16:tensor_scale=given", "out=f16:tensor_scale=given:group=32"}) {
+      const std::string text = fmt::format("{}:x=e2m1:quant=group:scale=e4m3:{}", sizes, rest);
+      const VerifyReport report = run_row_problem(*context, dequantize_operator(), text);
+      EXPECT_TRUE(report.passed) << text << ": " << report.failure;
+    }
+  }
+}
+
 TEST(Dequantize, WhatQuantizeWroteComesBackWithinHalfAStep) {
   const std::unique_ptr<Context> context = row_context("off");
   constexpr int64_t kRows = 3, kLength = 200;
@@ -107,8 +118,12 @@ std::string random_dequantize_text(test::Random& random) {
   std::string text = fmt::format("m={}x{}:n={}:x={}:out={}:quant={}", m0, m1, n, x,
                                  test::pick_one(random, {"f32", "f16", "bf16"}), quant);
   if (quant == "group") {
-    text += ":group=" + test::pick_one(random, {"32", "64", "128"});
-    if (x != "i8" && test::chance(random, 0.5)) text += ":scale=e8m0";
+    text += ":group=" + test::pick_one(random, {"16", "32", "64", "128"});
+    if (x == "e2m1" && test::chance(random, 0.5)) {
+      text += ":scale=e4m3:tensor_scale=" + test::pick_one(random, {"none", "given"});
+    } else if (x != "i8" && test::chance(random, 0.5)) {
+      text += ":scale=e8m0";
+    }
     if (m1 > 0 && test::chance(random, 0.4)) text += fmt::format(":ss=0.{}.1.{}", m1, m0 * m1);
   }
   const int64_t step = n + n % 2 + 2 * test::pick(random, 0, 4);

@@ -28,6 +28,10 @@ constexpr const char* kQuantizers[] = {"out=e4m3:quant=row",
                                        "out=e4m3:quant=group",
                                        "out=e4m3:quant=block",
                                        "out=e2m1:quant=block:scale=e8m0:rounding=up",
+                                       "out=i8:quant=group:group=16",
+                                       "out=e2m1:quant=group:scale=e4m3",
+                                       "out=e2m1:quant=group:scale=e4m3:tensor_scale=given",
+                                       "out=e2m1:quant=group:scale=e4m3:tensor_scale=found",
                                        "out=i8:quant=group:group=64",
                                        "out=e2m1:quant=group:scale=e8m0:rounding=even",
                                        "out=e4m3fnuz:quant=group:scale=e8m0:rounding=up"};
@@ -56,9 +60,11 @@ TEST(Quantize, RowsOfAMillionElementsHaveTheReferencesCodes) {
 
 TEST(Quantize, EmptyTensorsHaveTheScaleOneAndNoCodes) {
   const std::unique_ptr<Context> context = row_context("off");
-  for (const char* text : {"m=0:n=16:x=f32:out=e4m3:quant=dynamic", "m=3:n=0:x=f32:out=i8:quant=dynamic",
-                           "m=3:n=0:x=bf16:out=i8:quant=row", "m=0:n=5:x=bf16:out=e4m3:quant=group",
-                           "m=0:n=5:x=bf16:out=e4m3:quant=block", "m=3:n=0:x=f32:out=i8:quant=block"}) {
+  for (const char* text :
+       {"m=0:n=16:x=f32:out=e4m3:quant=dynamic", "m=3:n=0:x=f32:out=i8:quant=dynamic",
+        "m=3:n=0:x=bf16:out=i8:quant=row", "m=0:n=5:x=bf16:out=e4m3:quant=group", "m=0:n=5:x=bf16:out=e4m3:quant=block",
+        "m=3:n=0:x=f32:out=i8:quant=block", "m=0:n=16:x=f32:out=e2m1:quant=group:scale=e4m3:tensor_scale=found",
+        "m=3:n=0:x=f32:out=e2m1:quant=group:scale=e4m3:tensor_scale=found"}) {
     const VerifyReport report = run_row_problem(*context, quantize_operator(), text);
     EXPECT_TRUE(report.passed) << text << ": " << report.failure;
   }
@@ -83,8 +89,10 @@ std::string random_quantize_text(test::Random& random) {
   const std::string quant = test::pick_one(random, {"tensor", "row", "group", "group", "dynamic", "block"});
   text += ":out=" + out + ":quant=" + quant;
   if (quant == "group") {
-    text += ":group=" + test::pick_one(random, {"32", "64", "128"});
-    if (out != "i8" && test::chance(random, 0.5)) {
+    text += ":group=" + test::pick_one(random, {"16", "32", "64", "128"});
+    if (out == "e2m1" && test::chance(random, 0.5)) {
+      text += ":scale=e4m3:tensor_scale=" + test::pick_one(random, {"none", "given", "found"});
+    } else if (out != "i8" && test::chance(random, 0.5)) {
       text += ":scale=e8m0";
       text += ":rounding=" + test::pick_one(random, {"down", "up", "ceil", "even"});
     }
@@ -138,6 +146,49 @@ TEST(Quantize, BlocksOfSeveralWeightsEndWithEach) {
   EXPECT_THAT(scales, testing::ElementsAre(1.0f / 127, 2.0f, 10.0f, 1.0f / 127));
   call.scale = TensorView::contiguous(scales.data(), DType::kF32, {4, 1});
   EXPECT_THAT(quantize(*context, call).message(), HasSubstr("expected [2, 2, 1]"));
+}
+
+// As NVIDIA's recipe has it, number by number: a scale of the tensor, those of 16 neighbours as its multiples, codes.
+TEST(Quantize, NVFP4HasTwoLevelsOfScales) {
+  for (const char* recipe : {"", "quantize/quantize_generic/x86-64/any/run_time=1"}) {
+    const std::unique_ptr<Context> context = row_context("off", 2);
+    constexpr int64_t kLength = 64;
+    std::vector<float> x(2 * kLength, 0.0f);
+    std::vector<unsigned char> codes(x.size() / 2), scales(x.size() / 16);
+    float of_tensor = 0;
+    for (int i = 0; i < 16; ++i) x[static_cast<size_t>(i)] = static_cast<float>(i - 8) * 672;  // -5376 to 4704
+    x[16] = 3, x[17] = -1.5f;  // 3 / 6 = 0.25 of the tensor's scale
+    x[32] = 1e-3f;             // far below the smallest multiple
+    QuantizeCall call;
+    call.recipe = recipe;
+    call.x = TensorView::contiguous(x.data(), DType::kF32, {2, kLength});
+    call.out = TensorView::contiguous(codes.data(), DType::kF4E2M1, {2, kLength});
+    call.scale = TensorView::contiguous(scales.data(), DType::kF8E4M3, {2, kLength / 16});
+    call.tensor_scale = TensorView::contiguous(&of_tensor, DType::kF32, {});
+    call.quant = Quantisation::kGroup, call.find_tensor_scale = true;
+    const Status status = quantize(*context, call);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    EXPECT_EQ(of_tensor, 2);
+    const auto scale = [&](int64_t i) { return load_element(DType::kF8E4M3, scales.data(), i); };
+    const auto code = [&](int64_t i) { return load_element(DType::kF4E2M1, codes.data(), i); };
+    EXPECT_EQ(scale(0), 448);
+    EXPECT_EQ(code(0), -6);
+    EXPECT_EQ(code(15), 6);  // 5.25, above the middle of 4 and 6
+    EXPECT_EQ(scale(1), 0.25);
+    EXPECT_EQ(code(16), 6);
+    EXPECT_EQ(code(17), -3);
+    EXPECT_EQ(scale(2), 0x1p-9);
+    EXPECT_EQ(code(32), 0.5);
+    EXPECT_EQ(scale(7), 0x1p-9);
+    EXPECT_EQ(code(127), 0);
+    // Given, it may be too small: scales and codes saturate.
+    of_tensor = 1e-30f, call.find_tensor_scale = false;
+    ASSERT_TRUE(quantize(*context, call).ok());
+    EXPECT_EQ(of_tensor, 1e-30f);
+    EXPECT_EQ(scale(0), 448);
+    EXPECT_EQ(code(0), -6);
+    EXPECT_EQ(code(8), 0);
+  }
 }
 
 TEST(Quantize, NaNInfinityZerosAndEqualRowsComeOutAsDocumented) {
@@ -196,6 +247,12 @@ TEST(Quantize, RefusalsNameArgumentValueAndAllowedSet) {
   EXPECT_EQ(refusal([](QuantizeCall& c) { c.quant = Quantisation::kDynamic; }),
             "quantize: argument 'scale' has shape [4], expected one element: one scale for the tensor");
   EXPECT_THAT(refusal([](QuantizeCall& c) { c.scale = {}; }), HasSubstr("argument 'scale' is missing"));
+  EXPECT_EQ(refusal([](QuantizeCall& c) { c.tensor_scale = c.scale; }),
+            "quantize: argument 'tensor_scale' has shape [4], expected one element");
+  EXPECT_EQ(refusal([](QuantizeCall& c) { c.find_tensor_scale = true; }),
+            "quantize: argument 'tensor_scale' is missing: it is to be found");
+  EXPECT_EQ(refusal([](QuantizeCall& c) { c.scale.dtype = DType::kF8E4M3; }),
+            "quantize: argument 'scale' is e4m3, allowed for groups of e2m1 only");
 }
 
 TEST(SlowQuantize, EveryCompiledInstanceIsRightOnEveryTail) {

@@ -116,6 +116,20 @@ def test_opcheck_passes_and_a_compiled_call_has_the_same_bits(case):
     assert_same(compiled(lambda *a: op(*a, **options))(*arguments), op(*arguments, **options))
 
 
+@pytest.mark.skipif(not hasattr(torch, "float4_e2m1fn_x2"), reason="this PyTorch has no pairs of e2m1")
+def test_a_compiled_call_of_nvfp4_has_the_same_bits():
+    # opcheck compares no such floats.
+    x, one = torch.randn(3, 64), torch.tensor([0.02])
+    fp4 = {"quant": "group", "out_dtype": torch.float4_e2m1fn_x2, "scale_dtype": E4M3}
+    assert_same(compiled(ops.quantize_nvfp4)(x), ops.quantize_nvfp4(x))
+    for op in (ops.quantize, ops.rms_norm_quantize):
+        given = lambda x, op=op: op(x, tensor_scale=one, **fp4)  # noqa: E731
+        assert_same(compiled(given)(x), given(x))
+    codes, scale, of_tensor = ops.quantize_nvfp4(x)
+    back = ops.dequantize(codes, scale, "group", tensor_scale=of_tensor)
+    assert (back - x).abs().max() <= x.abs().max() / 4
+
+
 @pytest.mark.parametrize("case", cases())
 def test_opcheck_passes_for_given_results_which_get_the_same_bits(case):
     op, arguments, options = cases()[case]

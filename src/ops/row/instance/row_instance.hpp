@@ -46,7 +46,7 @@ int64_t scale_element(const RowProblem& problem, int64_t row);
 void compare_shared_scales(const RowOp& op, const RowProblem& problem, const RowHostTensors& tensors,
                            Comparison& comparison);
 // Compares a row's quantised elements and its own scales with what `y` allows; `index` = the row's number.
-void compare_quantised_row(const RowOp& op, const RowProblem& problem, const void* out, const void* scale, int64_t row,
+void compare_quantised_row(const RowOp& op, const RowProblem& problem, const RowHostTensors& tensors, int64_t row,
                            std::span<const ReferenceElement> y, Comparison& comparison);
 
 Result<std::unique_ptr<ProblemInstance>> make_row_instance(const RowOp& op, const RowProblem& problem, Device& device,

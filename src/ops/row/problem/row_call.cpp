@@ -129,6 +129,24 @@ Status read_row_scale(const RowOp& op, const RowCall& call, RowProblem& p, Outer
   return {};
 }
 
+// One, of which those of groups are multiples.
+Status read_tensor_scale(const RowOp& op, const RowCall& call, RowProblem& p) {
+  const TensorView& t = call.tensor_scale;
+  if (!t.defined()) {
+    if (!call.find_tensor_scale) return {};
+    return refuse_row(op, "argument 'tensor_scale' is missing: it is to be found");
+  }
+  if (Status s = check_device(op, "tensor_scale", t, call.x); !s) return s;
+  if (t.dtype != DType::kF32) {
+    return refuse_row(op, "argument 'tensor_scale' is {}, allowed: f32", dtype_name(t.dtype));
+  }
+  if (t.numel() != 1) {
+    return refuse_row(op, "argument 'tensor_scale' has shape {}, expected one element", row_shape(t));
+  }
+  p.tensor_scale = call.find_tensor_scale ? TensorScale::kFound : TensorScale::kGiven;
+  return {};
+}
+
 // Merges outer dimensions and leaves at most kRowDims.
 Status collapse_rows(const RowOp& op, const TensorView& x, const ShortList<OuterTensor, 5>& tensors, RowProblem& p) {
   ShortList<int, kMaxRank> kept;  // dimensions, outermost first, of more than one element
@@ -226,6 +244,11 @@ Status check_row_addresses(const RowOp& op, const RowProblem& p, const RowBindin
         {"lse", kRowLse, p.loss.lse}}) {
     if (t.present()) all.push_back({name, b.pointers[slot], rows_of(t, 1, 1), nullptr, slot != kRowTarget});
   }
+  if (p.tensor_scale != TensorScale::kNone) {
+    const bool written = p.tensor_scale == TensorScale::kFound;
+    all.push_back(
+        {"tensor_scale", b.pointers[kRowTensorScale], touched_bytes(DType::kF32, {{1, 1}}), nullptr, written});
+  }
   if (p.scale.present()) {
     all.push_back(
         {"scale", b.pointers[kRowScale], rows_of(p.scale, p.groups(), p.stride_group), nullptr, p.writes_scale()});
@@ -285,9 +308,9 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
   p.single = op.arithmetic && second.defined() && second.rank == x.rank && p.n != 1 &&
              second.shape[static_cast<size_t>(x.rank - 1)] == 1;
   if (call.group < 0 || call.group > 1 << 20)
-    return refuse_row(op, "argument 'group' is {}, allowed: 32, 64, 128", call.group);
+    return refuse_row(op, "argument 'group' is {}, allowed: 16, 32, 64, 128", call.group);
   p.group = static_cast<int32_t>(call.group);
-  if (p.group == 0 && p.quant == Quantisation::kGroup) p.group = call.scale.dtype == DType::kE8M0 ? 32 : 128;
+  if (p.group == 0 && p.quant == Quantisation::kGroup) p.group = usual_row_group(call.scale.dtype);
   if (p.group == 0 && p.quant == Quantisation::kBlock) p.group = kScaleBlock;
 
   ShortList<OuterTensor, 5> tensors;
@@ -329,10 +352,24 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
   } else if (call.scale.defined()) {
     return refuse_row(op, "argument 'scale' is given, and the output is {}", dtype_name(call.out.dtype));
   }
+  if (s = read_tensor_scale(op, call, p); !s) return s;
   if (s = collapse_rows(op, x, tensors, p); !s) return s;
-  b.pointers = {call.x.data,    call.residual.data, call.residual_out.data, call.out.data, call.weight.data,
-                call.bias.data, call.smooth.data,   call.scale.data,        nullptr,       nullptr,
-                nullptr,        call.target.data,   call.loss.data,         call.lse.data, call.factor.data};
+  b.pointers = {call.x.data,
+                call.residual.data,
+                call.residual_out.data,
+                call.out.data,
+                call.weight.data,
+                call.bias.data,
+                call.smooth.data,
+                call.scale.data,
+                nullptr,
+                nullptr,
+                nullptr,
+                call.target.data,
+                call.loss.data,
+                call.lse.data,
+                call.factor.data,
+                call.tensor_scale.data};
   b.scalars = {call.eps,       call.limit == 0 ? std::numeric_limits<float>::infinity() : call.limit,
                call.alpha,     call.up_offset,
                call.smoothing, call.z,

@@ -83,9 +83,22 @@ Status check_row_scales(const RowOp& op, const RowProblem& p, DType codes) {
   if (power && (!has_groups(p.quant) || codes == DType::kI8)) {
     return refuse_problem(op, "argument 'scale' is e8m0, allowed for groups of floats only");
   }
-  if (!power && p.scale.dtype != DType::kF32) {
+  const bool multiple = p.scale.dtype == DType::kF8E4M3;
+  if (multiple && (p.quant != Quantisation::kGroup || codes != DType::kF4E2M1)) {
+    return refuse_problem(op, "argument 'scale' is e4m3, allowed for groups of e2m1 only");
+  }
+  if (p.tensor_scale != TensorScale::kNone && !multiple) {
+    return refuse_problem(op, "argument 'tensor_scale' is given, and 'scale' is {}, allowed: e4m3",
+                          dtype_name(p.scale.dtype));
+  }
+  if (p.tensor_scale == TensorScale::kFound && !op.quantises) {
+    return refuse_problem(op, "argument 'tensor_scale' is to be found, which quantize alone does");
+  }
+  if (!power && !multiple && p.scale.dtype != DType::kF32) {
     return refuse_problem(op, "argument 'scale' is {}, allowed: f32{}", dtype_name(p.scale.dtype),
-                          has_groups(p.quant) ? ", e8m0" : "");
+                          p.quant == Quantisation::kGroup   ? ", e8m0, of e2m1 e4m3"
+                          : p.quant == Quantisation::kBlock ? ", e8m0"
+                                                            : "");
   }
   if ((!power || op.dequantises) && p.rounding != ScaleRounding::kDown) {
     return refuse_problem(op, "argument 'rounding' is {}, which is for scales of e8m0{}",
@@ -97,7 +110,7 @@ Status check_row_scales(const RowOp& op, const RowProblem& p, DType codes) {
   }
   if (p.quant == Quantisation::kGroup ? !is_row_group(p.group) : p.group != 0) {
     return refuse_problem(op, "argument 'group' is {}, allowed: {}", p.group,
-                          p.quant == Quantisation::kGroup ? "32, 64, 128" : "none, but for quant = group");
+                          p.quant == Quantisation::kGroup ? "16, 32, 64, 128" : "none, but for quant = group");
   }
   return {};
 }
@@ -119,6 +132,8 @@ Status check_row_output(const RowOp& op, const RowProblem& p) {
     return refuse_problem(op, "argument 'quant' is none of this operator's");
   }
   if (p.quant == Quantisation::kNone) {
+    if (p.tensor_scale != TensorScale::kNone)
+      return refuse_problem(op, "argument 'tensor_scale' is given, and 'quant' is none");
     if (is_row_float(out) && !op.quantises) return {};
     if (op.loses && !p.out.present()) return {};
     if (op.arithmetic && is_quantised(out) && dtype_bits(out) == 8) return {};
@@ -281,6 +296,9 @@ std::string print_row_problem(const RowProblem& p) {
   if (p.rounding != ScaleRounding::kDown) {
     text += fmt::format(":rounding={}", kScaleRoundingNames[static_cast<int>(p.rounding)]);
   }
+  if (p.tensor_scale != TensorScale::kNone) {
+    text += fmt::format(":tensor_scale={}", kTensorScaleNames[static_cast<int>(p.tensor_scale)]);
+  }
   if (p.rotates()) text += print_rotation(p);
   if (p.has_loss()) text += print_loss(p);
   RowProblem plain = p;
@@ -359,6 +377,8 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
         s = fields_detail::parse_value(value, flag), p.log = flag;
       } else if (name == "rounding") {
         s = fields_detail::parse_value(value, p.rounding);
+      } else if (name == "tensor_scale") {
+        s = fields_detail::parse_value(value, p.tensor_scale);
       } else if (name == "group") {
         s = fields_detail::parse_value(value, p.group);
       } else if (name == "residual_out") {
@@ -383,7 +403,7 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
     p.out.dtype = op.quantises ? DType::kF8E4M3 : op.dequantises ? DType::kF32 : p.x.dtype;
   if (p.quant == Quantisation::kNone && (op.quantises || op.dequantises)) p.quant = Quantisation::kRow;
   if (p.quant == Quantisation::kNone) p.scale.dtype = DType::kNone;
-  if (p.quant == Quantisation::kGroup && p.group == 0) p.group = p.scale.dtype == DType::kE8M0 ? 32 : 128;
+  if (p.quant == Quantisation::kGroup && p.group == 0) p.group = usual_row_group(p.scale.dtype);
   if (p.quant == Quantisation::kBlock && p.group == 0) p.group = kScaleBlock;
   if (has_groups(p.quant) && p.group < 1) return refuse_problem(op, "problem '{}': group is {}", all, p.group);
   if (std::ranges::any_of(p.size, [](int64_t size) { return size == 0; })) p.size = {1, 1, 0};
@@ -417,6 +437,7 @@ ProblemSignature row_signature(const RowProblem& p) {
         fmt::format(":quant={}:scale={}", kQuantisationNames[static_cast<int>(p.quant)], dtype_name(p.scale.dtype));
   }
   if (p.quant == Quantisation::kGroup) s.core += fmt::format(":group={}", p.group);
+  if (p.tensor_scale == TensorScale::kFound) s.core += ":tensor_scale=found";
   if (p.gate != GateMode::kNone) s.core += fmt::format(":gate={}", kGateModeNames[static_cast<int>(p.gate)]);
   if (p.rotates()) {
     s.core += fmt::format(":dims={}:table={}:interleaved={}", p.rotation.dims, dtype_name(p.rotation.table),
@@ -457,7 +478,7 @@ double row_bytes_moved(const RowProblem& p) {
     }
     bytes += elements * dtype_bits(p.residual.dtype) / 8;
   }
-  if (p.quant == Quantisation::kDynamic) bytes += rows * n * dtype_bits(p.x.dtype) / 8;  // read twice
+  if (p.finds_of_tensor()) bytes += rows * n * dtype_bits(p.x.dtype) / 8;  // read twice
   if (p.has_loss()) bytes += rows * (p.loss.lse.present() ? 12 : 8);
   if (p.has_row_scales()) {
     const auto size = p.tensor_size(p.scale);
