@@ -172,7 +172,10 @@ class Problem:
             values = y.float()
             if quant == "group":
                 values = values.unflatten(-1, (-1, group))
-            most = values.abs().amax() if quant == "dynamic" else values.abs().amax(-1, keepdim=True)
+            if quant == "block":
+                values = values.unflatten(0, (-1, min(128, self.m))).unflatten(-1, (-1, 128))
+            across = {"dynamic": (0, 1), "block": (1, 3)}.get(quant, (-1,))
+            most = values.abs().amax(across, keepdim=True)
             scale = most.clamp(min=1e-30) / limit
             codes = values / scale
             codes = codes.round() if out == "i8" else codes

@@ -28,7 +28,8 @@ struct ActAndMulCall {
   // Quantised output: as rms_norm's.
   Quantisation quant = Quantisation::kNone;
   TensorView scale;
-  int64_t group = 0;  // 32, 64 or 128; 0 = 128, with scales of e8m0 32
+  TensorView tensor_scale;  // f32, one element, read: what scales of e4m3 are multiples of; absent: 1
+  int64_t group = 0;        // 16, 32, 64 or 128; 0 = 128, with scales of e8m0 32, of e4m3 16
   ScaleRounding rounding = ScaleRounding::kDown;
   std::string recipe;  // force this recipe (text form); "" = choose
 };

@@ -2,7 +2,7 @@
 // dequantize: codes and the scales that go with them as floats, quantize's way back: out = x * scale.
 //
 // Shapes: x, out [..., N]; scale by `quant` (docs/quantisation.md). Dtypes: x e4m3, e5m2 (OCP and FNUZ), i8, e2m1; out f32, f16,
-// bf16; scale f32, of groups also e8m0. Strides, sizes and aliasing as rms_norm's. docs/dequantize.md has the contract.
+// bf16; scale f32, of groups also e8m0, of e2m1 e4m3. Strides, sizes and aliasing as rms_norm's. docs/dequantize.md has the contract.
 #pragma once
 
 #include <string>
@@ -15,8 +15,9 @@ namespace tilewright {
 struct DequantizeCall {
   TensorView x, out;
   TensorView scale;
-  Quantisation quant = Quantisation::kRow;  // kTensor, kRow or kGroup
-  int64_t group = 0;                        // 32, 64 or 128; 0 = 128, with scales of e8m0 32
+  Quantisation quant = Quantisation::kRow;  // kTensor, kRow, kGroup or kBlock
+  int64_t group = 0;                        // 16, 32, 64 or 128; 0 = 128, with scales of e8m0 32, of e4m3 16
+  TensorView tensor_scale;                  // f32, one element: what scales of e4m3 are multiples of; absent: 1
   std::string recipe;                       // force this recipe (text form); "" = choose
 };
 

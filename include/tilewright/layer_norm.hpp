@@ -24,7 +24,8 @@ struct LayerNormCall {
   bool round_before_weight = false;  // (r - mean) / sqrt(..) is rounded to x's dtype before the weight
   Quantisation quant = Quantisation::kNone;
   TensorView scale;
-  int64_t group = 0;  // 32, 64 or 128; 0 = 128, with scales of e8m0 32
+  TensorView tensor_scale;  // f32, one element, read: what scales of e4m3 are multiples of; absent: 1
+  int64_t group = 0;        // 16, 32, 64 or 128; 0 = 128, with scales of e8m0 32, of e4m3 16
   ScaleRounding rounding = ScaleRounding::kDown;
   std::string recipe;  // force this recipe (text form); "" = choose
 };

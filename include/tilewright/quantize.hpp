@@ -17,7 +17,10 @@ struct QuantizeCall {
   TensorView scale;   // read (quant = kTensor) or written
   TensorView smooth;  // optional: a factor for each column of x
   Quantisation quant = Quantisation::kRow;
-  int64_t group = 0;  // 32, 64 or 128; 0 = 128, with scales of e8m0 32
+  int64_t group = 0;  // of kGroup 16, 32, 64 or 128; 0 = 128, with scales of e8m0 32, of e4m3 16
+  // f32, one element: what scales of e4m3 are multiples of; absent: 1. Read, or found and written.
+  TensorView tensor_scale;
+  bool find_tensor_scale = false;
   ScaleRounding rounding = ScaleRounding::kDown;
   std::string recipe;  // force this recipe (text form); "" = choose
 };

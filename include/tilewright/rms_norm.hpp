@@ -27,10 +27,11 @@ struct RmsNormCall {
   bool round_before_weight =
       false;  // r / sqrt(..) is rounded to x's dtype before the weight (T5, Llama of transformers)
   // Quantised output: the tensor's scale (f32, one element, read), or one a row ([...] or [..., 1]), or one a group of `group`
-  // neighbours ([..., ceil(N / group)], f32 or e8m0), both written. A value is code * scale.
+  // neighbours ([..., ceil(N / group)], f32, e8m0 or e4m3), both written. A value is code * scale.
   Quantisation quant = Quantisation::kNone;
   TensorView scale;
-  int64_t group = 0;  // 32, 64 or 128; 0 = 128, with scales of e8m0 32
+  TensorView tensor_scale;  // f32, one element, read: what scales of e4m3 are multiples of; absent: 1
+  int64_t group = 0;        // 16, 32, 64 or 128; 0 = 128, with scales of e8m0 32, of e4m3 16
   ScaleRounding rounding = ScaleRounding::kDown;
   std::string recipe;  // force this recipe (text form); "" = choose
 };

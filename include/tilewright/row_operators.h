@@ -22,7 +22,8 @@ enum {
   TILEWRIGHT_QUANT_TENSOR = 1,
   TILEWRIGHT_QUANT_ROW = 2,
   TILEWRIGHT_QUANT_GROUP = 3,
-  TILEWRIGHT_QUANT_DYNAMIC = 4 /* of the tensor, found: quantize only */
+  TILEWRIGHT_QUANT_DYNAMIC = 4, /* of the tensor, found: quantize only */
+  TILEWRIGHT_QUANT_BLOCK = 5    /* of 128 rows by 128 elements: quantize and dequantize only */
 };
 enum {
   TILEWRIGHT_ROUND_SCALE_DOWN = 0,
@@ -43,12 +44,13 @@ typedef struct tilewright_norm_call {
   const TwDLTensor* residual_out; /* optional, as x: the sum */
   const TwDLTensor* scale;        /* of a quantised output: read (TENSOR) or written */
   int32_t quant;                  /* TILEWRIGHT_QUANT_... */
-  int32_t group;                  /* 32, 64 or 128 elements that share a scale; 0 = 128, with scales of e8m0 32 */
+  int32_t group;                  /* 16, 32, 64 or 128 that share a scale; 0 = 128, of e8m0 32, of e4m3 16 */
   int32_t scale_rounding;         /* TILEWRIGHT_ROUND_SCALE_..., of e8m0 */
   uint8_t unit_offset;            /* the weight is 1 + weight */
   uint8_t round_before_weight;    /* to x's type */
   uint8_t reserved[2];
-  const char* recipe; /* force this recipe; NULL = choose */
+  const char* recipe;             /* force this recipe; NULL = choose */
+  const TwDLTensor* tensor_scale; /* optional, f32, one element: what scales of e4m3 are multiples of */
 } tilewright_norm_call;
 
 /* As tilewright_gemm() and its like. */
@@ -83,14 +85,17 @@ TILEWRIGHT_C_API tilewright_status tilewright_layer_norm_explain(tilewright_cont
 /* Rows of N elements as codes, over scales that are given or found; docs/quantize.md. */
 typedef struct tilewright_quantize_call {
   uint32_t struct_size;
-  int32_t quant;            /* TILEWRIGHT_QUANT_..., ROW of tilewright_quantize_call_defaults() */
-  const TwDLTensor* x;      /* [..., N] */
-  const TwDLTensor* out;    /* as x */
-  const TwDLTensor* scale;  /* read (TENSOR) or written */
-  const TwDLTensor* smooth; /* optional, [N]: a factor for each column of x */
-  int32_t group;            /* 32, 64 or 128 elements that share a scale; 0 = 128, with scales of e8m0 32 */
-  int32_t scale_rounding;   /* TILEWRIGHT_ROUND_SCALE_..., of e8m0 */
-  const char* recipe;       /* force this recipe; NULL = choose */
+  int32_t quant;                  /* TILEWRIGHT_QUANT_..., ROW of tilewright_quantize_call_defaults() */
+  const TwDLTensor* x;            /* [..., N] */
+  const TwDLTensor* out;          /* as x */
+  const TwDLTensor* scale;        /* read (TENSOR) or written */
+  const TwDLTensor* smooth;       /* optional, [N]: a factor for each column of x */
+  int32_t group;                  /* 16, 32, 64 or 128 that share a scale; 0 = 128, of e8m0 32, of e4m3 16 */
+  int32_t scale_rounding;         /* TILEWRIGHT_ROUND_SCALE_..., of e8m0 */
+  const char* recipe;             /* force this recipe; NULL = choose */
+  const TwDLTensor* tensor_scale; /* as tilewright_norm_call's, read or written */
+  uint8_t find_tensor_scale;      /* written */
+  uint8_t reserved[7];
 } tilewright_quantize_call;
 
 /* As tilewright_gemm() and its like. */
@@ -119,13 +124,14 @@ static inline tilewright_quantize_call tilewright_quantize_call_defaults(void) {
 /* Codes and the scales that go with them as floats; docs/dequantize.md. */
 typedef struct tilewright_dequantize_call {
   uint32_t struct_size;
-  int32_t quant;           /* TILEWRIGHT_QUANT_TENSOR, _GROUP, or _ROW of tilewright_dequantize_call_defaults() */
+  int32_t quant;           /* TILEWRIGHT_QUANT_TENSOR, _GROUP, _BLOCK, or _ROW of its defaults */
   const TwDLTensor* x;     /* [..., N] */
   const TwDLTensor* out;   /* as x */
   const TwDLTensor* scale; /* read */
-  int32_t group;           /* 32, 64 or 128 elements that share a scale; 0 = 128, with scales of e8m0 32 */
+  int32_t group;           /* 16, 32, 64 or 128 that share a scale; 0 = 128, of e8m0 32, of e4m3 16 */
   uint8_t reserved[4];
-  const char* recipe; /* force this recipe; NULL = choose */
+  const char* recipe;             /* force this recipe; NULL = choose */
+  const TwDLTensor* tensor_scale; /* optional, f32, one element: what scales of e4m3 are multiples of */
 } tilewright_dequantize_call;
 
 /* As tilewright_gemm() and its like. */
@@ -180,11 +186,12 @@ typedef struct tilewright_act_and_mul_call {
   int32_t activation;      /* TILEWRIGHT_ACTIVATION_..., silu of the defaults */
   int32_t gate;            /* TILEWRIGHT_GATE_..., separated of the defaults; none: the activation alone */
   int32_t quant;           /* TILEWRIGHT_QUANT_... */
-  int32_t group;           /* 32, 64 or 128 elements that share a scale; 0 = 128, with scales of e8m0 32 */
+  int32_t group;           /* 16, 32, 64 or 128 that share a scale; 0 = 128, of e8m0 32, of e4m3 16 */
   int32_t scale_rounding;  /* TILEWRIGHT_ROUND_SCALE_..., of e8m0 */
   uint8_t squared;         /* the activation's square */
   uint8_t reserved[3];
-  const char* recipe; /* force this recipe; NULL = choose */
+  const char* recipe;             /* force this recipe; NULL = choose */
+  const TwDLTensor* tensor_scale; /* optional, f32, one element: what scales of e4m3 are multiples of */
 } tilewright_act_and_mul_call;
 
 /* As tilewright_gemm() and its like. */
@@ -264,11 +271,12 @@ typedef struct tilewright_gated_rms_norm_call {
   const TwDLTensor* scale;  /* of a quantised output: read (TENSOR) or written */
   int64_t norm_group;       /* neighbours that have one mean square; 0 = a row */
   int32_t quant;            /* TILEWRIGHT_QUANT_... */
-  int32_t group;            /* 32, 64 or 128 elements that share a scale; 0 = 128, with scales of e8m0 32 */
+  int32_t group;            /* 16, 32, 64 or 128 that share a scale; 0 = 128, of e8m0 32, of e4m3 16 */
   int32_t scale_rounding;   /* TILEWRIGHT_ROUND_SCALE_..., of e8m0 */
   uint8_t norm_before_gate; /* the gate comes behind norm and weight */
   uint8_t reserved[3];
-  const char* recipe; /* force this recipe; NULL = choose */
+  const char* recipe;             /* force this recipe; NULL = choose */
+  const TwDLTensor* tensor_scale; /* optional, f32, one element: what scales of e4m3 are multiples of */
 } tilewright_gated_rms_norm_call;
 
 /* As tilewright_gemm() and its like. */

@@ -15,13 +15,13 @@ __device__ __forceinline__ void dequantize_row(const GpuRow<kConfig>& row) {
   const int group = kConfig.group > 0 ? kConfig.group : args.scale.group, mine = row.thread * kRowPiece;
   const char* const from = row_start<kConfig.x>(args.x, row.at);
   char* const to = row_start<kConfig.out>(args.out, row.at);
-  const long long scale_at = is_per_tensor(quant) ? 0 : row_offset(args.scale.stride, row.at);
+  const long long scale_at = scale_offset(args.scale, quant, row.at);
 
-  const float of_row = quant == Quantisation::kGroup ? 0 : load_scale(args.scale, scale_at);
+  const float of_row = has_groups(quant) ? 0 : load_scale(args.scale, scale_at);
   const auto write = [&](long long n, int count, const CodeWords& codes) {
     if (count == 0) return;
     float scale = of_row;
-    if (quant == Quantisation::kGroup) scale = load_scale(args.scale, scale_at + n / group * args.scale.stride_group);
+    if (has_groups(quant)) scale = load_scale(args.scale, scale_at + n / group * args.scale.stride_group);
     Piece p;
     widen_codes(type, codes, p);
     for_elements([&](int i) { p.v[i] = __fmul_rn(p.v[i], scale); });

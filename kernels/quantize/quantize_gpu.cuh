@@ -2,12 +2,12 @@
 // quantize_gpu: rows, times what smooths columns, over scales that are given or found. Typed by its config, or at run time.
 #pragma once
 
-#include "tile/gpu/row_store.cuh"
+#include "tile/gpu/row_blocks.cuh"
 
 namespace tilewright {
 
 template <RowGpuConfig kConfig>
-__device__ __forceinline__ void quantize_gpu(const RowArgs& args) {
+__device__ __forceinline__ void quantize_rows(const RowArgs& args) {
   RowInput<kConfig> input(args);
   // use(make): with what makes a row's pieces.
   const auto with_values = [&](GpuRow<kConfig>& row, auto&& use) {
@@ -21,6 +21,18 @@ __device__ __forceinline__ void quantize_gpu(const RowArgs& args) {
   if (find_tensor_scale<kConfig>(args, with_values)) return;
   for_rows<kConfig>(
       args, [&](GpuRow<kConfig>& row) { with_values(row, [&](auto&& make) { store_row<kConfig>(row, make); }); });
+}
+
+template <RowGpuConfig kConfig>
+__device__ __forceinline__ void quantize_gpu(const RowArgs& args) {
+  if constexpr (kConfig.quant == Quantisation::kBlock) {
+    store_blocks<kConfig>(args);
+  } else {
+    if constexpr (kConfig.x == DType::kNone) {
+      if (args.scale.quant == Quantisation::kBlock) return store_blocks<kConfig>(args);
+    }
+    quantize_rows<kConfig>(args);
+  }
 }
 
 }  // namespace tilewright

@@ -54,15 +54,27 @@ TensorView RowArguments::result(const char* name, nb::object& given, DType dtype
   return made(name, given, dtype, shape);
 }
 
+TensorView RowArguments::number(const char* name, nb::object& given) {
+  nb::list one;
+  one.append(1);
+  return made(name, given, DType::kF32, one);
+}
+
 TensorView RowArguments::scale(nb::object& given, Quantisation quant, nb::handle scale_dtype, int64_t& group,
                                int64_t n) {
   if (!finds_scale(quant)) return optional("scale", given);
   const DType dtype = output_dtype(op, scale_dtype, DType::kF32);
-  if (group == 0 && quant == Quantisation::kGroup) group = dtype == DType::kE8M0 ? 32 : 128;
-  if (quant == Quantisation::kDynamic) {
-    nb::list one;
-    one.append(1);
-    return made("scale", given, dtype, one);
+  if (group == 0 && quant == Quantisation::kGroup) group = usual_row_group(dtype);
+  if (quant == Quantisation::kDynamic) return number("scale", given);
+  if (quant == Quantisation::kBlock) {
+    nb::list shape;
+    const auto rank = static_cast<size_t>(input.view.rank);
+    for (size_t i = 0; i + 1 < rank; ++i) {
+      const int64_t size = input.view.shape[i];
+      shape.append(i + 2 == rank ? scale_blocks(size) : size);
+    }
+    shape.append(scale_blocks(n));
+    return made("scale", given, dtype, shape);
   }
   const bool grouped = quant == Quantisation::kGroup && group > 0;
   return result("scale", given, dtype, grouped ? std::max<int64_t>((n + group - 1) / group, 0) : 1);

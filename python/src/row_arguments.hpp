@@ -41,6 +41,8 @@ struct RowArguments {
   TensorView indices(const char* name, nb::handle value);
   // `given`, or a new tensor of x's framework: x's shape with another last size, -1 = its own; 0 = none.
   TensorView result(const char* name, nb::object& given, DType dtype, int64_t last);
+  // One f32 that is written: `given`, or a new tensor.
+  TensorView number(const char* name, nb::object& given);
   // The scale of an output with rows of `n` elements: `given`, or where the operator finds it a new tensor.
   TensorView scale(nb::object& given, Quantisation quant, nb::handle scale_dtype, int64_t& group, int64_t n);
 

@@ -27,9 +27,9 @@ template <class Call>
 nb::object norm_function(const char* op, Status (*function)(Context&, const Call&, const Exec&), nb::handle x,
                          nb::handle weight, nb::handle bias, nb::handle eps, nb::handle residual,
                          nb::object residual_out, nb::object out, nb::handle out_dtype, nb::handle quant,
-                         nb::object scale, nb::handle scale_dtype, int64_t group, nb::handle rounding,
-                         nb::handle smooth, bool unit_offset, bool round_before_weight, const std::string& recipe,
-                         int units) {
+                         nb::object scale, nb::handle scale_dtype, nb::handle tensor_scale, int64_t group,
+                         nb::handle rounding, nb::handle smooth, bool unit_offset, bool round_before_weight,
+                         const std::string& recipe, int units) {
   RowArguments arguments(op, x, units);
   Call call;
   call.x = arguments.input.view;
@@ -55,6 +55,7 @@ nb::object norm_function(const char* op, Status (*function)(Context&, const Call
   }
   const int64_t n = call.x.shape[static_cast<size_t>(call.x.rank - 1)];
   call.scale = arguments.scale(made_scale, call.quant, scale_dtype, call.group, n);
+  call.tensor_scale = arguments.optional("tensor_scale", tensor_scale);
 
   Status status;
   {
@@ -72,8 +73,8 @@ nb::object norm_function(const char* op, Status (*function)(Context&, const Call
 
 nb::object act_and_mul_function(nb::handle x, nb::handle activation, nb::handle gate, bool squared, float limit,
                                 float alpha, float up_offset, nb::object out, nb::handle out_dtype, nb::handle quant,
-                                nb::object scale, nb::handle scale_dtype, int64_t group, nb::handle rounding,
-                                const std::string& recipe, int units) {
+                                nb::object scale, nb::handle scale_dtype, nb::handle tensor_scale, int64_t group,
+                                nb::handle rounding, const std::string& recipe, int units) {
   constexpr const char* kOp = "act_and_mul";
   RowArguments arguments(kOp, x, units);
   ActAndMulCall call;
@@ -94,6 +95,7 @@ nb::object act_and_mul_function(nb::handle x, nb::handle activation, nb::handle 
   call.out = arguments.result("out", made_out, output_dtype(kOp, out_dtype, quantised ? DType::kF8E4M3 : call.x.dtype),
                               n > 0 ? n : -1);
   call.scale = arguments.scale(made_scale, call.quant, scale_dtype, call.group, n);
+  call.tensor_scale = arguments.optional("tensor_scale", tensor_scale);
 
   Status status;
   {
@@ -139,8 +141,8 @@ nb::object rope_function(nb::handle q, nb::handle cos, nb::handle sin, nb::handl
 
 // "tensor" without a scale finds it.
 nb::object quantize_function(nb::handle x, nb::handle quant, nb::object out, nb::handle out_dtype, nb::object scale,
-                             nb::handle scale_dtype, int64_t group, nb::handle rounding, nb::handle smooth,
-                             const std::string& recipe, int units) {
+                             nb::handle scale_dtype, nb::object tensor_scale, bool find_tensor_scale, int64_t group,
+                             nb::handle rounding, nb::handle smooth, const std::string& recipe, int units) {
   constexpr const char* kOp = "quantize";
   RowArguments arguments(kOp, x, units);
   QuantizeCall call;
@@ -154,22 +156,26 @@ nb::object quantize_function(nb::handle x, nb::handle quant, nb::object out, nb:
   call.out = arguments.result("out", out, output_dtype(kOp, out_dtype, DType::kF8E4M3), -1);
   const int64_t n = call.x.shape[static_cast<size_t>(call.x.rank - 1)];
   call.scale = arguments.scale(scale, call.quant, scale_dtype, call.group, n);
+  call.find_tensor_scale = find_tensor_scale;
+  call.tensor_scale = find_tensor_scale ? arguments.number("tensor_scale", tensor_scale)
+                                        : arguments.optional("tensor_scale", tensor_scale);
   Status status;
   {
     const nb::gil_scoped_release released;
     status = quantize(Context::global(), call, arguments.exec);
   }
   check(status);
-  return nb::make_tuple(out, scale);
+  return find_tensor_scale ? nb::make_tuple(out, scale, tensor_scale) : nb::make_tuple(out, scale);
 }
 
 nb::object dequantize_function(nb::handle x, nb::handle scale, nb::handle quant, nb::object out, nb::handle out_dtype,
-                               int64_t group, const std::string& recipe, int units) {
+                               nb::handle tensor_scale, int64_t group, const std::string& recipe, int units) {
   constexpr const char* kOp = "dequantize";
   RowArguments arguments(kOp, x, units);
   DequantizeCall call;
   call.x = arguments.input.view;
   call.scale = arguments.optional("scale", scale);
+  call.tensor_scale = arguments.optional("tensor_scale", tensor_scale);
   call.quant = named(kOp, "quant", quant, Quantisation::kRow);
   if (call.quant == Quantisation::kDynamic) call.quant = Quantisation::kTensor;  // as quantize() was told
   call.group = group;
@@ -191,15 +197,15 @@ void define_norm(nb::module_& module, const char* name, Function&& function, con
   module.def(name, std::forward<Function>(function), leading..., nb::arg("residual") = nb::none(),
              nb::arg("residual_out") = nb::none(), nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(),
              nb::arg("quant") = nb::none(), nb::arg("scale") = nb::none(), nb::arg("scale_dtype") = nb::none(),
-             nb::arg("group") = 0, nb::arg("rounding") = nb::none(), nb::arg("smooth") = nb::none(),
-             nb::arg("unit_offset") = false, nb::arg("round_before_weight") = false, nb::arg("recipe") = "",
-             nb::arg("units") = 0, doc);
+             nb::arg("tensor_scale") = nb::none(), nb::arg("group") = 0, nb::arg("rounding") = nb::none(),
+             nb::arg("smooth") = nb::none(), nb::arg("unit_offset") = false, nb::arg("round_before_weight") = false,
+             nb::arg("recipe") = "", nb::arg("units") = 0, doc);
 }
 
 nb::object gated_rms_norm_function(nb::handle x, nb::handle z, nb::handle weight, float eps, int64_t norm_group,
                                    bool norm_before_gate, nb::object out, nb::handle out_dtype, nb::handle quant,
-                                   nb::object scale, nb::handle scale_dtype, int64_t group, nb::handle rounding,
-                                   const std::string& recipe, int units) {
+                                   nb::object scale, nb::handle scale_dtype, nb::handle tensor_scale, int64_t group,
+                                   nb::handle rounding, const std::string& recipe, int units) {
   constexpr const char* kOp = "gated_rms_norm";
   RowArguments arguments(kOp, x, units);
   GatedRmsNormCall call;
@@ -218,6 +224,7 @@ nb::object gated_rms_norm_function(nb::handle x, nb::handle z, nb::handle weight
       arguments.result("out", made_out, output_dtype(kOp, out_dtype, quantised ? DType::kF8E4M3 : call.x.dtype), -1);
   call.scale = arguments.scale(made_scale, call.quant, scale_dtype, call.group,
                                call.x.shape[static_cast<size_t>(call.x.rank - 1)]);
+  call.tensor_scale = arguments.optional("tensor_scale", tensor_scale);
   Status status;
   {
     const nb::gil_scoped_release released;
@@ -254,8 +261,8 @@ void bind_row_operators(nb::module_& module) {
   module.def("gated_rms_norm", &gated_rms_norm_function, nb::arg("x"), nb::arg("z"), nb::arg("weight") = nb::none(),
              nb::arg("eps") = 1e-5f, nb::kw_only(), nb::arg("norm_group") = 0, nb::arg("norm_before_gate") = false,
              nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(), nb::arg("quant") = nb::none(),
-             nb::arg("scale") = nb::none(), nb::arg("scale_dtype") = nb::none(), nb::arg("group") = 0,
-             nb::arg("rounding") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
+             nb::arg("scale") = nb::none(), nb::arg("scale_dtype") = nb::none(), nb::arg("tensor_scale") = nb::none(),
+             nb::arg("group") = 0, nb::arg("rounding") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
              "norm(x silu(z)) weight, or norm(x) weight silu(z), along the last dimension or groups of it. Returns the "
              "output, with scales that are found a tuple that ends with these.");
   const auto define_arithmetic = [&module](const char* name, auto function, const char* doc) {
@@ -285,11 +292,11 @@ void bind_row_operators(nb::module_& module) {
       module, "rms_norm",
       [](nb::handle x, nb::handle weight, nb::handle eps, nb::handle bias, nb::handle residual, nb::object residual_out,
          nb::object out, nb::handle out_dtype, nb::handle quant, nb::object scale, nb::handle scale_dtype,
-         int64_t group, nb::handle rounding, nb::handle smooth, bool unit_offset, bool round_before_weight,
-         const std::string& recipe, int units) {
+         nb::handle tensor_scale, int64_t group, nb::handle rounding, nb::handle smooth, bool unit_offset,
+         bool round_before_weight, const std::string& recipe, int units) {
         return norm_function("rms_norm", &rms_norm, x, weight, bias, eps, residual, std::move(residual_out),
-                             std::move(out), out_dtype, quant, std::move(scale), scale_dtype, group, rounding, smooth,
-                             unit_offset, round_before_weight, recipe, units);
+                             std::move(out), out_dtype, quant, std::move(scale), scale_dtype, tensor_scale, group,
+                             rounding, smooth, unit_offset, round_before_weight, recipe, units);
       },
       "x / sqrt(mean(x^2) + eps) * weight + bias along the last dimension. Returns the output; with a residual a "
       "tuple of it and the sum, with scales that are found a tuple that ends with these.",
@@ -299,11 +306,11 @@ void bind_row_operators(nb::module_& module) {
       module, "layer_norm",
       [](nb::handle x, nb::handle weight, nb::handle bias, nb::handle eps, nb::handle residual, nb::object residual_out,
          nb::object out, nb::handle out_dtype, nb::handle quant, nb::object scale, nb::handle scale_dtype,
-         int64_t group, nb::handle rounding, nb::handle smooth, bool unit_offset, bool round_before_weight,
-         const std::string& recipe, int units) {
+         nb::handle tensor_scale, int64_t group, nb::handle rounding, nb::handle smooth, bool unit_offset,
+         bool round_before_weight, const std::string& recipe, int units) {
         return norm_function("layer_norm", &layer_norm, x, weight, bias, eps, residual, std::move(residual_out),
-                             std::move(out), out_dtype, quant, std::move(scale), scale_dtype, group, rounding, smooth,
-                             unit_offset, round_before_weight, recipe, units);
+                             std::move(out), out_dtype, quant, std::move(scale), scale_dtype, tensor_scale, group,
+                             rounding, smooth, unit_offset, round_before_weight, recipe, units);
       },
       "(x - mean(x)) / sqrt(variance(x) + eps) * weight + bias along the last dimension. Returns what rms_norm does.",
       nb::arg("x"), nb::arg("weight") = nb::none(), nb::arg("bias") = nb::none(), nb::arg("eps") = nb::none(),
@@ -318,19 +325,20 @@ void bind_row_operators(nb::module_& module) {
              nb::arg("gate") = "separated", nb::arg("squared") = false, nb::arg("limit") = 0.0f,
              nb::arg("alpha") = 1.0f, nb::arg("up_offset") = 0.0f, nb::arg("out") = nb::none(),
              nb::arg("out_dtype") = nb::none(), nb::arg("quant") = nb::none(), nb::arg("scale") = nb::none(),
-             nb::arg("scale_dtype") = nb::none(), nb::arg("group") = 0, nb::arg("rounding") = nb::none(),
-             nb::arg("recipe") = "", nb::arg("units") = 0,
+             nb::arg("scale_dtype") = nb::none(), nb::arg("tensor_scale") = nb::none(), nb::arg("group") = 0,
+             nb::arg("rounding") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
              "activation(gate) * up along the last dimension, of which gates are the first half, or every other "
              "element; with gate='none' the activation alone. Returns the output, with scales that are found a tuple "
              "of it and these.");
   module.def("quantize", &quantize_function, nb::arg("x"), nb::arg("quant") = "row", nb::kw_only(),
              nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(), nb::arg("scale") = nb::none(),
-             nb::arg("scale_dtype") = nb::none(), nb::arg("group") = 0, nb::arg("rounding") = nb::none(),
+             nb::arg("scale_dtype") = nb::none(), nb::arg("tensor_scale") = nb::none(),
+             nb::arg("find_tensor_scale") = false, nb::arg("group") = 0, nb::arg("rounding") = nb::none(),
              nb::arg("smooth") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
-             "x as codes, and the scales: codes * scale is x. Returns both.");
+             "x as codes, and the scales: codes * scale is x. Returns both, and a scale of the tensor that is found.");
   module.def("dequantize", &dequantize_function, nb::arg("x"), nb::arg("scale"), nb::arg("quant") = "row",
-             nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(), nb::arg("group") = 0,
-             nb::arg("recipe") = "", nb::arg("units") = 0,
+             nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(),
+             nb::arg("tensor_scale") = nb::none(), nb::arg("group") = 0, nb::arg("recipe") = "", nb::arg("units") = 0,
              "Codes times their scales, quantize's way back. Returns the output, f32 unless said.");
 }
 

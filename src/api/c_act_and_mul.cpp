@@ -22,6 +22,7 @@ Status read_act_and_mul_call(const char* function, const tilewright_act_and_mul_
   if (s) s = read_tensor("x", given.x, addresses, call.x);
   if (s) s = read_tensor("out", given.out, addresses, call.out);
   if (s) s = read_tensor("scale", given.scale, addresses, call.scale);
+  if (s) s = read_tensor("tensor_scale", given.tensor_scale, addresses, call.tensor_scale);
   return s;
 }
 

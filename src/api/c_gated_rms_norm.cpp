@@ -21,6 +21,7 @@ Status read_gated_rms_norm_call(const char* function, const tilewright_gated_rms
   if (s) s = read_tensor("out", given.out, addresses, call.out);
   if (s) s = read_tensor("weight", given.weight, addresses, call.weight);
   if (s) s = read_tensor("scale", given.scale, addresses, call.scale);
+  if (s) s = read_tensor("tensor_scale", given.tensor_scale, addresses, call.tensor_scale);
   return s;
 }
 

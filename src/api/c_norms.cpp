@@ -47,7 +47,8 @@ Status read_norm_call(const Norm<TheCall>& norm, const char* what, const tilewri
                  {"smooth", given.smooth, call.smooth},
                  {"residual", given.residual, call.residual},
                  {"residual_out", given.residual_out, call.residual_out},
-                 {"scale", given.scale, call.scale}};
+                 {"scale", given.scale, call.scale},
+                 {"tensor_scale", given.tensor_scale, call.tensor_scale}};
   for (const auto& t : tensors) {
     if (s) s = read_tensor(t.name, t.from, addresses, t.to);
   }

@@ -29,8 +29,13 @@ constexpr MemoryMode kModes[] = {
     {"add+layer_norm bf16", "layer_norm", "x=bf16:residual=bf16:weight=bf16:bias=bf16"},
     {"quantize per-token e4m3", "quantize", "x=bf16:out=e4m3:quant=row"},
     {"quantize 1x128 e4m3", "quantize", "x=bf16:out=e4m3:quant=group"},
+    {"quantize 128x128 e4m3", "quantize", "x=bf16:out=e4m3:quant=block"},
+    {"quantize nvfp4", "quantize", "x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=given"},
+    {"quantize nvfp4 dynamic", "quantize", "x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=found"},
     {"quantize dynamic e4m3", "quantize", "x=bf16:out=e4m3:quant=dynamic"},
     {"dequantize 1x128 e4m3", "dequantize", "x=e4m3:out=bf16:quant=group"},
+    {"dequantize 128x128 e4m3", "dequantize", "x=e4m3:out=bf16:quant=block"},
+    {"dequantize nvfp4", "dequantize", "x=e2m1:out=bf16:quant=group:scale=e4m3:tensor_scale=given"},
     {"gated_rms_norm bf16", "gated_rms_norm", "x=bf16:residual=bf16:weight=bf16:gate_first=1"},
     {"add bf16", "elementwise", "x=bf16:residual=bf16:arithmetic=add"},
     {"cast bf16>e4m3", "elementwise", "x=bf16:out=e4m3"}};

@@ -15,11 +15,18 @@ enum class Quantisation : unsigned char {
   kRow,      // one for each row, found and written
   kGroup,    // one for each group of neighbours in a row, found and written
   kDynamic,  // one for the tensor, found and written
+  kBlock,    // one for each block of kScaleBlock rows and columns, found and written
 };
-inline constexpr const char* kQuantisationNames[] = {"none", "tensor", "row", "group", "dynamic"};
+inline constexpr const char* kQuantisationNames[] = {"none", "tensor", "row", "group", "dynamic", "block"};
 constexpr const char* const* enum_names(Quantisation) { return kQuantisationNames; }
-constexpr int enum_count(Quantisation) { return 5; }
+constexpr int enum_count(Quantisation) { return 6; }
 constexpr bool is_per_tensor(Quantisation q) { return q == Quantisation::kTensor || q == Quantisation::kDynamic; }
+
+constexpr bool has_groups(Quantisation q) { return q == Quantisation::kGroup || q == Quantisation::kBlock; }
+// Neighbours that share a scale of this type unless said otherwise: as MX, NVFP4 and DeepSeek-V3.
+constexpr int usual_row_group(DType scale) { return scale == DType::kE8M0 ? 32 : scale == DType::kF8E4M3 ? 16 : 128; }
+inline constexpr int kScaleBlock = 128;  // rows, and elements of each
+constexpr long long scale_blocks(long long elements) { return (elements + kScaleBlock - 1) / kScaleBlock; }
 
 // How a scale becomes a power of two (e8m0). `max` is the largest value of the type, 2^top the largest power of two in it.
 enum class ScaleRounding : unsigned char {
@@ -76,6 +83,34 @@ constexpr e8m0 power_scale_for(float amax, DType dtype, ScaleRounding rounding) 
   if (rounding == ScaleRounding::kUp) code += rest > (limit & 0x7FFFFFu);
   if (rounding == ScaleRounding::kCeil) code += rest != 0;
   return {static_cast<unsigned char>(code < 0 ? 0 : code > 254 ? 254 : code)};
+}
+
+// Scales in two levels, NVFP4's: of groups in e4m3, which are multiples of one f32 scale of the tensor.
+enum class TensorScale : unsigned char {
+  kNone,   // 1
+  kGiven,  // read
+  kFound,  // found and written
+};
+inline constexpr const char* kTensorScaleNames[] = {"none", "given", "found"};
+constexpr const char* const* enum_names(TensorScale) { return kTensorScaleNames; }
+constexpr int enum_count(TensorScale) { return 3; }
+
+// The largest magnitude of all has the largest code and the largest scale; 1 where that is 0.
+constexpr float tensor_scale_for(float amax, DType dtype) {
+  const float scale = amax / (quantised_limit(DType::kF8E4M3) * quantised_limit(dtype));
+  return scale == 0 ? 1 : scale;
+}
+// amax / max as a multiple of the tensor's scale, rounded, and not 0: the smallest one divides as well.
+constexpr e4m3 multiple_scale_for(float amax, DType dtype, float of_tensor) {
+  const float scale = amax / quantised_limit(dtype) / of_tensor;
+  if (scale != scale) return {0x7F};
+  const e4m3 code = narrow<e4m3>(scale);
+  return (code.bits & 0x7F) == 0 ? e4m3{1} : code;
+}
+// What values are divided by; 1 where the product vanishes, so that zeros stay zeros.
+constexpr float multiple_divisor(e4m3 code, float of_tensor) {
+  const float scale = widen(code) * of_tensor;
+  return scale == 0 ? 1 : scale;
 }
 
 // A scale that values are divided by. The quotient is IEEE's: a product with the rounded reciprocal and one correction, where

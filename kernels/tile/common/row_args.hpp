@@ -33,13 +33,14 @@ struct RowVector {
   DType dtype;
 };
 
-// One scale of the tensor, one a row, or [d0, d1, d2, N / group].
+// One scale of the tensor, one a row, [d0, d1, d2, N / group], or of blocks [d0, d1, d2 / kScaleBlock, N / kScaleBlock].
 struct QuantisedScales {
   void* data;
+  float* of_tensor;  // e4m3: one, that those of groups are multiples of; null = 1
   long long stride[kRowDims], stride_group;
   Quantisation quant;
   int group;    // neighbours that share a scale, the last group may be short
-  DType dtype;  // f32 or e8m0
+  DType dtype;  // f32 or e8m0, of groups of e2m1 also e4m3
   ScaleRounding rounding;
 };
 
@@ -153,6 +154,37 @@ constexpr long long row_offset(const long long (&stride)[kRowDims], const RowInd
   const long long inner = at.i[2] * stride[2];
   if ((at.i[0] | at.i[1]) == 0) return inner;
   return at.i[0] * stride[0] + at.i[1] * stride[1] + inner;
+}
+
+constexpr float of_tensor(const QuantisedScales& scales) { return scales.of_tensor == nullptr ? 1 : *scales.of_tensor; }
+
+// Where a row has its scales.
+constexpr long long scale_offset(const QuantisedScales& scales, Quantisation quant, RowIndex at) {
+  if (is_per_tensor(quant)) return 0;
+  if (quant == Quantisation::kBlock) at.i[2] /= kScaleBlock;
+  return row_offset(scales.stride, at);
+}
+
+// Rows and columns that share a scale, fewer at the ends.
+struct RowBlock {
+  RowIndex first;
+  int rows, columns;
+  long long n;         // of the first column
+  long long scale_at;  // in elements
+};
+constexpr long long row_blocks(const RowArgs& args) {
+  return args.size[0] * args.size[1] * scale_blocks(args.size[2]) * scale_blocks(args.n);
+}
+// Blocks of the same rows follow each other.
+constexpr RowBlock row_block(const RowArgs& args, long long block) {
+  const long long across = scale_blocks(args.n), down = scale_blocks(args.size[2]);
+  const long long column = block % across, upper = block / across, row = upper % down, outer = upper / down;
+  RowBlock b{{{outer / args.size[1], outer % args.size[1], row * kScaleBlock}}, 0, 0, column * kScaleBlock, 0};
+  const long long rows = args.size[2] - b.first.i[2], columns = args.n - b.n;
+  b.rows = static_cast<int>(rows < kScaleBlock ? rows : kScaleBlock);
+  b.columns = static_cast<int>(columns < kScaleBlock ? columns : kScaleBlock);
+  b.scale_at = scale_offset(args.scale, Quantisation::kBlock, b.first) + column * args.scale.stride_group;
+  return b;
 }
 
 // A number near the mean of a row of n, from the sums of its elements and of their magnitudes: rounded to what partial sums of

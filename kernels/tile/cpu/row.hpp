@@ -12,6 +12,7 @@ inline namespace TILEWRIGHT_ISA {
 // 16 elements of a row from n on, or the last `count` of them.
 template <bool kWhole>
 struct RowPiece {
+  static constexpr bool whole = kWhole;
   long long n;
   int count;
 };
@@ -24,15 +25,20 @@ TILEWRIGHT_INLINE void for_pieces(long long length, Body&& body) {
   if (n < length) body(RowPiece<false>{n, static_cast<int>(length - n)});
 }
 
-// A unit's share of the rows: body(RowIndex).
+// A unit's share of `count` things, neighbours: body(which).
 template <class Body>
-TILEWRIGHT_INLINE void for_rows(const RowArgs& args, unsigned unit, unsigned units, Body&& body) {
+TILEWRIGHT_INLINE void for_share(long long count, unsigned unit, unsigned units, Body&& body) {
   const auto edge = [&](unsigned of) {
-    const long long each = args.rows / units, more = args.rows % units;
+    const long long each = count / units, more = count % units;
     return of * each + (of < more ? of : more);
   };
   const long long last = edge(unit + 1);
-  for (long long row = edge(unit); row < last; ++row) body(row_index(args, row));
+  for (long long i = edge(unit); i < last; ++i) body(i);
+}
+// Of the rows: body(RowIndex).
+template <class Body>
+TILEWRIGHT_INLINE void for_rows(const RowArgs& args, unsigned unit, unsigned units, Body&& body) {
+  for_share(args.rows, unit, units, [&](long long row) __attribute__((always_inline)) { body(row_index(args, row)); });
   if (args.stream) stream_fence();
 }
 

@@ -82,14 +82,14 @@ struct GivenScales {
 
   TILEWRIGHT_INLINE GivenScales(const RowArgs& args, const RowIndex& at)
       : scales(args.scale),
-        first(is_per_tensor(args.scale.quant) ? 0 : row_offset(args.scale.stride, at)),
+        first(scale_offset(args.scale, args.scale.quant, at)),
         shift(args.scale.group > 0 ? __builtin_ctz(static_cast<unsigned>(args.scale.group)) : 0),
-        grouped(kQuant == Quantisation::kNone ? args.scale.quant == Quantisation::kGroup
-                                              : kQuant == Quantisation::kGroup) {
+        grouped(has_groups(kQuant == Quantisation::kNone ? args.scale.quant : kQuant)) {
     if (!grouped) one = load(first);
   }
   TILEWRIGHT_INLINE float load(long long at) const {
     if (scales.dtype == DType::kE8M0) return widen(static_cast<const e8m0*>(scales.data)[at]);
+    if (scales.dtype == DType::kF8E4M3) return widen(static_cast<const e4m3*>(scales.data)[at]) * of_tensor(scales);
     return read_as<float>(static_cast<const float*>(scales.data) + at);
   }
   // Of the elements from n on, up to the next group.

@@ -78,6 +78,11 @@ TILEWRIGHT_INLINE float store_scale(const QuantisedScales& scales, DType out, lo
     static_cast<e8m0*>(scales.data)[at] = code;
     return widen(code);
   }
+  if (scales.dtype == DType::kF8E4M3) {
+    const e4m3 code = multiple_scale_for(most, out, of_tensor(scales));
+    static_cast<e4m3*>(scales.data)[at] = code;
+    return multiple_divisor(code, of_tensor(scales));
+  }
   const float scale = scale_for(most, out);
   __builtin_memcpy(static_cast<float*>(scales.data) + at, &scale, 4);
   return scale;
@@ -174,6 +179,7 @@ TILEWRIGHT_INLINE void store_row(const RowArgs& args, const RowIndex& at, Value&
     encode_row<kOut>(args, row, value);
   } else if constexpr (kConfig.quant == Quantisation::kGroup) {
     switch (args.scale.group) {
+      case 16: return encode_groups<kOut, 1>(args, at, row, value);
       case 32: return encode_groups<kOut, 2>(args, at, row, value);
       case 64: return encode_groups<kOut, 4>(args, at, row, value);
       default: return encode_groups<kOut, 8>(args, at, row, value);
@@ -195,7 +201,11 @@ TILEWRIGHT_INLINE bool find_tensor_scale(const RowArgs& args, unsigned unit, uns
     args.parts[unit] = most;
   } else if (unit == 0) {
     for (long long i = 0; i < args.part_count; ++i) merge(args.parts[i]);
-    store_scale(args.scale, args.out.dtype, 0, most);
+    if (args.scale.of_tensor == nullptr) {
+      store_scale(args.scale, args.out.dtype, 0, most);
+    } else {
+      *args.scale.of_tensor = tensor_scale_for(most, args.out.dtype);
+    }
   }
   return true;
 }

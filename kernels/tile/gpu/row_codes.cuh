@@ -73,6 +73,9 @@ __device__ __forceinline__ void widen_codes(DType dtype, const CodeWords& codes,
 // A scale that is read.
 __device__ __forceinline__ float load_scale(const QuantisedScales& scales, long long at) {
   if (scales.dtype == DType::kE8M0) return widen(e8m0{static_cast<const unsigned char*>(scales.data)[at]});
+  if (scales.dtype == DType::kF8E4M3) {
+    return __fmul_rn(widen(e4m3{static_cast<const unsigned char*>(scales.data)[at]}), of_tensor(scales));
+  }
   return static_cast<const float*>(scales.data)[at];
 }
 

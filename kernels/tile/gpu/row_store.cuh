@@ -103,6 +103,11 @@ __device__ __forceinline__ Divisor found_divisor(const QuantisedScales& scales, 
     if (writes) static_cast<unsigned char*>(scales.data)[at] = code.bits;
     return divisor(widen(code));
   }
+  if (out == DType::kF4E2M1 && scales.dtype == DType::kF8E4M3) {
+    const e4m3 code = multiple_scale_for(most, out, of_tensor(scales));
+    if (writes) static_cast<unsigned char*>(scales.data)[at] = code.bits;
+    return divisor(multiple_divisor(code, of_tensor(scales)));
+  }
   Divisor by;
   if (most >= 0x1p-90f && most <= 0x1p100f) {  // then the scale is near one, too
     const float scale = corrected_quotient(most, divisor_of(quantised_limit(out)));
@@ -147,7 +152,9 @@ __device__ __forceinline__ void store_row(GpuRow<kConfig>& row, Make&& make) {
       most = largest_of_group<kConfig.group / kRowPiece>(most, sharing);
       const bool writes = count > 0 && row.thread % sharing == 0;
       const Divisor by = found_divisor(args.scale, out, scale_at + n / group * args.scale.stride_group, most, writes);
-      divide<true>(p, by);
+      // Multiples of a scale that is given may saturate.
+      constexpr bool kBounded = kConfig.out != DType::kF4E2M1 && kConfig.out != DType::kNone;
+      divide<kBounded>(p, by);
       encode_piece<kConfig.out, kConfig.whole>(to, out, n, count, p);
     });
     return;
@@ -194,7 +201,11 @@ __device__ __forceinline__ bool find_tensor_scale(const RowArgs& args, WithValue
   if (args.step == RowStep::kFind) {
     args.parts[blockIdx.x] = most[0];
   } else {
-    found_divisor(args.scale, args.out.dtype, 0, most[0], true);
+    if (args.scale.of_tensor == nullptr) {
+      found_divisor(args.scale, args.out.dtype, 0, most[0], true);
+    } else {
+      *args.scale.of_tensor = tensor_scale_for(most[0], args.out.dtype);
+    }
   }
   return true;
 }

@@ -21,7 +21,7 @@ _FLOAT8_SCALE = getattr(torch, "float8_e8m0fnu", None)
 
 # What stands in every schema.
 _PLAN = 'str recipe="", int units=0'
-_FOUND = 'str quant="row", int group=0, str rounding="down"'  # scales that are found
+_FOUND = 'str quant="row", int group=0, str rounding="down", Tensor? tensor_scale=None'  # scales that are found
 
 
 def define_rows(
@@ -66,7 +66,10 @@ def _scales(x: torch.Tensor, columns: Any, quant: str, scale_dtype: torch.dtype 
         return x.new_empty((1,), dtype=dtype)
     if quant == "row":
         return x.new_empty((*x.shape[:-1], 1), dtype=dtype)
-    size = group or (32 if dtype == _FLOAT8_SCALE else 128)
+    if quant == "block":
+        torch._check(x.dim() >= 2, lambda: "blocks need rank 2 or more")
+        return x.new_empty((*x.shape[:-2], (x.shape[-2] + 127) // 128, (columns + 127) // 128), dtype=dtype)
+    size = group or {_FLOAT8_SCALE: 32, torch.float8_e4m3fn: 16}.get(dtype, 128)
     return x.new_empty((*x.shape[:-1], (columns + size - 1) // size), dtype=dtype)
 
 
@@ -383,7 +386,20 @@ define_rows(
 
 def _quantize(x: torch.Tensor, quant: str = "row", **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
     # A scale beside "tensor" would be one that is read.
-    return _core.quantize(x, "dynamic" if quant == "tensor" else quant, **options)  # type: ignore[arg-type]
+    codes, scale = _core.quantize(x, "dynamic" if quant == "tensor" else quant, **options)  # type: ignore[arg-type]
+    return codes, scale
+
+
+def _quantize_nvfp4(x: torch.Tensor, **options: Any) -> tuple[torch.Tensor, ...]:
+    return _core.quantize(x, "group", out_dtype="e2m1", scale_dtype="e4m3", find_tensor_scale=True, **options)
+
+
+def _fake_quantize_nvfp4(
+    x: torch.Tensor, *, smooth: torch.Tensor | None = None, **_: Any
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    _check_rows("quantize_nvfp4", x, smooth=smooth)
+    scale = _scales(x, x.shape[-1], "group", torch.float8_e4m3fn, 0)
+    return _output(x, x.shape[-1], _FLOAT4, True), scale, x.new_empty((1,), dtype=torch.float32)
 
 
 def _fake_quantize(
@@ -419,12 +435,21 @@ def _fake_quantize_static(
 
 define_rows(
     "quantize",
-    f'Tensor x, str quant="row", *, int group=0, str rounding="down", Tensor? smooth=None, {_PLAN}',
+    f"Tensor x, {_FOUND.replace('int group', '*, int group')}, Tensor? smooth=None, {_PLAN}",
     "ScalarType? out_dtype=None, ScalarType? scale_dtype=None",
     ("result", "scale"),
     _quantize,
     _fake_quantize,
     _autograd.refuser("quantize", _NO_GRADIENT),
+)
+define_rows(
+    "quantize_nvfp4",
+    f"Tensor x, *, Tensor? smooth=None, {_PLAN}",
+    "",
+    ("result", "scale", "tensor_scale"),
+    _quantize_nvfp4,
+    _fake_quantize_nvfp4,
+    _autograd.refuser("quantize_nvfp4", _NO_GRADIENT),
 )
 define_rows(
     "quantize_static",
@@ -455,7 +480,7 @@ def _fake_dequantize(
 
 define_rows(
     "dequantize",
-    f'Tensor x, Tensor scale, str quant="row", *, int group=0, {_PLAN}',
+    f'Tensor x, Tensor scale, str quant="row", *, Tensor? tensor_scale=None, int group=0, {_PLAN}',
     "ScalarType? out_dtype=None",
     ("result",),
     _core.dequantize,

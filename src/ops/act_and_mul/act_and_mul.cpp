@@ -51,6 +51,7 @@ RowCall act_and_mul_row_call(const ActAndMulCall& c) {
   return {.x = c.x,
           .out = c.out,
           .scale = c.scale,
+          .tensor_scale = c.tensor_scale,
           .quant = c.quant,
           .group = c.group,
           .rounding = c.rounding,

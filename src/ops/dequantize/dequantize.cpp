@@ -12,7 +12,7 @@ namespace {
 // f32 products, rounded once: nothing may differ.
 void dequantize_reference(const RowProblem& p, RowReference& row) {
   for (size_t i = 0; i < row.x.size(); ++i) {
-    const size_t group = p.quant == Quantisation::kGroup ? i / static_cast<size_t>(p.group) : 0;
+    const size_t group = has_groups(p.quant) ? i / static_cast<size_t>(p.group) : 0;
     row.y[i] = {static_cast<float>(row.x[i]) * static_cast<float>(row.scales[group]), 0};
   }
 }
@@ -29,7 +29,7 @@ constexpr RowOp kDequantize{.name = "dequantize",
 RowCall dequantize_row_call(const DequantizeCall& c) {
   RowCall call;
   call.x = c.x, call.out = c.out, call.scale = c.scale;
-  call.quant = c.quant, call.group = c.group;
+  call.quant = c.quant, call.group = c.group, call.tensor_scale = c.tensor_scale;
   return call;
 }
 

@@ -72,6 +72,7 @@ Status gated_rms_norm_row_call(const GatedRmsNormCall& c, RowCall& row) {
          .out = c.out,
          .weight = c.weight,
          .scale = c.scale,
+         .tensor_scale = c.tensor_scale,
          .eps = c.eps,
          .quant = c.quant,
          .group = c.group,
@@ -96,7 +97,7 @@ Status gated_rms_norm_row_call(const GatedRmsNormCall& c, RowCall& row) {
     }
   }
   const bool groups = c.quant == Quantisation::kGroup;
-  const int64_t shared = c.group != 0 ? c.group : c.scale.dtype == DType::kE8M0 ? 32 : 128;
+  const int64_t shared = c.group != 0 ? c.group : usual_row_group(c.scale.dtype);
   if (groups && (c.norm_group % shared != 0 || c.scale.rank != c.x.rank ||
                  c.scale.shape[static_cast<size_t>(c.scale.rank - 1)] != n / shared)) {
     return refuse_gated(fmt::format("argument 'scale' wants {} columns, of groups of {} within those of {}", n / shared,

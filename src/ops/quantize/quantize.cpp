@@ -29,6 +29,7 @@ RowCall quantize_row_call(const QuantizeCall& c) {
   RowCall call;
   call.x = c.x, call.out = c.out, call.scale = c.scale, call.smooth = c.smooth;
   call.quant = c.quant, call.group = c.group, call.rounding = c.rounding;
+  call.tensor_scale = c.tensor_scale, call.find_tensor_scale = c.find_tensor_scale;
   return call;
 }
 

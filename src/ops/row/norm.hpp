@@ -17,6 +17,7 @@ RowCall norm_row_call(const Call& c) {
           .bias = c.bias,
           .smooth = c.smooth,
           .scale = c.scale,
+          .tensor_scale = c.tensor_scale,
           .eps = c.eps,
           .unit_offset = c.unit_offset,
           .round_before_weight = c.round_before_weight,

@@ -80,8 +80,7 @@ Status RowFunctions::run(Context& context, const RowCall& call, const std::strin
   RowPreparation made;
   if (Status s = begin_row_call(row, context, call, /*addresses=*/true, made); !s) return s;
   const bool empty = made.problem.rows() == 0 || made.problem.n == 0;
-  const bool scales =
-      made.problem.quant == Quantisation::kDynamic || (made.problem.has_row_scales() && made.problem.rows() > 0);
+  const bool scales = made.problem.finds_of_tensor() || (made.problem.has_row_scales() && made.problem.rows() > 0);
   if (empty && !scales) return {};
   return context.impl().run(op, erase(made.problem), {made.bindings.pointers, made.bindings.scalars}, exec, recipe,
                             made.on);
@@ -90,7 +89,7 @@ Status RowFunctions::run(Context& context, const RowCall& call, const std::strin
 Status RowFunctions::prepare(Context& context, const RowCall& call, const std::string& recipe, const Exec& exec) const {
   RowPreparation made;
   if (Status s = begin_row_call(row, context, call, /*addresses=*/false, made); !s) return s;
-  if (made.problem.rows() == 0 && made.problem.quant != Quantisation::kDynamic) return {};
+  if (made.problem.rows() == 0 && !made.problem.finds_of_tensor()) return {};
   const Result<std::shared_ptr<const Plan>> plan =
       context.impl().plan(op, erase(made.problem), exec.units, recipe, /*allow_compile=*/true,
                           /*on_new_problem=*/nullptr, made.on);

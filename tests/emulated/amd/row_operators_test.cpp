@@ -51,7 +51,8 @@ class SlowAmdRowOperators : public testing::TestWithParam<int> {
     for (const char* text : {"m=19:n=100:x=f16:weight=f32:bias=f16:unit_offset=1", "m=2:n=16500:x=f32:weight=f32",
                              "m=3:n=2048:x=bf16:weight=bf16:residual=bf16:unaligned=1",
                              "m=3:n=1000:x=bf16:out=e4m3:quant=group", "m=3:n=300:x=bf16:out=i8:quant=row:smooth=f32",
-                             "m=2:n=330:x=bf16:out=e2m1:quant=group:scale=e8m0:weight=bf16"}) {
+                             "m=2:n=330:x=bf16:out=e2m1:quant=group:scale=e8m0:weight=bf16",
+                             "m=2:n=330:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=given"}) {
       check(op, text);
     }
   }
@@ -169,10 +170,14 @@ TEST_P(SlowAmdRowOperators, QkNormRopeCacheMatchesTheReferenceWithoutAFault) {
 TEST_P(SlowAmdRowOperators, QuantizeHasTheReferencesCodes) {
   for (const char* text : {"m=37:n=1000:x=bf16:out=e4m3:quant=dynamic", "m=3:n=300:x=bf16:out=i8:quant=row:smooth=f32",
                            "m=3:n=330:x=bf16:out=e2m1:quant=group:scale=e8m0:rounding=up",
-                           "m=4:n=256:x=f32:out=e4m3:quant=group:ss=0.0.1.4"}) {
+                           "m=4:n=256:x=f32:out=e4m3:quant=group:ss=0.0.1.4", "m=150:n=264:x=bf16:out=e4m3:quant=block",
+                           "m=5:n=1000:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=found",
+                           "m=2x129:n=131:x=f32:out=e2m1:quant=block:scale=e8m0:smooth=f32"}) {
     check(quantize_operator(), text);
   }
-  for (const char* text : {"m=19:n=301:x=f16:out=e5m2fnuz:quant=dynamic", "m=3:n=300:x=bf16:out=e5m2:quant=tensor"}) {
+  for (const char* text :
+       {"m=19:n=301:x=f16:out=e5m2fnuz:quant=dynamic", "m=3:n=300:x=bf16:out=e5m2:quant=tensor",
+        "m=130:n=133:x=f16:out=i8:quant=block", "m=3:n=77:x=f32:out=e2m1:quant=group:scale=e4m3:tensor_scale=found"}) {
     check(quantize_operator(), text, "quantize_generic_gpu");
   }
 }
@@ -181,10 +186,13 @@ TEST_P(SlowAmdRowOperators, DequantizeHasTheReferencesBits) {
   for (const char* text :
        {"m=37:n=1000:x=e4m3:out=bf16:quant=tensor", "m=3:n=4096:x=e4m3:out=bf16:quant=group", "m=3:n=301:x=i8:out=f32",
         "m=3:n=330:x=e2m1:out=f16:quant=group:scale=e8m0", "m=4:n=256:x=e5m2:out=f32:quant=group:ss=0.0.1.4",
-        "m=2:n=40000:x=e4m3fnuz:quant=group:group=32", "m=3:n=2048:x=e4m3:out=bf16:quant=group:unaligned=1"}) {
+        "m=2:n=40000:x=e4m3fnuz:quant=group:group=32", "m=3:n=2048:x=e4m3:out=bf16:quant=group:unaligned=1",
+        "m=2x130:n=264:x=e4m3:out=bf16:quant=block",
+        "m=3:n=336:x=e2m1:out=bf16:quant=group:scale=e4m3:tensor_scale=given"}) {
     check(dequantize_operator(), text);
   }
-  for (const char* text : {"m=19:n=301:x=e5m2fnuz:out=f16", "m=3:n=301:x=e2m1:quant=group:group=64"}) {
+  for (const char* text :
+       {"m=19:n=301:x=e5m2fnuz:out=f16", "m=3:n=301:x=e2m1:quant=group:group=64", "m=130:n=133:x=i8:quant=block"}) {
     check(dequantize_operator(), text, "dequantize_generic_gpu");
   }
 }

@@ -230,8 +230,18 @@ TEST(EmulatedRowOperators, QuantizeHasTheReferencesCodes) {
   check_quantize<RowGpuConfig{kBf16, kNone, DType::kF4E2M1, Quantisation::kGroup, 32, 4}>(
       {"m=3:n=901:x=bf16:out=e2m1:quant=group:scale=e8m0:rounding=ceil",
        "m=4:n=256:x=bf16:out=e2m1:quant=group:ss=0.0.1.4"});
+  check_quantize<RowGpuConfig{kBf16, kNone, DType::kF4E2M1, Quantisation::kGroup, 32, 2, kBf16, true, 16}>(
+      {"m=37:n=504:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=found",
+       "m=3:n=504:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=given:smooth=bf16",
+       "m=3:n=512:x=bf16:out=e2m1:quant=group:scale=e4m3"});
+  check_quantize<RowGpuConfig{kBf16, kNone, DType::kF8E4M3, Quantisation::kBlock, 16, 8}>(
+      {"m=2x130:n=133:x=bf16:out=e4m3:quant=block", "m=1:n=1:x=bf16:out=e4m3:quant=block",
+       "m=0:n=9:x=bf16:out=e4m3:quant=block", "m=3:n=300:x=bf16:out=e4m3:quant=block:scale=e8m0:smooth=f32"});
+  check_quantize<RowGpuConfig{kBf16, kNone, DType::kF8E4M3, Quantisation::kBlock, 16, 8, kBf16, true, 128}>(
+      {"m=300:n=392:x=bf16:out=e4m3:quant=block:ss=0.0.1.3", "m=257:n=64:x=bf16:out=e4m3:quant=block:smooth=bf16"});
   check_quantize<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
-      {"m=3:n=301:x=f32:out=e5m2:quant=tensor", "m=9:n=2100:x=bf16:out=e4m3fnuz:quant=dynamic",
+      {"m=130:n=140:x=f16:out=e2m1:quant=block", "m=9:n=41:x=f16:out=e2m1:quant=group:scale=e4m3:tensor_scale=found",
+       "m=3:n=301:x=f32:out=e5m2:quant=tensor", "m=9:n=2100:x=bf16:out=e4m3fnuz:quant=dynamic",
        "m=2:n=77:x=bf16:out=e2m1:quant=group:scale=e8m0:rounding=even"});
 }
 
@@ -245,9 +255,13 @@ TEST(EmulatedRowOperators, DequantizeHasTheReferencesBits) {
       {"m=3:n=901:x=e2m1:out=f16:quant=group:scale=e8m0", "m=4:n=256:x=e2m1:out=f16:quant=group:ss=0.0.1.4"});
   check_dequantize<RowGpuConfig{DType::kI8, kNone, kF32, Quantisation::kRow, 256, 0}>(
       {"m=3:n=5003:x=i8:out=f32", "m=2:n=4096:x=i8:out=f32:sx=0.0.5000"});
+  check_dequantize<RowGpuConfig{DType::kF4E2M1, kNone, kBf16, Quantisation::kGroup, 32, 2, kNone, true, 16}>(
+      {"m=37:n=504:x=e2m1:out=bf16:quant=group:scale=e4m3:tensor_scale=given"});
+  check_dequantize<RowGpuConfig{DType::kF8E4M3, kNone, kBf16, Quantisation::kBlock, 16, 2, kNone, true, 128}>(
+      {"m=2x130:n=136:x=e4m3:out=bf16:quant=block:ss=0.2.1.4"});
   check_dequantize<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
-      {"m=3:n=301:x=e5m2:quant=tensor", "m=9:n=2100:x=e4m3fnuz:out=f16", "m=5:n=7:x=e5m2fnuz:out=bf16",
-       "m=2:n=77:x=e2m1:quant=group:scale=e8m0"});
+      {"m=130:n=300:x=e2m1:quant=block:scale=e8m0", "m=3:n=301:x=e5m2:quant=tensor", "m=9:n=2100:x=e4m3fnuz:out=f16",
+       "m=5:n=7:x=e5m2fnuz:out=bf16", "m=2:n=77:x=e2m1:quant=group:scale=e8m0"});
 }
 
 TEST(EmulatedRowOperators, SoftmaxKeepsRowsOrReadsThemTwice) {

@@ -70,9 +70,12 @@ std::string random_act_text(test::Random& random) {
                       out = test::pick_one(random, {"e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz", "i8", "e2m1"});
     text += ":out=" + out + ":quant=" + quant;
     if (quant == "group") {
-      text += ":group=" + test::pick_one(random, {"32", "64", "128"});
-      if (out != "i8" && test::chance(random, 0.5))
+      text += ":group=" + test::pick_one(random, {"16", "32", "64", "128"});
+      if (out == "e2m1" && test::chance(random, 0.5)) {
+        text += ":scale=e4m3:tensor_scale=" + test::pick_one(random, {"none", "given"});
+      } else if (out != "i8" && test::chance(random, 0.5)) {
         text += ":scale=e8m0:rounding=" + test::pick_one(random, {"down", "up", "ceil", "even"});
+      }
     }
   } else {
     text += ":out=" + test::pick_one(random, {"f32", "f16", "bf16"});

@@ -25,8 +25,9 @@ constexpr DType kCodeTypes[] = {DType::kF8E4M3,     DType::kF8E5M2, DType::kF8E4
 TEST(Dequantize, EveryLengthTypeAndScaleHasTheReferencesValues) {
   const std::unique_ptr<Context> context = row_context("off", 3);
   for (const char* x : kCodes) {
-    for (const char* rest : {"out=f32", "out=bf16", "out=f16:quant=tensor", "out=bf16:quant=group",
-                             "out=f32:quant=group:group=32", "out=f32:quant=group:scale=e8m0"}) {
+    for (const char* rest :
+         {"out=f32", "out=bf16", "out=f16:quant=tensor", "out=bf16:quant=group", "out=f32:quant=group:group=32",
+          "out=f32:quant=group:scale=e8m0", "out=bf16:quant=block"}) {
       if (std::string_view(x) == "i8" && std::string_view(rest).ends_with("e8m0")) continue;
       for (const int n : {1, 2, 15, 17, 64, 127, 200, 4096}) {
         const std::string text = fmt::format("m=5:n={}:x={}:{}", n, x, rest);
@@ -63,6 +64,28 @@ TEST(Dequantize, EveryCodeIsItsValueInEveryKernelThatIsBuilt) {
   }
 }
 
+TEST(Dequantize, BlocksOfRowsAndColumnsShareAScale) {
+  const std::unique_ptr<Context> context = row_context("off", 3);
+  for (const char* sizes : {"m=129:n=257", "m=3x130:n=131", "m=2x3x257:n=40", "m=300:n=386:ss=0.0.1.3"}) {
+    for (const char* x : {"x=e4m3:out=bf16", "x=e4m3:out=f32:scale=e8m0", "x=e2m1:out=f16"}) {
+      const std::string text = fmt::format("{}:{}:quant=block", sizes, x);
+      const VerifyReport report = run_row_problem(*context, dequantize_operator(), text);
+      EXPECT_TRUE(report.passed) << text << ": " << report.failure;
+    }
+  }
+}
+
+TEST(Dequantize, NVFP4HasTwoLevelsOfScales) {
+  const std::unique_ptr<Context> context = row_context("off", 3);
+  for (const char* sizes : {"m=3:n=1", "m=5:n=31", "m=7:n=160", "m=2x3:n=4096"}) {
+    for (const char* rest : {"out=f32", "out=bf16:tensor_scale=given", "out=f16:tensor_scale=given:group=32"}) {
+      const std::string text = fmt::format("{}:x=e2m1:quant=group:scale=e4m3:{}", sizes, rest);
+      const VerifyReport report = run_row_problem(*context, dequantize_operator(), text);
+      EXPECT_TRUE(report.passed) << text << ": " << report.failure;
+    }
+  }
+}
+
 TEST(Dequantize, WhatQuantizeWroteComesBackWithinHalfAStep) {
   const std::unique_ptr<Context> context = row_context("off");
   constexpr int64_t kRows = 3, kLength = 200;
@@ -71,12 +94,12 @@ TEST(Dequantize, WhatQuantizeWroteComesBackWithinHalfAStep) {
   std::fill_n(x.begin() + kLength, kLength, 0.0f);
   std::vector<unsigned char> codes(x.size());
   std::vector<float> scales(kRows * 2);
-  for (const Quantisation quant : {Quantisation::kRow, Quantisation::kGroup}) {
-    const int64_t groups = quant == Quantisation::kGroup ? 2 : 1;
+  for (const Quantisation quant : {Quantisation::kRow, Quantisation::kGroup, Quantisation::kBlock}) {
+    const int64_t groups = quant == Quantisation::kRow ? 1 : 2, down = quant == Quantisation::kBlock ? 1 : kRows;
     QuantizeCall there;
     there.x = TensorView::contiguous(x.data(), DType::kF32, {kRows, kLength});
     there.out = TensorView::contiguous(codes.data(), DType::kI8, {kRows, kLength});
-    there.scale = TensorView::contiguous(scales.data(), DType::kF32, {kRows, groups});
+    there.scale = TensorView::contiguous(scales.data(), DType::kF32, {down, groups});
     there.quant = quant;
     ASSERT_TRUE(quantize(*context, there).ok());
     DequantizeCall call;
@@ -91,12 +114,16 @@ std::string random_dequantize_text(test::Random& random) {
   const int64_t m0 = test::pick(random, 1, 5), m1 = test::chance(random, 0.05) ? 0 : test::pick(random, 1, 9);
   const int64_t n = test::chance(random, 0.1) ? 1 : test::pick(random, 0, test::chance(random, 0.1) ? 9000 : 400);
   const std::string x = test::pick_one(random, {"e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz", "i8", "e2m1"});
-  const std::string quant = test::pick_one(random, {"tensor", "row", "group", "group"});
+  const std::string quant = test::pick_one(random, {"tensor", "row", "group", "group", "block"});
   std::string text = fmt::format("m={}x{}:n={}:x={}:out={}:quant={}", m0, m1, n, x,
                                  test::pick_one(random, {"f32", "f16", "bf16"}), quant);
   if (quant == "group") {
-    text += ":group=" + test::pick_one(random, {"32", "64", "128"});
-    if (x != "i8" && test::chance(random, 0.5)) text += ":scale=e8m0";
+    text += ":group=" + test::pick_one(random, {"16", "32", "64", "128"});
+    if (x == "e2m1" && test::chance(random, 0.5)) {
+      text += ":scale=e4m3:tensor_scale=" + test::pick_one(random, {"none", "given"});
+    } else if (x != "i8" && test::chance(random, 0.5)) {
+      text += ":scale=e8m0";
+    }
     if (m1 > 0 && test::chance(random, 0.4)) text += fmt::format(":ss=0.{}.1.{}", m1, m0 * m1);
   }
   const int64_t step = n + n % 2 + 2 * test::pick(random, 0, 4);
@@ -128,7 +155,7 @@ TEST(Dequantize, RefusalsNameArgumentValueAndAllowedSet) {
   EXPECT_EQ(refusal([](DequantizeCall& c) { c.out.dtype = DType::kI8; }),
             "dequantize: argument 'out' is i8, allowed: f32, f16, bf16");
   EXPECT_EQ(refusal([](DequantizeCall& c) { c.quant = Quantisation::kDynamic, c.scale.rank = 0; }),
-            "dequantize: argument 'quant' is dynamic, allowed: tensor, row, group");
+            "dequantize: argument 'quant' is dynamic, allowed: tensor, row, group, block");
   EXPECT_EQ(refusal([](DequantizeCall& c) { c.scale = {}; }),
             "dequantize: argument 'scale' is missing: the input is i8");
   EXPECT_THAT(refusal([](DequantizeCall& c) { c.quant = Quantisation::kGroup, c.group = 8; }),

@@ -61,8 +61,10 @@ std::string random_norm_text(test::Random& random, bool quantise) {
     const std::string quant = test::pick_one(random, {"tensor", "row", "group"});
     text += ":out=" + out + ":quant=" + quant;
     if (quant == "group") {
-      text += fmt::format(":group={}", test::pick_one(random, {"32", "64", "128"}));
-      if (out != "i8" && test::chance(random, 0.5)) {
+      text += fmt::format(":group={}", test::pick_one(random, {"16", "32", "64", "128"}));
+      if (out == "e2m1" && test::chance(random, 0.5)) {
+        text += ":scale=e4m3:tensor_scale=" + test::pick_one(random, {"none", "given"});
+      } else if (out != "i8" && test::chance(random, 0.5)) {
         text += ":scale=e8m0";
         text += ":rounding=" + test::pick_one(random, {"down", "up", "ceil", "even"});
       }

@@ -26,6 +26,12 @@ constexpr const char* kQuantizers[] = {"out=e4m3:quant=row",
                                        "out=i8:quant=dynamic",
                                        "out=e2m1:quant=dynamic",
                                        "out=e4m3:quant=group",
+                                       "out=e4m3:quant=block",
+                                       "out=e2m1:quant=block:scale=e8m0:rounding=up",
+                                       "out=i8:quant=group:group=16",
+                                       "out=e2m1:quant=group:scale=e4m3",
+                                       "out=e2m1:quant=group:scale=e4m3:tensor_scale=given",
+                                       "out=e2m1:quant=group:scale=e4m3:tensor_scale=found",
                                        "out=i8:quant=group:group=64",
                                        "out=e2m1:quant=group:scale=e8m0:rounding=even",
                                        "out=e4m3fnuz:quant=group:scale=e8m0:rounding=up"};
@@ -45,7 +51,7 @@ TEST(Quantize, EveryLengthAndQuantiserHasTheReferencesCodes) {
 
 TEST(Quantize, RowsOfAMillionElementsHaveTheReferencesCodes) {
   const std::unique_ptr<Context> context = row_context("off");
-  for (const char* rest : {"quant=dynamic", "quant=row", "quant=group"}) {
+  for (const char* rest : {"quant=dynamic", "quant=row", "quant=group", "quant=block"}) {
     const std::string text = fmt::format("m=2:n=1000003:x=bf16:out=e4m3:{}", rest);
     const VerifyReport report = run_row_problem(*context, quantize_operator(), text);
     EXPECT_TRUE(report.passed) << text << ": " << report.failure;
@@ -54,8 +60,11 @@ TEST(Quantize, RowsOfAMillionElementsHaveTheReferencesCodes) {
 
 TEST(Quantize, EmptyTensorsHaveTheScaleOneAndNoCodes) {
   const std::unique_ptr<Context> context = row_context("off");
-  for (const char* text : {"m=0:n=16:x=f32:out=e4m3:quant=dynamic", "m=3:n=0:x=f32:out=i8:quant=dynamic",
-                           "m=3:n=0:x=bf16:out=i8:quant=row", "m=0:n=5:x=bf16:out=e4m3:quant=group"}) {
+  for (const char* text :
+       {"m=0:n=16:x=f32:out=e4m3:quant=dynamic", "m=3:n=0:x=f32:out=i8:quant=dynamic",
+        "m=3:n=0:x=bf16:out=i8:quant=row", "m=0:n=5:x=bf16:out=e4m3:quant=group", "m=0:n=5:x=bf16:out=e4m3:quant=block",
+        "m=3:n=0:x=f32:out=i8:quant=block", "m=0:n=16:x=f32:out=e2m1:quant=group:scale=e4m3:tensor_scale=found",
+        "m=3:n=0:x=f32:out=e2m1:quant=group:scale=e4m3:tensor_scale=found"}) {
     const VerifyReport report = run_row_problem(*context, quantize_operator(), text);
     EXPECT_TRUE(report.passed) << text << ": " << report.failure;
   }
@@ -77,17 +86,20 @@ std::string random_quantize_text(test::Random& random) {
   std::string text = fmt::format("m={}x{}:n={}:x={}", m0, m1, n, test::pick_one(random, {"f32", "f16", "bf16"}));
   if (test::chance(random, 0.3)) text += ":smooth=" + test::pick_one(random, {"f32", "f16", "bf16"});
   const std::string out = test::pick_one(random, {"e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz", "i8", "e2m1"});
-  const std::string quant = test::pick_one(random, {"tensor", "row", "group", "group", "dynamic"});
+  const std::string quant = test::pick_one(random, {"tensor", "row", "group", "group", "dynamic", "block"});
   text += ":out=" + out + ":quant=" + quant;
   if (quant == "group") {
-    text += ":group=" + test::pick_one(random, {"32", "64", "128"});
-    if (out != "i8" && test::chance(random, 0.5)) {
+    text += ":group=" + test::pick_one(random, {"16", "32", "64", "128"});
+    if (out == "e2m1" && test::chance(random, 0.5)) {
+      text += ":scale=e4m3:tensor_scale=" + test::pick_one(random, {"none", "given", "found"});
+    } else if (out != "i8" && test::chance(random, 0.5)) {
       text += ":scale=e8m0";
       text += ":rounding=" + test::pick_one(random, {"down", "up", "ceil", "even"});
     }
     // Scales along M, as GEMM takes them too.
     if (m1 > 0 && test::chance(random, 0.4)) text += fmt::format(":ss=0.{}.1.{}", m1, m0 * m1);
   }
+  if (quant == "block" && out != "i8" && test::chance(random, 0.3)) text += ":scale=e8m0";
   const int64_t step = n + n % 2 + 2 * test::pick(random, 0, 4);
   if (test::chance(random, 0.4)) text += fmt::format(":sx=0.{}.{}", m1 * step, step);
   if (test::chance(random, 0.4)) text += fmt::format(":so=0.{}.{}", step, m0 * step);
@@ -96,6 +108,87 @@ std::string random_quantize_text(test::Random& random) {
 
 TEST(QuantizeRandomProblems, EachHasTheReferencesCodesInEveryKernelThatIsBuilt) {
   test::check_random_row_problems(quantize_operator(), 200, 77, random_quantize_text, /*may_refuse=*/true);
+}
+
+TEST(Quantize, BlocksOfRowsAndColumnsShareAScale) {
+  const std::unique_ptr<Context> context = row_context("off", 3);
+  for (const char* sizes :
+       {"m=1:n=1", "m=128:n=128", "m=129:n=257", "m=300:n=200", "m=3x130:n=131", "m=2x3x257:n=40", "m=7x1:n=300"}) {
+    for (const char* x : {"x=f32:out=i8", "x=bf16:out=e4m3:smooth=f32", "x=bf16:out=e4m3:scale=e8m0:rounding=up",
+                          "x=f16:out=e2m1", "x=f32:out=e5m2fnuz"}) {
+      const std::string text = fmt::format("{}:{}:quant=block", sizes, x);
+      const VerifyReport report = run_row_problem(*context, quantize_operator(), text);
+      EXPECT_TRUE(report.passed) << text << ": " << report.failure;
+    }
+  }
+  // As the weight [N, K] of a GEMM has them: [N/128, K/128], or along N.
+  for (const char* strides : {":ss=0.0.1.3", ":sx=0.0.-400", ":so=0.0.512"}) {
+    const std::string text = fmt::format("m=300:n=386:x=bf16:out=e4m3:quant=block{}", strides);
+    const VerifyReport report = run_row_problem(*context, quantize_operator(), text);
+    EXPECT_TRUE(report.passed) << text << ": " << report.failure;
+  }
+}
+
+// Outer dimensions that would become one keep the rows of blocks apart.
+TEST(Quantize, BlocksOfSeveralWeightsEndWithEach) {
+  const std::unique_ptr<Context> context = row_context("off");
+  constexpr int64_t kWeights = 2, kRows = 130, kColumns = 4;
+  std::vector<float> x(kWeights * kRows * kColumns, 1.0f), scales(kWeights * 2);
+  std::vector<signed char> codes(x.size());
+  x[130 * kColumns - 1] = 254, x[131 * kColumns] = -1270;
+  QuantizeCall call;
+  call.x = TensorView::contiguous(x.data(), DType::kF32, {kWeights, kRows, kColumns});
+  call.out = TensorView::contiguous(codes.data(), DType::kI8, {kWeights, kRows, kColumns});
+  call.scale = TensorView::contiguous(scales.data(), DType::kF32, {kWeights, 2, 1});
+  call.quant = Quantisation::kBlock;
+  const Status status = quantize(*context, call);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  EXPECT_THAT(scales, testing::ElementsAre(1.0f / 127, 2.0f, 10.0f, 1.0f / 127));
+  call.scale = TensorView::contiguous(scales.data(), DType::kF32, {4, 1});
+  EXPECT_THAT(quantize(*context, call).message(), HasSubstr("expected [2, 2, 1]"));
+}
+
+// As NVIDIA's recipe has it, number by number: a scale of the tensor, those of 16 neighbours as its multiples, codes.
+TEST(Quantize, NVFP4HasTwoLevelsOfScales) {
+  for (const char* recipe : {"", "quantize/quantize_generic/x86-64/any/run_time=1"}) {
+    const std::unique_ptr<Context> context = row_context("off", 2);
+    constexpr int64_t kLength = 64;
+    std::vector<float> x(2 * kLength, 0.0f);
+    std::vector<unsigned char> codes(x.size() / 2), scales(x.size() / 16);
+    float of_tensor = 0;
+    for (int i = 0; i < 16; ++i) x[static_cast<size_t>(i)] = static_cast<float>(i - 8) * 672;  // -5376 to 4704
+    x[16] = 3, x[17] = -1.5f;  // 3 / 6 = 0.25 of the tensor's scale
+    x[32] = 1e-3f;             // far below the smallest multiple
+    QuantizeCall call;
+    call.recipe = recipe;
+    call.x = TensorView::contiguous(x.data(), DType::kF32, {2, kLength});
+    call.out = TensorView::contiguous(codes.data(), DType::kF4E2M1, {2, kLength});
+    call.scale = TensorView::contiguous(scales.data(), DType::kF8E4M3, {2, kLength / 16});
+    call.tensor_scale = TensorView::contiguous(&of_tensor, DType::kF32, {});
+    call.quant = Quantisation::kGroup, call.find_tensor_scale = true;
+    const Status status = quantize(*context, call);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    EXPECT_EQ(of_tensor, 2);
+    const auto scale = [&](int64_t i) { return load_element(DType::kF8E4M3, scales.data(), i); };
+    const auto code = [&](int64_t i) { return load_element(DType::kF4E2M1, codes.data(), i); };
+    EXPECT_EQ(scale(0), 448);
+    EXPECT_EQ(code(0), -6);
+    EXPECT_EQ(code(15), 6);  // 5.25, above the middle of 4 and 6
+    EXPECT_EQ(scale(1), 0.25);
+    EXPECT_EQ(code(16), 6);
+    EXPECT_EQ(code(17), -3);
+    EXPECT_EQ(scale(2), 0x1p-9);
+    EXPECT_EQ(code(32), 0.5);
+    EXPECT_EQ(scale(7), 0x1p-9);
+    EXPECT_EQ(code(127), 0);
+    // Given, it may be too small: scales and codes saturate.
+    of_tensor = 1e-30f, call.find_tensor_scale = false;
+    ASSERT_TRUE(quantize(*context, call).ok());
+    EXPECT_EQ(of_tensor, 1e-30f);
+    EXPECT_EQ(scale(0), 448);
+    EXPECT_EQ(code(0), -6);
+    EXPECT_EQ(code(8), 0);
+  }
 }
 
 TEST(Quantize, NaNInfinityZerosAndEqualRowsComeOutAsDocumented) {
@@ -150,10 +243,16 @@ TEST(Quantize, RefusalsNameArgumentValueAndAllowedSet) {
   EXPECT_EQ(refusal([](QuantizeCall& c) { c.out.dtype = DType::kF32; }),
             "quantize: argument 'out' is f32, allowed with 'quant': e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, e2m1");
   EXPECT_EQ(refusal([](QuantizeCall& c) { c.quant = Quantisation::kNone, c.scale = {}; }),
-            "quantize: argument 'out' is i8: 'quant' is none, allowed: tensor, row, group, dynamic");
+            "quantize: argument 'out' is i8: 'quant' is none, allowed: tensor, row, group, dynamic, block");
   EXPECT_EQ(refusal([](QuantizeCall& c) { c.quant = Quantisation::kDynamic; }),
             "quantize: argument 'scale' has shape [4], expected one element: one scale for the tensor");
   EXPECT_THAT(refusal([](QuantizeCall& c) { c.scale = {}; }), HasSubstr("argument 'scale' is missing"));
+  EXPECT_EQ(refusal([](QuantizeCall& c) { c.tensor_scale = c.scale; }),
+            "quantize: argument 'tensor_scale' has shape [4], expected one element");
+  EXPECT_EQ(refusal([](QuantizeCall& c) { c.find_tensor_scale = true; }),
+            "quantize: argument 'tensor_scale' is missing: it is to be found");
+  EXPECT_EQ(refusal([](QuantizeCall& c) { c.scale.dtype = DType::kF8E4M3; }),
+            "quantize: argument 'scale' is e4m3, allowed for groups of e2m1 only");
 }
 
 TEST(SlowQuantize, EveryCompiledInstanceIsRightOnEveryTail) {

@@ -43,9 +43,10 @@ TEST(RmsNorm, QuantisedCodesAndScalesAreThoseOfItsF32OutputToTheBit) {
   ASSERT_TRUE(rms_norm(*context, plain).ok());
   for (const DType dtype :
        {DType::kF8E4M3, DType::kF8E5M2, DType::kF8E4M3Fnuz, DType::kF8E5M2Fnuz, DType::kI8, DType::kF4E2M1}) {
-    for (const int group : {0, 32, 64, 128}) {
-      for (const DType scale_dtype : {DType::kF32, DType::kE8M0}) {
-        const bool power = scale_dtype == DType::kE8M0;
+    for (const int group : {0, 16, 32, 64, 128}) {
+      for (const DType scale_dtype : {DType::kF32, DType::kE8M0, DType::kF8E4M3}) {
+        const bool power = scale_dtype == DType::kE8M0, multiple = scale_dtype == DType::kF8E4M3;
+        if (multiple && (group == 0 || dtype != DType::kF4E2M1)) continue;
         if (power && (group == 0 || dtype == DType::kI8)) continue;
         for (int rounding = 0; rounding < (power ? 4 : 1); ++rounding) {
           const int64_t each = group == 0 ? kLength : group, groups = (kLength + each - 1) / each;
@@ -57,6 +58,8 @@ TEST(RmsNorm, QuantisedCodesAndScalesAreThoseOfItsF32OutputToTheBit) {
           call.group = group;
           call.scale = rows_of(scales.data(), scale_dtype, kRows, groups);
           call.rounding = static_cast<ScaleRounding>(rounding);
+          float of_tensor = tensor_scale_for(2.5f, dtype);
+          if (multiple) call.tensor_scale = TensorView::contiguous(&of_tensor, DType::kF32, {1});
           const Status status = rms_norm(*context, call);
           ASSERT_TRUE(status.ok()) << status.to_string();
           for (int64_t i = 0; i < kRows * kLength; ++i) {
@@ -65,11 +68,14 @@ TEST(RmsNorm, QuantisedCodesAndScalesAreThoseOfItsF32OutputToTheBit) {
             for (int64_t n = g * each; n < std::min(kLength, (g + 1) * each); ++n) {
               most = std::max(most, std::fabs(y[row * kLength + n]));
             }
-            const float want = power ? widen(power_scale_for(most, dtype, call.rounding)) : scale_for(most, dtype);
+            const e4m3 times = multiple_scale_for(most, dtype, of_tensor);
+            const float want = power      ? widen(power_scale_for(most, dtype, call.rounding))
+                               : multiple ? widen(times)
+                                          : scale_for(most, dtype);
             const double scale = load_element(scale_dtype, scales.data(), row * groups + g);
             ASSERT_EQ(scale, want) << dtype_name(dtype) << " group " << group;
             unsigned char code[1] = {};
-            store_element(dtype, code, 0, y[i] / want);
+            store_element(dtype, code, 0, y[i] / (multiple ? multiple_divisor(times, of_tensor) : want));
             ASSERT_EQ(load_element(dtype, codes.data(), row * pitch + column), load_element(dtype, code, 0))
                 << dtype_name(dtype) << " of " << y[i] << " / " << want;
           }
@@ -212,7 +218,7 @@ TEST(RmsNorm, RefusalsNameArgumentValueAndAllowedSet) {
               c.out.dtype = DType::kI8, c.quant = Quantisation::kGroup, c.group = 48,
               c.scale = rows_of(data + 128, DType::kF32, 4, 1);
             }),
-            "rms_norm: argument 'group' is 48, allowed: 32, 64, 128");
+            "rms_norm: argument 'group' is 48, allowed: 16, 32, 64, 128");
   EXPECT_EQ(refusal([&](RmsNormCall& c) { c.residual_out = out; }),
             "rms_norm: argument 'residual_out' is given without 'residual'");
   EXPECT_EQ(refusal([&](RmsNormCall& c) { c.out = rows_of(data + 4, DType::kF32, 4, 8); }),

@@ -95,10 +95,10 @@ def test_softmax(log):
     torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("quant", ["row", "group", "dynamic"])
+@pytest.mark.parametrize("quant", ["row", "group", "dynamic", "block"])
 @pytest.mark.parametrize("out", ["e4m3", "i8"])
 def test_quantisers(quant, out):
-    problem = problem_of(f"quantize x=bf16:out={out}:quant={quant}:scale=f32:group=128", 300, 256)
+    problem = problem_of(f"quantize x=bf16:out={out}:quant={quant}:scale=f32:group=128", 256, 256)
     (x,) = problem.weights[0]
     codes, scale, _ = problem.function(None, (x,))
     want_codes, want_scale = tilewright.quantize(x, quant, out_dtype=out)

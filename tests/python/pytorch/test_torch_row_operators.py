@@ -63,6 +63,7 @@ def cases():
         "softmax-dtype": (ops.softmax, (half, 2), {"dtype": torch.float32}),
         "quantize": (ops.quantize, (x,), {"out_dtype": torch.int8}),
         "quantize-tensor": (ops.quantize, (half, "tensor"), {}),
+        "quantize-block": (ops.quantize, (half, "block"), {"out_dtype": torch.int8}),
         "quantize-group": (ops.quantize, (half, "group"), {"smooth": weight, "group": 64}),
         "dequantize": (ops.dequantize, ((x * 20).to(torch.int8), x.abs().amax(-1, keepdim=True)), {}),
         "dequantize-group": (
@@ -70,6 +71,7 @@ def cases():
             ((x * 20).to(torch.int8), x[..., :2].contiguous(), "group"),
             {"group": 32, "out_dtype": torch.bfloat16},
         ),
+        "dequantize-block": (ops.dequantize, ((x * 20).to(torch.int8), x[:, :1, :1].contiguous(), "block"), {}),
         "quantize_static": (ops.quantize_static, (x, one), {"out_dtype": torch.int8}),
     }
 
@@ -112,6 +114,20 @@ def test_opcheck_passes_and_a_compiled_call_has_the_same_bits(case):
     op, arguments, options = cases()[case]
     torch.library.opcheck(op.default, arguments, options)
     assert_same(compiled(lambda *a: op(*a, **options))(*arguments), op(*arguments, **options))
+
+
+@pytest.mark.skipif(not hasattr(torch, "float4_e2m1fn_x2"), reason="this PyTorch has no pairs of e2m1")
+def test_a_compiled_call_of_nvfp4_has_the_same_bits():
+    # opcheck compares no such floats.
+    x, one = torch.randn(3, 64), torch.tensor([0.02])
+    fp4 = {"quant": "group", "out_dtype": torch.float4_e2m1fn_x2, "scale_dtype": E4M3}
+    assert_same(compiled(ops.quantize_nvfp4)(x), ops.quantize_nvfp4(x))
+    for op in (ops.quantize, ops.rms_norm_quantize):
+        given = lambda x, op=op: op(x, tensor_scale=one, **fp4)  # noqa: E731
+        assert_same(compiled(given)(x), given(x))
+    codes, scale, of_tensor = ops.quantize_nvfp4(x)
+    back = ops.dequantize(codes, scale, "group", tensor_scale=of_tensor)
+    assert (back - x).abs().max() <= x.abs().max() / 4
 
 
 @pytest.mark.parametrize("case", cases())

@@ -10,7 +10,7 @@
 
 namespace {
 
-static_assert(sizeof(tilewright_act_and_mul_call) == 72 && offsetof(tilewright_act_and_mul_call, x) == 8);
+static_assert(sizeof(tilewright_act_and_mul_call) == 80 && offsetof(tilewright_act_and_mul_call, x) == 8);
 static_assert(offsetof(tilewright_act_and_mul_call, activation) == 40 &&
               offsetof(tilewright_act_and_mul_call, recipe) == 64);
 

@@ -10,7 +10,7 @@
 
 namespace {
 
-static_assert(sizeof(tilewright_norm_call) == 96 && offsetof(tilewright_norm_call, x) == 8);
+static_assert(sizeof(tilewright_norm_call) == 104 && offsetof(tilewright_norm_call, x) == 8);
 static_assert(offsetof(tilewright_norm_call, quant) == 72 && offsetof(tilewright_norm_call, recipe) == 88);
 
 TEST(CRmsNorm, NormalisesQueriesExplainsAndRefuses) {
@@ -62,7 +62,7 @@ TEST(CLayerNorm, NormalisesPreparesQueriesExplainsAndRefuses) {
   EXPECT_EQ(std::string(tilewright_last_error()).substr(0, 21), "tilewright_layer_norm");
 }
 
-static_assert(sizeof(tilewright_quantize_call) == 56 && offsetof(tilewright_quantize_call, x) == 8);
+static_assert(sizeof(tilewright_quantize_call) == 72 && offsetof(tilewright_quantize_call, x) == 8);
 
 TEST(CQuantize, QuantisesPreparesQueriesExplainsAndRefuses) {
   float x[2][4] = {{1, 2, 3, 254}, {-1, 1, -127, 1}}, scale[1] = {};
@@ -87,11 +87,36 @@ TEST(CQuantize, QuantisesPreparesQueriesExplainsAndRefuses) {
   EXPECT_GT(size, 1u);
   call.quant = -1;
   EXPECT_EQ(tilewright_quantize(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
-  EXPECT_EQ(std::string(tilewright_last_error()), "quantize: argument 'quant' is -1, allowed: 0 to 4");
+  EXPECT_EQ(std::string(tilewright_last_error()), "quantize: argument 'quant' is -1, allowed: 0 to 5");
   EXPECT_EQ(tilewright_quantize(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
 }
 
-static_assert(sizeof(tilewright_dequantize_call) == 48 && offsetof(tilewright_dequantize_call, x) == 8);
+TEST(CQuantize, ScalesInTwoLevelsGoThereAndBack) {
+  float x[16] = {5376, -2688, 896}, back[16] = {}, of_tensor[1] = {};
+  unsigned char codes[8] = {}, scale[1] = {};
+  int64_t shape[2] = {1, 16}, one[1] = {1}, group[2] = {1, 1};
+  const TwDLTensor in{x, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0},
+      out{codes, {1, 0}, 2, {17, 4, 1}, shape, nullptr, 0};
+  const TwDLTensor scales{scale, {1, 0}, 2, {10, 8, 1}, group, nullptr, 0};
+  const TwDLTensor found{of_tensor, {1, 0}, 1, {2, 32, 1}, one, nullptr, 0};
+  const TwDLTensor y{back, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0};
+  tilewright_quantize_call call = tilewright_quantize_call_defaults();
+  call.x = &in, call.out = &out, call.scale = &scales, call.quant = TILEWRIGHT_QUANT_GROUP;
+  call.tensor_scale = &found, call.find_tensor_scale = 1;
+  ASSERT_EQ(tilewright_quantize(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(of_tensor[0], 2);
+  EXPECT_EQ(scale[0], 0x7E);  // 448
+  tilewright_dequantize_call there = tilewright_dequantize_call_defaults();
+  there.x = &out, there.out = &y, there.scale = &scales, there.quant = TILEWRIGHT_QUANT_GROUP;
+  there.tensor_scale = &found;
+  ASSERT_EQ(tilewright_dequantize(nullptr, &there, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(back[0], 5376);
+  EXPECT_EQ(back[1], -2688);
+  EXPECT_EQ(back[2], 896);
+  EXPECT_EQ(back[3], 0);
+}
+
+static_assert(sizeof(tilewright_dequantize_call) == 56 && offsetof(tilewright_dequantize_call, x) == 8);
 
 TEST(CDequantize, WidensPreparesQueriesExplainsAndRefuses) {
   signed char codes[2][4] = {{1, 2, 3, 127}, {-1, 1, -128, 0}};
@@ -278,7 +303,7 @@ TEST(CSample, ChoosesPreparesQueriesExplainsAndRefuses) {
   EXPECT_EQ(tilewright_sample(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
 }
 
-static_assert(sizeof(tilewright_gated_rms_norm_call) == 80 && sizeof(tilewright_elementwise_call) == 40);
+static_assert(sizeof(tilewright_gated_rms_norm_call) == 88 && sizeof(tilewright_elementwise_call) == 40);
 
 TEST(CGatedRmsNorm, RunsPreparesQueriesExplainsAndRefuses) {
   float x[2] = {3, 4}, z[2] = {0, 0}, y[2] = {-1, -1};

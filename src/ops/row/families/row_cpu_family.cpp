@@ -104,7 +104,7 @@ class RowCpuFamily final : public KernelFamily {
 
  private:
   static int64_t row_units(const RowProblem& p, const DeviceSpec& device) {
-    return std::clamp<int64_t>(p.rows(), 1, device.units);
+    return std::clamp<int64_t>(p.items(), 1, device.units);
   }
   Status refuse_cpu(const std::string& message) const { return unsupported(fmt::format("{}: {}", name_, message)); }
   KernelKey generic_key() const { return make_key(op_.name, name_, kGenericRowTarget, "any", "run_time=1"); }

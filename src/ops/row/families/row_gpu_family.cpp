@@ -27,9 +27,13 @@ constexpr int64_t kMostParts = 2048;
 // Elements that fill a GPU although each thread takes four pieces.
 constexpr int64_t kManyElements = int64_t{1} << 21;
 
+// A block of rows and columns that share a scale is found and written by a block of threads, in eight turns.
+constexpr RowGpuShape kScaleBlockShape{16, 8};
+
 // Blocks that a problem's rows fill, and those of them that find parts of the largest magnitude: enough for every GPU, few enough for
 // one block to merge.
 int64_t row_blocks(const RowProblem& p, const RowGpuConfig& c) {
+  if (p.quant == Quantisation::kBlock && !p.reads_codes()) return p.items();
   const bool heads = p.rotates() && c.whole;
   const int64_t rows = int64_t{row_block_threads(c.threads)} / c.threads * (heads ? c.pieces : 1);
   return (p.rows() + rows - 1) / rows;
@@ -49,6 +53,7 @@ bool takes_chunks(const RowOp& op) { return op.softmax || op.loses; }
 // NVIDIA: blocks that an SM's registers are to have room for. Many are in flight where a row's pieces, as floats and as they were
 // asked for, leave room; 24 registers are for all else, 32 where the next row is asked for, 40 for a group's scale.
 int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
+  if (op.quantises && c.quant == Quantisation::kBlock) return 2;
   if (op.rotates && c.whole) return c.pieces >= 4 ? 2 : c.pieces == 2 ? 3 : 4;
   const bool singly = takes_pieces_singly(op, c.quant);
   const auto words = [](DType t) { return dtype_bits(t) * kRowPiece / 32; };
@@ -116,7 +121,7 @@ int64_t row_capacity(const RowGpuShape& s) { return int64_t{s.threads} * s.piece
 // scale of the tensor has steps of its own.
 bool takes_clusters(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {
   const bool reduces = op.columns || op.softmax || op.loses || p.quant == Quantisation::kRow;
-  return arch.target == "sm_90a" && reduces && !op.rotates && p.quant != Quantisation::kDynamic &&
+  return arch.target == "sm_90a" && reduces && !op.rotates && !p.finds_of_tensor() &&
          p.n > row_capacity({kMostRowThreads, most_pieces(kMostRowThreads)});
 }
 // Four pieces a thread, or eight. Softmax's chunks, which stay as they lie, have room for eight where rows are many: fewer blocks meet for
@@ -126,8 +131,7 @@ std::vector<RowGpuShape> cluster_shapes(const RowOp& op, const RowProblem& p) {
   for (const int pieces : {4, 8}) {
     const int64_t one = row_capacity({kClusterThreads, pieces});
     const auto blocks = std::bit_ceil(static_cast<uint64_t>((p.n + one - 1) / one));
-    if (blocks > 1 && blocks <= kMostRowCluster)
-      shapes.push_back({kClusterThreads, pieces, static_cast<int>(blocks)});
+    if (blocks > 1 && blocks <= kMostRowCluster) shapes.push_back({kClusterThreads, pieces, static_cast<int>(blocks)});
   }
   constexpr int64_t kManyBlocks = 256;
   const bool many = shapes.size() == 2 && p.rows() * shapes[0].cluster >= kManyBlocks;
@@ -138,6 +142,7 @@ std::vector<RowGpuShape> cluster_shapes(const RowOp& op, const RowProblem& p) {
 // The best first. Where pieces are written one by one and rows are many, four of them share what a row costs a thread.
 std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {
   if (takes_whole_heads(p)) return whole_head_shapes(p, arch.vendor == ArchVendor::kAmd);
+  if (op.quantises && p.quant == Quantisation::kBlock) return {kScaleBlockShape};
   std::vector<RowGpuShape> shapes = row_gpu_shapes(p.n);
   if (takes_clusters(op, p, arch)) std::ranges::copy(cluster_shapes(op, p), std::inserter(shapes, shapes.begin()));
   if (takes_pieces_singly(op, p.quant) && p.rows() * p.n >= kManyElements) {
@@ -197,8 +202,9 @@ class RowGpuFamily final : public KernelFamily {
     if (op_.rotates && config.whole) return check_heads(p, config);
     if (config.cluster > 1 && !takes_clusters(op_, p, *device.arch))
       return refuse_gpu("a cluster of blocks shares no such row");
+    const bool blocks = op_.quantises && p.quant == Quantisation::kBlock;
     const int64_t capacity = row_capacity({config.threads, config.pieces, config.cluster});
-    if (config.pieces == 0 || p.n <= capacity) return {};
+    if (blocks || config.pieces == 0 || p.n <= capacity) return {};
     return refuse_gpu(fmt::format("rows of {} elements, the kernel keeps {}", p.n, capacity));
   }
   double cost(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
@@ -301,7 +307,7 @@ class RowGpuFamily final : public KernelFamily {
     config.cluster = shape.cluster;
     if (!op_.rotates) config.columns = common_column_type(p), config.whole = has_whole_rows(p);
     if (op_.dequantises) config.columns = DType::kNone;
-    if (p.quant == Quantisation::kGroup) config.group = p.group;
+    if (has_groups(p.quant)) config.group = p.group;
     if (op_.rotates && takes_whole_heads(p)) config.columns = p.rotation.table, config.whole = true;
     return config;
   }
@@ -322,11 +328,17 @@ class RowGpuFamily final : public KernelFamily {
     if (!(key == key_of(config, key.target)))
       return refuse_gpu(key.text + ": signature and config name different types");
     const int least = op_.rotates && config.whole ? 1 : kLeastRowThreads;
-    if (!legal_shape({config.threads, config.pieces, config.cluster}, least) || (config.whole && config.pieces == 0 && op_.rotates)) {
+    if (!legal_shape({config.threads, config.pieces, config.cluster}, least) ||
+        (config.whole && config.pieces == 0 && op_.rotates)) {
       return refuse_gpu(fmt::format("{}: {} threads with {} pieces each, clusters of {}", key.text, config.threads,
                                     config.pieces, config.cluster));
     }
-    if (config.group != 0 && !(config.quant == Quantisation::kGroup && is_row_group(config.group))) {
+    const bool blocks = op_.quantises && config.quant == Quantisation::kBlock;
+    if (blocks && (config.threads != kScaleBlockShape.threads || config.pieces != kScaleBlockShape.pieces)) {
+      return refuse_gpu(fmt::format("{}: {} threads with {} pieces each, of blocks {} with {}", key.text,
+                                    config.threads, config.pieces, kScaleBlockShape.threads, kScaleBlockShape.pieces));
+    }
+    if (config.group != 0 && !(has_groups(config.quant) && is_row_group(config.group))) {
       return refuse_gpu(fmt::format("{}: groups of {}", key.text, config.group));
     }
     const Status s = check_row_types(op_, config.x, config.residual, config.out, config.quant);

@@ -28,7 +28,10 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
     if (residual) p.residual.dtype = x;
     if (residual && op.second == nullptr) p.residual_out.dtype = x;
     if (quant != Quantisation::kNone) p.scale.dtype = DType::kF32;
-    if (quant == Quantisation::kGroup) p.group = 128;
+    if (has_groups(quant)) p.group = 128;
+    if (quant == Quantisation::kGroup && (x == DType::kF4E2M1 || out == DType::kF4E2M1)) {
+      p.scale.dtype = DType::kF8E4M3, p.group = usual_row_group(p.scale.dtype);
+    }
     set_contiguous(p);
     problems.push_back(p);
   };
@@ -37,6 +40,7 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
     add(DType::kF8E4M3, false, DType::kBf16, Quantisation::kRow);
     add(DType::kI8, false, DType::kBf16, Quantisation::kRow);
     add(DType::kF8E4M3, false, DType::kBf16, Quantisation::kGroup);
+    add(DType::kF8E4M3, false, DType::kBf16, Quantisation::kBlock);
     add(DType::kF4E2M1, false, DType::kBf16, Quantisation::kGroup);
     return problems;
   }
@@ -56,6 +60,7 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
       add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kRow);
       add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kTensor);
       add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kDynamic);
+      add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kBlock);
       add(DType::kBf16, residual, DType::kF4E2M1, Quantisation::kGroup);
     }
   }
@@ -106,6 +111,8 @@ Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_pt
   pointer(p.bias != DType::kNone, kRowBias, offsetof(RowArgs, bias) + offsetof(RowVector, data));
   pointer(p.smooth != DType::kNone, kRowSmooth, offsetof(RowArgs, smooth) + offsetof(RowVector, data));
   pointer(p.scale.present(), kRowScale, offsetof(RowArgs, scale) + offsetof(QuantisedScales, data));
+  pointer(p.tensor_scale != TensorScale::kNone, kRowTensorScale,
+          offsetof(RowArgs, scale) + offsetof(QuantisedScales, of_tensor));
   const size_t rotation = offsetof(RowArgs, rotation);
   pointer(p.rotates(), kRowCosine, rotation + offsetof(RowRotation, cosine));
   pointer(p.rotates(), kRowSine, rotation + offsetof(RowRotation, sine));
@@ -135,7 +142,7 @@ Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_pt
 std::vector<Stage> row_stages(const RowProblem& p, Stage rows, const LaunchShape& find, const LaunchShape& scale,
                               int64_t parts) {
   std::vector<Stage> stages;
-  if (p.quant == Quantisation::kDynamic) {
+  if (p.finds_of_tensor()) {
     for (const RowStep step : {RowStep::kFind, RowStep::kScale}) {
       Stage& before = stages.emplace_back(rows);
       before.shape = step == RowStep::kFind ? find : scale;
@@ -164,7 +171,7 @@ std::vector<Stage> chunk_stages(const Stage& rows, int64_t chunks) {
 }
 
 int64_t row_workspace_bytes(const RowProblem& p, int64_t parts) {
-  return p.quant == Quantisation::kDynamic ? parts * static_cast<int64_t>(sizeof(float)) : 0;
+  return p.finds_of_tensor() ? parts * static_cast<int64_t>(sizeof(float)) : 0;
 }
 
 }  // namespace tilewright

@@ -88,6 +88,11 @@ class RowInstance final : public ProblemInstance {
     if (s) s = add(outputs_, kRowOut, "out", p_.out, p_.n, 1);
     if (s) s = add(outputs_, kRowResidualOut, "residual_out", p_.residual_out, p_.n, 1);
     std::deque<RowBuffer>& scales = p_.writes_scale() ? outputs_ : inputs_;
+    if (s && p_.tensor_scale != TensorScale::kNone) {
+      std::deque<RowBuffer>& to = p_.tensor_scale == TensorScale::kFound ? outputs_ : inputs_;
+      to.emplace_back(kRowTensorScale, "tensor_scale", DType::kF32);
+      s = to.back().buffer.allocate(device, DType::kF32, {{1, 1}});
+    }
     if (s && is_per_tensor(p_.quant)) {  // there even without rows
       scales.emplace_back(kRowScale, "scale", p_.scale.dtype);
       return scales.back().buffer.allocate(device, p_.scale.dtype, {{1, 1}});
@@ -103,6 +108,8 @@ class RowInstance final : public ProblemInstance {
       // Some values saturate, most do not.
       if (t.slot == kRowScale && !p_.reads_codes())
         *static_cast<float*>(t.buffer.host_data()) = 2.5f / quantised_limit(p_.out.dtype);
+      if (t.slot == kRowTensorScale && !p_.reads_codes())
+        *static_cast<float*>(t.buffer.host_data()) = tensor_scale_for(2.5f, p_.out.dtype);
       if (t.slot == kRowPositions) fill_positions(t, seed);
       if (t.slot == kRowTarget) fill_targets(t, seed);
       if (t.slot == kRowFactor) *static_cast<float*>(t.buffer.host_data()) = 0.8f;
@@ -145,10 +152,7 @@ class RowInstance final : public ProblemInstance {
     }
     Comparison comparison(p_.out.present() ? p_.out.dtype : DType::kF32, report);
     RowReferenceResult want;
-    if (p_.quant == Quantisation::kDynamic) {
-      comparison.add(*static_cast<const float*>(tensors.data[kRowScale]),
-                     {scale_for(largest_of_rows(op_, p_, tensors), p_.out.dtype), 0}, {-1});
-    }
+    if (p_.writes_scale()) compare_shared_scales(op_, p_, tensors, comparison);
     const int64_t rows = std::max<int64_t>(1, options_.compare_limit / std::max<int64_t>(1, p_.n) / 4);
     for (const int64_t row : sample_indices(p_.rows(), rows, 7)) {
       row_reference(op_, p_, tensors, row, want);
@@ -158,7 +162,7 @@ class RowInstance final : public ProblemInstance {
                        {want.sum[static_cast<size_t>(i)], 0}, {row, i});
       }
       if (p_.quant != Quantisation::kNone && !p_.reads_codes()) {
-        compare_quantised_row(op_, p_, tensors.data[kRowOut], tensors.data[kRowScale], row, want.y, comparison);
+        compare_quantised_row(op_, p_, tensors, row, want.y, comparison);
         continue;
       }
       for (const auto& [slot, t, wanted] :
@@ -237,12 +241,12 @@ class RowInstance final : public ProblemInstance {
                                     : t.slot == kRowLoss  ? p_.loss.loss
                                     : t.slot == kRowLse   ? p_.loss.lse
                                                           : p_.residual_out;
-    const int64_t inner = number ? 1 : t.slot == kRowScale ? p_.groups() : p_.n;
+    const bool of_tensor = t.slot == kRowTensorScale || (t.slot == kRowScale && is_per_tensor(p_.quant));
+    const int64_t inner = number || of_tensor ? 1 : t.slot == kRowScale ? p_.groups() : p_.n;
     const int64_t stride = t.slot == kRowScale ? p_.stride_group : 1;
     const int bits = dtype_bits(t.dtype);
     std::vector<bool> owned(static_cast<size_t>(t.buffer.bytes()), false);
     const int64_t base = static_cast<uint8_t*>(t.buffer.host_data()) - t.buffer.begin();
-    const bool of_tensor = t.slot == kRowScale && is_per_tensor(p_.quant);
     const auto size = p_.tensor_size(shape);
     for (int64_t row = 0; row < (of_tensor ? 1 : size[0] * size[1] * size[2]); ++row) {
       const int64_t upper = of_tensor ? 0 : row / size[2];

@@ -40,10 +40,13 @@ struct RowReferenceResult {
 void row_reference(const RowOp& op, const RowProblem& problem, const RowHostTensors& tensors, int64_t row,
                    RowReferenceResult& result);
 
-// Compares a row's quantised elements and scales with what `y` allows; `index` = the row's number.
-// What a scale of the tensor that is found comes from: the largest magnitude of all rows.
-float largest_of_rows(const RowOp& op, const RowProblem& problem, const RowHostTensors& tensors);
-void compare_quantised_row(const RowOp& op, const RowProblem& problem, const void* out, const void* scale, int64_t row,
+// Where the scales of a row begin, in elements.
+int64_t scale_element(const RowProblem& problem, int64_t row);
+// Compares scales of the tensor or of blocks, which are found over more than one row.
+void compare_shared_scales(const RowOp& op, const RowProblem& problem, const RowHostTensors& tensors,
+                           Comparison& comparison);
+// Compares a row's quantised elements and its own scales with what `y` allows; `index` = the row's number.
+void compare_quantised_row(const RowOp& op, const RowProblem& problem, const RowHostTensors& tensors, int64_t row,
                            std::span<const ReferenceElement> y, Comparison& comparison);
 
 Result<std::unique_ptr<ProblemInstance>> make_row_instance(const RowOp& op, const RowProblem& problem, Device& device,

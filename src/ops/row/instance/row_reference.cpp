@@ -24,13 +24,18 @@ double quantised_value(DType dtype, float value, float scale) {
 struct ScaleRange {
   float exact, low, high;
 };
-ScaleRange scale_range(const RowProblem& p, double most, double error) {
-  const auto scale_of = [&p](double amax) {
+ScaleRange scale_range(const RowProblem& p, double most, double error, float of_tensor) {
+  const auto scale_of = [&p, of_tensor](double amax) {
     const auto as_float = static_cast<float>(std::max(amax, 0.0));
+    if (p.scale.dtype == DType::kF8E4M3) return widen(multiple_scale_for(as_float, p.out.dtype, of_tensor));
     return p.scale.dtype == DType::kE8M0 ? widen(power_scale_for(as_float, p.out.dtype, p.rounding))
                                          : scale_for(as_float, p.out.dtype);
   };
   return {scale_of(most), scale_of(most - error), scale_of(most + error)};
+}
+
+float tensor_scale(const RowProblem& p, const RowHostTensors& tensors) {
+  return p.tensor_scale == TensorScale::kNone ? 1 : *static_cast<const float*>(tensors.data[kRowTensorScale]);
 }
 
 }  // namespace
@@ -38,6 +43,14 @@ ScaleRange scale_range(const RowProblem& p, double most, double error) {
 int64_t row_element(const RowProblem& p, const std::array<int64_t, kRowDims>& stride, int64_t row) {
   const int64_t upper = row / p.size[2];
   return row % p.size[2] * stride[2] + upper % p.size[1] * stride[1] + upper / p.size[1] * stride[0];
+}
+
+int64_t scale_element(const RowProblem& p, int64_t row) {
+  if (is_per_tensor(p.quant)) return 0;
+  if (p.quant != Quantisation::kBlock) return row_element(p, p.scale.stride, row);
+  const int64_t upper = row / p.size[2];
+  return row % p.size[2] / kScaleBlock * p.scale.stride[2] + upper % p.size[1] * p.scale.stride[1] +
+         upper / p.size[1] * p.scale.stride[0];
 }
 
 RowPlace row_place(const RowProblem& p, int64_t row) {
@@ -110,8 +123,9 @@ void row_reference(const RowOp& op, const RowProblem& p, const RowHostTensors& t
   const std::vector<double> cosine = angles(p, tensors, kRowCosine, row), sine = angles(p, tensors, kRowSine, row);
   std::vector<double> scales(p.reads_codes() ? static_cast<size_t>(p.groups()) : 0);
   for (size_t g = 0; g < scales.size(); ++g) {
-    const int64_t first = is_per_tensor(p.quant) ? 0 : row_element(p, p.scale.stride, row);
-    scales[g] = load_element(p.scale.dtype, tensors.data[kRowScale], first + static_cast<int64_t>(g) * p.stride_group);
+    scales[g] = load_element(p.scale.dtype, tensors.data[kRowScale],
+                             scale_element(p, row) + static_cast<int64_t>(g) * p.stride_group);
+    if (p.scale.dtype == DType::kF8E4M3) scales[g] = static_cast<float>(scales[g]) * tensor_scale(p, tensors);
   }
   RowReference reference{.x = result.sum,
                          .second = second,
@@ -136,28 +150,52 @@ void row_reference(const RowOp& op, const RowProblem& p, const RowHostTensors& t
   result.loss = reference.loss, result.lse = reference.lse;
 }
 
-float largest_of_rows(const RowOp& op, const RowProblem& p, const RowHostTensors& tensors) {
+void compare_shared_scales(const RowOp& op, const RowProblem& p, const RowHostTensors& tensors,
+                           Comparison& comparison) {
+  const bool blocks = p.quant == Quantisation::kBlock;
+  if (!blocks && !p.finds_of_tensor()) return;
   RowReferenceResult found;
-  float most = 0;
+  std::vector<float> most(blocks ? static_cast<size_t>(p.groups()) : 1);
+  const auto compare = [&](int64_t row) {
+    for (size_t g = 0; g < most.size(); ++g) {
+      const float want = p.scale.dtype == DType::kE8M0 ? widen(power_scale_for(most[g], p.out.dtype, p.rounding))
+                                                       : scale_for(most[g], p.out.dtype);
+      const int64_t at = scale_element(p, row) + static_cast<int64_t>(g) * p.stride_group;
+      comparison.add(load_element(p.scale.dtype, tensors.data[kRowScale], at), {want, 0},
+                     {row, static_cast<int64_t>(g), -1});
+    }
+    std::ranges::fill(most, 0.0f);
+  };
   for (int64_t row = 0; row < p.rows(); ++row) {
     row_reference(op, p, tensors, row, found);
-    for (const ReferenceElement& y : found.y) {
-      const auto magnitude = static_cast<float>(std::fabs(y.value));
-      if (magnitude > most || std::isnan(magnitude)) most = magnitude;
+    for (size_t i = 0; i < found.y.size(); ++i) {
+      const auto magnitude = static_cast<float>(std::fabs(found.y[i].value));
+      float& largest = most[blocks ? i / kScaleBlock : 0];
+      if (magnitude > largest || std::isnan(magnitude)) largest = magnitude;
     }
+    const int64_t in_block = row % p.size[2] + 1;
+    if (blocks && (in_block % kScaleBlock == 0 || in_block == p.size[2])) compare(row);
   }
-  return most;
+  if (p.tensor_scale == TensorScale::kFound) {
+    comparison.add(tensor_scale(p, tensors), {tensor_scale_for(most[0], p.out.dtype), 0}, {-1});
+  } else if (!blocks) {
+    compare(0);
+  }
 }
 
-void compare_quantised_row(const RowOp& op, const RowProblem& p, const void* out, const void* scale, int64_t row,
+void compare_quantised_row(const RowOp& op, const RowProblem& p, const RowHostTensors& tensors, int64_t row,
                            std::span<const ReferenceElement> y, Comparison& comparison) {
-  const int64_t first = row_element(p, p.out.stride, row), first_scale = row_element(p, p.scale.stride, row);
-  const int64_t group = p.quant == Quantisation::kGroup ? p.group : std::max<int64_t>(p.n, 1);
+  const void *const out = tensors.data[kRowOut], *const scale = tensors.data[kRowScale];
+  const float of_tensor = tensor_scale(p, tensors);
+  const bool multiple = p.scale.dtype == DType::kF8E4M3;
+  const int64_t first = row_element(p, p.out.stride, row), first_scale = scale_element(p, row);
+  const int64_t group = has_groups(p.quant) ? p.group : std::max<int64_t>(p.n, 1);
   const double limit = quantised_limit(p.out.dtype);
   for (int64_t begin = 0, g = 0; g < p.groups(); begin += group, ++g) {
     const int64_t end = std::min(begin + group, p.n);
-    float by = is_per_tensor(p.quant) ? *static_cast<const float*>(scale) : 0;
-    if (p.has_row_scales()) {
+    const int64_t at = first_scale + g * p.stride_group;
+    auto by = static_cast<float>(load_element(p.scale.dtype, scale, at));
+    if (p.quant == Quantisation::kRow || p.quant == Quantisation::kGroup) {
       double most = 0, error = 0;
       for (int64_t i = begin; i < end; ++i) {
         const ReferenceElement& one = y[static_cast<size_t>(i)];
@@ -165,18 +203,17 @@ void compare_quantised_row(const RowOp& op, const RowProblem& p, const void* out
                                                          : std::max(most, std::fabs(one.value));
         error = std::max(error, one.allowed);
       }
-      const int64_t at = first_scale + g * p.stride_group;
-      by = static_cast<float>(load_element(p.scale.dtype, scale, at));
       if (std::isnan(most)) most = std::numeric_limits<float>::quiet_NaN();
-      const ScaleRange want =
-          std::isnan(most) ? ScaleRange{std::numeric_limits<float>::quiet_NaN(), 0, 0} : scale_range(p, most, error);
-      // Of powers of two the nearest of those that the error allows; 1 where zeros are within it.
-      const bool power = p.scale.dtype == DType::kE8M0;
+      const ScaleRange want = std::isnan(most) ? ScaleRange{std::numeric_limits<float>::quiet_NaN(), 0, 0}
+                                               : scale_range(p, most, error, of_tensor);
+      // Of powers of two and multiples the nearest of those that the error allows; 1 where zeros are within it.
+      const bool power = p.scale.dtype == DType::kE8M0 || multiple;
       const double allowed = power ? 0 : op.quantises ? 0 : error / limit + 2 * kUlpF32 * std::fabs(want.exact);
       const bool near = power ? by == want.low || by == want.high : most <= error && by == want.low;
       const bool reachable = near && !op.quantises;
       comparison.add(by, {reachable ? by : want.exact, allowed}, {row, begin, -1});
     }
+    if (multiple) by = multiple_divisor(narrow<e4m3>(by), of_tensor);
     for (int64_t i = begin; i < end; ++i) {
       const ReferenceElement& one = y[static_cast<size_t>(i)];
       const double got = load_element(p.out.dtype, out, first + i);

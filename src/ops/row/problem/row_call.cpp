@@ -109,11 +109,15 @@ Status read_row_scale(const RowOp& op, const RowCall& call, RowProblem& p, Outer
     return refuse_row(op, "argument 'scale' has shape {}, expected one element: one scale for the tensor",
                       row_shape(t));
   }
-  const bool grouped = p.quant == Quantisation::kGroup;
+  const bool grouped = has_groups(p.quant);
   const bool trailing = t.rank == x.rank;
   std::array<int64_t, kMaxRank> want = x.shape;
   const auto last = static_cast<size_t>(x.rank - 1);
   want[last] = p.groups();
+  if (p.quant == Quantisation::kBlock) {
+    if (x.rank < 2) return refuse_row(op, "argument 'x' has rank 1, allowed for blocks: 2 to {}", kMaxRank);
+    want[last - 1] = scale_blocks(want[last - 1]);
+  }
   const bool rank_fits = trailing || (!grouped && t.rank == x.rank - 1);
   if (!rank_fits || !std::equal(t.shape.begin(), t.shape.begin() + t.rank, want.begin())) {
     return refuse_row(op, "argument 'scale' has shape {}, expected [{}]{}", row_shape(t),
@@ -125,6 +129,24 @@ Status read_row_scale(const RowOp& op, const RowCall& call, RowProblem& p, Outer
   return {};
 }
 
+// One, of which those of groups are multiples.
+Status read_tensor_scale(const RowOp& op, const RowCall& call, RowProblem& p) {
+  const TensorView& t = call.tensor_scale;
+  if (!t.defined()) {
+    if (!call.find_tensor_scale) return {};
+    return refuse_row(op, "argument 'tensor_scale' is missing: it is to be found");
+  }
+  if (Status s = check_device(op, "tensor_scale", t, call.x); !s) return s;
+  if (t.dtype != DType::kF32) {
+    return refuse_row(op, "argument 'tensor_scale' is {}, allowed: f32", dtype_name(t.dtype));
+  }
+  if (t.numel() != 1) {
+    return refuse_row(op, "argument 'tensor_scale' has shape {}, expected one element", row_shape(t));
+  }
+  p.tensor_scale = call.find_tensor_scale ? TensorScale::kFound : TensorScale::kGiven;
+  return {};
+}
+
 // Merges outer dimensions and leaves at most kRowDims.
 Status collapse_rows(const RowOp& op, const TensorView& x, const ShortList<OuterTensor, 5>& tensors, RowProblem& p) {
   ShortList<int, kMaxRank> kept;  // dimensions, outermost first, of more than one element
@@ -133,8 +155,9 @@ Status collapse_rows(const RowOp& op, const TensorView& x, const ShortList<Outer
   for (int i = 0; i + 1 < x.rank; ++i) {
     const auto at = static_cast<size_t>(i);
     rows = size[at] == 0 ? 0 : rows;
-    if (size[at] == 1) continue;
-    const bool joins = kept.count > 0 && std::ranges::all_of(tensors, [&](const OuterTensor& t) {
+    const bool apart = p.quant == Quantisation::kBlock && i + 2 == x.rank;  // rows of blocks stay what they are
+    if (size[at] == 1 && !apart) continue;
+    const bool joins = kept.count > 0 && !apart && std::ranges::all_of(tensors, [&](const OuterTensor& t) {
                          return t.stride[static_cast<size_t>(kept.back())] == t.stride[at] * size[at];
                        });
     if (!joins) {
@@ -158,7 +181,9 @@ Status collapse_rows(const RowOp& op, const TensorView& x, const ShortList<Outer
   for (size_t i = 0; i < kept.count; ++i) {
     const size_t to = static_cast<size_t>(kRowDims) - kept.count + i;
     p.size[to] = size[static_cast<size_t>(kept.items[i])];
-    for (const OuterTensor& t : tensors) t.to->stride[to] = t.stride[static_cast<size_t>(kept.items[i])];
+    for (const OuterTensor& t : tensors) {
+      t.to->stride[to] = p.tensor_size(*t.to)[to] > 1 ? t.stride[static_cast<size_t>(kept.items[i])] : 0;
+    }
   }
   return {};
 }
@@ -219,6 +244,11 @@ Status check_row_addresses(const RowOp& op, const RowProblem& p, const RowBindin
         {"lse", kRowLse, p.loss.lse}}) {
     if (t.present()) all.push_back({name, b.pointers[slot], rows_of(t, 1, 1), nullptr, slot != kRowTarget});
   }
+  if (p.tensor_scale != TensorScale::kNone) {
+    const bool written = p.tensor_scale == TensorScale::kFound;
+    all.push_back(
+        {"tensor_scale", b.pointers[kRowTensorScale], touched_bytes(DType::kF32, {{1, 1}}), nullptr, written});
+  }
   if (p.scale.present()) {
     all.push_back(
         {"scale", b.pointers[kRowScale], rows_of(p.scale, p.groups(), p.stride_group), nullptr, p.writes_scale()});
@@ -278,9 +308,10 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
   p.single = op.arithmetic && second.defined() && second.rank == x.rank && p.n != 1 &&
              second.shape[static_cast<size_t>(x.rank - 1)] == 1;
   if (call.group < 0 || call.group > 1 << 20)
-    return refuse_row(op, "argument 'group' is {}, allowed: 32, 64, 128", call.group);
+    return refuse_row(op, "argument 'group' is {}, allowed: 16, 32, 64, 128", call.group);
   p.group = static_cast<int32_t>(call.group);
-  if (p.quant == Quantisation::kGroup && p.group == 0) p.group = call.scale.dtype == DType::kE8M0 ? 32 : 128;
+  if (p.group == 0 && p.quant == Quantisation::kGroup) p.group = usual_row_group(call.scale.dtype);
+  if (p.group == 0 && p.quant == Quantisation::kBlock) p.group = kScaleBlock;
 
   ShortList<OuterTensor, 5> tensors;
   const struct {
@@ -321,10 +352,24 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
   } else if (call.scale.defined()) {
     return refuse_row(op, "argument 'scale' is given, and the output is {}", dtype_name(call.out.dtype));
   }
+  if (s = read_tensor_scale(op, call, p); !s) return s;
   if (s = collapse_rows(op, x, tensors, p); !s) return s;
-  b.pointers = {call.x.data,    call.residual.data, call.residual_out.data, call.out.data, call.weight.data,
-                call.bias.data, call.smooth.data,   call.scale.data,        nullptr,       nullptr,
-                nullptr,        call.target.data,   call.loss.data,         call.lse.data, call.factor.data};
+  b.pointers = {call.x.data,
+                call.residual.data,
+                call.residual_out.data,
+                call.out.data,
+                call.weight.data,
+                call.bias.data,
+                call.smooth.data,
+                call.scale.data,
+                nullptr,
+                nullptr,
+                nullptr,
+                call.target.data,
+                call.loss.data,
+                call.lse.data,
+                call.factor.data,
+                call.tensor_scale.data};
   b.scalars = {call.eps,       call.limit == 0 ? std::numeric_limits<float>::infinity() : call.limit,
                call.alpha,     call.up_offset,
                call.smoothing, call.z,

@@ -80,20 +80,37 @@ Status check_row_dtypes(const RowOp& op, const RowProblem& p) {
 // Scales of codes, whoever writes them.
 Status check_row_scales(const RowOp& op, const RowProblem& p, DType codes) {
   const bool power = p.scale.dtype == DType::kE8M0;
-  if (power && (p.quant != Quantisation::kGroup || codes == DType::kI8)) {
+  if (power && (!has_groups(p.quant) || codes == DType::kI8)) {
     return refuse_problem(op, "argument 'scale' is e8m0, allowed for groups of floats only");
   }
-  if (!power && p.scale.dtype != DType::kF32) {
+  const bool multiple = p.scale.dtype == DType::kF8E4M3;
+  if (multiple && (p.quant != Quantisation::kGroup || codes != DType::kF4E2M1)) {
+    return refuse_problem(op, "argument 'scale' is e4m3, allowed for groups of e2m1 only");
+  }
+  if (p.tensor_scale != TensorScale::kNone && !multiple) {
+    return refuse_problem(op, "argument 'tensor_scale' is given, and 'scale' is {}, allowed: e4m3",
+                          dtype_name(p.scale.dtype));
+  }
+  if (p.tensor_scale == TensorScale::kFound && !op.quantises) {
+    return refuse_problem(op, "argument 'tensor_scale' is to be found, which quantize alone does");
+  }
+  if (!power && !multiple && p.scale.dtype != DType::kF32) {
     return refuse_problem(op, "argument 'scale' is {}, allowed: f32{}", dtype_name(p.scale.dtype),
-                          p.quant == Quantisation::kGroup ? ", e8m0" : "");
+                          p.quant == Quantisation::kGroup   ? ", e8m0, of e2m1 e4m3"
+                          : p.quant == Quantisation::kBlock ? ", e8m0"
+                                                            : "");
   }
   if ((!power || op.dequantises) && p.rounding != ScaleRounding::kDown) {
     return refuse_problem(op, "argument 'rounding' is {}, which is for scales of e8m0{}",
                           kScaleRoundingNames[static_cast<int>(p.rounding)], op.dequantises ? " that are found" : "");
   }
+  if (p.quant == Quantisation::kBlock) {
+    if (p.group == kScaleBlock) return {};
+    return refuse_problem(op, "argument 'group' is {}, allowed for blocks: {}", p.group, kScaleBlock);
+  }
   if (p.quant == Quantisation::kGroup ? !is_row_group(p.group) : p.group != 0) {
     return refuse_problem(op, "argument 'group' is {}, allowed: {}", p.group,
-                          p.quant == Quantisation::kGroup ? "32, 64, 128" : "none, but for quant = group");
+                          p.quant == Quantisation::kGroup ? "16, 32, 64, 128" : "none, but for quant = group");
   }
   return {};
 }
@@ -104,7 +121,7 @@ Status check_widened_output(const RowOp& op, const RowProblem& p) {
     return refuse_problem(op, "argument 'out' is {}, allowed: f32, f16, bf16", dtype_name(p.out.dtype));
   }
   if (p.quant == Quantisation::kTensor || p.has_row_scales()) return check_row_scales(op, p, p.x.dtype);
-  return refuse_problem(op, "argument 'quant' is {}, allowed: tensor, row, group",
+  return refuse_problem(op, "argument 'quant' is {}, allowed: tensor, row, group, block",
                         kQuantisationNames[static_cast<int>(p.quant)]);
 }
 
@@ -115,6 +132,8 @@ Status check_row_output(const RowOp& op, const RowProblem& p) {
     return refuse_problem(op, "argument 'quant' is none of this operator's");
   }
   if (p.quant == Quantisation::kNone) {
+    if (p.tensor_scale != TensorScale::kNone)
+      return refuse_problem(op, "argument 'tensor_scale' is given, and 'quant' is none");
     if (is_row_float(out) && !op.quantises) return {};
     if (op.loses && !p.out.present()) return {};
     if (op.arithmetic && is_quantised(out) && dtype_bits(out) == 8) return {};
@@ -127,10 +146,11 @@ Status check_row_output(const RowOp& op, const RowProblem& p) {
                                 : "f32, f16, bf16, and with 'quant' e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, e2m1");
     }
     return refuse_problem(op, "argument 'out' is {}: 'quant' is none, allowed: tensor, row, group{}", dtype_name(out),
-                          op.quantises ? ", dynamic" : "");
+                          op.quantises ? ", dynamic, block" : "");
   }
-  if (p.quant == Quantisation::kDynamic && !op.quantises) {
-    return refuse_problem(op, "argument 'quant' is dynamic, allowed: none, tensor, row, group");
+  if ((p.quant == Quantisation::kDynamic || p.quant == Quantisation::kBlock) && !op.quantises) {
+    return refuse_problem(op, "argument 'quant' is {}, allowed: none, tensor, row, group",
+                          kQuantisationNames[static_cast<int>(p.quant)]);
   }
   if (!is_quantised(out)) {
     return refuse_problem(op, "argument 'out' is {}, allowed with 'quant': e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, e2m1",
@@ -214,7 +234,7 @@ Status check_row_types(const RowOp& op, DType x, DType residual, DType out, Quan
   RowProblem p;
   p.x.dtype = x, p.residual.dtype = residual, p.out.dtype = out, p.quant = quant;
   if (quant != Quantisation::kNone) p.scale.dtype = DType::kF32;
-  if (quant == Quantisation::kGroup) p.group = 128;
+  if (has_groups(quant)) p.group = 128;
   if (op.rotates) p.rotation.table = DType::kF32, p.rotation.heads = p.size[2];
   if (op.loses) p.n = 1, add_loss(p);
   if (op.arithmetic && residual != DType::kNone) p.arithmetic = Arithmetic::kAdd;
@@ -240,7 +260,7 @@ void set_contiguous(RowProblem& p) {
       step *= std::max<int64_t>(size, 1);
     }
   }
-  p.stride_group = p.quant == Quantisation::kGroup && p.groups() > 1 ? 1 : 0;
+  p.stride_group = has_groups(p.quant) && p.groups() > 1 ? 1 : 0;
 }
 
 std::string print_row_problem(const RowProblem& p) {
@@ -275,6 +295,9 @@ std::string print_row_problem(const RowProblem& p) {
   if (p.quant == Quantisation::kGroup) text += fmt::format(":group={}", p.group);
   if (p.rounding != ScaleRounding::kDown) {
     text += fmt::format(":rounding={}", kScaleRoundingNames[static_cast<int>(p.rounding)]);
+  }
+  if (p.tensor_scale != TensorScale::kNone) {
+    text += fmt::format(":tensor_scale={}", kTensorScaleNames[static_cast<int>(p.tensor_scale)]);
   }
   if (p.rotates()) text += print_rotation(p);
   if (p.has_loss()) text += print_loss(p);
@@ -354,6 +377,8 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
         s = fields_detail::parse_value(value, flag), p.log = flag;
       } else if (name == "rounding") {
         s = fields_detail::parse_value(value, p.rounding);
+      } else if (name == "tensor_scale") {
+        s = fields_detail::parse_value(value, p.tensor_scale);
       } else if (name == "group") {
         s = fields_detail::parse_value(value, p.group);
       } else if (name == "residual_out") {
@@ -378,9 +403,9 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
     p.out.dtype = op.quantises ? DType::kF8E4M3 : op.dequantises ? DType::kF32 : p.x.dtype;
   if (p.quant == Quantisation::kNone && (op.quantises || op.dequantises)) p.quant = Quantisation::kRow;
   if (p.quant == Quantisation::kNone) p.scale.dtype = DType::kNone;
-  if (p.quant == Quantisation::kGroup && p.group == 0) p.group = p.scale.dtype == DType::kE8M0 ? 32 : 128;
-  if (p.quant == Quantisation::kGroup && p.group < 1)
-    return refuse_problem(op, "problem '{}': group is {}", all, p.group);
+  if (p.quant == Quantisation::kGroup && p.group == 0) p.group = usual_row_group(p.scale.dtype);
+  if (p.quant == Quantisation::kBlock && p.group == 0) p.group = kScaleBlock;
+  if (has_groups(p.quant) && p.group < 1) return refuse_problem(op, "problem '{}': group is {}", all, p.group);
   if (std::ranges::any_of(p.size, [](int64_t size) { return size == 0; })) p.size = {1, 1, 0};
   if (op.rotates) complete_rotation(p);
   set_contiguous(p);
@@ -412,6 +437,7 @@ ProblemSignature row_signature(const RowProblem& p) {
         fmt::format(":quant={}:scale={}", kQuantisationNames[static_cast<int>(p.quant)], dtype_name(p.scale.dtype));
   }
   if (p.quant == Quantisation::kGroup) s.core += fmt::format(":group={}", p.group);
+  if (p.tensor_scale == TensorScale::kFound) s.core += ":tensor_scale=found";
   if (p.gate != GateMode::kNone) s.core += fmt::format(":gate={}", kGateModeNames[static_cast<int>(p.gate)]);
   if (p.rotates()) {
     s.core += fmt::format(":dims={}:table={}:interleaved={}", p.rotation.dims, dtype_name(p.rotation.table),
@@ -452,9 +478,12 @@ double row_bytes_moved(const RowProblem& p) {
     }
     bytes += elements * dtype_bits(p.residual.dtype) / 8;
   }
-  if (p.quant == Quantisation::kDynamic) bytes += rows * n * dtype_bits(p.x.dtype) / 8;  // read twice
+  if (p.finds_of_tensor()) bytes += rows * n * dtype_bits(p.x.dtype) / 8;  // read twice
   if (p.has_loss()) bytes += rows * (p.loss.lse.present() ? 12 : 8);
-  if (p.has_row_scales()) bytes += rows * static_cast<double>(p.groups()) * dtype_bits(p.scale.dtype) / 8;
+  if (p.has_row_scales()) {
+    const auto size = p.tensor_size(p.scale);
+    bytes += static_cast<double>(size[0] * size[1] * size[2] * p.groups()) * dtype_bits(p.scale.dtype) / 8;
+  }
   return bytes;
 }
 

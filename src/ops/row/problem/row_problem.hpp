@@ -49,7 +49,7 @@ struct RowProblem {
   RowTensorProblem x, residual, residual_out, out;
   RowTensorProblem scale;    // strides of rows
   int64_t stride_group = 0;  // of scales along a row
-  int32_t group = 0;         // quant = group: elements that share a scale
+  int32_t group = 0;         // elements of a row that share a scale; of blocks kScaleBlock
   DType weight = DType::kNone, bias = DType::kNone, smooth = DType::kNone;
   Quantisation quant = Quantisation::kNone;
   ScaleRounding rounding = ScaleRounding::kDown;
@@ -62,8 +62,8 @@ struct RowProblem {
   int32_t weight_groups = 1;  // gated_rms_norm: weights of so many rows, which the third dimension goes round among
   uint8_t gate_first = 0;     // its gate comes before the norm
   Arithmetic arithmetic = Arithmetic::kNone;
-  uint8_t single = 0;        // elementwise's residual has one element a row
-  uint8_t reserved[1] = {};  // no padding: problems are compared as bytes
+  uint8_t single = 0;                             // elementwise's residual has one element a row
+  TensorScale tensor_scale = TensorScale::kNone;  // no padding behind it: problems are compared as bytes
   RowRotationProblem rotation;
   RowLossProblem loss;
 
@@ -76,12 +76,20 @@ struct RowProblem {
   bool rotates() const { return rotation.table != DType::kNone; }
   // Of a tensor of rows: where they rotate, two share the third dimension.
   std::array<int64_t, kRowDims> tensor_size(const RowTensorProblem& t) const {
+    if (&t == &scale && quant == Quantisation::kBlock) return {size[0], size[1], scale_blocks(size[2])};
     if (!rotates()) return size;
     const bool second = &t == &residual || &t == &residual_out;
     return {size[0], size[1], second ? size[2] - rotation.heads : rotation.heads};
   }
-  int64_t groups() const { return quant == Quantisation::kGroup ? (n + group - 1) / group : 1; }
-  bool has_row_scales() const { return quant == Quantisation::kRow || quant == Quantisation::kGroup; }
+  int64_t groups() const { return has_groups(quant) ? (n + group - 1) / group : 1; }
+  bool has_row_scales() const { return quant == Quantisation::kRow || has_groups(quant); }
+  // What threads take one of: rows, or blocks.
+  int64_t items() const {
+    const bool blocks = quant == Quantisation::kBlock && !reads_codes();
+    return blocks ? size[0] * size[1] * scale_blocks(size[2]) * groups() : rows();
+  }
+  // Of all of the tensor, before rows are written.
+  bool finds_of_tensor() const { return quant == Quantisation::kDynamic || tensor_scale == TensorScale::kFound; }
   bool writes_scale() const { return (has_row_scales() || quant == Quantisation::kDynamic) && !reads_codes(); }
 };
 
@@ -102,6 +110,7 @@ enum RowPointerSlot : uint16_t {
   kRowLoss,
   kRowLse,
   kRowFactor,
+  kRowTensorScale,
   kRowPointerSlots
 };
 enum RowScalarSlot : uint16_t {
@@ -120,18 +129,21 @@ struct RowBindings {
 };
 
 // Neighbours that may share a scale.
-constexpr bool is_row_group(int64_t elements) { return elements == 32 || elements == 64 || elements == 128; }
+constexpr bool is_row_group(int64_t elements) {
+  return elements == 16 || elements == 32 || elements == 64 || elements == 128;
+}
 
 // What any row operator may be called with. Absent tensors are undefined.
 struct RowCall {
   TensorView x, residual{}, residual_out{}, out;  // [..., N]
   TensorView weight{}, bias{}, smooth{};          // [N]
-  TensorView scale{};                             // docs/quantisation.md
+  TensorView scale{}, tensor_scale{};             // docs/quantisation.md
   float eps = 0;
   bool unit_offset = false, round_before_weight = false;
   Quantisation quant = Quantisation::kNone;
   int64_t group = 0;
   ScaleRounding rounding = ScaleRounding::kDown;
+  bool find_tensor_scale = false;
   Activation activation = Activation::kNone;
   GateMode gate = GateMode::kNone;  // x is [..., 2 N]
   bool squared = false;

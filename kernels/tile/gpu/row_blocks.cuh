@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// Writes blocks of rows and columns that share a scale, which is found: one a block of threads, in their registers. One source for
+// NVIDIA and AMD.
+#pragma once
+
+#include "tile/gpu/row_store.cuh"
+
+namespace tilewright {
+
+// Threads across a row of a block, rows at a time, and how often.
+inline constexpr int kBlockAcross = kScaleBlock / kRowPiece;
+inline constexpr int kBlockDown = kRowBlockThreads / kBlockAcross;
+inline constexpr int kBlockTurns = kScaleBlock / kBlockDown;
+
+template <bool kValue>
+struct Flag {
+  static constexpr bool value = kValue;
+};
+
+// Of x, times what smooths columns.
+template <RowGpuConfig kConfig>
+__device__ __forceinline__ void store_blocks(const RowArgs& given) {
+  static_assert(row_block_threads(kConfig.threads) == kRowBlockThreads);
+  constexpr bool kKeeps = kConfig.x != DType::kNone, kAsks = kConfig.whole && kKeeps;
+  const int across = static_cast<int>(threadIdx.x) % kBlockAcross * kRowPiece;
+  const int down = static_cast<int>(threadIdx.x) / kBlockAcross;
+#pragma unroll 1
+  for (long long which = blockIdx.x; which < row_blocks(anew(given)); which += anew(given).grid) {
+    const RowBlock block = row_block(anew(given), which);
+    const int left = block.columns - across, count = left < 0 ? 0 : left < kRowPiece ? left : kRowPiece;
+    const int rows = block.rows - down;
+    const auto count_at = [&](int turn) { return turn * kBlockDown < rows ? count : 0; };
+    // This thread's first piece, and what is not there the block's, so that nothing branches.
+    const long long n = block.n + (count > 0 ? across : 0);
+    RowIndex at = block.first;
+    at.i[2] += rows > 0 ? down : 0;
+
+    const RowTensor& x = anew(given).x;
+    const int x_bits = kConfig.x == DType::kNone ? dtype_bits(x.dtype) : dtype_bits(kConfig.x);
+    const char* const from = row_start<kConfig.x>(x, at);
+    const long long x_step = kBlockDown * x.stride[2] * x_bits / 8;
+    // All of it is asked for before the first is waited for.
+    PieceWords<kConfig.x> words[kAsks ? kBlockTurns : 1];
+    if constexpr (kAsks) {
+#pragma unroll
+      for (int turn = 0; turn < kBlockTurns; ++turn) {
+        words[turn].load(from + n * x_bits / 8 + (count_at(turn) > 0 ? turn * x_step : 0));
+      }
+    }
+    const auto make = [&](int turn, int there, Piece& p) {
+      if constexpr (kAsks) {
+        words[turn].clear_unless(there > 0);
+        words[turn].widen(p);
+      } else {
+        load_piece<kConfig.x>(from + turn * x_step, x.dtype, n, there, p);
+      }
+      smooth_columns<kConfig>(given, n, there, p);
+    };
+
+    // body(turn, count, piece): made before it, or of those that stay in registers only if `make_always`.
+    Piece kept[kKeeps ? kBlockTurns : 1];
+    const auto each = [&](auto make_always, auto&& body) {
+      if constexpr (kKeeps) {
+#pragma unroll
+        for (int turn = 0; turn < kBlockTurns; ++turn) {
+          if constexpr (make_always.value) make(turn, count_at(turn), kept[turn]);
+          body(turn, count_at(turn), kept[turn]);
+        }
+      } else {
+#pragma unroll 1
+        for (int turn = 0; turn < kBlockTurns; ++turn) {
+          make(turn, count_at(turn), kept[0]);
+          body(turn, count_at(turn), kept[0]);
+        }
+      }
+    };
+    float most[1] = {0};
+    each(Flag<true>{},
+         [&](int, int, const Piece& p) { for_elements([&](int i) { most[0] = larger_magnitude(most[0], p.v[i]); }); });
+    reduce_threads<kRowBlockThreads>(most, [](float a, float b) { return at_least(a, b); });
+    const RowArgs& args = anew(given);
+    const DType out = kConfig.out == DType::kNone ? args.out.dtype : kConfig.out;
+    const Divisor by = found_divisor(args.scale, out, block.scale_at, most[0], threadIdx.x == 0);
+    char* const to = row_start<kConfig.out>(args.out, at);
+    const long long step = kBlockDown * args.out.stride[2] * dtype_bits(out) / 8;
+    each(Flag<false>{}, [&](int turn, int there, Piece& p) {
+      if (there == 0) return;
+      divide<true>(p, by);
+      encode_piece<kConfig.out, kConfig.whole>(to + turn * step, out, n, there, p);
+    });
+  }
+}
+
+}  // namespace tilewright
