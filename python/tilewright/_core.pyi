@@ -240,6 +240,34 @@ def act_and_mul(
     recipe: str = "",
     units: int = 0,
 ) -> Any: ...
+def rms_norm_backward(
+    x: _T,
+    dy: _Tensor,
+    weight: _Tensor | None = None,
+    eps: float | None = None,
+    *,
+    dresidual: _Tensor | None = None,
+    unit_offset: bool = False,
+    dx: Any = None,
+    dweight: Any = True,
+    dbias: Any = False,
+    recipe: str = "",
+    units: int = 0,
+) -> tuple[_T, Any, Any]: ...
+def layer_norm_backward(
+    x: _T,
+    dy: _Tensor,
+    weight: _Tensor | None = None,
+    eps: float | None = None,
+    *,
+    dresidual: _Tensor | None = None,
+    unit_offset: bool = False,
+    dx: Any = None,
+    dweight: Any = True,
+    dbias: Any = False,
+    recipe: str = "",
+    units: int = 0,
+) -> tuple[_T, Any, Any]: ...
 def rope(
     q: _T,
     cos: _Tensor,

@@ -19,6 +19,8 @@ constexpr int kLeastRowThreads = 16;
 constexpr int kMostRowThreads = 1024;
 // Pieces in registers, of 8 floats each, that leave room beside them.
 constexpr int most_pieces(int threads) { return threads >= 1024 ? 2 : threads == 512 ? 4 : 8; }
+// That keep a row, its gradient and two sums.
+constexpr int kMostBackwardThreads = 512;
 constexpr RowGpuShape kGenericShape{256, 0};
 constexpr int64_t kMostParts = 2048;
 // Elements that fill a GPU although each thread takes four pieces.
@@ -45,6 +47,10 @@ bool takes_pieces_singly(const RowOp& op, Quantisation quant) {
 int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
   if (op.rotates && c.whole) return c.pieces >= 4 ? 2 : c.pieces == 2 ? 3 : 4;
   const bool singly = takes_pieces_singly(op, c.quant);
+  if (op.norm_backward()) {  // x, its output's gradient and two sums, and what is added to them
+    const int each = 4 * kRowPiece + (c.whole ? dtype_bits(c.columns) + dtype_bits(c.out) : 0) * kRowPiece / 32;
+    return std::clamp(65536 / (row_block_threads(c.threads) * (48 + c.pieces * each)), 1, 2);
+  }
   const auto words = [](DType t) { return dtype_bits(t) * kRowPiece / 32; };
   const int x_words = (op.gates ? 2 : 1) * words(c.x) + words(c.residual);
   const int asked = c.whole ? x_words + (singly ? 0 : words(c.columns)) : words(DType::kF32);
@@ -71,7 +77,7 @@ DType common_column_type(const RowProblem& p) {
 // Whether each row is made of whole pieces that one load or store takes.
 bool has_whole_rows(const RowProblem& p) {
   bool whole = p.n > 0 && p.n % kRowPiece == 0 && !p.unaligned && !p.single;
-  for (const RowTensorProblem* t : {&p.x, &p.residual, &p.residual_out, &p.out}) {
+  for (const RowTensorProblem* t : {&p.x, &p.residual, &p.residual_out, &p.out, &p.gradients.added}) {
     for (const int64_t stride : t->stride) whole = whole && stride % kRowPiece == 0;
   }
   return whole;
@@ -102,6 +108,10 @@ bool takes_whole_heads(const RowProblem& p) {
 std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {
   if (takes_whole_heads(p)) return whole_head_shapes(p, arch.vendor == ArchVendor::kAmd);
   std::vector<RowGpuShape> shapes = row_gpu_shapes(p.n);
+  if (op.norm_backward()) {
+    std::erase_if(shapes, [](const RowGpuShape& s) { return s.threads > kMostBackwardThreads || s.pieces > 2; });
+    if (shapes.empty()) shapes.push_back({kMostRowThreads, 0});
+  }
   if (takes_pieces_singly(op, p.quant) && p.rows() * p.n >= kManyElements) {
     std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 4; });
   }
@@ -173,6 +183,7 @@ class RowGpuFamily final : public KernelFamily {
     RowGpuConfig config;
     if (!parse_gpu_config(step.key, config)) return 0;
     const auto& p = problem_cast<RowProblem>(ref);
+    if (p.column_sums() > 0) return row_workspace_bytes(p, column_parts(config, row_grid(p, config, device, 0)));
     if (found_of_chunk() > 0)
       return row_chunks(p, config, device) * p.rows() * found_of_chunk() * static_cast<int64_t>(sizeof(float));
     return row_workspace_bytes(p, found_parts(p, config));
@@ -201,7 +212,10 @@ class RowGpuFamily final : public KernelFamily {
         threads, resident_blocks(op_, config));
     return request;
   }
-  int64_t launch_shared_bytes(const KernelKey&) const override { return kRowSharedBytes; }
+  int64_t launch_shared_bytes(const KernelKey& key) const override {
+    RowGpuConfig config;
+    return parse_gpu_config(key, config) ? shared_bytes(config) : kRowSharedBytes;
+  }
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     const ArchSpec* arch = find_arch(target);
     std::vector<KernelKey> keys;
@@ -218,19 +232,18 @@ class RowGpuFamily final : public KernelFamily {
     RowGpuConfig config;
     if (Status s = parse_gpu_config(step.key, config); !s) return s;
     const auto& p = problem_cast<RowProblem>(ref);
-    const int64_t block = row_block_threads(config.threads);
     const int64_t chunks = found_of_chunk() > 0 ? row_chunks(p, config, device) : 0;
-    const int64_t blocks = std::max<int64_t>(row_blocks(p, config) * std::max<int64_t>(chunks, 1), 1);
-    // Where the next row is asked for, as many blocks as run at a time, each with as many rows; else a block a row. The kernel goes
-    // on where the grid ends; AMD GPUs count work-items in 32 bits.
-    const int64_t at_a_time = row_asks_ahead(config) ? std::max(1, device.units) * int64_t{resident_blocks(op_, config)}
-                                                     : (int64_t{1} << 31) / block;
-    const int64_t turns = (blocks + at_a_time - 1) / at_a_time, grid = (blocks + turns - 1) / turns;
+    const int64_t grid = row_grid(p, config, device, chunks);
     Stage stage = row_stage(p, /*stream=*/false, grid, std::move(kernel));
     stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
-    stage.shape.threads = static_cast<uint32_t>(block);
-    stage.shape.shared_bytes = kRowSharedBytes;
+    stage.shape.threads = static_cast<uint32_t>(row_block_threads(config.threads));
+    stage.shape.shared_bytes = static_cast<uint32_t>(shared_bytes(config));
     if (chunks > 0) return chunk_stages(stage, chunks);
+    if (p.column_sums() > 0) {
+      LaunchShape columns = stage.shape;
+      columns.grid[0] = static_cast<uint32_t>(std::clamp<int64_t>((p.n + kRowLanes - 1) / kRowLanes, 1, kMostParts));
+      return column_stages(p, std::move(stage), columns, column_parts(config, grid));
+    }
     LaunchShape find = stage.shape, scale = stage.shape;
     find.grid[0] = static_cast<uint32_t>(found_parts(p, config)), scale.grid[0] = 1;
     return row_stages(p, std::move(stage), find, scale, find.grid[0]);
@@ -239,6 +252,24 @@ class RowGpuFamily final : public KernelFamily {
  private:
   // Numbers that are found of a chunk: softmax's pair, and cross_entropy's sum and target beside it.
   int64_t found_of_chunk() const { return op_.softmax ? 2 : op_.loses ? 4 : 0; }
+  // A float a thread where columns are summed.
+  int64_t shared_bytes(const RowGpuConfig& config) const {
+    return op_.norm_backward() ? row_block_threads(config.threads) * 4 : kRowSharedBytes;
+  }
+  // Where the next row is asked for, or sums are kept from one to the next, as many blocks as run at a time, each with as many rows; else
+  // a block a row. The kernel goes on where the grid ends; AMD GPUs count work-items in 32 bits.
+  int64_t row_grid(const RowProblem& p, const RowGpuConfig& config, const DeviceSpec& device, int64_t chunks) const {
+    const int64_t blocks = std::max<int64_t>(row_blocks(p, config) * std::max<int64_t>(chunks, 1), 1);
+    const int64_t at_a_time = row_asks_ahead(config) || op_.norm_backward()
+                                  ? std::max(1, device.units) * int64_t{resident_blocks(op_, config)}
+                                  : (int64_t{1} << 31) / row_block_threads(config.threads);
+    const int64_t turns = (blocks + at_a_time - 1) / at_a_time;
+    return (blocks + turns - 1) / turns;
+  }
+  // Of the sums of columns: one for all threads that share rows.
+  static int64_t column_parts(const RowGpuConfig& config, int64_t grid) {
+    return grid * (row_block_threads(config.threads) / config.threads);
+  }
   static bool is_gpu_target(const ArchSpec& arch) { return arch.vendor != ArchVendor::kX86; }
   Status refuse_gpu(const std::string& message) const { return unsupported(fmt::format("{}: {}", name_, message)); }
   Status check_heads(const RowProblem& p, const RowGpuConfig& config) const {
