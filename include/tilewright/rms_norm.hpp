@@ -48,8 +48,8 @@ TILEWRIGHT_API Result<std::string> rms_norm_explain(Context& context, const RmsN
 // normalised, where there was a residual the sum, and dx is the gradient of both. dx may be x, dy or dresidual.
 struct RmsNormBackwardCall {
   TensorView x, dy, dx;
-  TensorView weight{};     // as it was given
-  TensorView dresidual{};  // optional, of dx's dtype: the gradient of residual_out, which is added to dx
+  TensorView weight{};            // as it was given
+  TensorView dresidual{};         // optional, of dx's dtype: the gradient of residual_out, which is added to dx
   TensorView dweight{}, dbias{};  // optional, written: [N]
   float eps = 1e-6f;
   bool unit_offset = false;

@@ -240,6 +240,20 @@ def act_and_mul(
     recipe: str = "",
     units: int = 0,
 ) -> Any: ...
+def act_and_mul_backward(
+    x: _T,
+    dy: _Tensor,
+    activation: Literal["silu", "gelu", "gelu_tanh", "relu", "sigmoid", "tanh", "hardswish", "none"] | None = "silu",
+    *,
+    gate: Literal["none", "separated", "interleaved"] | None = "separated",
+    squared: bool = False,
+    limit: float = 0.0,
+    alpha: float = 1.0,
+    up_offset: float = 0.0,
+    dx: Any = None,
+    recipe: str = "",
+    units: int = 0,
+) -> _T: ...
 def rms_norm_backward(
     x: _T,
     dy: _Tensor,

@@ -47,53 +47,61 @@ using namespace tilewright;         // NOLINT(google-build-using-namespace)
 using namespace tilewright::c_abi;  // NOLINT(google-build-using-namespace)
 
 tilewright_status tilewright_rms_norm_backward(tilewright_context* context, const tilewright_norm_backward_call* call,
-                                              const tilewright_exec* exec) {
-  return with_backward<RmsNormBackwardCall>("tilewright_rms_norm_backward", /*addresses=*/true, context, call, exec, &rms_norm_backward);
+                                               const tilewright_exec* exec) {
+  return with_backward<RmsNormBackwardCall>("tilewright_rms_norm_backward", /*addresses=*/true, context, call, exec,
+                                            &rms_norm_backward);
 }
-tilewright_status tilewright_rms_norm_backward_prepare(tilewright_context* context, const tilewright_norm_backward_call* call,
-                                                      const tilewright_exec* exec) {
-  return with_backward<RmsNormBackwardCall>("tilewright_rms_norm_backward_prepare", /*addresses=*/false, context, call, exec,
-                                           &rms_norm_backward_prepare);
+tilewright_status tilewright_rms_norm_backward_prepare(tilewright_context* context,
+                                                       const tilewright_norm_backward_call* call,
+                                                       const tilewright_exec* exec) {
+  return with_backward<RmsNormBackwardCall>("tilewright_rms_norm_backward_prepare", /*addresses=*/false, context, call,
+                                            exec, &rms_norm_backward_prepare);
 }
-tilewright_status tilewright_rms_norm_backward_query(tilewright_context* context, const tilewright_norm_backward_call* call,
-                                                    const tilewright_exec* exec, tilewright_query_result* result) {
+tilewright_status tilewright_rms_norm_backward_query(tilewright_context* context,
+                                                     const tilewright_norm_backward_call* call,
+                                                     const tilewright_exec* exec, tilewright_query_result* result) {
   constexpr const char* kName = "tilewright_rms_norm_backward_query";
   return with_backward<RmsNormBackwardCall>(kName, /*addresses=*/false, context, call, exec,
-                                           [=](Context& c, const RmsNormBackwardCall& r, const Exec& e) {
-                                             return write_query(kName, rms_norm_backward_query(c, r, e), result);
-                                           });
+                                            [=](Context& c, const RmsNormBackwardCall& r, const Exec& e) {
+                                              return write_query(kName, rms_norm_backward_query(c, r, e), result);
+                                            });
 }
-tilewright_status tilewright_rms_norm_backward_explain(tilewright_context* context, const tilewright_norm_backward_call* call,
-                                                      const tilewright_exec* exec, char* buffer, size_t* size) {
+tilewright_status tilewright_rms_norm_backward_explain(tilewright_context* context,
+                                                       const tilewright_norm_backward_call* call,
+                                                       const tilewright_exec* exec, char* buffer, size_t* size) {
   constexpr const char* kName = "tilewright_rms_norm_backward_explain";
-  return with_backward<RmsNormBackwardCall>(kName, /*addresses=*/false, context, call, exec,
-                                           [=](Context& c, const RmsNormBackwardCall& r, const Exec& e) {
-                                             return write_explained(kName, rms_norm_backward_explain(c, r, e), buffer, size);
-                                           });
+  return with_backward<RmsNormBackwardCall>(
+      kName, /*addresses=*/false, context, call, exec, [=](Context& c, const RmsNormBackwardCall& r, const Exec& e) {
+        return write_explained(kName, rms_norm_backward_explain(c, r, e), buffer, size);
+      });
 }
 
 tilewright_status tilewright_layer_norm_backward(tilewright_context* context, const tilewright_norm_backward_call* call,
-                                              const tilewright_exec* exec) {
-  return with_backward<LayerNormBackwardCall>("tilewright_layer_norm_backward", /*addresses=*/true, context, call, exec, &layer_norm_backward);
+                                                 const tilewright_exec* exec) {
+  return with_backward<LayerNormBackwardCall>("tilewright_layer_norm_backward", /*addresses=*/true, context, call, exec,
+                                              &layer_norm_backward);
 }
-tilewright_status tilewright_layer_norm_backward_prepare(tilewright_context* context, const tilewright_norm_backward_call* call,
-                                                      const tilewright_exec* exec) {
-  return with_backward<LayerNormBackwardCall>("tilewright_layer_norm_backward_prepare", /*addresses=*/false, context, call, exec,
-                                           &layer_norm_backward_prepare);
+tilewright_status tilewright_layer_norm_backward_prepare(tilewright_context* context,
+                                                         const tilewright_norm_backward_call* call,
+                                                         const tilewright_exec* exec) {
+  return with_backward<LayerNormBackwardCall>("tilewright_layer_norm_backward_prepare", /*addresses=*/false, context,
+                                              call, exec, &layer_norm_backward_prepare);
 }
-tilewright_status tilewright_layer_norm_backward_query(tilewright_context* context, const tilewright_norm_backward_call* call,
-                                                    const tilewright_exec* exec, tilewright_query_result* result) {
+tilewright_status tilewright_layer_norm_backward_query(tilewright_context* context,
+                                                       const tilewright_norm_backward_call* call,
+                                                       const tilewright_exec* exec, tilewright_query_result* result) {
   constexpr const char* kName = "tilewright_layer_norm_backward_query";
   return with_backward<LayerNormBackwardCall>(kName, /*addresses=*/false, context, call, exec,
-                                           [=](Context& c, const LayerNormBackwardCall& r, const Exec& e) {
-                                             return write_query(kName, layer_norm_backward_query(c, r, e), result);
-                                           });
+                                              [=](Context& c, const LayerNormBackwardCall& r, const Exec& e) {
+                                                return write_query(kName, layer_norm_backward_query(c, r, e), result);
+                                              });
 }
-tilewright_status tilewright_layer_norm_backward_explain(tilewright_context* context, const tilewright_norm_backward_call* call,
-                                                      const tilewright_exec* exec, char* buffer, size_t* size) {
+tilewright_status tilewright_layer_norm_backward_explain(tilewright_context* context,
+                                                         const tilewright_norm_backward_call* call,
+                                                         const tilewright_exec* exec, char* buffer, size_t* size) {
   constexpr const char* kName = "tilewright_layer_norm_backward_explain";
-  return with_backward<LayerNormBackwardCall>(kName, /*addresses=*/false, context, call, exec,
-                                           [=](Context& c, const LayerNormBackwardCall& r, const Exec& e) {
-                                             return write_explained(kName, layer_norm_backward_explain(c, r, e), buffer, size);
-                                           });
+  return with_backward<LayerNormBackwardCall>(
+      kName, /*addresses=*/false, context, call, exec, [=](Context& c, const LayerNormBackwardCall& r, const Exec& e) {
+        return write_explained(kName, layer_norm_backward_explain(c, r, e), buffer, size);
+      });
 }

@@ -12,7 +12,8 @@ template <RowGpuConfig kConfig>
 struct BackwardRows {
   static constexpr bool kKept = kConfig.pieces > 0;
   static constexpr int kPieces = kKept ? kConfig.pieces : 1;
-  using Added = AskedPieces<kConfig, kConfig.out>;
+  // For floats of 32 bits there are no registers.
+  using Added = AskedPieces<kConfig, kConfig.out == DType::kF32 ? DType::kNone : kConfig.out>;
   RowInput<kConfig> input;
   RowColumns<kConfig> columns;
   Added added_words;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""torch.ops.tilewright: norms and their gradients. A norm that autograd records keeps what it normalised, x or the sum, and its weight;
-backward is one operator, which adds the sum's gradient and finds those of weight and bias in the same pass."""
+"""torch.ops.tilewright: norms and their gradients. A norm that autograd records keeps what it normalised, x or the sum,
+and its weight; backward is one operator, which adds the sum's gradient and finds those of weight and bias in the same
+pass."""
 
 from __future__ import annotations
 

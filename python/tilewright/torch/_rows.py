@@ -116,68 +116,6 @@ _define_elementwise("mul", _core.mul, "Tensor x, Tensor b")
 _define_elementwise("cast", _core.cast, "Tensor x")
 
 
-# ---- Activations -----------------------------------------------------------------------------------------------------
-
-
-def _gated_columns(op: str, x: torch.Tensor, gate: str) -> Any:
-    _check_rows(op, x)
-    if gate == "none":
-        return x.shape[-1]
-    torch._check(x.shape[-1] % 2 == 0, lambda: f"{op}: argument 'gate' needs an even last size, got {x.shape[-1]}")
-    return x.shape[-1] // 2
-
-
-def _fake_act_and_mul(
-    x: torch.Tensor,
-    activation: str = "silu",
-    *,
-    gate: str = "separated",
-    scale: torch.Tensor | None = None,
-    out_dtype: torch.dtype | None = None,
-    **_: Any,
-) -> torch.Tensor:
-    return _output(x, _gated_columns("act_and_mul", x, gate), out_dtype, scale is not None)
-
-
-def _fake_act_and_mul_quantize(
-    x: torch.Tensor,
-    activation: str = "silu",
-    *,
-    gate: str = "separated",
-    quant: str = "row",
-    group: int = 0,
-    out_dtype: torch.dtype | None = None,
-    scale_dtype: torch.dtype | None = None,
-    **_: Any,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    columns = _gated_columns("act_and_mul_quantize", x, gate)
-    return _output(x, columns, out_dtype, True), _scales(x, columns, quant, scale_dtype, group)
-
-
-_ACTIVATION = (
-    'Tensor x, str activation="silu", *, str gate="separated", bool squared=False, float limit=0.0, float alpha=1.0, '
-    "float up_offset=0.0"
-)
-define_rows(
-    "act_and_mul",
-    f"{_ACTIVATION}, Tensor? scale=None, {_PLAN}",
-    "ScalarType? out_dtype=None",
-    ("result",),
-    _finding("act_and_mul", _core.act_and_mul, finds=False),
-    _fake_act_and_mul,
-    _autograd.refuser("act_and_mul", _NO_GRADIENT),
-)
-define_rows(
-    "act_and_mul_quantize",
-    f"{_ACTIVATION}, {_FOUND}, {_PLAN}",
-    "ScalarType? out_dtype=None, ScalarType? scale_dtype=None",
-    ("result", "scale"),
-    _finding("act_and_mul_quantize", _core.act_and_mul, finds=True),
-    _fake_act_and_mul_quantize,
-    _autograd.refuser("act_and_mul_quantize", _NO_GRADIENT),
-)
-
-
 # ---- Softmax ---------------------------------------------------------------------------------------------------------
 
 

@@ -13,14 +13,14 @@ void layer_norm_backward_reference(const RowProblem& p, RowReference& row) {
 }
 
 constexpr RowOp kLayerNormBackward{.name = "layer_norm_backward",
-                               .residual = true,
-                               .columns = true,
-                               .smooth = false,
-                               .eps = true,
-                               .quantises = false,
-                               .second = "dy",
-                               .backward = true,
-                               .reference = &layer_norm_backward_reference};
+                                   .residual = true,
+                                   .columns = true,
+                                   .smooth = false,
+                                   .eps = true,
+                                   .quantises = false,
+                                   .second = "dy",
+                                   .backward = true,
+                                   .reference = &layer_norm_backward_reference};
 
 RowFunctions layer_norm_backward_functions() { return {kLayerNormBackward, layer_norm_backward_operator()}; }
 

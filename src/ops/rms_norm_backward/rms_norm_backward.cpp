@@ -13,14 +13,14 @@ void rms_norm_backward_reference(const RowProblem& p, RowReference& row) {
 }
 
 constexpr RowOp kRmsNormBackward{.name = "rms_norm_backward",
-                               .residual = true,
-                               .columns = true,
-                               .smooth = false,
-                               .eps = true,
-                               .quantises = false,
-                               .second = "dy",
-                               .backward = true,
-                               .reference = &rms_norm_backward_reference};
+                                 .residual = true,
+                                 .columns = true,
+                                 .smooth = false,
+                                 .eps = true,
+                                 .quantises = false,
+                                 .second = "dy",
+                                 .backward = true,
+                                 .reference = &rms_norm_backward_reference};
 
 RowFunctions rms_norm_backward_functions() { return {kRmsNormBackward, rms_norm_backward_operator()}; }
 

@@ -51,8 +51,7 @@ NormalisedRow normalised_by_deviation(const RowProblem& p, const RowReference& r
   NormalisedRow normalised{{}, inverse, relative};
   for (const double x : row.x) {
     const double y = (x - mean) * inverse;
-    normalised.elements.push_back(
-        {y, std::fabs(y) * (relative + 2 * kUlpF32) + mean_error * inverse * (1 + relative)});
+    normalised.elements.push_back({y, std::fabs(y) * (relative + 2 * kUlpF32) + mean_error * inverse * (1 + relative)});
   }
   return normalised;
 }
@@ -85,7 +84,8 @@ void norm_gradient_reference(const RowProblem& p, RowReference& row, NormalisedR
     const double terms = std::fabs(g) + std::fabs(mean.value) + std::fabs(h.value * along.value);
     const double error = mean.error + h.allowed * std::fabs(along.value) +
                          (std::fabs(h.value) + h.allowed) * along.error + 6 * kUlpF32 * terms;
-    double y = inverse * inner, allowed = inverse * (error * (1 + relative) + std::fabs(inner) * (relative + 2 * kUlpF32));
+    double y = inverse * inner,
+           allowed = inverse * (error * (1 + relative) + std::fabs(inner) * (relative + 2 * kUlpF32));
     if (!row.added.empty()) {
       y += row.added[i];
       allowed += 2 * kUlpF32 * (std::fabs(y) + std::fabs(row.added[i]));

@@ -44,9 +44,11 @@ class SlowRowKernels : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(SlowRowKernels, EveryPrebuiltOneKeepsToItsBudget) {
-  for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &rope_operator(),
-                             &quantize_operator(), &dequantize_operator(), &softmax_operator(),
-                             &cross_entropy_operator(), &gated_rms_norm_operator(), &elementwise_operator()}) {
+  for (const Operator* op :
+       {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &rope_operator(), &quantize_operator(),
+        &dequantize_operator(), &softmax_operator(), &cross_entropy_operator(), &gated_rms_norm_operator(),
+        &elementwise_operator(), &rms_norm_backward_operator(), &layer_norm_backward_operator(),
+        &act_and_mul_backward_operator()}) {
     check_budget(*op, sizeof(RowArgs));
   }
 }

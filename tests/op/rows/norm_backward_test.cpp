@@ -80,9 +80,8 @@ TEST_P(NormBackward, EachSeedMatchesTheReference) {
   const std::unique_ptr<Context> context = row_context("off");
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     for (const InputData data : {InputData::kNormal, InputData::kPositive}) {
-      const VerifyReport report =
-          run_row_problem(*context, *GetParam(), "m=70:n=3000:x=f32:residual=f32:weight=f32:dweight=f32:dbias=f32", "",
-                          seed, data);
+      const VerifyReport report = run_row_problem(
+          *context, *GetParam(), "m=70:n=3000:x=f32:residual=f32:weight=f32:dweight=f32:dbias=f32", "", seed, data);
       EXPECT_TRUE(report.passed) << seed << ": " << report.failure;
     }
   }

@@ -48,13 +48,13 @@ int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
   if (op.rotates && c.whole) return c.pieces >= 4 ? 2 : c.pieces == 2 ? 3 : 4;
   const bool singly = takes_pieces_singly(op, c.quant);
   if (op.norm_backward()) {  // x, its output's gradient and two sums, and what is added to them
-    const int each = 4 * kRowPiece + (c.whole ? dtype_bits(c.columns) + dtype_bits(c.out) : 0) * kRowPiece / 32;
+    const int each = 4 * kRowPiece + (c.whole ? dtype_bits(c.columns) + dtype_bits(c.out) % 32 : 0) * kRowPiece / 32;
     return std::clamp(65536 / (row_block_threads(c.threads) * (48 + c.pieces * each)), 1, 2);
   }
   const auto words = [](DType t) { return dtype_bits(t) * kRowPiece / 32; };
   const int x_words = (op.gates ? 2 : 1) * words(c.x) + words(c.residual);
   const int asked = c.whole ? x_words + (singly ? 0 : words(c.columns)) : words(DType::kF32);
-  const int others = singly ? 40 : row_asks_ahead(c) ? 32 : 24, blocks = c.whole ? 4 : 2;
+  const int others = op.backward ? 64 : singly ? 40 : row_asks_ahead(c) ? 32 : 24, blocks = c.whole ? 4 : 2;
   const int registers = others + (singly ? 1 : c.pieces) * kRowPiece + c.pieces * asked;
   return std::clamp(65536 / (row_block_threads(c.threads) * registers), 1, blocks * 256 / row_block_threads(c.threads));
 }
@@ -110,7 +110,10 @@ std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const A
   std::vector<RowGpuShape> shapes = row_gpu_shapes(p.n);
   if (op.norm_backward()) {
     std::erase_if(shapes, [](const RowGpuShape& s) { return s.threads > kMostBackwardThreads || s.pieces > 2; });
-    if (shapes.empty()) shapes.push_back({kMostRowThreads, 0});
+    if (shapes.empty()) shapes.push_back({kMostBackwardThreads, 0});
+    // AMD GPUs, whose addresses are in vector registers too, have room for one piece.
+    if (arch.vendor == ArchVendor::kAmd)
+      std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 1; });
   }
   if (takes_pieces_singly(op, p.quant) && p.rows() * p.n >= kManyElements) {
     std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 4; });

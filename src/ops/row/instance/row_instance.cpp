@@ -246,16 +246,13 @@ class RowInstance final : public ProblemInstance {
                                     : t.slot == kRowLoss  ? p_.loss.loss
                                     : t.slot == kRowLse   ? p_.loss.lse
                                                           : p_.residual_out;
-    const int64_t inner = number                  ? 1
-                          : t.slot == kRowScale ? p_.groups()
-                          : t.slot == kRowOut   ? p_.out_length()
-                                                : p_.n;
+    const int64_t inner = number ? 1 : t.slot == kRowScale ? p_.groups() : t.slot == kRowOut ? p_.out_length() : p_.n;
     const int64_t stride = t.slot == kRowScale ? p_.stride_group : 1;
     const int bits = dtype_bits(t.dtype);
     std::vector<bool> owned(static_cast<size_t>(t.buffer.bytes()), false);
     const int64_t base = static_cast<uint8_t*>(t.buffer.host_data()) - t.buffer.begin();
-    const bool of_tensor = (t.slot == kRowScale && is_per_tensor(p_.quant)) || t.slot == kRowWeightGradient ||
-                           t.slot == kRowBiasGradient;
+    const bool of_tensor =
+        (t.slot == kRowScale && is_per_tensor(p_.quant)) || t.slot == kRowWeightGradient || t.slot == kRowBiasGradient;
     const auto size = p_.tensor_size(shape);
     for (int64_t row = 0; row < (of_tensor ? 1 : size[0] * size[1] * size[2]); ++row) {
       const int64_t upper = of_tensor ? 0 : row / size[2];

@@ -302,7 +302,10 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
   for (const auto& g : given) {
     if (!g.t.defined()) continue;
     tensors.push_back({g.name, &g.to, {}});
-    const int64_t length = &g.to == &p.x ? p.x_length() : &g.to == &p.residual ? p.residual_length() : &g.to == &p.out ? p.out_length() : p.n;
+    const int64_t length = &g.to == &p.x          ? p.x_length()
+                           : &g.to == &p.residual ? p.residual_length()
+                           : &g.to == &p.out      ? p.out_length()
+                                                  : p.n;
     if (Status s = read_rows(op, g.name, g.t, x, length, tensors.back()); !s) return s;
   }
   const std::tuple<const char*, const TensorView&, RowTensorProblem&> numbers[] = {
@@ -332,9 +335,9 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
     return refuse_row(op, "argument 'scale' is given, and the output is {}", dtype_name(call.out.dtype));
   }
   if (s = collapse_rows(op, x, tensors, p); !s) return s;
-  b.pointers = {call.x.data,    call.residual.data, call.residual_out.data, call.out.data, call.weight.data,
-                call.bias.data, call.smooth.data,   call.scale.data,        nullptr,       nullptr,
-                nullptr,        call.target.data,   call.loss.data,         call.lse.data, call.factor.data,
+  b.pointers = {call.x.data,     call.residual.data,        call.residual_out.data, call.out.data, call.weight.data,
+                call.bias.data,  call.smooth.data,          call.scale.data,        nullptr,       nullptr,
+                nullptr,         call.target.data,          call.loss.data,         call.lse.data, call.factor.data,
                 call.added.data, call.weight_gradient.data, call.bias_gradient.data};
   b.scalars = {call.eps,       call.limit == 0 ? std::numeric_limits<float>::infinity() : call.limit,
                call.alpha,     call.up_offset,

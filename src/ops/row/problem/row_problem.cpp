@@ -46,7 +46,8 @@ Status check_row_dtypes(const RowOp& op, const RowProblem& p) {
   if (p.residual_out.present() && op.second != nullptr) {
     return refuse_problem(op, "argument 'residual_out' is none of this operator's");
   }
-  if ((op.gates_norm || op.backward) && !p.residual.present()) return refuse_problem(op, "argument '{}' is missing", op.second);
+  if ((op.gates_norm || op.backward) && !p.residual.present())
+    return refuse_problem(op, "argument '{}' is missing", op.second);
   if (op.arithmetic ? (p.arithmetic != Arithmetic::kNone) != p.residual.present() : p.arithmetic != Arithmetic::kNone) {
     return refuse_problem(op, "argument '{}' and the arithmetic '{}' do not fit", op.residual_name(),
                           kArithmeticNames[static_cast<int>(p.arithmetic)]);
@@ -227,8 +228,8 @@ Status check_row_types(const RowOp& op, DType x, DType residual, DType out, Quan
 }
 
 void set_contiguous(RowProblem& p) {
-  for (RowTensorProblem* t :
-       {&p.x, &p.residual, &p.residual_out, &p.out, &p.scale, &p.loss.target, &p.loss.loss, &p.loss.lse, &p.gradients.added}) {
+  for (RowTensorProblem* t : {&p.x, &p.residual, &p.residual_out, &p.out, &p.scale, &p.loss.target, &p.loss.loss,
+                              &p.loss.lse, &p.gradients.added}) {
     t->stride = {};
     if (!t->present() || (t == &p.scale && !p.has_row_scales())) continue;
     const bool one = t == &p.loss.target || t == &p.loss.loss || t == &p.loss.lse;  // a row
@@ -286,15 +287,16 @@ std::string print_row_problem(const RowProblem& p) {
   if (p.backward) text += print_backward(p);
   RowProblem plain = p;
   set_contiguous(plain);
-  const std::pair<const RowTensorProblem*, const RowTensorProblem*> tensors[] = {{&p.x, &plain.x},
-                                                                                 {&p.residual, &plain.residual},
-                                                                                 {&p.residual_out, &plain.residual_out},
-                                                                                 {&p.out, &plain.out},
-                                                                                 {nullptr, nullptr},
-                                                                                 {&p.loss.target, &plain.loss.target},
-                                                                                 {&p.loss.loss, &plain.loss.loss},
-                                                                                 {&p.loss.lse, &plain.loss.lse},
-                                                                                 {&p.gradients.added, &plain.gradients.added}};
+  const std::pair<const RowTensorProblem*, const RowTensorProblem*> tensors[] = {
+      {&p.x, &plain.x},
+      {&p.residual, &plain.residual},
+      {&p.residual_out, &plain.residual_out},
+      {&p.out, &plain.out},
+      {nullptr, nullptr},
+      {&p.loss.target, &plain.loss.target},
+      {&p.loss.loss, &plain.loss.loss},
+      {&p.loss.lse, &plain.loss.lse},
+      {&p.gradients.added, &plain.gradients.added}};
   for (size_t i = 0; i < std::size(tensors); ++i) {
     if (tensors[i].first == nullptr) continue;
     if (tensors[i].first->stride != tensors[i].second->stride) {
@@ -394,9 +396,8 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
   if (std::ranges::any_of(p.size, [](int64_t size) { return size == 0; })) p.size = {1, 1, 0};
   if (op.rotates) complete_rotation(p);
   set_contiguous(p);
-  RowTensorProblem* const tensors[] = {&p.x,     &p.residual,    &p.residual_out, &p.out,
-                                       &p.scale, &p.loss.target, &p.loss.loss,    &p.loss.lse,
-                                       &p.gradients.added};
+  RowTensorProblem* const tensors[] = {&p.x,         &p.residual, &p.residual_out,   &p.out, &p.scale, &p.loss.target,
+                                       &p.loss.loss, &p.loss.lse, &p.gradients.added};
   for (size_t i = 0; i < strides.size(); ++i) {
     if (strides[i].empty()) continue;
     std::array<int64_t, kRowDims + 1> numbers{};
@@ -459,7 +460,8 @@ double row_bytes_moved(const RowProblem& p) {
   bits += dtype_bits(p.gradients.added.dtype);
   if (p.gate != GateMode::kNone) bits += dtype_bits(p.x.dtype) + (p.backward ? dtype_bits(p.out.dtype) : 0);
   double bytes = rows * n * bits / 8;
-  for (const DType dtype : {p.weight, p.bias, p.smooth, p.gradients.weight, p.gradients.bias}) bytes += n * dtype_bits(dtype) / 8;
+  for (const DType dtype : {p.weight, p.bias, p.smooth, p.gradients.weight, p.gradients.bias})
+    bytes += n * dtype_bits(dtype) / 8;
   // What is broadcast is read once.
   if (p.arithmetic != Arithmetic::kNone) {
     double elements = static_cast<double>(p.residual_length());

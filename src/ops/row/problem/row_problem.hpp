@@ -69,8 +69,9 @@ struct RowProblem {
   int32_t weight_groups = 1;  // gated_rms_norm: weights of so many rows, which the third dimension goes round among
   uint8_t gate_first = 0;     // its gate comes before the norm
   Arithmetic arithmetic = Arithmetic::kNone;
-  uint8_t single = 0;    // elementwise's residual has one element a row
-  uint8_t backward = 0;  // out is x's gradient, the residual that of what x made; no padding: problems are compared as bytes
+  uint8_t single = 0;  // elementwise's residual has one element a row
+  uint8_t backward =
+      0;  // out is x's gradient, the residual that of what x made; no padding: problems are compared as bytes
   RowRotationProblem rotation;
   RowLossProblem loss;
   RowBackwardProblem gradients;
@@ -176,7 +177,7 @@ struct RowOp {
   const char* second = nullptr;    // the residual is another operand of this name, which is not added
   bool gates_norm = false;         // gated_rms_norm's options; the second operand must be given
   bool arithmetic = false;         // elementwise's options; the output may be codes without a scale
-  bool backward = false;           // the second operand is a gradient, as is the output, x's; of norms with columns' gradients
+  bool backward = false;  // the second operand is a gradient, as is the output, x's; of norms with columns' gradients
   // y of one row in float64, before it is quantised, with what f32 may err.
   void (*reference)(const RowProblem& problem, RowReference& row);
 
