@@ -47,7 +47,7 @@ TILEWRIGHT_API Result<std::string> act_and_mul_explain(Context& context, const A
 // The gradient of x: gates' and ups' where x has them. Options as above; docs/act_and_mul.md has the contract. dx may be x, and without a
 // gate dy.
 struct ActAndMulBackwardCall {
-  TensorView x, dy, dx;  // dy is as out above, dx as x
+  TensorView x{}, dy{}, dx{};  // dy is as out above, dx as x
   Activation activation = Activation::kSilu;
   GateMode gate = GateMode::kSeparated;
   bool squared = false;

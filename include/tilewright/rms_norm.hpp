@@ -47,7 +47,7 @@ TILEWRIGHT_API Result<std::string> rms_norm_explain(Context& context, const RmsN
 // The gradients of x, of the weight and of the bias: shapes and types as above; docs/norm_backward.md has the contract. x is what was
 // normalised, where there was a residual the sum, and dx is the gradient of both. dx may be x, dy or dresidual.
 struct RmsNormBackwardCall {
-  TensorView x, dy, dx;
+  TensorView x{}, dy{}, dx{};
   TensorView weight{};            // as it was given
   TensorView dresidual{};         // optional, of dx's dtype: the gradient of residual_out, which is added to dx
   TensorView dweight{}, dbias{};  // optional, written: [N]

@@ -18,7 +18,7 @@ struct LogisticPair {
 };
 TILEWRIGHT_INLINE LogisticPair logistic_pair(F32x16 t) {
   const F32x16 e = exp2_normal(at_most(at_least(t, constant(-126.0f)), constant(126.0f)));
-  return {logistic2(t), e * reciprocal(constant(1.0f) + e)};
+  return {logistic2(t), select_less(constant(-126.0f), t, e * reciprocal(constant(1.0f) + e), constant(0.0f))};
 }
 // x / (1 + 2^t), with -t' ln(2) for `steepness`. A value that vanished takes its slope's large factors with it.
 TILEWRIGHT_INLINE ActivationSlope gated_slope(F32x16 x, F32x16 t, F32x16 steepness) {
@@ -45,7 +45,8 @@ TILEWRIGHT_INLINE ActivationSlope activation_slope(Activation activation, F32x16
     case Activation::kGeluTanh: {
       const F32x16 square = x * x;  // t and its slope, times -ln(2)
       const F32x16 t = x * fma(square, constant(-0.102943239480f), constant(-2.30220819813f));
-      return gated_slope(x, t, fma(square, constant(0.214064489f), constant(1.595769122f)));
+      const F32x16 finite = at_most(square, constant(0x1p60f));
+      return gated_slope(x, t, fma(finite, constant(0.214064489f), constant(1.595769122f)));
     }
     case Activation::kSilu: return silu_slope(x, 1);
     case Activation::kSigmoid: {

@@ -38,7 +38,7 @@ __device__ __forceinline__ ActivationSlope activation_slope(float x, float alpha
   if constexpr (kActivation == Activation::kGeluTanh) {
     const float square = x * x;  // t and its slope, times -ln(2)
     return gated_slope(x, x * fmaf(square, -0.102943239480f, -2.30220819813f),
-                       fmaf(square, 0.214064489f, 1.595769122f));
+                       fmaf(at_most(square, 0x1p60f), 0.214064489f, 1.595769122f));
   }
   if constexpr (kActivation == Activation::kSilu) return gated_slope(x, x * alpha * kMinusLog2E, alpha);
   if constexpr (kActivation == Activation::kSigmoid) {

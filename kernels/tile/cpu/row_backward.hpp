@@ -12,17 +12,17 @@ inline namespace TILEWRIGHT_ISA {
 template <RowCpuConfig kConfig>
 struct BackwardRow {
   const RowArgs& args;
+  RowIndex place;
   RowInput<kConfig> input;
   const char* added;
-  char* out;
   float *weight, *bias;
   bool first;  // of its part
 
   TILEWRIGHT_INLINE BackwardRow(const RowArgs& a, const RowIndex& at, long long part, bool is_first)
       : args(a),
+        place(at),
         input(a, at),
         added(row_start(a.backward.added, at)),
-        out(row_start(a.out, at)),
         weight(weight_part(a, part)),
         bias(bias_part(a, part)),
         first(is_first) {}
@@ -46,13 +46,13 @@ struct BackwardRow {
   }
   TILEWRIGHT_INLINE void store(const NormGradient& by) const {
     const F32x16 about = F32x16::splat(by.about), inverse = F32x16::splat(by.inverse);
-    for_pieces(args.n, [&](auto at) __attribute__((always_inline)) {
+    store_row<kConfig>(args, place, [&](auto at) __attribute__((always_inline)) {
       const F32x16 normalised = (x(at) - about) * inverse, dy = input.other(at);
       F32x16 dx = (weighted(at) - F32x16::splat(by.mean) - normalised * F32x16::splat(by.along)) * inverse;
       add_to(weight, at, dy * normalised);
       add_to(bias, at, dy);
       if (added != nullptr) dx = dx + load_piece<kConfig.out>(added, args.out.dtype, at);
-      store_piece<kConfig.out>(out, args.out.dtype, at, dx);
+      return dx;
     });
   }
 };

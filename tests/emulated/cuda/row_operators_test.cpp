@@ -2,9 +2,9 @@
 // Kernels of row operators, the source that NVRTC compiles, on the host: rows of every length through the family's own stages.
 #include "emulated/cuda/cuda_words.hpp"
 #include "emulated/cuda/plan_check.hpp"
+#include "emulated/cuda/row_check.hpp"
 // After the words of CUDA.
 #include "act_and_mul/act_and_mul_gpu.cuh"
-#include "act_and_mul_backward/act_and_mul_backward_gpu.cuh"
 #include "cross_entropy/cross_entropy_gpu.cuh"
 #include "dequantize/dequantize_gpu.cuh"
 #include "elementwise/elementwise_gpu.cuh"
@@ -12,11 +12,9 @@
 #include "kv_cache/cache_move_gpu.cuh"
 #include "kv_cache/kv_cache_write_gpu.cuh"
 #include "layer_norm/layer_norm_gpu.cuh"
-#include "layer_norm_backward/layer_norm_backward_gpu.cuh"
 #include "moe_routing/moe_routing_gpu.cuh"
 #include "quantize/quantize_gpu.cuh"
 #include "rms_norm/rms_norm_gpu.cuh"
-#include "rms_norm_backward/rms_norm_backward_gpu.cuh"
 #include "rope/rope_gpu.cuh"
 #include "sample/sample_gpu.cuh"
 #include "softmax/softmax_gpu.cuh"
@@ -29,48 +27,7 @@
 namespace tilewright {
 namespace {
 
-using emulated::HostKernel;
-
-// Through a family's stages.
-void check_family(const Operator& op, const KernelFamily& family, const RecipeStep& step,
-                  const std::shared_ptr<HostKernel>& kernel, std::initializer_list<const char*> problems,
-                  InputData data = InputData::kNormal) {
-  emulated::EmulatedCudaDevice device("sm_90a");
-  DeviceSpec spec = device.spec();
-  spec.units = 1;  // a few blocks are more than run at a time: they go on to other rows
-  for (const char* text : problems) {
-    SCOPED_TRACE(text);
-    const Result<std::vector<std::byte>> problem = op.parse_problem(text);
-    ASSERT_TRUE(problem.ok()) << problem.status().message();
-    Result<std::vector<Stage>> stages = family.stages(*problem, spec, step, kernel);
-    ASSERT_TRUE(stages.ok()) << stages.status().message();
-    Plan plan;
-    plan.stages = std::move(*stages);
-    plan.workspace_bytes = family.workspace_bytes(*problem, spec, step);
-    auto instance = op.instantiate(*problem, device, {});
-    ASSERT_TRUE(instance.ok()) << instance.status().message();
-    (*instance)->fill(1, data);
-    (*instance)->poison();
-    const Status status = run_plan(device, plan, (*instance)->bindings(), {});
-    ASSERT_TRUE(status.ok()) << status.message();
-    const VerifyReport report = (*instance)->verify();
-    EXPECT_TRUE(report.passed) << report.failure;
-  }
-}
-
-// Through `op`'s family for `config`.
-template <class Config>
-void check_rows(const Operator& op, const Config& config, const std::shared_ptr<HostKernel>& kernel,
-                std::initializer_list<const char*> problems) {
-  const bool generic = config.x == DType::kNone;
-  const KernelFamily& family =
-      *find_family(op.families(), fmt::format("{}{}", op.name(), generic ? "_generic_gpu" : "_gpu"));
-  RecipeStep step;
-  step.key = generic ? family.builtin_keys("sm_90a").front()
-                     : make_key(op.name(), family.name(), "sm_90a", fmt::format("x={}", dtype_name(config.x)),
-                                print_fields(config));
-  check_family(op, family, step, kernel, problems);
-}
+using emulated::check_family, emulated::check_rows, emulated::HostKernel;
 
 template <RowGpuConfig kConfig>
 void check_rms_norm(std::initializer_list<const char*> problems) {
@@ -90,22 +47,6 @@ void check_act_and_mul(std::initializer_list<const char*> problems) {
   const auto kernel = std::make_shared<HostKernel>(
       [](const void* args) { act_and_mul_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
   check_rows(act_and_mul_operator(), kConfig, kernel, problems);
-}
-// Of both norms.
-template <RowGpuConfig kConfig>
-void check_norm_backward(std::initializer_list<const char*> problems) {
-  const auto rms = std::make_shared<HostKernel>(
-      [](const void* args) { rms_norm_backward_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
-  check_rows(rms_norm_backward_operator(), kConfig, rms, problems);
-  const auto layer = std::make_shared<HostKernel>(
-      [](const void* args) { layer_norm_backward_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
-  check_rows(layer_norm_backward_operator(), kConfig, layer, problems);
-}
-template <RowGpuConfig kConfig>
-void check_act_and_mul_backward(std::initializer_list<const char*> problems) {
-  const auto kernel = std::make_shared<HostKernel>(
-      [](const void* args) { act_and_mul_backward_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
-  check_rows(act_and_mul_backward_operator(), kConfig, kernel, problems);
 }
 template <RowGpuConfig kConfig>
 void check_quantize(std::initializer_list<const char*> problems) {
@@ -454,31 +395,6 @@ TEST(EmulatedRowOperators, GatedRmsNormGatesBeforeOrBehindTheNorm) {
   check_gated_norm<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
       {"m=5:n=77:x=f16:residual=bf16:weight=f32:weight_groups=3",
        "m=2:n=3000:x=f32:residual=f32:gate_first=1:out=e4m3:quant=group"});
-}
-
-TEST(EmulatedRowOperators, GradientsOfNormsSumColumnsOverTheirRows) {
-  check_norm_backward<RowGpuConfig{kBf16, kBf16, kBf16, Quantisation::kNone, 32, 2, kBf16, true}>(
-      {"m=37:n=512:x=bf16:residual=bf16:weight=bf16:dweight=bf16:dbias=f32:dresidual=1",
-       "m=3:n=504:x=bf16:residual=bf16", "m=0:n=64:x=bf16:residual=bf16:weight=bf16:dweight=bf16"});
-  check_norm_backward<RowGpuConfig{kF32, kF32, kF32, Quantisation::kNone, 16, 2, kF32}>(
-      {"m=41:n=77:x=f32:residual=f32:weight=f32:dweight=f32:unit_offset=1:dresidual=1"});
-  check_norm_backward<RowGpuConfig{kF16, kBf16, kF16, Quantisation::kNone, 512, 0, kF32, true}>(
-      {"m=5:n=9000:x=f16:residual=bf16:weight=f32:dweight=f16:dbias=f16:dresidual=1"});
-  check_norm_backward<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
-      {"m=7:n=77:x=f16:residual=bf16:weight=f32:dweight=bf16", "m=5:n=3001:x=f32:residual=f32:dbias=f32:dresidual=1"});
-}
-
-TEST(EmulatedRowOperators, TheGradientOfActAndMulHasBothHalves) {
-  check_act_and_mul_backward<RowGpuConfig{kBf16, kBf16, kBf16, Quantisation::kNone, 32, 2, kBf16, true}>(
-      {"m=19:n=504:x=bf16:residual=bf16:gate=separated:activation=silu",
-       "m=19:n=512:x=bf16:residual=bf16:gate=interleaved:activation=gelu",
-       "m=9:n=512:x=bf16:residual=bf16:activation=relu:squared=1"});
-  check_act_and_mul_backward<RowGpuConfig{kF32, kF16, kF32, Quantisation::kNone, 256, 2, kF32}>(
-      {"m=3:n=2301:x=f32:residual=f16:gate=separated:activation=gelu_tanh",
-       "m=3:n=77:x=f32:residual=f16:gate=interleaved:activation=tanh:squared=1"});
-  check_act_and_mul_backward<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
-      {"m=9:n=77:x=f32:residual=f16:gate=interleaved:activation=sigmoid",
-       "m=3:n=2500:x=f16:residual=bf16:gate=separated:activation=hardswish"});
 }
 
 TEST(EmulatedRowOperators, ElementwiseCastsAddsAndMultiplies) {
