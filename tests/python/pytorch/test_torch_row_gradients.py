@@ -101,6 +101,7 @@ def test_norms_record_their_gradients(name, adds, dtype, compiled):
             close(g.grad, w.grad, dtype, scale)
 
 
+@pytest.mark.filterwarnings("ignore:Input")  # is not a double
 @pytest.mark.parametrize("name", ["rms_norm", "layer_norm"])
 def test_gradients_pass_pytorchs_numeric_check(name):
     x, weight, bias = leaves(torch.randn(3, 12), torch.randn(12), torch.randn(12))
