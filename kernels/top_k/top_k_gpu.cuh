@@ -17,12 +17,21 @@ __device__ __forceinline__ const TopKArgs& anew(const TopKArgs& args) {
 #endif
 }
 
-// How many of a chunk are listed.
-__device__ __forceinline__ int listed_in_chunk(const TopKArgs& args, long long row, long long chunk) {
-  const long long left = top_k_length(args, row) - chunk * kTopKChunk;
-  const int count = left < 0 ? 0 : left < kTopKChunk ? static_cast<int>(left) : kTopKChunk;
-  return count < args.k ? count : args.k;
+// How many all chunks of a row list: k each, but for the last one.
+__device__ __forceinline__ int listed_in_row(const TopKArgs& args, long long row) {
+  const long long length = top_k_length(args, row), whole = length / kTopKChunk;
+  const int rest = static_cast<int>(length - whole * kTopKChunk);
+  return static_cast<int>(whole) * args.k + (rest < args.k ? rest : args.k);
 }
+
+// An element of a row.
+struct RowElement {
+  float x;
+  long long index;
+  __device__ __forceinline__ float value() const { return x == x ? x : __builtin_bit_cast(float, 0xFF800000u); }
+  __device__ __forceinline__ TokenKey key() const { return top_k_key(x, index); }
+  __device__ __forceinline__ unsigned long long mass() const { return 0; }
+};
 
 // The best of a chunk.
 template <TopKConfig kConfig>
@@ -44,12 +53,12 @@ __device__ __forceinline__ void find_best(const TopKArgs& args, long long item) 
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
       for_elements([&](int i) {
-        if (place(j) + i < count) body(top_k_key(p[j].v[i], start + place(j) + i), 0ull);
+        if (place(j) + i < count) body(RowElement{renewed(p[j].v[i]), start + place(j) + i});
       });
     }
   };
   TokenKey end = 1;
-  if (count > args.k) end = find_end(0, 0, {static_cast<unsigned>(args.k), kAllMass}, each).key;
+  if (count > args.k) end = find_end(0, 0, {static_cast<unsigned>(args.k), kAllMass}, false, each).key;
 
   // In any order.
   SelectShared& shared = select_shared();
@@ -57,28 +66,44 @@ __device__ __forceinline__ void find_best(const TopKArgs& args, long long item) 
   if (threadIdx.x == 0) shared.listed = 0;
   __syncthreads();
   auto* const list = reinterpret_cast<TokenKey*>(anew(args).workspace) + item * top_k_listed(anew(args).k);
-  each([&](TokenKey key, unsigned long long) {
+  each([&](const RowElement& element) {
+    const TokenKey key = element.key();
     if (key >= end) list[add_shared(&shared.listed, 1)] = key;
   });
 }
 
+inline constexpr int kHeldKeys = 2;  // of a thread
+
 // The best of a row's lists, in order.
 __device__ __forceinline__ void choose_best(const TopKArgs& args, long long row) {
+  // Few stay in registers, a zero where there is none.
+  const int total = listed_in_row(args, row), me = static_cast<int>(threadIdx.x);
+  const bool holds = total <= kHeldKeys * kSelectThreads;
+  const auto key_at = [&](int i) {
+    const TopKArgs& now = anew(args);
+    const long long chunk = i / now.k;
+    const auto* const list =
+        reinterpret_cast<const TokenKey*>(now.workspace) + (row * now.chunks + chunk) * top_k_listed(now.k);
+    return list[i - chunk * now.k];
+  };
+  TokenKey held[kHeldKeys];
+#pragma unroll
+  for (int j = 0; j < kHeldKeys; ++j) {
+    const int i = me + j * kSelectThreads;
+    held[j] = holds && i < total ? key_at(i) : 0;
+  }
   const auto each = [&](auto&& body) {
-    const int chunks = static_cast<int>(args.chunks);
-#pragma unroll 1
-    for (int c = 0; c < chunks; ++c) {
-      const TopKArgs& now = anew(args);
-      const int listed = anew(listed_in_chunk(now, row, c));
-      const auto* const list =
-          reinterpret_cast<const TokenKey*>(now.workspace) + (row * now.chunks + c) * top_k_listed(now.k);
-#pragma unroll 1
-      for (int i = static_cast<int>(threadIdx.x); i < listed; i += kSelectThreads) body(list[i], 0ull);
+#pragma unroll
+    for (int j = 0; j < kHeldKeys; ++j) {
+      if (held[j] != 0) body(KeyedToken{held[j]});
     }
+    if (holds) return;
+#pragma unroll 2
+    for (int i = me; i < total; i += kSelectThreads) body(KeyedToken{key_at(i)});
   };
   TokenKey end = 1;
   if (args.chunks > 1 && top_k_length(args, row) > args.k) {
-    end = find_end(0, 0, {static_cast<unsigned>(args.k), kAllMass}, each).key;
+    end = find_end(0, 0, {static_cast<unsigned>(args.k), kAllMass}, false, each).key;
   }
 
   // A power of two of them, zeros behind.
@@ -86,14 +111,13 @@ __device__ __forceinline__ void choose_best(const TopKArgs& args, long long row)
   while (size < args.k) size *= 2;
   auto* const sorted = reinterpret_cast<TokenKey*>(dynamic_shared() + kSelectSharedBytes);
   SelectShared& shared = select_shared();
-  const int me = static_cast<int>(threadIdx.x);
   __syncthreads();
 #pragma unroll 1
   for (int i = me; i < size; i += kSelectThreads) sorted[i] = 0;
   if (me == 0) shared.listed = 0;
   __syncthreads();
-  each([&](TokenKey key, unsigned long long) {
-    if (key >= end) sorted[add_shared(&shared.listed, 1)] = key;
+  each([&](const KeyedToken& token) {
+    if (token.key() >= end) sorted[add_shared(&shared.listed, 1)] = token.key();
   });
 
   // Bitonic, the best first.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "core/fields.hpp"
 #include "ops/gemm/families/gpu/gpu_problem.hpp"
@@ -22,6 +23,8 @@ constexpr int most_pieces(int threads) { return threads >= 1024 ? 2 : threads ==
 // That keep a row, its gradient and two sums.
 constexpr int kMostBackwardThreads = 512;
 constexpr RowGpuShape kGenericShape{256, 0};
+// Blocks that share a row which one block's registers do not hold; every part with clusters places eight.
+constexpr int kMostRowCluster = 8, kClusterThreads = 512;
 constexpr int64_t kMostParts = 2048;
 // Elements that fill a GPU although each thread takes four pieces.
 constexpr int64_t kManyElements = int64_t{1} << 21;
@@ -42,6 +45,9 @@ bool takes_pieces_singly(const RowOp& op, Quantisation quant) {
   return op.dequantises || (op.quantises && quant == Quantisation::kGroup);
 }
 
+// Whether long rows are reduced in chunks, of which bits tell nothing but their size.
+bool takes_chunks(const RowOp& op) { return op.softmax || op.loses; }
+
 // NVIDIA: blocks that an SM's registers are to have room for. Many are in flight where a row's pieces, as floats and as they were
 // asked for, leave room; 24 registers are for all else, 32 where the next row is asked for, 40 for a group's scale.
 int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
@@ -54,13 +60,19 @@ int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
   const auto words = [](DType t) { return dtype_bits(t) * kRowPiece / 32; };
   const int x_words = (op.gates ? 2 : 1) * words(c.x) + words(c.residual);
   const int asked = c.whole ? x_words + (singly ? 0 : words(c.columns)) : words(DType::kF32);
+  // In chunks, pieces stay as they lie; what a loss takes has no room for eight.
+  if (c.cluster > 1 && op.loses) return c.pieces <= 4 ? 2 : 1;
+  if (c.cluster > 1) return op.softmax && c.pieces * (c.whole ? words(c.x) : kRowPiece) <= 32 ? 2 : 1;
   const int others = op.backward ? 64 : singly ? 40 : row_asks_ahead(c) ? 32 : 24, blocks = c.whole ? 4 : 2;
   const int registers = others + (singly ? 1 : c.pieces) * kRowPiece + c.pieces * asked;
   return std::clamp(65536 / (row_block_threads(c.threads) * registers), 1, blocks * 256 / row_block_threads(c.threads));
 }
 bool legal_shape(const RowGpuShape& s, int least_threads) {
-  const bool pieces =
-      s.pieces == 0 || (std::has_single_bit(static_cast<unsigned>(s.pieces)) && s.pieces <= most_pieces(s.threads));
+  const bool clustered = s.cluster > 1;
+  const int most = clustered ? 8 : most_pieces(s.threads);
+  const bool pieces = s.pieces == 0 || (std::has_single_bit(static_cast<unsigned>(s.pieces)) && s.pieces <= most);
+  if (clustered && (s.pieces < row_chunk_pieces(s.cluster) || s.threads != kClusterThreads)) return false;
+  if (s.cluster > kMostRowCluster || !std::has_single_bit(static_cast<unsigned>(s.cluster))) return false;
   return pieces && s.threads >= least_threads && s.threads <= kMostRowThreads &&
          std::has_single_bit(static_cast<unsigned>(s.threads));
 }
@@ -104,6 +116,30 @@ std::vector<RowGpuShape> whole_head_shapes(const RowProblem& p, bool amd) {
 bool takes_whole_heads(const RowProblem& p) {
   return p.rotates() && has_whole_heads(p) && !whole_head_shapes(p, false).empty();
 }
+int64_t row_capacity(const RowGpuShape& s) { return int64_t{s.threads} * s.pieces * s.cluster * kRowPiece; }
+
+// Rows that one block would read twice: a cluster keeps them in registers. Those that nothing is found of are read once anyway, and a
+// scale of the tensor has steps of its own.
+bool takes_clusters(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {
+  const bool reduces = op.columns || op.softmax || op.loses || p.quant == Quantisation::kRow;
+  return arch.target == "sm_90a" && reduces && !op.rotates && !op.backward && p.quant != Quantisation::kDynamic &&
+         p.n > row_capacity({kMostRowThreads, most_pieces(kMostRowThreads)});
+}
+// Four pieces a thread, or eight. Softmax's chunks, which stay as they lie, have room for eight where rows are many: fewer blocks meet for
+// a row.
+std::vector<RowGpuShape> cluster_shapes(const RowOp& op, const RowProblem& p) {
+  std::vector<RowGpuShape> shapes;
+  for (const int pieces : {4, 8}) {
+    const int64_t one = row_capacity({kClusterThreads, pieces});
+    const auto blocks = std::bit_ceil(static_cast<uint64_t>((p.n + one - 1) / one));
+    if (blocks > 1 && blocks <= kMostRowCluster) shapes.push_back({kClusterThreads, pieces, static_cast<int>(blocks)});
+  }
+  constexpr int64_t kManyBlocks = 256;
+  const bool many = shapes.size() == 2 && p.rows() * shapes[0].cluster >= kManyBlocks;
+  if (many && op.softmax && has_whole_rows(p) && p.x.dtype != DType::kF32) std::swap(shapes[0], shapes[1]);
+  return shapes;
+}
+
 // The best first. Where pieces are written one by one and rows are many, four of them share what a row costs a thread.
 std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {
   if (takes_whole_heads(p)) return whole_head_shapes(p, arch.vendor == ArchVendor::kAmd);
@@ -115,18 +151,17 @@ std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const A
     if (arch.vendor == ArchVendor::kAmd)
       std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 1; });
   }
+  if (takes_clusters(op, p, arch)) std::ranges::copy(cluster_shapes(op, p), std::inserter(shapes, shapes.begin()));
   if (takes_pieces_singly(op, p.quant) && p.rows() * p.n >= kManyElements) {
     std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 4; });
   }
   return shapes;
 }
-int64_t row_capacity(const RowGpuShape& s) { return int64_t{s.threads} * s.pieces * kRowPiece; }
 
 // What is reduced to exponentials and read twice: chunks of a row that have a block each where there are fewer rows than that many, else none. Bits do not
 // depend on it.
 int64_t row_chunks(const RowProblem& p, const RowGpuConfig& c, const DeviceSpec& device) {
-  constexpr int kChunkPieces = 2;  // of a thread, kernels/tile/gpu/row_chunk.cuh
-  const int64_t size = int64_t{c.threads} * kChunkPieces * kRowPiece, chunks = (p.n + size - 1) / size;
+  const int64_t size = int64_t{c.threads} * row_chunk_pieces(1) * kRowPiece, chunks = (p.n + size - 1) / size;
   return c.pieces == 0 && row_blocks(p, c) < device.units && chunks > 1 ? chunks : 0;
 }
 
@@ -161,7 +196,7 @@ class RowGpuFamily final : public KernelFamily {
     if (Status s = parse_gpu_config(step.key, config); !s || generic_) return s;
     const auto& p = problem_cast<RowProblem>(ref);
     // What is typed at run time, and rows with a rest, hold whatever the problem has.
-    RowGpuConfig need = gpu_config(p, {config.threads, config.pieces});
+    RowGpuConfig need = gpu_config(p, {config.threads, config.pieces, config.cluster});
     const bool has_columns = p.weight != DType::kNone || p.bias != DType::kNone || p.smooth != DType::kNone;
     if (!config.whole && op_.rotates) need.columns = DType::kNone;
     if (!op_.rotates && (config.columns == DType::kNone || !has_columns)) need.columns = config.columns;
@@ -172,9 +207,11 @@ class RowGpuFamily final : public KernelFamily {
           fmt::format("kernel is for {}, the problem needs {}", print_fields(config), print_fields(need)));
     }
     if (op_.rotates && config.whole) return check_heads(p, config);
-    if (config.pieces == 0 || p.n <= row_capacity({config.threads, config.pieces})) return {};
-    return refuse_gpu(
-        fmt::format("rows of {} elements, the kernel keeps {}", p.n, row_capacity({config.threads, config.pieces})));
+    if (config.cluster > 1 && !takes_clusters(op_, p, *device.arch))
+      return refuse_gpu("a cluster of blocks shares no such row");
+    const int64_t capacity = row_capacity({config.threads, config.pieces, config.cluster});
+    if (config.pieces == 0 || p.n <= capacity) return {};
+    return refuse_gpu(fmt::format("rows of {} elements, the kernel keeps {}", p.n, capacity));
   }
   double cost(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
     for (const Candidate& c : candidates(ref, device)) {
@@ -194,7 +231,8 @@ class RowGpuFamily final : public KernelFamily {
   std::string numerics_id(const RecipeStep& step) const override {
     RowGpuConfig config;
     if (!parse_gpu_config(step.key, config)) return "";
-    return fmt::format("threads{}", config.threads);
+    if (config.cluster > 1 && takes_chunks(op_)) return fmt::format("clustered_chunks{}", config.threads);
+    return fmt::format("threads{}", config.threads * config.cluster);
   }
   std::span<const std::string_view> knob_names() const override { return {}; }
 
@@ -217,7 +255,7 @@ class RowGpuFamily final : public KernelFamily {
   }
   int64_t launch_shared_bytes(const KernelKey& key) const override {
     RowGpuConfig config;
-    return parse_gpu_config(key, config) ? shared_bytes(config) : kRowSharedBytes;
+    return parse_gpu_config(key, config) ? shared_bytes(config) : row_shared_bytes(1);
   }
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     const ArchSpec* arch = find_arch(target);
@@ -240,6 +278,7 @@ class RowGpuFamily final : public KernelFamily {
     Stage stage = row_stage(p, /*stream=*/false, grid, std::move(kernel));
     stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
     stage.shape.threads = static_cast<uint32_t>(row_block_threads(config.threads));
+    stage.shape.cluster = {static_cast<uint32_t>(config.cluster), 1, 1};
     stage.shape.shared_bytes = static_cast<uint32_t>(shared_bytes(config));
     if (chunks > 0) return chunk_stages(stage, chunks);
     if (p.column_sums() > 0) {
@@ -255,19 +294,20 @@ class RowGpuFamily final : public KernelFamily {
  private:
   // Numbers that are found of a chunk: softmax's pair, and cross_entropy's sum and target beside it.
   int64_t found_of_chunk() const { return op_.softmax ? 2 : op_.loses ? 4 : 0; }
-  // A float a thread where columns are summed.
+  // What threads meet in; a float each where columns are summed.
   int64_t shared_bytes(const RowGpuConfig& config) const {
-    return op_.norm_backward() ? row_block_threads(config.threads) * 4 : kRowSharedBytes;
+    return op_.norm_backward() ? row_block_threads(config.threads) * 4 : row_shared_bytes(config.cluster);
   }
   // Where the next row is asked for, or sums are kept from one to the next, as many blocks as run at a time, each with as many rows; else
   // a block a row. The kernel goes on where the grid ends; AMD GPUs count work-items in 32 bits.
   int64_t row_grid(const RowProblem& p, const RowGpuConfig& config, const DeviceSpec& device, int64_t chunks) const {
-    const int64_t blocks = std::max<int64_t>(row_blocks(p, config) * std::max<int64_t>(chunks, 1), 1);
+    const int64_t together = std::max<int64_t>(chunks, config.cluster);  // blocks that take a row
+    const int64_t blocks = std::max<int64_t>(row_blocks(p, config) * together, 1);
     const int64_t at_a_time = row_asks_ahead(config) || op_.norm_backward()
                                   ? std::max(1, device.units) * int64_t{resident_blocks(op_, config)}
                                   : (int64_t{1} << 31) / row_block_threads(config.threads);
-    const int64_t turns = (blocks + at_a_time - 1) / at_a_time;
-    return (blocks + turns - 1) / turns;
+    const int64_t turns = (blocks + at_a_time - 1) / at_a_time, each = (blocks + turns - 1) / turns;
+    return (each + config.cluster - 1) / config.cluster * config.cluster;
   }
   // Of the sums of columns: one for all threads that share rows.
   static int64_t column_parts(const RowGpuConfig& config, int64_t grid) {
@@ -287,6 +327,7 @@ class RowGpuFamily final : public KernelFamily {
   }
   RowGpuConfig gpu_config(const RowProblem& p, const RowGpuShape& shape) const {
     RowGpuConfig config{p.x.dtype, p.residual.dtype, p.out.dtype, p.quant, shape.threads, shape.pieces};
+    config.cluster = shape.cluster;
     if (!op_.rotates) config.columns = common_column_type(p), config.whole = has_whole_rows(p);
     if (op_.dequantises) config.columns = DType::kNone;
     if (p.quant == Quantisation::kGroup) config.group = p.group;
@@ -310,8 +351,10 @@ class RowGpuFamily final : public KernelFamily {
     if (!(key == key_of(config, key.target)))
       return refuse_gpu(key.text + ": signature and config name different types");
     const int least = op_.rotates && config.whole ? 1 : kLeastRowThreads;
-    if (!legal_shape({config.threads, config.pieces}, least) || (config.whole && config.pieces == 0 && op_.rotates)) {
-      return refuse_gpu(fmt::format("{}: {} threads with {} pieces each", key.text, config.threads, config.pieces));
+    if (!legal_shape({config.threads, config.pieces, config.cluster}, least) ||
+        (config.whole && config.pieces == 0 && op_.rotates)) {
+      return refuse_gpu(fmt::format("{}: {} threads with {} pieces each, clusters of {}", key.text, config.threads,
+                                    config.pieces, config.cluster));
     }
     if (config.group != 0 && !(config.quant == Quantisation::kGroup && is_row_group(config.group))) {
       return refuse_gpu(fmt::format("{}: groups of {}", key.text, config.group));
