@@ -37,7 +37,12 @@ PUBLIC_HEADERS = {
 TILE_FOLDERS = {"cdna": {"amd"}, "rdna": {"amd"}, "gpu": {"amd", "portable", "sm90"}}
 
 # kernels/<op> made of another operator's kernels.
-KERNEL_FOLDERS = {"grouped_gemm": {"gemm"}, "act_and_mul": {"gemm"}, "gated_rms_norm": {"gemm"}}
+KERNEL_FOLDERS = {
+    "grouped_gemm": {"gemm"},
+    "act_and_mul": {"gemm"},
+    "act_and_mul_backward": {"act_and_mul", "gemm"},
+    "gated_rms_norm": {"gemm"},
+}
 
 # Folders outside src/ that use the library from above.
 TOP_FOLDERS = {"cli", "python", "bench", "examples", "tests", "scripts", "docs"}

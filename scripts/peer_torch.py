@@ -25,11 +25,15 @@ import time
 
 FIELDS = ("m", "n", "k", "dtype", "threads", "rotations", "repetitions")
 
+_NORM_BACKWARD = {"m", "n", "x", "residual", "weight", "out", "dresidual", "dweight", "dbias"}
 _NORM = {"m", "n", "x", "residual", "weight", "bias", "out", "quant", "scale", "group"}
 ROW_FIELDS = {
     "rms_norm": _NORM,
     "layer_norm": _NORM,
     "act_and_mul": {"m", "n", "x", "out", "gate", "activation", "squared", "quant", "scale", "group"},
+    "rms_norm_backward": _NORM_BACKWARD,
+    "layer_norm_backward": _NORM_BACKWARD,
+    "act_and_mul_backward": {"m", "n", "x", "residual", "out", "gate", "activation"},
     "quantize": {"m", "n", "x", "out", "quant", "scale", "group"},
     "softmax": {"m", "n", "x", "out", "log"},
     "rope": {"m", "n", "x", "residual", "out", "heads", "dims", "table", "table_rows", "st", "interleaved"},
@@ -94,7 +98,9 @@ class Problem:
         if unknown:
             raise ValueError(f"{op} with {', '.join(unknown)} is not timed in torch")
         self.keep_memory()
-        self.x, make = None, self.rope if op == "rope" else self.rows_and_columns
+        makers = {"rope": self.rope, "act_and_mul_backward": self.act_and_mul_backward}
+        norm = self.norm_backward if op.endswith("norm_backward") else self.rows_and_columns
+        self.x, make = None, makers.get(op, norm)
         self.function, first = make(op, problem)
         self.weights = [first] + [tuple(x.clone() for x in first) for _ in range(self.rotations - 1)]
 
@@ -142,6 +148,49 @@ class Problem:
             else:
                 y = activation(x)
             return (*finish(y), x)  # the sum is a result too
+
+        return run, (x,)
+
+    def norm_backward(self, op, problem):
+        """From what the forward pass keeps, by PyTorch's kernel, or where it has none in eager code."""
+        torch, n, dtype = self.torch, self.n, problem["x"]
+        if "weight" not in problem or problem["residual"] != dtype or problem["out"] != dtype:
+            raise ValueError("norms without a weight, or of several dtypes, are not timed in torch")
+        x, self.dy = (self.random_rows(self.m, n, dtype=dtype) for _ in range(2))
+        self.columns = {"weight": torch.randn(n).to(self.kind(problem["weight"]))}
+        weight, wanted = self.columns["weight"], [True, "dweight" in problem, "dbias" in problem]
+        self.added = self.random_rows(self.m, n, dtype=dtype) if problem.get("dresidual") == "1" else None
+        root = (x.float().square().mean(-1, keepdim=True) + 1e-6).rsqrt().to(x.dtype)
+        _, mean, deviation = torch.ops.aten.native_layer_norm(x, [n], weight, None, 1e-5)
+
+        def rms(x):
+            g, h = self.dy * weight, x * root
+            dx = (g - h * (g * h).mean(-1, keepdim=True)) * root
+            return dx, (self.dy * h).sum(0) if wanted[1] else None, self.dy.sum(0) if wanted[2] else None
+
+        def layer(x):
+            backward = torch.ops.aten.native_layer_norm_backward
+            return backward(self.dy, x, [n], mean, deviation, weight, weight if wanted[2] else None, wanted)
+
+        def run(_, tensors):
+            dx, *sums = (rms if op == "rms_norm_backward" else layer)(*tensors)
+            return (dx if self.added is None else dx + self.added, *sums)
+
+        return run, (x,)
+
+    def act_and_mul_backward(self, op, problem):
+        torch, n, activation = self.torch, self.n, self.activation(problem)
+        slope = {"silu": torch.ops.aten.silu_backward, "gelu": torch.ops.aten.gelu_backward}.get(
+            problem.get("activation")
+        )
+        if problem.get("gate") != "separated" or slope is None:
+            raise ValueError("gates that are not silu's or gelu's first halves are not timed in torch")
+        x, self.dy = (self.random_rows(self.m, size, dtype=problem["x"]) for size in (2 * n, n))
+
+        def run(_, tensors):
+            (x,) = tensors
+            gate, up = x[:, :n], x[:, n:]
+            return (torch.cat((slope(self.dy * up, gate), self.dy * activation(gate)), -1),)
 
         return run, (x,)
 

@@ -45,4 +45,24 @@ TILEWRIGHT_API Result<QueryResult> act_and_mul_query(Context& context, const Act
 TILEWRIGHT_API Result<std::string> act_and_mul_explain(Context& context, const ActAndMulCall& call,
                                                        const Exec& exec = {});
 
+// The gradient of x: gates' and ups' where x has them. Options as above; docs/act_and_mul.md has the contract. dx may be x, and without a
+// gate dy.
+struct ActAndMulBackwardCall {
+  TensorView x{}, dy{}, dx{};  // dy is as out above, dx as x
+  Activation activation = Activation::kSilu;
+  GateMode gate = GateMode::kSeparated;
+  bool squared = false;
+  float limit = 0, alpha = 1, up_offset = 0;
+  std::string recipe{};
+};
+
+// As act_and_mul and its like.
+TILEWRIGHT_API Status act_and_mul_backward(Context& context, const ActAndMulBackwardCall& call, const Exec& exec = {});
+TILEWRIGHT_API Status act_and_mul_backward_prepare(Context& context, const ActAndMulBackwardCall& call,
+                                                   const Exec& exec = {});
+TILEWRIGHT_API Result<QueryResult> act_and_mul_backward_query(Context& context, const ActAndMulBackwardCall& call,
+                                                              const Exec& exec = {});
+TILEWRIGHT_API Result<std::string> act_and_mul_backward_explain(Context& context, const ActAndMulBackwardCall& call,
+                                                                const Exec& exec = {});
+
 }  // namespace tilewright

@@ -40,4 +40,25 @@ TILEWRIGHT_API Result<QueryResult> layer_norm_query(Context& context, const Laye
 TILEWRIGHT_API Result<std::string> layer_norm_explain(Context& context, const LayerNormCall& call,
                                                       const Exec& exec = {});
 
+// The gradients of x, of the weight and of the bias: shapes and types as above; docs/norm_backward.md has the contract. x is what was
+// normalised, where there was a residual the sum, and dx is the gradient of both. dx may be x, dy or dresidual.
+struct LayerNormBackwardCall {
+  TensorView x{}, dy{}, dx{};
+  TensorView weight{};            // as it was given
+  TensorView dresidual{};         // optional, of dx's dtype: the gradient of residual_out, which is added to dx
+  TensorView dweight{}, dbias{};  // optional, written: [N]
+  float eps = 1e-5f;
+  bool unit_offset = false;
+  std::string recipe{};
+};
+
+// As layer_norm and its like.
+TILEWRIGHT_API Status layer_norm_backward(Context& context, const LayerNormBackwardCall& call, const Exec& exec = {});
+TILEWRIGHT_API Status layer_norm_backward_prepare(Context& context, const LayerNormBackwardCall& call,
+                                                  const Exec& exec = {});
+TILEWRIGHT_API Result<QueryResult> layer_norm_backward_query(Context& context, const LayerNormBackwardCall& call,
+                                                             const Exec& exec = {});
+TILEWRIGHT_API Result<std::string> layer_norm_backward_explain(Context& context, const LayerNormBackwardCall& call,
+                                                               const Exec& exec = {});
+
 }  // namespace tilewright

@@ -45,4 +45,25 @@ TILEWRIGHT_API Result<QueryResult> rms_norm_query(Context& context, const RmsNor
 // Every family and candidate with its cost or the reason of its refusal, as text for people.
 TILEWRIGHT_API Result<std::string> rms_norm_explain(Context& context, const RmsNormCall& call, const Exec& exec = {});
 
+// The gradients of x, of the weight and of the bias: shapes and types as above; docs/norm_backward.md has the contract. x is what was
+// normalised, where there was a residual the sum, and dx is the gradient of both. dx may be x, dy or dresidual.
+struct RmsNormBackwardCall {
+  TensorView x{}, dy{}, dx{};
+  TensorView weight{};            // as it was given
+  TensorView dresidual{};         // optional, of dx's dtype: the gradient of residual_out, which is added to dx
+  TensorView dweight{}, dbias{};  // optional, written: [N]
+  float eps = 1e-6f;
+  bool unit_offset = false;
+  std::string recipe{};
+};
+
+// As rms_norm and its like.
+TILEWRIGHT_API Status rms_norm_backward(Context& context, const RmsNormBackwardCall& call, const Exec& exec = {});
+TILEWRIGHT_API Status rms_norm_backward_prepare(Context& context, const RmsNormBackwardCall& call,
+                                                const Exec& exec = {});
+TILEWRIGHT_API Result<QueryResult> rms_norm_backward_query(Context& context, const RmsNormBackwardCall& call,
+                                                           const Exec& exec = {});
+TILEWRIGHT_API Result<std::string> rms_norm_backward_explain(Context& context, const RmsNormBackwardCall& call,
+                                                             const Exec& exec = {});
+
 }  // namespace tilewright

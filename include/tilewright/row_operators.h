@@ -172,6 +172,66 @@ static inline tilewright_norm_call tilewright_layer_norm_call_defaults(void) {
   return call;
 }
 
+/* Their gradients; docs/norm_backward.md. */
+typedef struct tilewright_norm_backward_call {
+  uint32_t struct_size;
+  float eps;                   /* as tilewright_norm_call's */
+  const TwDLTensor* x;         /* [..., N], what was normalised */
+  const TwDLTensor* dy;        /* as x, as the next */
+  const TwDLTensor* dx;        /* written; may be x, dy or dresidual */
+  const TwDLTensor* weight;    /* optional, [N], as it was given */
+  const TwDLTensor* dresidual; /* optional, as dx: added to it */
+  const TwDLTensor* dweight;   /* optional, [N], written, as the next */
+  const TwDLTensor* dbias;
+  uint8_t unit_offset; /* the weight is 1 + weight */
+  uint8_t reserved[7];
+  const char* recipe; /* force this recipe; NULL = choose */
+} tilewright_norm_backward_call;
+
+/* As tilewright_gemm() and its like. */
+TILEWRIGHT_C_API tilewright_status tilewright_rms_norm_backward(tilewright_context* context,
+                                                                const tilewright_norm_backward_call* call,
+                                                                const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_rms_norm_backward_prepare(tilewright_context* context,
+                                                                        const tilewright_norm_backward_call* call,
+                                                                        const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_rms_norm_backward_query(tilewright_context* context,
+                                                                      const tilewright_norm_backward_call* call,
+                                                                      const tilewright_exec* exec,
+                                                                      tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_rms_norm_backward_explain(tilewright_context* context,
+                                                                        const tilewright_norm_backward_call* call,
+                                                                        const tilewright_exec* exec, char* buffer,
+                                                                        size_t* size);
+TILEWRIGHT_C_API tilewright_status tilewright_layer_norm_backward(tilewright_context* context,
+                                                                  const tilewright_norm_backward_call* call,
+                                                                  const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_layer_norm_backward_prepare(tilewright_context* context,
+                                                                          const tilewright_norm_backward_call* call,
+                                                                          const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_layer_norm_backward_query(tilewright_context* context,
+                                                                        const tilewright_norm_backward_call* call,
+                                                                        const tilewright_exec* exec,
+                                                                        tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_layer_norm_backward_explain(tilewright_context* context,
+                                                                          const tilewright_norm_backward_call* call,
+                                                                          const tilewright_exec* exec, char* buffer,
+                                                                          size_t* size);
+
+static inline tilewright_norm_backward_call tilewright_rms_norm_backward_call_defaults(void) {
+  tilewright_norm_backward_call call;
+  memset(&call, 0, sizeof(call));
+  call.struct_size = sizeof(call);
+  call.eps = 1e-6f;
+  return call;
+}
+
+static inline tilewright_norm_backward_call tilewright_layer_norm_backward_call_defaults(void) {
+  tilewright_norm_backward_call call = tilewright_rms_norm_backward_call_defaults();
+  call.eps = 1e-5f;
+  return call;
+}
+
 /* ---- act_and_mul ------------------------------------------------------------------------------------------------- */
 
 /* activation(gate) * up along rows; docs/act_and_mul.md says what each tensor may be. */
@@ -212,6 +272,45 @@ TILEWRIGHT_C_API tilewright_status tilewright_act_and_mul_explain(tilewright_con
 
 static inline tilewright_act_and_mul_call tilewright_act_and_mul_call_defaults(void) {
   tilewright_act_and_mul_call call;
+  memset(&call, 0, sizeof(call));
+  call.struct_size = sizeof(call);
+  call.alpha = 1;
+  call.activation = TILEWRIGHT_ACTIVATION_SILU;
+  call.gate = TILEWRIGHT_GATE_SEPARATED;
+  return call;
+}
+
+/* Its gradient; docs/act_and_mul.md. */
+typedef struct tilewright_act_and_mul_backward_call {
+  uint32_t struct_size;
+  float limit;          /* as tilewright_act_and_mul_call's, as all but the tensors */
+  const TwDLTensor* x;  /* [..., 2 N], without a gate [..., N] */
+  const TwDLTensor* dy; /* [..., N] */
+  const TwDLTensor* dx; /* as x, written */
+  float alpha;
+  float up_offset;
+  int32_t activation;
+  int32_t gate;
+  uint8_t squared;
+  uint8_t reserved[7];
+  const char* recipe;
+} tilewright_act_and_mul_backward_call;
+
+/* As tilewright_gemm() and its like. */
+TILEWRIGHT_C_API tilewright_status tilewright_act_and_mul_backward(tilewright_context* context,
+                                                                   const tilewright_act_and_mul_backward_call* call,
+                                                                   const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_act_and_mul_backward_prepare(
+    tilewright_context* context, const tilewright_act_and_mul_backward_call* call, const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status
+tilewright_act_and_mul_backward_query(tilewright_context* context, const tilewright_act_and_mul_backward_call* call,
+                                      const tilewright_exec* exec, tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status
+tilewright_act_and_mul_backward_explain(tilewright_context* context, const tilewright_act_and_mul_backward_call* call,
+                                        const tilewright_exec* exec, char* buffer, size_t* size);
+
+static inline tilewright_act_and_mul_backward_call tilewright_act_and_mul_backward_call_defaults(void) {
+  tilewright_act_and_mul_backward_call call;
   memset(&call, 0, sizeof(call));
   call.struct_size = sizeof(call);
   call.alpha = 1;

@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 
 #include "arch/cpu_nodes.hpp"
+#include "backward_functions.hpp"
 #include "cache_functions.hpp"
 #include "dispatch/context_impl.hpp"
 #include "gemm_functions.hpp"
@@ -69,6 +70,7 @@ NB_MODULE(_core, module) {
   bind_stored_weights(module);
   bind_gemm(module);
   bind_row_operators(module);
+  bind_backward_operators(module);
   bind_logit_operators(module);
   bind_cache_operators(module);
   module.def("devices", &devices, "The devices that kernels run on, each as a dict.");

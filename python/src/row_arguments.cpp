@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "row_arguments.hpp"
 
+#include <limits>
+
 #include "call/current_stream.hpp"
 #include "call/openmp_threads.hpp"
 #include "dispatch/context_impl.hpp"
@@ -60,6 +62,12 @@ TensorView RowArguments::number(const char* name, nb::object& given) {
   return made(name, given, DType::kF32, one);
 }
 
+TensorView RowArguments::column(const char* name, nb::object& given, DType dtype) {
+  nb::list shape;
+  shape.append(input.view.shape[static_cast<size_t>(input.view.rank - 1)]);
+  return made(name, given, dtype, shape);
+}
+
 TensorView RowArguments::scale(nb::object& given, Quantisation quant, nb::handle scale_dtype, int64_t& group,
                                int64_t n) {
   if (!finds_scale(quant)) return optional("scale", given);
@@ -78,6 +86,11 @@ TensorView RowArguments::scale(nb::object& given, Quantisation quant, nb::handle
   }
   const bool grouped = quant == Quantisation::kGroup && group > 0;
   return result("scale", given, dtype, grouped ? std::max<int64_t>((n + group - 1) / group, 0) : 1);
+}
+
+float default_eps(std::string_view op, DType x) {
+  if (!op.starts_with("rms_norm")) return 1e-5f;
+  return x == DType::kF16 ? 0x1p-10f : x == DType::kBf16 ? 0x1p-7f : std::numeric_limits<float>::epsilon();
 }
 
 DType output_dtype(const char* op, nb::handle value, DType otherwise) {

@@ -43,6 +43,8 @@ struct RowArguments {
   TensorView result(const char* name, nb::object& given, DType dtype, int64_t last);
   // One f32 that is written: `given`, or a new tensor.
   TensorView number(const char* name, nb::object& given);
+  // [N] as x's last size: `given`, or new.
+  TensorView column(const char* name, nb::object& given, DType dtype);
   // The scale of an output with rows of `n` elements: `given`, or where the operator finds it a new tensor.
   TensorView scale(nb::object& given, Quantisation quant, nb::handle scale_dtype, int64_t& group, int64_t n);
 
@@ -51,6 +53,9 @@ struct RowArguments {
 };
 
 inline bool finds_scale(Quantisation quant) { return quant != Quantisation::kNone && quant != Quantisation::kTensor; }
+
+// The eps of a norm, as PyTorch has it: of rms_norm the machine epsilon of x's dtype.
+float default_eps(std::string_view op, DType x);
 
 // A dtype by any of its names; None: `otherwise`.
 DType output_dtype(const char* op, nb::handle value, DType otherwise);

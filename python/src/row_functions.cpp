@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "row_functions.hpp"
 
-#include <limits>
-
 #include "row_arguments.hpp"
 #include "tilewright/act_and_mul.hpp"
 #include "tilewright/dequantize.hpp"
@@ -15,13 +13,6 @@
 
 namespace tilewright::python {
 namespace {
-
-// As PyTorch has it: the machine epsilon of x's dtype.
-float default_eps(const RmsNormCall& call) {
-  const DType x = call.x.dtype;
-  return x == DType::kF16 ? 0x1p-10f : x == DType::kBf16 ? 0x1p-7f : std::numeric_limits<float>::epsilon();
-}
-float default_eps(const LayerNormCall& call) { return call.eps; }
 
 template <class Call>
 nb::object norm_function(const char* op, Status (*function)(Context&, const Call&, const Exec&), nb::handle x,
@@ -37,7 +28,7 @@ nb::object norm_function(const char* op, Status (*function)(Context&, const Call
   call.bias = arguments.optional("bias", bias);
   call.smooth = arguments.optional("smooth", smooth);
   call.residual = arguments.optional("residual", residual);
-  call.eps = eps.is_none() ? default_eps(call) : nb::cast<float>(eps);
+  call.eps = eps.is_none() ? default_eps(op, call.x.dtype) : nb::cast<float>(eps);
   call.unit_offset = unit_offset, call.round_before_weight = round_before_weight;
   call.quant = named(op, "quant", quant, Quantisation::kNone);
   call.rounding = named(op, "rounding", rounding, ScaleRounding::kDown);

@@ -243,6 +243,48 @@ def act_and_mul(
     recipe: str = "",
     units: int = 0,
 ) -> Any: ...
+def act_and_mul_backward(
+    x: _T,
+    dy: _Tensor,
+    activation: Literal["silu", "gelu", "gelu_tanh", "relu", "sigmoid", "tanh", "hardswish", "none"] | None = "silu",
+    *,
+    gate: Literal["none", "separated", "interleaved"] | None = "separated",
+    squared: bool = False,
+    limit: float = 0.0,
+    alpha: float = 1.0,
+    up_offset: float = 0.0,
+    dx: Any = None,
+    recipe: str = "",
+    units: int = 0,
+) -> _T: ...
+def rms_norm_backward(
+    x: _T,
+    dy: _Tensor,
+    weight: _Tensor | None = None,
+    eps: float | None = None,
+    *,
+    dresidual: _Tensor | None = None,
+    unit_offset: bool = False,
+    dx: Any = None,
+    dweight: Any = True,
+    dbias: Any = False,
+    recipe: str = "",
+    units: int = 0,
+) -> tuple[_T, Any, Any]: ...
+def layer_norm_backward(
+    x: _T,
+    dy: _Tensor,
+    weight: _Tensor | None = None,
+    eps: float | None = None,
+    *,
+    dresidual: _Tensor | None = None,
+    unit_offset: bool = False,
+    dx: Any = None,
+    dweight: Any = True,
+    dbias: Any = False,
+    recipe: str = "",
+    units: int = 0,
+) -> tuple[_T, Any, Any]: ...
 def rope(
     q: _T,
     cos: _Tensor,

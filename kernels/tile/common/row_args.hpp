@@ -102,11 +102,28 @@ constexpr RowGradient row_gradient(const Args& args, int target, float lse, floa
           scale * (1 - l.smoothing)};
 }
 
-// The steps of a call whose scale is found over all of the tensor; others have the last one only.
+// [N], neighbours, written.
+struct RowSums {
+  void* data;  // null = absent
+  DType dtype;
+};
+// The gradient of a norm: its second operand is the output's gradient, out is x's.
+struct RowBackward {
+  RowTensor added;       // to x's gradient: what came to x + residual from elsewhere. Of out's type
+  RowSums weight, bias;  // gradients, sums over rows
+};
+// The gradient of a normalised row: inverse * (g - mean - along * normalised), where g is the output's gradient times the weight, and the
+// normalised elements are (x - about) * inverse.
+struct NormGradient {
+  float about, inverse, mean, along;
+};
+
+// The steps of a call whose scale is found over all of the tensor, or that sums columns; others have the third one only.
 enum class RowStep : unsigned char {
-  kFind,   // each unit or block its part of the largest magnitude
-  kScale,  // one of them the scale, from these
-  kRows,   // the rows themselves
+  kFind,     // each unit or block its part of the largest magnitude
+  kScale,    // one of them the scale, from these
+  kRows,     // the rows themselves
+  kColumns,  // sums of columns, from parts of them that rows left
 };
 
 struct RowArgs {
@@ -129,12 +146,22 @@ struct RowArgs {
   bool single;                    // its residual has one element a row
   RowRotation rotation;
   RowLoss loss;
+  RowBackward backward;
   bool stream;     // CPU: writes go past the caches
   long long grid;  // GPU: blocks
-  float* parts;    // [part_count]: largest magnitudes; of rows in chunks what is found of each
+  float* parts;    // [part_count]: largest magnitudes; of rows in chunks what is found of each; of sums of columns [N]
   long long part_count;
   RowStep step;
 };
+
+// Where a part of the sums of columns is; null of those that nobody asks for. Those of the weight come first.
+constexpr float* weight_part(const RowArgs& args, long long part) {
+  return args.backward.weight.data == nullptr ? nullptr : args.parts + part * args.n;
+}
+constexpr float* bias_part(const RowArgs& args, long long part) {
+  if (args.backward.bias.data == nullptr) return nullptr;
+  return args.parts + ((args.backward.weight.data == nullptr ? 0 : args.part_count) + part) * args.n;
+}
 
 // The offset of row (i0, i1, i2) of a tensor, in elements.
 struct RowIndex {

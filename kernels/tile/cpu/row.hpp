@@ -262,14 +262,17 @@ TILEWRIGHT_INLINE float largest_value(long long length, float most, Value&& valu
   return most;
 }
 
+// The weight, or 1.
+template <bool kWhole>
+TILEWRIGHT_INLINE F32x16 load_weight(const RowArgs& args, RowPiece<kWhole> at) {
+  if (args.weight.data == nullptr) return F32x16::splat(1);
+  const F32x16 weight = load_column(args.weight, at);
+  return args.unit_offset ? weight + F32x16::splat(1) : weight;
+}
 // v * weight + bias, times what smooths columns: what norms end with.
 template <bool kWhole>
 TILEWRIGHT_INLINE F32x16 scale_columns(const RowArgs& args, F32x16 v, RowPiece<kWhole> at) {
-  F32x16 weight = F32x16::splat(1);
-  if (args.weight.data != nullptr) {
-    weight = load_column(args.weight, at);
-    if (args.unit_offset) weight = weight + F32x16::splat(1);
-  }
+  const F32x16 weight = load_weight(args, at);
   if (args.bias.data != nullptr) {
     v = fma(v, weight, load_column(args.bias, at));
   } else {

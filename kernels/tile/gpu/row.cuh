@@ -218,16 +218,17 @@ struct GpuRow {
     return !there || left <= 0 ? 0 : left < kRowPiece ? static_cast<int>(left) : kRowPiece;
   }
 
-  template <class Make>
-  __device__ __forceinline__ static void made(Make&& make, long long n, int count, Piece& p, int j) {
-    if constexpr (requires { make(n, count, p, j); }) {
-      make(n, count, p, j);
+  // Bodies may ask which of a thread's pieces theirs is.
+  template <class Body>
+  __device__ __forceinline__ static void take(Body&& body, long long n, int count, Piece& p, int j) {
+    if constexpr (requires { body(n, count, p, j); }) {
+      body(n, count, p, j);
     } else {
-      make(n, count, p);
+      body(n, count, p);
     }
   }
 
-  // body(n, count, piece) for this thread's pieces, as often in every thread of a block. make(n, count, piece, j) comes first, for
+  // body(n, count, piece, j) for this thread's pieces, as often in every thread of a block. make(n, count, piece, j) comes first, for
   // its j-th piece: where pieces stay in registers only if kMake, else always.
   template <bool kMake, class Make, class Body>
   __device__ __forceinline__ void each(Make&& make, Body&& body) {
@@ -237,16 +238,16 @@ struct GpuRow {
       for (int j = 0; j < kKept; ++j) {
         const int n = j * kStep + mine * kRowPiece;
         const int count = count_at(n);
-        if constexpr (kMake) made(make, n, count, kept[j], j);
-        body(n, count, kept[j]);
+        if constexpr (kMake) take(make, n, count, kept[j], j);
+        take(body, n, count, kept[j], j);
       }
     } else {
 #pragma unroll 1
       for (long long begin = 0; begin < args.n; begin += kStep) {
         const long long n = begin + mine * kRowPiece;
         const int count = count_at(n);
-        made(make, n, count, kept[0], 0);
-        body(n, count, kept[0]);
+        take(make, n, count, kept[0], 0);
+        take(body, n, count, kept[0], 0);
       }
     }
   }

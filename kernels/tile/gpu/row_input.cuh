@@ -194,25 +194,27 @@ struct RowColumns {
     if (args.weight.data != nullptr) weight_words.ask(args, args.weight.data);
   }
 
+  __device__ __forceinline__ static void column(const RowVector& v, long long n, int count, Piece& to) {
+    load_piece<kType, kConfig.whole>(static_cast<const char*>(v.data), v.dtype, n, count, to);
+  }
+  // The weight, or 1. The j-th piece.
+  __device__ __forceinline__ void take_weight(long long n, int count, Piece& weight, int j) const {
+    const RowArgs& args = anew(given);
+    if (args.weight.data == nullptr) return for_elements([&](int i) { weight.v[i] = 1; });
+    if constexpr (Words::kAsks) {
+      weight_words.take(j, count, weight);
+    } else {
+      column(args.weight, n, count, weight);
+    }
+    if (args.unit_offset) for_elements([&](int i) { weight.v[i] = __fadd_rn(weight.v[i], 1.0f); });
+  }
   // v * weight + bias, times what smooths: what norms end with. The j-th piece.
   __device__ __forceinline__ void scale(long long n, int count, Piece& p, int j) const {
     const RowArgs& args = anew(given);
-    const auto column = [&](const RowVector& v, Piece& to) {
-      load_piece<kType, kConfig.whole>(static_cast<const char*>(v.data), v.dtype, n, count, to);
-    };
     Piece weight, other;
-    if (args.weight.data != nullptr) {
-      if constexpr (Words::kAsks) {
-        weight_words.take(j, count, weight);
-      } else {
-        column(args.weight, weight);
-      }
-      if (args.unit_offset) for_elements([&](int i) { weight.v[i] = __fadd_rn(weight.v[i], 1.0f); });
-    } else {
-      for_elements([&](int i) { weight.v[i] = 1; });
-    }
+    take_weight(n, count, weight, j);
     if (args.bias.data != nullptr) {
-      column(args.bias, other);
+      column(args.bias, n, count, other);
       for_elements([&](int i) { p.v[i] = __fmaf_rn(p.v[i], weight.v[i], other.v[i]); });
     } else {
       for_elements([&](int i) { p.v[i] = __fmul_rn(p.v[i], weight.v[i]); });

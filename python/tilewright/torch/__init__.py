@@ -4,7 +4,9 @@
 Importing this registers torch.ops.tilewright.*; importing tilewright alone never imports torch.
 """
 
-from . import _cache as _cache  # registers operators
+from . import _activations as _activations  # registers operators, as the next do
+from . import _cache as _cache
+from . import _norms as _norms
 from . import _rotary as _rotary  # and those of _rows
 from ._functions import gemm, gemm_packed, linear, linear_packed, pack_weights, unpack_weights
 from ._loss import cross_entropy

@@ -2,26 +2,13 @@
 // act_and_mul: what it takes, its reference, its public functions.
 #include "tilewright/act_and_mul.hpp"
 
-#include <cmath>
-
-#include "ops/gemm/instance/activation_reference.hpp"
+#include "ops/act_and_mul/gate_reference.hpp"
 #include "ops/op_list.hpp"
 #include "ops/row/instance/row_instance.hpp"
 #include "ops/row/row_operator.hpp"
 
 namespace tilewright {
 namespace {
-
-double clamped(double x, double low, double high) { return std::isnan(x) ? x : std::min(std::max(x, low), high); }
-
-// activation(x) in f32; silu as x sigmoid(alpha x), whose argument is rounded.
-Bounded activated(Activation activation, double x, double alpha) {
-  if (activation != Activation::kSilu) return activate(activation, Bounded{x, 0}, 0, 0);
-  const Bounded of{alpha * x, alpha == 1 ? 0 : kUlpF32 * std::fabs(alpha * x)};
-  const Bounded silu = activate(activation, of, 0, 0);
-  // Below f32's range of x sigmoid(alpha x) nothing is lost that matters: alpha divides what both have.
-  return {alpha == 0 ? x / 2 : silu.value / alpha, alpha == 0 ? kUlpF32 * std::fabs(x) : silu.error / std::fabs(alpha)};
-}
 
 void act_and_mul_reference(const RowProblem& p, RowReference& row) {
   const bool interleaved = p.gate == GateMode::kInterleaved;

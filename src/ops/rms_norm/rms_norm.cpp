@@ -2,9 +2,6 @@
 // rms_norm: what it takes, its reference, its public functions.
 #include "tilewright/rms_norm.hpp"
 
-#include <cmath>
-
-#include "core/tensor/tolerance.hpp"
 #include "ops/op_list.hpp"
 #include "ops/row/norm.hpp"
 #include "ops/row/row_operator.hpp"
@@ -12,18 +9,9 @@
 namespace tilewright {
 namespace {
 
-// Errors, with u = 2^-24: the sum of squares as any sum; its mean, eps, root and reciprocal 4 u; each factor of y one rounding.
 void rms_norm_reference(const RowProblem& p, RowReference& row) {
-  double squares = 0, fourths = 0;
-  for (const double x : row.x) squares += x * x, fourths += x * x * x * x;
-  const auto n = static_cast<double>(p.n);
-  const double inverse = 1 / std::sqrt(squares / n + row.eps);
-  const double lost = accumulation_bound(DType::kF32, p.n, std::sqrt(fourths), squares);
-  const double relative = squares > 0 ? 0.5 * lost / (squares + n * row.eps) + 4 * kUlpF32 : 4 * kUlpF32;
-  for (size_t i = 0; i < row.x.size(); ++i) {
-    const double y = row.x[i] * inverse;
-    row.y[i] = norm_columns_reference(p, row, i, {y, std::fabs(y) * (relative + kUlpF32)});
-  }
+  const NormalisedRow normalised = normalised_by_root(p, row);
+  for (size_t i = 0; i < row.x.size(); ++i) row.y[i] = norm_columns_reference(p, row, i, normalised.elements[i]);
 }
 
 constexpr RowOp kRmsNorm{.name = "rms_norm",

@@ -81,7 +81,8 @@ Status RowFunctions::run(Context& context, const RowCall& call, const std::strin
   if (Status s = begin_row_call(row, context, call, /*addresses=*/true, made); !s) return s;
   const bool empty = made.problem.rows() == 0 || made.problem.n == 0;
   const bool scales = made.problem.finds_of_tensor() || (made.problem.has_row_scales() && made.problem.rows() > 0);
-  if (empty && !scales) return {};
+  const bool sums = made.problem.column_sums() > 0 && made.problem.n > 0;
+  if (empty && !scales && !sums) return {};
   return context.impl().run(op, erase(made.problem), {made.bindings.pointers, made.bindings.scalars}, exec, recipe,
                             made.on);
 }
@@ -89,7 +90,8 @@ Status RowFunctions::run(Context& context, const RowCall& call, const std::strin
 Status RowFunctions::prepare(Context& context, const RowCall& call, const std::string& recipe, const Exec& exec) const {
   RowPreparation made;
   if (Status s = begin_row_call(row, context, call, /*addresses=*/false, made); !s) return s;
-  if (made.problem.rows() == 0 && !made.problem.finds_of_tensor()) return {};
+  const bool of_none = made.problem.finds_of_tensor() || made.problem.column_sums() > 0;
+  if (made.problem.rows() == 0 && !of_none) return {};
   const Result<std::shared_ptr<const Plan>> plan =
       context.impl().plan(op, erase(made.problem), exec.units, recipe, /*allow_compile=*/true,
                           /*on_new_problem=*/nullptr, made.on);

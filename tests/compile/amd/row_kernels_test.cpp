@@ -47,9 +47,11 @@ bool has_wide(const std::vector<AmdInstruction>& code, std::string_view what) {
 }
 
 TEST_P(SlowAmdRowKernels, EveryPrebuiltOneMovesSixteenBytesWithoutSpills) {
-  for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &rope_operator(),
-                             &quantize_operator(), &dequantize_operator(), &softmax_operator(),
-                             &cross_entropy_operator(), &gated_rms_norm_operator(), &elementwise_operator()}) {
+  for (const Operator* op :
+       {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &rope_operator(), &quantize_operator(),
+        &dequantize_operator(), &softmax_operator(), &cross_entropy_operator(), &gated_rms_norm_operator(),
+        &elementwise_operator(), &rms_norm_backward_operator(), &layer_norm_backward_operator(),
+        &act_and_mul_backward_operator()}) {
     const KernelFamily* family = find_family(op->families(), std::string(op->name()) + "_gpu");
     ASSERT_NE(family, nullptr);
     check_budget(*family, [](const KernelKey& key, const std::vector<AmdInstruction>& code) {
@@ -95,8 +97,10 @@ TEST_P(SlowAmdRowKernels, ThoseOfThePagedCacheMoveSixteenBytesWithoutSpills) {
 
 // Typed at run time: every type's way through the kernel is in one.
 TEST_P(SlowAmdRowKernels, TheGenericOneHasNoSpills) {
-  for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &softmax_operator(),
-                             &cross_entropy_operator(), &gated_rms_norm_operator(), &elementwise_operator()}) {
+  for (const Operator* op :
+       {&rms_norm_operator(), &layer_norm_operator(), &act_and_mul_operator(), &softmax_operator(),
+        &cross_entropy_operator(), &gated_rms_norm_operator(), &elementwise_operator(), &rms_norm_backward_operator(),
+        &layer_norm_backward_operator(), &act_and_mul_backward_operator()}) {
     const KernelFamily* family = find_family(op->families(), std::string(op->name()) + "_generic_gpu");
     ASSERT_NE(family, nullptr);
     check_budget(*family, [](const KernelKey&, const std::vector<AmdInstruction>&) {});

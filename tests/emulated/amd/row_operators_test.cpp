@@ -95,6 +95,38 @@ TEST_P(SlowAmdRowOperators, ActAndMulMatchesTheReferenceWithoutAFault) {
   }
 }
 
+TEST_P(SlowAmdRowOperators, GradientsOfNormsMatchTheReferenceWithoutAFault) {
+  for (const Operator* op : {&rms_norm_backward_operator(), &layer_norm_backward_operator()}) {
+    for (const char* text :
+         {"m=9:n=2048:x=bf16:residual=bf16:weight=bf16:dweight=bf16:dbias=f32:dresidual=1",
+          "m=5:n=2047:x=bf16:residual=bf16:weight=f32:dweight=f32",
+          "m=70:n=100:x=f16:residual=f16:weight=f16:dbias=f16:unit_offset=1",
+          "m=4x3:n=300:x=f32:residual=f32:weight=f32:dweight=f32:dresidual=1:sx=0.15000.1502:so=0.1500.6000",
+          "m=3:n=9000:x=bf16:residual=bf16:weight=bf16:dweight=bf16:dbias=bf16", "m=4:n=2048:x=f32:residual=f32"}) {
+      check(*op, text);
+    }
+    check(*op, "m=5:n=2100:x=f32:residual=bf16:weight=f16:dweight=bf16:dbias=f32:dresidual=1:out=f16",
+          fmt::format("{}_generic_gpu", op->name()));
+  }
+}
+
+TEST_P(SlowAmdRowOperators, TheGradientOfActAndMulMatchesTheReferenceWithoutAFault) {
+  const Operator& op = act_and_mul_backward_operator();
+  for (const char* text :
+       {"m=3:n=2048:x=bf16:residual=bf16:gate=separated:activation=silu",
+        "m=2:n=2047:x=bf16:residual=bf16:gate=interleaved:activation=gelu",
+        "m=3:n=512:x=bf16:residual=bf16:gate=interleaved:activation=silu",
+        "m=4x3:n=1500:x=bf16:residual=bf16:gate=separated:activation=gelu_tanh:sx=0.30000.3002:so=0.3000.12000",
+        "m=19:n=100:x=f16:residual=f16:activation=relu:squared=1",
+        "m=2:n=16500:x=f32:residual=f32:gate=separated:activation=tanh"}) {
+    check(op, text);
+  }
+  for (const char* text : {"m=5:n=77:x=f32:residual=f16:out=f16:gate=separated:activation=sigmoid",
+                           "m=3:n=301:x=f16:residual=f32:gate=interleaved:activation=hardswish:squared=1"}) {
+    check(op, text, "act_and_mul_backward_generic_gpu");
+  }
+}
+
 TEST_P(SlowAmdRowOperators, GatedRmsNormMatchesTheReferenceWithoutAFault) {
   const Operator& op = gated_rms_norm_operator();
   for (const char* text : {"m=12:n=512:x=bf16:residual=bf16:weight=bf16:weight_groups=4",

@@ -85,6 +85,30 @@ def test_activations(text, options):
     assert (got.float() - want.float()).abs().mean() < 0.02
 
 
+@pytest.mark.parametrize("text", ["dweight=f32", "dweight=f32:dbias=f32:dresidual=1"])
+@pytest.mark.parametrize("op", ["rms_norm_backward", "layer_norm_backward"])
+def test_gradients_of_norms(op, text):
+    problem = problem_of(f"{op} x=f32:residual=f32:weight=f32:out=f32:{text}", 300, 256)
+    (x,) = problem.weights[0]
+    dbias = "dbias" in text
+    got = problem.function(None, (x,))
+    eps = 1e-6 if op == "rms_norm_backward" else 1e-5
+    want = getattr(tilewright, op)(x, problem.dy, **problem.columns, eps=eps, dresidual=problem.added, dbias=dbias)
+    for g, w in zip(got, want):
+        assert (g is None) == (w is None)
+        if g is not None:
+            torch.testing.assert_close(g, w, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("activation", ["silu", "gelu"])
+def test_gradients_of_activations(activation):
+    text = f"act_and_mul_backward x=bf16:residual=bf16:gate=separated:activation={activation}:out=bf16"
+    problem = problem_of(text, 300, 256)
+    (x,) = problem.weights[0]
+    want = tilewright.act_and_mul_backward(x, problem.dy, activation)
+    torch.testing.assert_close(problem.function(None, (x,))[0].float(), want.float(), rtol=0.03, atol=0.06)
+
+
 @pytest.mark.parametrize("log", [False, True])
 def test_softmax(log):
     problem = problem_of("softmax x=bf16:out=f32" + (":log=1" if log else ""), 300, 256)

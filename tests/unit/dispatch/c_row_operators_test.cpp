@@ -303,6 +303,64 @@ TEST(CSample, ChoosesPreparesQueriesExplainsAndRefuses) {
   EXPECT_EQ(tilewright_sample(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
 }
 
+static_assert(sizeof(tilewright_norm_backward_call) == 80 && sizeof(tilewright_act_and_mul_backward_call) == 64);
+
+TEST(CNormBackward, RunsPreparesQueriesExplainsAndRefuses) {
+  float x[2] = {3, -3}, dy[2] = {1, 0}, dx[2] = {-1, -1}, weight[2] = {2, 4}, dweight[2] = {}, dbias[2] = {};
+  int64_t shape[2] = {1, 2}, columns[1] = {2};
+  const auto row = [&](float* data) { return TwDLTensor{data, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0}; };
+  const auto column = [&](float* data) { return TwDLTensor{data, {1, 0}, 1, {2, 32, 1}, columns, nullptr, 0}; };
+  const TwDLTensor tx = row(x), tdy = row(dy), tdx = row(dx), tw = column(weight), tdw = column(dweight),
+                   tdb = column(dbias);
+  for (const bool rms : {true, false}) {
+    tilewright_norm_backward_call call =
+        rms ? tilewright_rms_norm_backward_call_defaults() : tilewright_layer_norm_backward_call_defaults();
+    EXPECT_EQ(call.eps, rms ? 1e-6f : 1e-5f);
+    call.eps = 0;
+    call.x = &tx, call.dy = &tdy, call.dx = &tdx, call.weight = &tw, call.dweight = &tdw, call.dbias = &tdb;
+    const auto run = rms ? &tilewright_rms_norm_backward : &tilewright_layer_norm_backward;
+    const auto prepare = rms ? &tilewright_rms_norm_backward_prepare : &tilewright_layer_norm_backward_prepare;
+    const auto query = rms ? &tilewright_rms_norm_backward_query : &tilewright_layer_norm_backward_query;
+    const auto explain = rms ? &tilewright_rms_norm_backward_explain : &tilewright_layer_norm_backward_explain;
+    ASSERT_EQ(prepare(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+    ASSERT_EQ(run(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+    // Normalised it is 1, -1; the gradient 2, 0 has 1 along that, and 1 on average.
+    EXPECT_FLOAT_EQ(dx[0], rms ? 1.0f / 3 : 0.0f);
+    EXPECT_FLOAT_EQ(dx[1], rms ? 1.0f / 3 : 0.0f);
+    EXPECT_EQ(dweight[0], 1);
+    EXPECT_EQ(dbias[0], 1);
+    tilewright_query_result result{};
+    result.struct_size = sizeof(result);
+    EXPECT_EQ(query(nullptr, &call, nullptr, &result), TILEWRIGHT_OK);
+    size_t size = 0;
+    EXPECT_EQ(explain(nullptr, &call, nullptr, nullptr, &size), TILEWRIGHT_OK);
+    call.weight = nullptr;
+    EXPECT_EQ(run(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+    EXPECT_EQ(run(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  }
+}
+
+TEST(CActAndMulBackward, RunsPreparesQueriesExplainsAndRefuses) {
+  float x[2] = {2, 3}, dy[1] = {5}, dx[2] = {};
+  int64_t shape[2] = {1, 2}, half[2] = {1, 1};
+  const TwDLTensor tx{x, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0}, tdy{dy, {1, 0}, 2, {2, 32, 1}, half, nullptr, 0};
+  const TwDLTensor tdx{dx, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0};
+  tilewright_act_and_mul_backward_call call = tilewright_act_and_mul_backward_call_defaults();
+  call.x = &tx, call.dy = &tdy, call.dx = &tdx, call.activation = TILEWRIGHT_ACTIVATION_RELU;
+  ASSERT_EQ(tilewright_act_and_mul_backward_prepare(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  ASSERT_EQ(tilewright_act_and_mul_backward(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(dx[0], 15);
+  EXPECT_EQ(dx[1], 10);
+  tilewright_query_result result{};
+  result.struct_size = sizeof(result);
+  EXPECT_EQ(tilewright_act_and_mul_backward_query(nullptr, &call, nullptr, &result), TILEWRIGHT_OK);
+  size_t size = 0;
+  EXPECT_EQ(tilewright_act_and_mul_backward_explain(nullptr, &call, nullptr, nullptr, &size), TILEWRIGHT_OK);
+  call.gate = 9;
+  EXPECT_EQ(tilewright_act_and_mul_backward(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  EXPECT_EQ(tilewright_act_and_mul_backward(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+}
+
 static_assert(sizeof(tilewright_gated_rms_norm_call) == 88 && sizeof(tilewright_elementwise_call) == 40);
 
 TEST(CGatedRmsNorm, RunsPreparesQueriesExplainsAndRefuses) {

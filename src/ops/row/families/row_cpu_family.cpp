@@ -13,6 +13,8 @@ namespace {
 constexpr double kRowGbpsUnit = 10.0;
 constexpr double kRowLaunchSeconds = 3e-6;
 constexpr double kGenericElementSeconds = 3e-9;
+// A part of the sums of columns costs its columns once more, in f32; more than units of any CPU are not needed.
+constexpr int64_t kPartElements = 65536, kMostColumnParts = 128, kColumnsUnit = 16;
 constexpr std::string_view kGenericRowTarget = "x86-64";
 
 bool row_compiled_for(std::string_view target) { return target == "x86-64-v3" || target == "x86-64-v4"; }
@@ -61,7 +63,7 @@ class RowCpuFamily final : public KernelFamily {
   }
   int64_t workspace_bytes(ProblemRef ref, const DeviceSpec& device, const RecipeStep&) const override {
     const auto& p = problem_cast<RowProblem>(ref);
-    return row_workspace_bytes(p, row_units(p, device));
+    return row_workspace_bytes(p, p.column_sums() > 0 ? column_parts(p) : row_units(p, device));
   }
   std::string numerics_id(const RecipeStep& step) const override {
     return step.key.target == kGenericRowTarget ? "lanes16x4" : "lanes16x4:fma";
@@ -94,6 +96,13 @@ class RowCpuFamily final : public KernelFamily {
     if (Status s = check(ref, device, step); !s) return s;
     const auto& p = problem_cast<RowProblem>(ref);
     Stage stage = row_stage(p, writes_past_caches(p, device), 0, std::move(kernel));
+    if (p.column_sums() > 0) {
+      const int64_t parts = column_parts(p), columns = (p.n + kColumnsUnit - 1) / kColumnsUnit;
+      LaunchShape of_columns = stage.shape;
+      stage.shape.units = static_cast<uint32_t>(std::clamp<int64_t>(parts, 1, device.units));
+      of_columns.units = static_cast<uint32_t>(std::clamp<int64_t>(columns, 1, device.units));
+      return column_stages(p, std::move(stage), of_columns, parts);
+    }
     const int64_t units = row_units(p, device);
     stage.shape.units = static_cast<uint32_t>(units);
     const LaunchShape find = stage.shape;
@@ -103,6 +112,11 @@ class RowCpuFamily final : public KernelFamily {
   }
 
  private:
+  // Of the rows of a sum of columns: as many whatever the units are, so that their number changes no bit.
+  static int64_t column_parts(const RowProblem& p) {
+    const int64_t rows = std::max<int64_t>(p.rows(), 1);
+    return std::clamp<int64_t>(rows * p.n / kPartElements, 1, std::min(rows, kMostColumnParts));
+  }
   static int64_t row_units(const RowProblem& p, const DeviceSpec& device) {
     return std::clamp<int64_t>(p.items(), 1, device.units);
   }

@@ -20,6 +20,8 @@ constexpr int kLeastRowThreads = 16;
 constexpr int kMostRowThreads = 1024;
 // Pieces in registers, of 8 floats each, that leave room beside them.
 constexpr int most_pieces(int threads) { return threads >= 1024 ? 2 : threads == 512 ? 4 : 8; }
+// That keep a row, its gradient and two sums.
+constexpr int kMostBackwardThreads = 512;
 constexpr RowGpuShape kGenericShape{256, 0};
 // Blocks that share a row which one block's registers do not hold; every part with clusters places eight.
 constexpr int kMostRowCluster = 8, kClusterThreads = 512;
@@ -56,13 +58,17 @@ int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
   if (op.quantises && c.quant == Quantisation::kBlock) return 2;
   if (op.rotates && c.whole) return c.pieces >= 4 ? 2 : c.pieces == 2 ? 3 : 4;
   const bool singly = takes_pieces_singly(op, c.quant);
+  if (op.norm_backward()) {  // x, its output's gradient and two sums, and what is added to them
+    const int each = 4 * kRowPiece + (c.whole ? dtype_bits(c.columns) + dtype_bits(c.out) % 32 : 0) * kRowPiece / 32;
+    return std::clamp(65536 / (row_block_threads(c.threads) * (48 + c.pieces * each)), 1, 2);
+  }
   const auto words = [](DType t) { return dtype_bits(t) * kRowPiece / 32; };
   const int x_words = (op.gates ? 2 : 1) * words(c.x) + words(c.residual);
   const int asked = c.whole ? x_words + (singly ? 0 : words(c.columns)) : words(DType::kF32);
   // In chunks, pieces stay as they lie; what a loss takes has no room for eight.
   if (c.cluster > 1 && op.loses) return c.pieces <= 4 ? 2 : 1;
   if (c.cluster > 1) return op.softmax && c.pieces * (c.whole ? words(c.x) : kRowPiece) <= 32 ? 2 : 1;
-  const int others = singly ? 40 : row_asks_ahead(c) ? 32 : 24, blocks = c.whole ? 4 : 2;
+  const int others = op.backward ? 64 : singly ? 40 : row_asks_ahead(c) ? 32 : 24, blocks = c.whole ? 4 : 2;
   const int registers = others + (singly ? 1 : c.pieces) * kRowPiece + c.pieces * asked;
   return std::clamp(65536 / (row_block_threads(c.threads) * registers), 1, blocks * 256 / row_block_threads(c.threads));
 }
@@ -88,7 +94,7 @@ DType common_column_type(const RowProblem& p) {
 // Whether each row is made of whole pieces that one load or store takes.
 bool has_whole_rows(const RowProblem& p) {
   bool whole = p.n > 0 && p.n % kRowPiece == 0 && !p.unaligned && !p.single;
-  for (const RowTensorProblem* t : {&p.x, &p.residual, &p.residual_out, &p.out}) {
+  for (const RowTensorProblem* t : {&p.x, &p.residual, &p.residual_out, &p.out, &p.gradients.added}) {
     for (const int64_t stride : t->stride) whole = whole && stride % kRowPiece == 0;
   }
   return whole;
@@ -121,7 +127,7 @@ int64_t row_capacity(const RowGpuShape& s) { return int64_t{s.threads} * s.piece
 // scale of the tensor has steps of its own.
 bool takes_clusters(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {
   const bool reduces = op.columns || op.softmax || op.loses || p.quant == Quantisation::kRow;
-  return arch.target == "sm_90a" && reduces && !op.rotates && !p.finds_of_tensor() &&
+  return arch.target == "sm_90a" && reduces && !op.rotates && !op.backward && !p.finds_of_tensor() &&
          p.n > row_capacity({kMostRowThreads, most_pieces(kMostRowThreads)});
 }
 // Four pieces a thread, or eight. Softmax's chunks, which stay as they lie, have room for eight where rows are many: fewer blocks meet for
@@ -144,6 +150,13 @@ std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const A
   if (takes_whole_heads(p)) return whole_head_shapes(p, arch.vendor == ArchVendor::kAmd);
   if (op.quantises && p.quant == Quantisation::kBlock) return {kScaleBlockShape};
   std::vector<RowGpuShape> shapes = row_gpu_shapes(p.n);
+  if (op.norm_backward()) {
+    std::erase_if(shapes, [](const RowGpuShape& s) { return s.threads > kMostBackwardThreads || s.pieces > 2; });
+    if (shapes.empty()) shapes.push_back({kMostBackwardThreads, 0});
+    // AMD GPUs, whose addresses are in vector registers too, have room for one piece.
+    if (arch.vendor == ArchVendor::kAmd)
+      std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 1; });
+  }
   if (takes_clusters(op, p, arch)) std::ranges::copy(cluster_shapes(op, p), std::inserter(shapes, shapes.begin()));
   if (takes_pieces_singly(op, p.quant) && p.rows() * p.n >= kManyElements) {
     std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 4; });
@@ -217,6 +230,7 @@ class RowGpuFamily final : public KernelFamily {
     RowGpuConfig config;
     if (!parse_gpu_config(step.key, config)) return 0;
     const auto& p = problem_cast<RowProblem>(ref);
+    if (p.column_sums() > 0) return row_workspace_bytes(p, column_parts(config, row_grid(p, config, device, 0)));
     if (found_of_chunk() > 0)
       return row_chunks(p, config, device) * p.rows() * found_of_chunk() * static_cast<int64_t>(sizeof(float));
     return row_workspace_bytes(p, found_parts(p, config));
@@ -248,7 +262,7 @@ class RowGpuFamily final : public KernelFamily {
   }
   int64_t launch_shared_bytes(const KernelKey& key) const override {
     RowGpuConfig config;
-    return row_shared_bytes(parse_gpu_config(key, config) ? config.cluster : 1);
+    return parse_gpu_config(key, config) ? shared_bytes(config) : row_shared_bytes(1);
   }
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     const ArchSpec* arch = find_arch(target);
@@ -266,22 +280,19 @@ class RowGpuFamily final : public KernelFamily {
     RowGpuConfig config;
     if (Status s = parse_gpu_config(step.key, config); !s) return s;
     const auto& p = problem_cast<RowProblem>(ref);
-    const int64_t block = row_block_threads(config.threads);
     const int64_t chunks = found_of_chunk() > 0 ? row_chunks(p, config, device) : 0;
-    const int64_t together = std::max<int64_t>(chunks, config.cluster);  // blocks that take a row
-    const int64_t blocks = std::max<int64_t>(row_blocks(p, config) * together, 1);
-    // Where the next row is asked for, as many blocks as run at a time, each with as many rows; else a block a row. The kernel goes
-    // on where the grid ends; AMD GPUs count work-items in 32 bits.
-    const int64_t at_a_time = row_asks_ahead(config) ? std::max(1, device.units) * int64_t{resident_blocks(op_, config)}
-                                                     : (int64_t{1} << 31) / block;
-    const int64_t turns = (blocks + at_a_time - 1) / at_a_time, each = (blocks + turns - 1) / turns;
-    const int64_t grid = (each + config.cluster - 1) / config.cluster * config.cluster;
+    const int64_t grid = row_grid(p, config, device, chunks);
     Stage stage = row_stage(p, /*stream=*/false, grid, std::move(kernel));
     stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
-    stage.shape.threads = static_cast<uint32_t>(block);
+    stage.shape.threads = static_cast<uint32_t>(row_block_threads(config.threads));
     stage.shape.cluster = {static_cast<uint32_t>(config.cluster), 1, 1};
-    stage.shape.shared_bytes = static_cast<uint32_t>(row_shared_bytes(config.cluster));
+    stage.shape.shared_bytes = static_cast<uint32_t>(shared_bytes(config));
     if (chunks > 0) return chunk_stages(stage, chunks);
+    if (p.column_sums() > 0) {
+      LaunchShape columns = stage.shape;
+      columns.grid[0] = static_cast<uint32_t>(std::clamp<int64_t>((p.n + kRowLanes - 1) / kRowLanes, 1, kMostParts));
+      return column_stages(p, std::move(stage), columns, column_parts(config, grid));
+    }
     LaunchShape find = stage.shape, scale = stage.shape;
     find.grid[0] = static_cast<uint32_t>(found_parts(p, config)), scale.grid[0] = 1;
     return row_stages(p, std::move(stage), find, scale, find.grid[0]);
@@ -290,6 +301,25 @@ class RowGpuFamily final : public KernelFamily {
  private:
   // Numbers that are found of a chunk: softmax's pair, and cross_entropy's sum and target beside it.
   int64_t found_of_chunk() const { return op_.softmax ? 2 : op_.loses ? 4 : 0; }
+  // What threads meet in; a float each where columns are summed.
+  int64_t shared_bytes(const RowGpuConfig& config) const {
+    return op_.norm_backward() ? row_block_threads(config.threads) * 4 : row_shared_bytes(config.cluster);
+  }
+  // Where the next row is asked for, or sums are kept from one to the next, as many blocks as run at a time, each with as many rows; else
+  // a block a row. The kernel goes on where the grid ends; AMD GPUs count work-items in 32 bits.
+  int64_t row_grid(const RowProblem& p, const RowGpuConfig& config, const DeviceSpec& device, int64_t chunks) const {
+    const int64_t together = std::max<int64_t>(chunks, config.cluster);  // blocks that take a row
+    const int64_t blocks = std::max<int64_t>(row_blocks(p, config) * together, 1);
+    const int64_t at_a_time = row_asks_ahead(config) || op_.norm_backward()
+                                  ? std::max(1, device.units) * int64_t{resident_blocks(op_, config)}
+                                  : (int64_t{1} << 31) / row_block_threads(config.threads);
+    const int64_t turns = (blocks + at_a_time - 1) / at_a_time, each = (blocks + turns - 1) / turns;
+    return (each + config.cluster - 1) / config.cluster * config.cluster;
+  }
+  // Of the sums of columns: one for all threads that share rows.
+  static int64_t column_parts(const RowGpuConfig& config, int64_t grid) {
+    return grid * (row_block_threads(config.threads) / config.threads);
+  }
   static bool is_gpu_target(const ArchSpec& arch) { return arch.vendor != ArchVendor::kX86; }
   Status refuse_gpu(const std::string& message) const { return unsupported(fmt::format("{}: {}", name_, message)); }
   Status check_heads(const RowProblem& p, const RowGpuConfig& config) const {

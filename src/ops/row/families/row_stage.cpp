@@ -16,7 +16,7 @@ RowTensor row_tensor(const RowTensorProblem& t) { return {nullptr, {t.stride[0],
 std::vector<RowProblem> usual_row_problems(const RowOp& op) {
   std::vector<RowProblem> problems;
   const auto add = [&](DType x, bool residual, DType out, Quantisation quant) {
-    if ((residual && !op.residual) || (!residual && op.gates_norm)) return;
+    if ((residual && !op.residual) || (!residual && (op.gates_norm || op.backward))) return;
     RowProblem p;
     p.size[2] = p.n = 4096;
     p.x.dtype = x, p.out.dtype = out, p.quant = quant;
@@ -24,6 +24,8 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
     if (op.loses) add_loss(p);
     if (op.arithmetic && residual) p.arithmetic = Arithmetic::kAdd;
     if (op.rotates) p.n = 128, p.rotation.table = DType::kF32, p.rotation.heads = p.rotation.dims = 128;
+    p.backward = op.backward;
+    if (op.norm_backward()) p.weight = p.gradients.weight = x;
     if (op.gates) p.activation = Activation::kSilu, p.gate = GateMode::kSeparated;
     if (residual) p.residual.dtype = x;
     if (residual && op.second == nullptr) p.residual_out.dtype = x;
@@ -94,6 +96,7 @@ Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_pt
   strides(p.loss.target, args.loss.stride_target), strides(p.loss.loss, args.loss.stride_loss);
   strides(p.loss.lse, args.loss.stride_lse);
   args.loss.ignore_index = p.loss.ignore_index;
+  args.backward = {row_tensor(p.gradients.added), {nullptr, p.gradients.weight}, {nullptr, p.gradients.bias}};
   args.stream = stream, args.grid = grid;
   args.step = RowStep::kRows;
   Stage stage;
@@ -122,6 +125,12 @@ Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_pt
   pointer(p.has_loss(), kRowLoss, loss + offsetof(RowLoss, loss));
   pointer(p.loss.lse.present(), kRowLse, loss + offsetof(RowLoss, lse));
   pointer(p.loss.factor != 0, kRowFactor, loss + offsetof(RowLoss, factor));
+  const size_t backward = offsetof(RowArgs, backward);
+  pointer(p.gradients.added.present(), kRowAdded, backward + offsetof(RowBackward, added) + offsetof(RowTensor, data));
+  pointer(p.gradients.weight != DType::kNone, kRowWeightGradient,
+          backward + offsetof(RowBackward, weight) + offsetof(RowSums, data));
+  pointer(p.gradients.bias != DType::kNone, kRowBiasGradient,
+          backward + offsetof(RowBackward, bias) + offsetof(RowSums, data));
   if (p.has_loss()) {
     for (const auto& [slot, offset] : {std::pair{kRowSmoothing, offsetof(RowLoss, smoothing)},
                                        {kRowZ, offsetof(RowLoss, z)},
@@ -170,7 +179,22 @@ std::vector<Stage> chunk_stages(const Stage& rows, int64_t chunks) {
   return stages;
 }
 
+std::vector<Stage> column_stages(const RowProblem& p, Stage rows, const LaunchShape& columns, int64_t parts) {
+  std::vector<Stage> stages(2, rows);
+  stages[1].shape = columns;
+  for (const RowStep step : {RowStep::kRows, RowStep::kColumns}) {
+    Stage& stage = stages[step == RowStep::kRows ? 0 : 1];
+    RowArgs args;
+    std::memcpy(&args, stage.args.data(), sizeof(args));
+    args.step = step, args.part_count = p.rows() == 0 ? 0 : parts, args.grid = stage.shape.grid[0];
+    std::memcpy(stage.args.data(), &args, sizeof(args));
+    stage.patches.push_back({ArgPatch::Kind::kWorkspace, 0, static_cast<uint32_t>(offsetof(RowArgs, parts))});
+  }
+  return stages;
+}
+
 int64_t row_workspace_bytes(const RowProblem& p, int64_t parts) {
+  if (p.column_sums() > 0) return p.column_sums() * parts * p.n * static_cast<int64_t>(sizeof(float));
   return p.finds_of_tensor() ? parts * static_cast<int64_t>(sizeof(float)) : 0;
 }
 

@@ -85,7 +85,15 @@ class RowInstance final : public ProblemInstance {
     if (s) s = add_column(kRowWeight, "weight", p_.weight);
     if (s) s = add_column(kRowBias, "bias", p_.bias);
     if (s) s = add_column(kRowSmooth, "smooth", p_.smooth);
-    if (s) s = add(outputs_, kRowOut, "out", p_.out, p_.n, 1);
+    if (s) s = add(inputs_, kRowAdded, "dresidual", p_.gradients.added, p_.n, 1);
+    for (const auto& [slot, name, dtype] :
+         {std::tuple<RowPointerSlot, const char*, DType>{kRowWeightGradient, "dweight", p_.gradients.weight},
+          {kRowBiasGradient, "dbias", p_.gradients.bias}}) {
+      if (!s || dtype == DType::kNone) continue;
+      outputs_.emplace_back(slot, name, dtype);
+      s = outputs_.back().buffer.allocate(device, dtype, {{p_.n, 1}}, shift_of(dtype));
+    }
+    if (s) s = add(outputs_, kRowOut, op_.out_name(), p_.out, p_.out_length(), 1);
     if (s) s = add(outputs_, kRowResidualOut, "residual_out", p_.residual_out, p_.n, 1);
     std::deque<RowBuffer>& scales = p_.writes_scale() ? outputs_ : inputs_;
     if (s && p_.tensor_scale != TensorScale::kNone) {
@@ -174,7 +182,7 @@ class RowInstance final : public ProblemInstance {
       }
       if (!p_.out.present()) continue;
       const auto [in, out, first_in, first] = row_place(p_, row);
-      for (int64_t i = 0; i < p_.n; ++i) {
+      for (int64_t i = 0; i < p_.out_length(); ++i) {
         const ReferenceElement& y = want.y[static_cast<size_t>(i)];
         const double got = load_element(p_.out.dtype, tensors.data[out], first + i);
         if (p_.reads_codes()) {  // to the bit
@@ -185,6 +193,7 @@ class RowInstance final : public ProblemInstance {
         comparison.add(got, {y.value, allowed}, {row, i});
       }
     }
+    if (p_.column_sums() > 0) compare_column_sums(op_, p_, tensors, comparison);
     comparison.finish();
     return report;
   }
@@ -241,8 +250,13 @@ class RowInstance final : public ProblemInstance {
                                     : t.slot == kRowLoss  ? p_.loss.loss
                                     : t.slot == kRowLse   ? p_.loss.lse
                                                           : p_.residual_out;
-    const bool of_tensor = t.slot == kRowTensorScale || (t.slot == kRowScale && is_per_tensor(p_.quant));
-    const int64_t inner = number || of_tensor ? 1 : t.slot == kRowScale ? p_.groups() : p_.n;
+    const bool of_columns = t.slot == kRowWeightGradient || t.slot == kRowBiasGradient;
+    const bool one = t.slot == kRowTensorScale || (t.slot == kRowScale && is_per_tensor(p_.quant));
+    const bool of_tensor = one || of_columns;
+    const int64_t inner = number || one          ? 1
+                          : t.slot == kRowScale ? p_.groups()
+                          : t.slot == kRowOut   ? p_.out_length()
+                                                : p_.n;
     const int64_t stride = t.slot == kRowScale ? p_.stride_group : 1;
     const int bits = dtype_bits(t.dtype);
     std::vector<bool> owned(static_cast<size_t>(t.buffer.bytes()), false);

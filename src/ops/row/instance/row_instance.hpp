@@ -23,6 +23,8 @@ struct RowReference {
   int64_t target = 0;  // as the next, cross_entropy's
   float smoothing = 0, z = 0, grad_scale = 1;
   ReferenceElement loss{}, lse{};
+  std::span<const double> added;           // to x's gradient; empty = absent
+  std::span<ReferenceElement> normalised;  // of a norm's gradient: what the weight's is made of
 };
 
 // A problem's tensors on the host, by slot.
@@ -33,13 +35,16 @@ struct RowHostTensors {
 
 // One row of the reference: `sum` is what residual_out gets, `y` what comes before quantising.
 struct RowReferenceResult {
-  std::vector<double> sum;
-  std::vector<ReferenceElement> y;
+  std::vector<double> sum, second;
+  std::vector<ReferenceElement> y, normalised;
   ReferenceElement loss, lse;
 };
 void row_reference(const RowOp& op, const RowProblem& problem, const RowHostTensors& tensors, int64_t row,
                    RowReferenceResult& result);
 
+// Compares the sums of columns over all rows with what a norm's gradient should be.
+void compare_column_sums(const RowOp& op, const RowProblem& problem, const RowHostTensors& tensors,
+                         Comparison& comparison);
 // Where the scales of a row begin, in elements.
 int64_t scale_element(const RowProblem& problem, int64_t row);
 // Compares scales of the tensor or of blocks, which are found over more than one row.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "core/tensor/tolerance.hpp"
 #include "ops/row/instance/row_instance.hpp"
@@ -91,7 +92,8 @@ void row_reference(const RowOp& op, const RowProblem& p, const RowHostTensors& t
                    RowReferenceResult& result) {
   const auto n = static_cast<size_t>(p.n);
   result.sum.resize(static_cast<size_t>(p.x_length()));
-  result.y.resize(n);
+  result.y.resize(static_cast<size_t>(p.out_length()));
+  result.normalised.resize(op.norm_backward() ? n : 0);
   const RowPlace place = row_place(p, row);
   const int64_t x = place.first_in, residual = row_element(p, p.residual.stride, row);
   for (int64_t i = 0; i < p.x_length(); ++i) {
@@ -113,10 +115,15 @@ void row_reference(const RowOp& op, const RowProblem& p, const RowHostTensors& t
     }
     return values;
   };
-  std::vector<double> second(op.second != nullptr && p.residual.present() ? static_cast<size_t>(p.residual_length())
-                                                                          : 0);
+  std::vector<double>& second = result.second;
+  second.resize(op.second != nullptr && p.residual.present() ? static_cast<size_t>(p.residual_length()) : 0);
   for (size_t i = 0; i < second.size(); ++i) {
     second[i] = load_element(p.residual.dtype, tensors.data[kRowResidual], residual + static_cast<int64_t>(i));
+  }
+  std::vector<double> added(p.gradients.added.present() ? n : 0);
+  for (size_t i = 0; i < added.size(); ++i) {
+    added[i] = load_element(p.gradients.added.dtype, tensors.data[kRowAdded],
+                            row_element(p, p.gradients.added.stride, row) + static_cast<int64_t>(i));
   }
   const std::vector<double> weight = column(p.weight, kRowWeight, p.unit_offset ? 1 : 0);
   const std::vector<double> bias = column(p.bias, kRowBias, 0), smooth = column(p.smooth, kRowSmooth, 0);
@@ -139,7 +146,9 @@ void row_reference(const RowOp& op, const RowProblem& p, const RowHostTensors& t
                          .scales = scales,
                          .cosine = cosine,
                          .sine = sine,
-                         .y = result.y};
+                         .y = result.y,
+                         .added = added,
+                         .normalised = result.normalised};
   if (p.has_loss()) {
     reference.target = static_cast<const int32_t*>(tensors.data[kRowTarget])[row_element(p, p.loss.target.stride, row)];
     reference.smoothing = tensors.scalars[kRowSmoothing], reference.z = tensors.scalars[kRowZ];
@@ -180,6 +189,37 @@ void compare_shared_scales(const RowOp& op, const RowProblem& p, const RowHostTe
     comparison.add(tensor_scale(p, tensors), {tensor_scale_for(most[0], p.out.dtype), 0}, {-1});
   } else if (!blocks) {
     compare(0);
+  }
+}
+
+void compare_column_sums(const RowOp& op, const RowProblem& p, const RowHostTensors& tensors, Comparison& comparison) {
+  struct Sum {
+    double value = 0, magnitude = 0, squares = 0, error = 0;
+    void add(double x, double off) { value += x, magnitude += std::fabs(x), squares += x * x, error += off; }
+  };
+  const auto n = static_cast<size_t>(p.n);
+  std::vector<Sum> of_weight(n), of_bias(n);
+  RowReferenceResult found;
+  for (int64_t row = 0; row < p.rows(); ++row) {
+    row_reference(op, p, tensors, row, found);
+    for (size_t i = 0; i < n; ++i) {
+      const double dy = found.second[i];
+      of_weight[i].add(dy * found.normalised[i].value, std::fabs(dy) * found.normalised[i].allowed);
+      of_bias[i].add(dy, 0);
+    }
+  }
+  const std::tuple<DType, RowPointerSlot, const std::vector<Sum>&> sums[] = {
+      {p.gradients.weight, kRowWeightGradient, of_weight}, {p.gradients.bias, kRowBiasGradient, of_bias}};
+  for (const auto& [dtype, slot, wanted] : sums) {
+    for (size_t i = 0; i < n && dtype != DType::kNone; ++i) {
+      const Sum& s = wanted[i];
+      // Products are rounded before they are added.
+      const double error =
+          s.error + kUlpF32 * s.magnitude + accumulation_bound(DType::kF32, p.rows(), std::sqrt(s.squares), s.value);
+      const double allowed = error + rounding_bound(dtype, std::fabs(s.value) + error);
+      comparison.add(load_element(dtype, tensors.data[slot], static_cast<int64_t>(i)), {s.value, allowed},
+                     {-1, static_cast<int64_t>(i)});
+    }
   }
 }
 

@@ -10,6 +10,7 @@
 #include <span>
 #include <tuple>
 
+#include "ops/row/problem/row_backward.hpp"
 #include "ops/row/problem/row_loss.hpp"
 #include "ops/row/problem/row_rotation.hpp"
 
@@ -227,10 +228,13 @@ Status check_row_addresses(const RowOp& op, const RowProblem& p, const RowBindin
                    p.single ? nullptr : &p.residual, false});
   }
   add_rows("residual_out", kRowResidualOut, p.residual_out, true);
-  add_rows("out", kRowOut, p.out, true);
-  const auto add_vector = [&](const char* name, uint16_t slot, DType dtype) {
+  if (p.out.present()) {
+    all.push_back({op.out_name(), b.pointers[kRowOut], rows_of(p.out, p.out_length(), 1), &p.out, true});
+  }
+  add_rows("dresidual", kRowAdded, p.gradients.added, false);
+  const auto add_vector = [&](const char* name, uint16_t slot, DType dtype, bool written = false) {
     if (dtype != DType::kNone)
-      all.push_back({name, b.pointers[slot], touched_bytes(dtype, {{p.n, 1}}), nullptr, false});
+      all.push_back({name, b.pointers[slot], touched_bytes(dtype, {{p.n, 1}}), nullptr, written});
   };
   if (p.weight != DType::kNone) {
     all.push_back(
@@ -238,6 +242,8 @@ Status check_row_addresses(const RowOp& op, const RowProblem& p, const RowBindin
   }
   add_vector("bias", kRowBias, p.bias);
   add_vector("smooth", kRowSmooth, p.smooth);
+  add_vector("dweight", kRowWeightGradient, p.gradients.weight, true);
+  add_vector("dbias", kRowBiasGradient, p.gradients.bias, true);
   for (const auto& [name, slot, t] :
        {std::tuple<const char*, RowPointerSlot, const RowTensorProblem&>{"target", kRowTarget, p.loss.target},
         {"loss", kRowLoss, p.loss.loss},
@@ -274,7 +280,7 @@ Status check_row_addresses(const RowOp& op, const RowProblem& p, const RowBindin
       // In place: the same elements, of the same type.
       const bool same = w.rows != nullptr && t.rows != nullptr && !t.written && w.data == t.data &&
                         w.rows->dtype == t.rows->dtype && w.rows->stride == t.rows->stride &&
-                        p.gate != GateMode::kInterleaved;
+                        (p.gate != GateMode::kInterleaved || (p.backward && t.rows == &p.x));
       if (!same && !apart_in_each_token(p, w, t))
         return refuse_row(op, "argument '{}' overlaps '{}' without being the same elements", w.name, t.name);
     }
@@ -284,7 +290,7 @@ Status check_row_addresses(const RowOp& op, const RowProblem& p, const RowBindin
 
 Status make_row_problem(const RowOp& op, const RowCall& call, bool check_addresses, RowProblem& p, RowBindings& b) {
   if (op.rotates) return make_rotation_problem(op, call, check_addresses, p, b);
-  for (const auto& [name, t] : {std::pair<const char*, const TensorView&>{"x", call.x}, {"out", call.out}}) {
+  for (const auto& [name, t] : {std::pair<const char*, const TensorView&>{"x", call.x}, {op.out_name(), call.out}}) {
     if (!t.defined() && !(op.loses && &t == &call.out)) return refuse_row(op, "argument '{}' is missing", name);
   }
   const TensorView& x = call.x;
@@ -294,6 +300,7 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
       return refuse_row(op, "argument 'x' has a negative size: {}", row_shape(x));
   }
   p = RowProblem();
+  p.backward = op.backward;
   p.activation = call.activation, p.gate = call.gate, p.squared = call.squared, p.log = call.log;
   p.n = x.shape[static_cast<size_t>(x.rank - 1)];
   if (p.gate != GateMode::kNone) {
@@ -321,11 +328,15 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
   } given[] = {{"x", call.x, p.x},
                {op.residual_name(), call.residual, p.residual},
                {"residual_out", call.residual_out, p.residual_out},
-               {"out", call.out, p.out}};
+               {op.out_name(), call.out, p.out},
+               {"dresidual", call.added, p.gradients.added}};
   for (const auto& g : given) {
     if (!g.t.defined()) continue;
     tensors.push_back({g.name, &g.to, {}});
-    const int64_t length = &g.to == &p.x ? p.x_length() : &g.to == &p.residual ? p.residual_length() : p.n;
+    const int64_t length = &g.to == &p.x          ? p.x_length()
+                           : &g.to == &p.residual ? p.residual_length()
+                           : &g.to == &p.out      ? p.out_length()
+                                                  : p.n;
     if (Status s = read_rows(op, g.name, g.t, x, length, tensors.back()); !s) return s;
   }
   const std::tuple<const char*, const TensorView&, RowTensorProblem&> numbers[] = {
@@ -344,6 +355,8 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
   Status s = read_column(op, "weight", call.weight, x, p.weight_length(), p.weight);
   if (s) s = read_column(op, "bias", call.bias, x, p.n, p.bias);
   if (s) s = read_column(op, "smooth", call.smooth, x, p.n, p.smooth);
+  if (s) s = read_column(op, "dweight", call.weight_gradient, x, p.n, p.gradients.weight);
+  if (s) s = read_column(op, "dbias", call.bias_gradient, x, p.n, p.gradients.bias);
   if (!s) return s;
   if (p.quant != Quantisation::kNone) {
     tensors.push_back({"scale", &p.scale, {}});
@@ -369,16 +382,18 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
                 call.loss.data,
                 call.lse.data,
                 call.factor.data,
-                call.tensor_scale.data};
+                call.tensor_scale.data,
+                call.added.data,
+                call.weight_gradient.data,
+                call.bias_gradient.data};
   b.scalars = {call.eps,       call.limit == 0 ? std::numeric_limits<float>::infinity() : call.limit,
                call.alpha,     call.up_offset,
                call.smoothing, call.z,
                call.grad_scale};
   if (x.device.kind != DeviceKind::kCpu) {
     // Not the scales, which are taken one by one.
-    for (const void* pointer : std::span(b.pointers).first(kRowScale)) {
-      p.unaligned |= (reinterpret_cast<uintptr_t>(pointer) & 15) != 0;
-    }
+    const auto missed = [](const void* pointer) { return (reinterpret_cast<uintptr_t>(pointer) & 15) != 0; };
+    p.unaligned = std::ranges::any_of(std::span(b.pointers).first(kRowScale), missed) || missed(b.pointers[kRowAdded]);
   }
   if (s = validate_row_problem(op, p); !s) return s;
   if (op.eps && !(call.eps >= 0)) return refuse_row(op, "argument 'eps' is {}, allowed: 0 and above", call.eps);

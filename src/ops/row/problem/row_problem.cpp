@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What holds for every problem of a row operator, and its text.
+#include "ops/row/problem/row_backward.hpp"
 #include "ops/row/problem/row_loss.hpp"
 #include "ops/row/problem/row_rotation.hpp"
 
@@ -45,7 +46,8 @@ Status check_row_dtypes(const RowOp& op, const RowProblem& p) {
   if (p.residual_out.present() && op.second != nullptr) {
     return refuse_problem(op, "argument 'residual_out' is none of this operator's");
   }
-  if (op.gates_norm && !p.residual.present()) return refuse_problem(op, "argument '{}' is missing", op.second);
+  if ((op.gates_norm || op.backward) && !p.residual.present())
+    return refuse_problem(op, "argument '{}' is missing", op.second);
   if (op.arithmetic ? (p.arithmetic != Arithmetic::kNone) != p.residual.present() : p.arithmetic != Arithmetic::kNone) {
     return refuse_problem(op, "argument '{}' and the arithmetic '{}' do not fit", op.residual_name(),
                           kArithmeticNames[static_cast<int>(p.arithmetic)]);
@@ -138,7 +140,7 @@ Status check_row_output(const RowOp& op, const RowProblem& p) {
     if (op.loses && !p.out.present()) return {};
     if (op.arithmetic && is_quantised(out) && dtype_bits(out) == 8) return {};
     if (!is_quantised(out) || op.floats_only()) {
-      return refuse_problem(op, "argument 'out' is {}, allowed: {}", dtype_name(out),
+      return refuse_problem(op, "argument '{}' is {}, allowed: {}", op.out_name(), dtype_name(out),
                             op.quantises       ? "e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, e2m1"
                             : op.floats_only() ? "f32, f16, bf16"
                             : op.arithmetic
@@ -168,7 +170,8 @@ Status check_row_strides(const RowOp& op, const RowProblem& p) {
   } tensors[] = {{"x", p.x, p.x_length(), 1, false},
                  {op.residual_name(), p.residual, p.residual_length(), 1, false},
                  {"residual_out", p.residual_out, p.n, 1, true},
-                 {"out", p.out, p.n, 1, true},
+                 {op.out_name(), p.out, p.out_length(), 1, true},
+                 {"dresidual", p.gradients.added, p.n, 1, false},
                  {"scale", p.scale, p.groups(), p.stride_group, p.has_row_scales() && p.writes_scale()},
                  {"target", p.loss.target, 1, 1, false},
                  {"loss", p.loss.loss, 1, 1, true},
@@ -198,7 +201,7 @@ Status check_row_strides(const RowOp& op, const RowProblem& p) {
   return {};
 }
 
-constexpr std::string_view kStrideNames[] = {"sx", "sr", "sro", "so", "ss", "starget", "sloss", "slse"};
+constexpr std::string_view kStrideNames[] = {"sx", "sr", "sro", "so", "ss", "starget", "sloss", "slse", "sdr"};
 
 // "4.2.1"
 Status parse_numbers(std::string_view text, char separator, std::span<int64_t> to, size_t& count) {
@@ -227,6 +230,7 @@ Status validate_row_problem(const RowOp& op, const RowProblem& p) {
   if (s) s = check_row_output(op, p);
   if (s) s = validate_rotation(op, p);
   if (s) s = validate_loss(op, p);
+  if (s) s = validate_backward(op, p);
   return s ? check_row_strides(op, p) : s;
 }
 
@@ -238,13 +242,14 @@ Status check_row_types(const RowOp& op, DType x, DType residual, DType out, Quan
   if (op.rotates) p.rotation.table = DType::kF32, p.rotation.heads = p.size[2];
   if (op.loses) p.n = 1, add_loss(p);
   if (op.arithmetic && residual != DType::kNone) p.arithmetic = Arithmetic::kAdd;
+  p.backward = op.backward;
   if (x == DType::kNone) return refuse_problem(op, "argument 'x' is none, allowed: a type");
   return validate_row_problem(op, p);
 }
 
 void set_contiguous(RowProblem& p) {
-  for (RowTensorProblem* t :
-       {&p.x, &p.residual, &p.residual_out, &p.out, &p.scale, &p.loss.target, &p.loss.loss, &p.loss.lse}) {
+  for (RowTensorProblem* t : {&p.x, &p.residual, &p.residual_out, &p.out, &p.scale, &p.loss.target, &p.loss.loss,
+                              &p.loss.lse, &p.gradients.added}) {
     t->stride = {};
     if (!t->present() || (t == &p.scale && !p.has_row_scales())) continue;
     const bool one = t == &p.loss.target || t == &p.loss.loss || t == &p.loss.lse;  // a row
@@ -252,6 +257,7 @@ void set_contiguous(RowProblem& p) {
                    : t == &p.scale    ? p.groups()
                    : t == &p.x        ? p.x_length()
                    : t == &p.residual ? p.residual_length()
+                   : t == &p.out      ? p.out_length()
                                       : p.n;
     if (dtype_bits(t->dtype) == 4) step += step % 2;  // whole bytes
     for (size_t i = kRowDims; i-- > 0;) {
@@ -272,7 +278,7 @@ std::string print_row_problem(const RowProblem& p) {
     if (dtype != DType::kNone) text += fmt::format(":{}={}", name, dtype_name(dtype));
   };
   add("residual", p.residual.dtype);
-  if (p.residual.present() && !p.residual_out.present()) text += ":residual_out=0";
+  if (p.residual.present() && !p.residual_out.present() && !p.backward) text += ":residual_out=0";
   add("weight", p.weight), add("bias", p.bias), add("smooth", p.smooth), add("out", p.out.dtype);
   if (p.gate != GateMode::kNone) text += fmt::format(":gate={}", kGateModeNames[static_cast<int>(p.gate)]);
   if (p.activation != Activation::kNone) {
@@ -301,16 +307,19 @@ std::string print_row_problem(const RowProblem& p) {
   }
   if (p.rotates()) text += print_rotation(p);
   if (p.has_loss()) text += print_loss(p);
+  if (p.backward) text += print_backward(p);
   RowProblem plain = p;
   set_contiguous(plain);
-  const std::pair<const RowTensorProblem*, const RowTensorProblem*> tensors[] = {{&p.x, &plain.x},
-                                                                                 {&p.residual, &plain.residual},
-                                                                                 {&p.residual_out, &plain.residual_out},
-                                                                                 {&p.out, &plain.out},
-                                                                                 {nullptr, nullptr},
-                                                                                 {&p.loss.target, &plain.loss.target},
-                                                                                 {&p.loss.loss, &plain.loss.loss},
-                                                                                 {&p.loss.lse, &plain.loss.lse}};
+  const std::pair<const RowTensorProblem*, const RowTensorProblem*> tensors[] = {
+      {&p.x, &plain.x},
+      {&p.residual, &plain.residual},
+      {&p.residual_out, &plain.residual_out},
+      {&p.out, &plain.out},
+      {nullptr, nullptr},
+      {&p.loss.target, &plain.loss.target},
+      {&p.loss.loss, &plain.loss.loss},
+      {&p.loss.lse, &plain.loss.lse},
+      {&p.gradients.added, &plain.gradients.added}};
   for (size_t i = 0; i < std::size(tensors); ++i) {
     if (tensors[i].first == nullptr) continue;
     if (tensors[i].first->stride != tensors[i].second->stride) {
@@ -329,6 +338,7 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
   bool residual_out = op.second == nullptr, gradient = true, has_m = false, has_n = false;
   std::array<std::string_view, std::size(kStrideNames)> strides;
   p.scale.dtype = DType::kF32;
+  p.backward = op.backward;
   if (op.rotates) p.rotation = unset_rotation();
   if (op.loses) add_loss(p);
   while (!text.empty()) {
@@ -391,7 +401,8 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
         s = fields_detail::parse_value(value, flag), p.round_before_weight = flag;
       } else if (name == "unaligned") {
         s = fields_detail::parse_value(value, flag), p.unaligned = flag;
-      } else if (!(op.rotates && parse_rotation(name, value, p, s)) && !(op.loses && parse_loss(name, value, p, s))) {
+      } else if (!(op.rotates && parse_rotation(name, value, p, s)) && !(op.loses && parse_loss(name, value, p, s)) &&
+                 !(op.norm_backward() && parse_backward(name, value, p, s))) {
         s = Status(StatusCode::kInvalidArgument, fmt::format("'{}' is none of its fields", name));
       }
     }
@@ -401,6 +412,7 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
   if (p.residual.present() && residual_out) p.residual_out.dtype = p.residual.dtype;
   if (!p.out.present() && gradient)
     p.out.dtype = op.quantises ? DType::kF8E4M3 : op.dequantises ? DType::kF32 : p.x.dtype;
+  if (p.gradients.added.present()) p.gradients.added.dtype = p.out.dtype;
   if (p.quant == Quantisation::kNone && (op.quantises || op.dequantises)) p.quant = Quantisation::kRow;
   if (p.quant == Quantisation::kNone) p.scale.dtype = DType::kNone;
   if (p.quant == Quantisation::kGroup && p.group == 0) p.group = usual_row_group(p.scale.dtype);
@@ -409,8 +421,8 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
   if (std::ranges::any_of(p.size, [](int64_t size) { return size == 0; })) p.size = {1, 1, 0};
   if (op.rotates) complete_rotation(p);
   set_contiguous(p);
-  RowTensorProblem* const tensors[] = {&p.x,     &p.residual,    &p.residual_out, &p.out,
-                                       &p.scale, &p.loss.target, &p.loss.loss,    &p.loss.lse};
+  RowTensorProblem* const tensors[] = {&p.x,         &p.residual, &p.residual_out,   &p.out, &p.scale, &p.loss.target,
+                                       &p.loss.loss, &p.loss.lse, &p.gradients.added};
   for (size_t i = 0; i < strides.size(); ++i) {
     if (strides[i].empty()) continue;
     std::array<int64_t, kRowDims + 1> numbers{};
@@ -449,6 +461,10 @@ ProblemSignature row_signature(const RowProblem& p) {
   if (p.weight_groups != 1 || p.gate_first) {
     s.core += fmt::format(":weight_groups={}:gate_first={}", p.weight_groups, p.gate_first);
   }
+  if (p.gradients.added.present()) s.core += ":dresidual=1";
+  if (p.column_sums() > 0) {
+    s.core += fmt::format(":dweight={}:dbias={}", dtype_name(p.gradients.weight), dtype_name(p.gradients.bias));
+  }
   s.epilogue = kActivationNames[static_cast<int>(p.activation)];
   s.sizes = fmt::format("m={}:n={}", p.rows(), p.n);
   s.bucket = fmt::format("m<={}:n={}", std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(p.rows(), 1))), p.n);
@@ -467,9 +483,11 @@ double row_bytes_moved(const RowProblem& p) {
   for (const RowTensorProblem* t : {&p.x, &p.residual, &p.residual_out, &p.out}) {
     if (t != &p.residual || p.arithmetic == Arithmetic::kNone) bits += dtype_bits(t->dtype);
   }
-  if (p.gate != GateMode::kNone) bits += dtype_bits(p.x.dtype);
+  bits += dtype_bits(p.gradients.added.dtype);
+  if (p.gate != GateMode::kNone) bits += dtype_bits(p.x.dtype) + (p.backward ? dtype_bits(p.out.dtype) : 0);
   double bytes = rows * n * bits / 8;
-  for (const DType dtype : {p.weight, p.bias, p.smooth}) bytes += n * dtype_bits(dtype) / 8;
+  for (const DType dtype : {p.weight, p.bias, p.smooth, p.gradients.weight, p.gradients.bias})
+    bytes += n * dtype_bits(dtype) / 8;
   // What is broadcast is read once.
   if (p.arithmetic != Arithmetic::kNone) {
     double elements = static_cast<double>(p.residual_length());

@@ -43,6 +43,13 @@ struct RowLossProblem {
   uint8_t reserved[7] = {};
 };
 
+// What a norm's gradient has beside x, its output's gradient and x's; docs/norm_backward.md.
+struct RowBackwardProblem {
+  RowTensorProblem added;
+  DType weight = DType::kNone, bias = DType::kNone;  // of their gradients
+  uint8_t reserved[6] = {};
+};
+
 struct RowProblem {
   std::array<int64_t, kRowDims> size{1, 1, 1};
   int64_t n = 0;
@@ -62,14 +69,19 @@ struct RowProblem {
   int32_t weight_groups = 1;  // gated_rms_norm: weights of so many rows, which the third dimension goes round among
   uint8_t gate_first = 0;     // its gate comes before the norm
   Arithmetic arithmetic = Arithmetic::kNone;
-  uint8_t single = 0;                             // elementwise's residual has one element a row
-  TensorScale tensor_scale = TensorScale::kNone;  // no padding behind it: problems are compared as bytes
+  uint8_t single = 0;  // elementwise's residual has one element a row
+  TensorScale tensor_scale = TensorScale::kNone;
+  uint8_t backward = 0;      // out is x's gradient, the residual that of what x made
+  uint8_t reserved[7] = {};  // no padding: problems are compared as bytes
   RowRotationProblem rotation;
   RowLossProblem loss;
+  RowBackwardProblem gradients;
 
   bool reads_codes() const { return is_quantised(x.dtype); }
   int64_t rows() const { return size[0] * size[1] * size[2]; }
   int64_t x_length() const { return gate == GateMode::kNone ? n : 2 * n; }  // of a row of x
+  int64_t out_length() const { return backward ? x_length() : n; }
+  int64_t column_sums() const { return (gradients.weight != DType::kNone) + (gradients.bias != DType::kNone); }
   bool has_loss() const { return loss.loss.present(); }
   int64_t residual_length() const { return single ? 1 : n; }
   int64_t weight_length() const { return n * weight_groups; }
@@ -111,6 +123,9 @@ enum RowPointerSlot : uint16_t {
   kRowLse,
   kRowFactor,
   kRowTensorScale,
+  kRowAdded,
+  kRowWeightGradient,
+  kRowBiasGradient,
   kRowPointerSlots
 };
 enum RowScalarSlot : uint16_t {
@@ -157,6 +172,7 @@ struct RowCall {
   TensorView target{}, loss{}, lse{}, factor{};  // cross_entropy's; out is the gradient
   int64_t ignore_index = -100;
   float smoothing = 0, z = 0, grad_scale = 1;
+  TensorView added{}, weight_gradient{}, bias_gradient{};  // of a norm's gradient: [..., N], [N], [N]
 };
 
 // A row operator. `name` also names its kernels: kernels/<name>/<name>_cpu.hpp and <name>_gpu.cuh with functions of these names.
@@ -174,11 +190,14 @@ struct RowOp {
   const char* second = nullptr;    // the residual is another operand of this name, which is not added
   bool gates_norm = false;         // gated_rms_norm's options; the second operand must be given
   bool arithmetic = false;         // elementwise's options; the output may be codes without a scale
+  bool backward = false;  // the second operand is a gradient, as is the output, x's; of norms with columns' gradients
   // y of one row in float64, before it is quantised, with what f32 may err.
   void (*reference)(const RowProblem& problem, RowReference& row);
 
   const char* residual_name() const { return second == nullptr ? "residual" : second; }
-  bool floats_only() const { return rotates || softmax || loses; }  // the output is not quantised
+  const char* out_name() const { return backward ? "dx" : "out"; }
+  bool norm_backward() const { return backward && columns; }
+  bool floats_only() const { return rotates || softmax || loses || backward; }  // the output is not quantised
 };
 
 // Checks shapes, strides, dtypes, devices, and where `check_addresses` null pointers and aliasing.

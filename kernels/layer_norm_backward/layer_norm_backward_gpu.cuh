@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// layer_norm_backward_gpu: a row and its gradient are read once and kept in registers; longer ones are read again. Typed by its config, or
+// at run time.
+#pragma once
+
+#include "tile/gpu/row_backward.cuh"
+#include "tile/gpu/row_moments.cuh"
+
+namespace tilewright {
+
+template <RowGpuConfig kConfig>
+__device__ __forceinline__ void layer_norm_backward_gpu(const RowArgs& given) {
+  for_backward_rows<kConfig>(given, [&](GpuRow<kConfig>& row, BackwardRows<kConfig>& rows) {
+    const auto load = [&](long long n, int count, Piece& p, int j) { rows.load(n, count, p, j); };
+    const RowMoments moments = find_moments(row, load, load, [] {});
+    const float inverse = 1 / square_root(__fadd_rn(moments.variance, anew(row.args).eps));
+
+    float sum[2] = {};  // of the gradient, and of its products with the normalised elements
+    row.template each<false>(load, [&](long long n, int count, Piece& p, int j) {
+      Piece g;
+      rows.weighted(n, count, g, j);
+      const int there = anew(count);
+      for_elements([&](int i) {
+        const float normalised = __fmul_rn(__fadd_rn(p.v[i], -moments.mean), inverse);
+        sum[0] = __fadd_rn(sum[0], g.v[i]);
+        sum[1] = is_there<kConfig>(i, there) ? __fmaf_rn(g.v[i], normalised, sum[1]) : sum[1];
+      });
+    });
+    row.reduce(sum, sum_of);
+    const auto n = static_cast<float>(anew(row.args).n);
+    return NormGradient{moments.mean, inverse, sum[0] / n, sum[1] / n};
+  });
+}
+
+}  // namespace tilewright
