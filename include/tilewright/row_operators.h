@@ -215,21 +215,32 @@ static inline tilewright_act_and_mul_call tilewright_act_and_mul_call_defaults(v
 
 /* ---- rope -------------------------------------------------------------------------------------------------------- */
 
+/* Which pairs take which axis of the positions. */
+enum {
+  TILEWRIGHT_ROPE_SECTIONS_RUNS = 0,
+  TILEWRIGHT_ROPE_SECTIONS_INTERLEAVED = 1,
+  TILEWRIGHT_ROPE_SECTIONS_PARTS = 2
+};
+
 /* Pairs of heads' elements turned by the angle of their token; docs/rope.md says what each tensor may be. Zero bytes are the
  * default of every field but struct_size. */
 typedef struct tilewright_rope_call {
   uint32_t struct_size;
   uint8_t interleaved; /* pairs are neighbours */
   uint8_t inverse;     /* by the negative angle */
-  uint8_t reserved[2];
+  uint8_t section_order; /* TILEWRIGHT_ROPE_SECTIONS_... */
+  uint8_t reserved;
   const TwDLTensor* q; /* [..., heads, D] */
   const TwDLTensor* q_out;
   const TwDLTensor* k; /* optional, as the next */
   const TwDLTensor* k_out;
   const TwDLTensor* cos; /* [P, R / 2] */
   const TwDLTensor* sin;
-  const TwDLTensor* positions; /* optional, [...] i32 */
+  const TwDLTensor* positions; /* optional, [...] i32; with sections [axes, ...] */
   const char* recipe;          /* force this recipe; NULL = choose */
+  int64_t sections[4];         /* pairs of each axis of the positions; zeros = one axis */
+  const TwDLTensor* cumulative_lengths; /* optional, [sequences + 1] i32: q is packed sequences */
+  const TwDLTensor* offsets;            /* optional, [sequences] i32 */
 } tilewright_rope_call;
 
 /* As tilewright_gemm() and its like. */

@@ -86,11 +86,7 @@ constexpr CacheMove cache_move(const CacheMoveArgs& args, long long row) {
 
   // A token: of the last request that begins at it or before.
   const long long token = of_head.whole;
-  long long low = 0, high = args.requests;
-  while (high - low > 1) {
-    const long long middle = (low + high) / 2;
-    (args.lengths[middle] <= token ? low : high) = middle;
-  }
+  const long long low = sequence_of(args.lengths, args.requests, token);
   move.to = {token, 0, args.requests > 0 && args.lengths[low] <= token && token < args.lengths[low + 1]};
   if (!move.to.known) return move;
   const Quotient place = divided_by(token - args.lengths[low], args.block_size);

@@ -92,13 +92,22 @@ __device__ __forceinline__ void kv_cache_write_heads(const CacheArgs& given) {
       if constexpr (kTurns) {
         if (turns) {
           Piece cosine, sine;
-          cosine_words.widen(cosine);
-          sine_words.widen(sine);
+          if (args.rotation.axes > 1) {
+            const auto angles_of = [&](int axis) { return cache_angles(args, set.token, axis); };
+            load_angles<kTable, true>(args.rotation, false, at.pair, kRowPiece, angles_of, cosine);
+            load_angles<kTable, true>(args.rotation, true, at.pair, kRowPiece, angles_of, sine);
+          } else {
+            cosine_words.widen(cosine);
+            sine_words.widen(sine);
+            for_elements([&](int i) {
+              cosine.v[i] = __fmul_rn(cosine.v[i], angles.known), sine.v[i] = __fmul_rn(sine.v[i], angles.sign);
+            });
+          }
           if (at.pairs) part_pairs(a, b);
           for_elements([&](int i) {
-            const float x = a.v[i], c = __fmul_rn(cosine.v[i], angles.known), s = __fmul_rn(sine.v[i], angles.sign);
-            a.v[i] = __fmaf_rn(x, c, -__fmul_rn(b.v[i], s));
-            b.v[i] = __fmaf_rn(b.v[i], c, __fmul_rn(x, s));
+            const float x = a.v[i];
+            a.v[i] = __fmaf_rn(x, cosine.v[i], -__fmul_rn(b.v[i], sine.v[i]));
+            b.v[i] = __fmaf_rn(b.v[i], cosine.v[i], __fmul_rn(x, sine.v[i]));
           });
           if (at.pairs) join_pairs(a, b);
         }
@@ -171,12 +180,13 @@ __device__ __forceinline__ void kv_cache_write_any(const CacheArgs& given) {
 
     // An element of a pair that turns wants the other one.
     const auto dims = mine.turned ? static_cast<int>(args.rotation.dims) : 0;
-    RowAngles angles{};
-    if (dims > 0) angles = cache_angles(args, set.token);
     const auto value = [&](int d) {
       if (d >= dims) return normed(d);
       const bool pairs = args.rotation.interleaved, second = pairs ? d % 2 == 1 : d >= dims / 2;
       const int step = pairs ? 1 : dims / 2, column = pairs ? d / 2 : second ? d - step : d;
+      int axis = 0;
+      while (axis + 1 < args.rotation.axes && (axis_bits(args.rotation, axis, column, 1) & 1) == 0) ++axis;
+      const RowAngles angles = cache_angles(args, set.token, axis);
       const float cosine = __fmul_rn(load_one(angles.cosine, args.rotation.table, column), angles.known);
       const float sine = __fmul_rn(load_one(angles.sine, args.rotation.table, column), angles.sign);
       const float mate = __fmul_rn(normed(second ? d - step : d + step), sine);

@@ -106,8 +106,9 @@ nb::object act_and_mul_function(nb::handle x, nb::handle activation, nb::handle 
 }
 
 nb::object rope_function(nb::handle q, nb::handle cos, nb::handle sin, nb::handle k, nb::handle positions,
-                         bool interleaved, bool inverse, nb::object out, nb::object k_out, const std::string& recipe,
-                         int units) {
+                         bool interleaved, bool inverse, nb::handle sections, nb::handle section_order,
+                         nb::handle cumulative_lengths, nb::handle offsets, nb::object out, nb::object k_out,
+                         const std::string& recipe, int units) {
   RowArguments arguments("rope", q, units);
   RopeCall call;
   call.q = arguments.input.view;
@@ -115,6 +116,10 @@ nb::object rope_function(nb::handle q, nb::handle cos, nb::handle sin, nb::handl
   call.k = arguments.optional("k", k);
   call.positions = arguments.indices("positions", positions);
   call.interleaved = interleaved, call.inverse = inverse;
+  call.sections = section_pairs("rope", sections);
+  call.section_order = named("rope", "section_order", section_order, RopeSections::kRuns);
+  call.cumulative_lengths = arguments.optional("cumulative_lengths", cumulative_lengths);
+  call.offsets = arguments.optional("offsets", offsets);
   call.recipe = recipe;
 
   // Results.
@@ -311,7 +316,9 @@ void bind_row_operators(nb::module_& module) {
   module.def(
       "rope", &rope_function, nb::arg("q"), nb::arg("cos"), nb::arg("sin"), nb::kw_only(), nb::arg("k") = nb::none(),
       nb::arg("positions") = nb::none(), nb::arg("interleaved") = false, nb::arg("inverse") = false,
-      nb::arg("out") = nb::none(), nb::arg("k_out") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
+      nb::arg("sections") = nb::none(), nb::arg("section_order") = nb::none(),
+      nb::arg("cumulative_lengths") = nb::none(), nb::arg("offsets") = nb::none(), nb::arg("out") = nb::none(),
+      nb::arg("k_out") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
       "Rotary embedding: pairs of each head's elements [..., heads, D] turned by the angle of their token. Returns q's "
       "output, with k a tuple of both.");
   module.def("act_and_mul", &act_and_mul_function, nb::arg("x"), nb::arg("activation") = "silu", nb::kw_only(),

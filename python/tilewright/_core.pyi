@@ -14,6 +14,7 @@ _Out = TypeVar("_Out", bound=_Tensor)
 
 _ActivationName = Literal["none", "relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "hardswish"]
 _Activation = _ActivationName | tuple[Literal["clamp"], float, float] | None
+_SectionOrder = Literal["runs", "interleaved", "parts"]
 _Gate = Literal["none", "separated", "interleaved"] | None
 _Step = _Activation | tuple[Literal["add", "mul"], _Tensor]
 _Layout = Literal["kn", "nk"]
@@ -249,6 +250,10 @@ def rope(
     positions: _Tensor | None = None,
     interleaved: bool = False,
     inverse: bool = False,
+    sections: Sequence[int] | None = None,
+    section_order: _SectionOrder | None = None,
+    cumulative_lengths: _Tensor | None = None,
+    offsets: _Tensor | None = None,
     out: _Tensor | None = None,
     k_out: _Tensor | None = None,
     recipe: str = "",
@@ -430,6 +435,8 @@ def qk_norm_rope_cache(
     sin: _Tensor | None = None,
     positions: _Tensor | None = None,
     interleaved: bool = False,
+    sections: Sequence[int] | None = None,
+    section_order: Literal["runs", "interleaved"] | None = None,
     key_layout: _CacheLayout = "nhd",
     value_layout: _CacheLayout = "nhd",
     scales: _CacheScales | None = None,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pairs of neighbours in a row: 8 of them as two pieces.
+// Pairs of a row that turn: 8 of them as two pieces, and their angles.
 #pragma once
 
 #include "tile/gpu/row.cuh"
@@ -39,6 +39,23 @@ __device__ __forceinline__ void store_pairs(char* row, DType dtype, long long n,
   const int low = 2 * count < kRowPiece ? 2 * count : kRowPiece;
   store_piece<kType>(row, dtype, 2 * n, low, even);
   store_piece<kType>(row, dtype, 2 * n + kRowPiece, 2 * count - low, odd);
+}
+
+// Entries of one of the tables for `count` pairs from n on. angles_of(axis): what turns a token by its position along that axis.
+template <DType kTable, bool kWhole, class AnglesOf>
+__device__ __forceinline__ void load_angles(const RowRotation& r, bool sine, long long n, int count,
+                                            const AnglesOf& angles_of, Piece& to) {
+  for_elements([&](int i) { to.v[i] = 0; });
+#pragma unroll 1
+  for (int axis = 0; axis < r.axes; ++axis) {
+    const unsigned mine = axis_bits(r, axis, n, kRowPiece);
+    if ((mine & 0xFFu) == 0) continue;
+    const RowAngles angles = angles_of(axis);
+    Piece entries;
+    load_piece<kTable, kWhole>(sine ? angles.sine : angles.cosine, r.table, n, count, entries);
+    const float factor = sine ? angles.sign : angles.known;
+    for_elements([&](int i) { to.v[i] = (mine >> i & 1) != 0 ? __fmul_rn(entries.v[i], factor) : to.v[i]; });
+  }
 }
 
 }  // namespace tilewright
