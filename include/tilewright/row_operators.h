@@ -342,6 +342,40 @@ static inline tilewright_elementwise_call tilewright_elementwise_call_defaults(v
   return call;
 }
 
+/* ---- transpose --------------------------------------------------------------------------------------------------- */
+
+/* The last two dimensions change places in memory; docs/transpose.md. */
+typedef struct tilewright_transpose_call {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const TwDLTensor* x;   /* [..., M, N], elements of 8, 16 or 32 bits */
+  const TwDLTensor* out; /* [..., N, M], as x */
+  const char* recipe;    /* force this recipe; NULL = choose */
+} tilewright_transpose_call;
+
+/* As tilewright_gemm() and its like. */
+TILEWRIGHT_C_API tilewright_status tilewright_transpose(tilewright_context* context,
+                                                        const tilewright_transpose_call* call,
+                                                        const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_transpose_prepare(tilewright_context* context,
+                                                                const tilewright_transpose_call* call,
+                                                                const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_transpose_query(tilewright_context* context,
+                                                              const tilewright_transpose_call* call,
+                                                              const tilewright_exec* exec,
+                                                              tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_transpose_explain(tilewright_context* context,
+                                                                const tilewright_transpose_call* call,
+                                                                const tilewright_exec* exec, char* buffer,
+                                                                size_t* size);
+
+static inline tilewright_transpose_call tilewright_transpose_call_defaults(void) {
+  tilewright_transpose_call call;
+  memset(&call, 0, sizeof(call));
+  call.struct_size = sizeof(call);
+  return call;
+}
+
 /* NOLINTEND(readability-identifier-naming) */
 
 #ifdef __cplusplus

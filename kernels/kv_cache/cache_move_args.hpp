@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kv_cache/kv_cache_args.hpp"
+#include "tile/common/quotient.hpp"
 
 namespace tilewright {
 
@@ -50,17 +51,6 @@ struct CacheMoveGpuConfig {
   }
 };
 inline constexpr int kCacheMoveEach = 4;  // pieces that a thread asks for before it writes any
-
-struct Quotient {
-  long long whole, rest;
-};
-constexpr Quotient divided_by(long long a, long long b) {
-  if ((a | b) >> 32 == 0) {
-    const auto x = static_cast<unsigned>(a), y = static_cast<unsigned>(b);
-    return {x / y, x % y};
-  }
-  return {a / b, a % b};
-}
 
 // Where a row comes from and goes to. What is none of its cache's blocks moves nothing.
 struct CacheMove {

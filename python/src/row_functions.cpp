@@ -12,6 +12,7 @@
 #include "tilewright/quantize.hpp"
 #include "tilewright/rms_norm.hpp"
 #include "tilewright/rope.hpp"
+#include "tilewright/transpose.hpp"
 
 namespace tilewright::python {
 namespace {
@@ -189,6 +190,27 @@ nb::object dequantize_function(nb::handle x, nb::handle scale, nb::handle quant,
   return out;
 }
 
+nb::object transpose_function(nb::handle x, nb::object out, const std::string& recipe, int units) {
+  constexpr const char* kOp = "transpose";
+  RowArguments arguments(kOp, x, units);
+  TransposeCall call;
+  call.x = arguments.input.view;
+  if (call.x.rank < 2) refuse("{}: argument 'x' has rank {}, allowed: 2 to {}", kOp, call.x.rank, kMaxRank);
+  call.recipe = recipe;
+  nb::list shape;
+  const auto rank = static_cast<size_t>(call.x.rank);
+  for (size_t i = 0; i + 2 < rank; ++i) shape.append(call.x.shape[i]);
+  shape.append(call.x.shape[rank - 1]), shape.append(call.x.shape[rank - 2]);
+  call.out = arguments.made("out", out, call.x.dtype, shape);
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = transpose(Context::global(), call, arguments.exec);
+  }
+  check(status);
+  return out;
+}
+
 // `leading`: the arguments that may stand without their names, and what comes before those that all norms have.
 template <class Function, class... Arguments>
 void define_norm(nb::module_& module, const char* name, Function&& function, const char* doc,
@@ -330,6 +352,9 @@ void bind_row_operators(nb::module_& module) {
              "activation(gate) * up along the last dimension, of which gates are the first half, or every other "
              "element; with gate='none' the activation alone. Returns the output, with scales that are found a tuple "
              "of it and these.");
+  module.def("transpose", &transpose_function, nb::arg("x"), nb::kw_only(), nb::arg("out") = nb::none(),
+             nb::arg("recipe") = "", nb::arg("units") = 0,
+             "x [..., M, N] as [..., N, M] in memory. Returns the output.");
   module.def("quantize", &quantize_function, nb::arg("x"), nb::arg("quant") = "row", nb::kw_only(),
              nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(), nb::arg("scale") = nb::none(),
              nb::arg("scale_dtype") = nb::none(), nb::arg("group") = 0, nb::arg("rounding") = nb::none(),

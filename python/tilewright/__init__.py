@@ -39,6 +39,7 @@ from ._core import (
     softmax,
     tables_digest,
     top_k,
+    transpose,
     version,
 )
 from ._errors import Error, InvalidArgument
@@ -82,5 +83,6 @@ __all__ = [
     "softmax",
     "tables_digest",
     "top_k",
+    "transpose",
     "version",
 ]

@@ -259,6 +259,7 @@ def rope(
     recipe: str = "",
     units: int = 0,
 ) -> Any: ...
+def transpose(x: _T, *, out: _Tensor | None = None, recipe: str = "", units: int = 0) -> Any: ...
 def softmax(
     x: _T,
     dim: int = -1,

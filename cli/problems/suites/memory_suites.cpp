@@ -54,6 +54,10 @@ std::string cache_text(const MemoryMode& mode, int64_t tokens) {
   return fmt::format("{} t={}:{}", mode.op, tokens, mode.text);
 }
 
+// Square matrices, and heads of tokens.
+constexpr const char* kTransposeModes[] = {"m=8192:n=8192:x=bf16", "m=8192:n=8192:x=f32", "m=8192:n=8192:x=i8",
+                                           "b=64:m=4096:n=128:x=bf16"};
+
 // Blocks of Llama-3.1-70B's keys, and requests of them and of MLA's rows.
 constexpr MemoryMode kMoveModes[] = {{"kv_cache_copy bf16", "kv_cache_copy", "k=1:n=16384:x=bf16:wide=1"},
                                      {"kv_cache_gather bf16", "kv_cache_gather", "b=16:k=8:n=128:x=bf16"},
@@ -130,6 +134,7 @@ Suite memory_cpu_suite() {
   for (const MemoryMode& mode : kMoveModes) {
     suite.add(move_text(mode, 16384), {.regime = mode.name, .bar = {.fraction = 0, .ratio = 0}});
   }
+  for (const char* mode : kTransposeModes) suite.add(fmt::format("transpose {}", mode), {.regime = "transpose"});
   for (const MemoryMode& mode : kSoftmaxModes) {
     for (const SoftmaxRows& rows : kSoftmaxCpuRows) {
       suite.add(softmax_text(mode, rows), {.regime = mode.name, .bar = {.fraction = rows.fraction, .ratio = 0}});
@@ -169,6 +174,10 @@ Suite memory_gpu_suite() {
                    .bar = {.fraction = regime.fraction, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
       }
     }
+  }
+  for (const char* mode : kTransposeModes) {
+    suite.add(fmt::format("transpose {}", mode),
+              {.regime = "transpose", .bar = {.fraction = 0, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
   }
   for (const MemoryMode& mode : kCacheModes) {
     for (const int64_t tokens : {16384, 4096, 16, 1}) {

@@ -223,6 +223,31 @@ _define_elementwise("mul", _core.mul, "Tensor x, Tensor b")
 _define_elementwise("cast", _core.cast, "Tensor x")
 
 
+def _fake_transpose(x: torch.Tensor, **_: Any) -> torch.Tensor:
+    torch._check(x.dim() >= 2, lambda: "transpose: argument 'x' needs rank 2 or more: [..., M, N]")
+    return x.new_empty((*x.shape[:-2], x.shape[-1], x.shape[-2]))
+
+
+class _Transpose(torch.autograd.Function):
+    """Its gradient is its own way back."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, options: dict[str, Any]) -> Any:
+        ctx.options = options
+        return torch.ops.tilewright.transpose.default(x, **options)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        return _Transpose.apply(grads[0].contiguous(), {}), None
+
+
+def _record_transpose(x: torch.Tensor, **options: Any) -> Any:
+    return _Transpose.apply(x, options)
+
+
+define_rows("transpose", f"Tensor x, *, {_PLAN}", "", ("result",), _core.transpose, _fake_transpose, _record_transpose)
+
+
 # ---- Activations -----------------------------------------------------------------------------------------------------
 
 

@@ -131,6 +131,16 @@ TEST_P(SlowAmdRowOperators, RopeMatchesTheReferenceWithoutAFault) {
   check(op, "m=2x3x5:n=70:x=f16:residual=f16:heads=2:dims=50:positions=1", "rope_generic_gpu");
 }
 
+TEST_P(SlowAmdRowOperators, TransposeKeepsEveryBitWithoutAFault) {
+  const Operator& op = transpose_operator();
+  for (const char* text : {"b=2:m=40:n=72:x=bf16", "m=64:n=64:x=f16", "b=3x2:m=36:n=8:x=f32:so=0.36.108.216",
+                           "m=144:n=80:x=i8"}) {
+    check(op, text);
+  }
+  check(op, "b=2:m=33:n=70:x=bf16", "transpose_generic_gpu");
+  check(op, "m=5:n=37:x=f32:unaligned=1", "transpose_generic_gpu");
+}
+
 TEST_P(SlowAmdRowOperators, KvCacheWriteMatchesTheReferenceWithoutAFault) {
   const Operator& op = kv_cache_write_operator();
   for (const char* text :

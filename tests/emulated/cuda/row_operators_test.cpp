@@ -18,6 +18,7 @@
 #include "sample/sample_gpu.cuh"
 #include "softmax/softmax_gpu.cuh"
 #include "top_k/top_k_gpu.cuh"
+#include "transpose/transpose_gpu.cuh"
 
 #include "core/fields.hpp"
 #include "ops/op_list.hpp"
@@ -107,6 +108,20 @@ void check_rope(std::initializer_list<const char*> problems) {
   const auto kernel =
       std::make_shared<HostKernel>([](const void* args) { rope_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
   check_rows(rope_operator(), kConfig, kernel, problems);
+}
+
+template <TransposeConfig kConfig>
+void check_transpose(std::initializer_list<const char*> problems) {
+  const auto kernel = std::make_shared<HostKernel>(
+      [](const void* args) { transpose_gpu<kConfig>(*static_cast<const TransposeArgs*>(args)); });
+  const Operator& op = transpose_operator();
+  const bool generic = kConfig.bytes == 0;
+  const KernelFamily& family = *find_family(op.families(), generic ? "transpose_generic_gpu" : "transpose_gpu");
+  RecipeStep step;
+  step.key = generic ? family.builtin_keys("sm_90a").front()
+                     : make_key(op.name(), family.name(), "sm_90a", fmt::format("bytes={}", kConfig.bytes),
+                                print_fields(kConfig));
+  check_family(op, family, step, kernel, problems);
 }
 
 template <RowGpuConfig kConfig>
@@ -228,6 +243,13 @@ TEST(EmulatedRowOperators, RopeTakesSectionsPositionsAndPackedSequences) {
   check_rope<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
       {"m=2x3x5:n=70:x=f16:residual=f16:heads=2:sections=9.9.9.8:order=interleaved",
        "m=1x3x2:n=130:x=f32:sections=33.1.31:order=parts", "m=1x3x2:n=34:x=f32:sequences=2:interleaved=1"});
+}
+
+TEST(EmulatedRowOperators, TransposeKeepsEveryBit) {
+  check_transpose<TransposeConfig{4}>({"b=2:m=36:n=72:x=f32", "m=4:n=4:x=f32", "b=3x2:m=36:n=8:x=f32:so=0.36.108.216"});
+  check_transpose<TransposeConfig{2}>({"b=2:m=72:n=136:x=bf16", "m=64:n=64:x=f16"});
+  check_transpose<TransposeConfig{1}>({"b=2:m=144:n=272:x=i8", "m=128:n=128:x=e4m3"});
+  check_transpose<TransposeConfig{0}>({"b=2:m=33:n=70:x=bf16", "m=5:n=37:x=f32", "m=1:n=100:x=i8", "m=3:n=0:x=f32"});
 }
 
 TEST(EmulatedRowOperators, QuantizeHasTheReferencesCodes) {
