@@ -56,6 +56,10 @@ __device__ __forceinline__ void kv_cache_write_heads(const CacheArgs& given) {
       const int column = (turns ? at.pair : 0) * dtype_bits(kTable) / 8;
       cosine_words.load(angles.cosine + column);
       sine_words.load(angles.sine + column);
+      if (args.rotation.axes > 1) {
+        const auto angles_of = [&](int axis) { return cache_angles(args, set.token, axis); };
+        mix_angles<kTable>(args.rotation, turns ? at.pair : 0, angles_of, angles, cosine_words, sine_words);
+      }
     }
     PieceWords<kWeight> low_weights{}, high_weights{};
     const bool weighted = kWeights && mine.weight != nullptr;
@@ -92,22 +96,13 @@ __device__ __forceinline__ void kv_cache_write_heads(const CacheArgs& given) {
       if constexpr (kTurns) {
         if (turns) {
           Piece cosine, sine;
-          if (args.rotation.axes > 1) {
-            const auto angles_of = [&](int axis) { return cache_angles(args, set.token, axis); };
-            load_angles<kTable, true>(args.rotation, false, at.pair, kRowPiece, angles_of, cosine);
-            load_angles<kTable, true>(args.rotation, true, at.pair, kRowPiece, angles_of, sine);
-          } else {
-            cosine_words.widen(cosine);
-            sine_words.widen(sine);
-            for_elements([&](int i) {
-              cosine.v[i] = __fmul_rn(cosine.v[i], angles.known), sine.v[i] = __fmul_rn(sine.v[i], angles.sign);
-            });
-          }
+          cosine_words.widen(cosine);
+          sine_words.widen(sine);
           if (at.pairs) part_pairs(a, b);
           for_elements([&](int i) {
-            const float x = a.v[i];
-            a.v[i] = __fmaf_rn(x, cosine.v[i], -__fmul_rn(b.v[i], sine.v[i]));
-            b.v[i] = __fmaf_rn(b.v[i], cosine.v[i], __fmul_rn(x, sine.v[i]));
+            const float x = a.v[i], c = __fmul_rn(cosine.v[i], angles.known), s = __fmul_rn(sine.v[i], angles.sign);
+            a.v[i] = __fmaf_rn(x, c, -__fmul_rn(b.v[i], s));
+            b.v[i] = __fmaf_rn(b.v[i], c, __fmul_rn(x, s));
           });
           if (at.pairs) join_pairs(a, b);
         }

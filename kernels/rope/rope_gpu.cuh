@@ -33,24 +33,23 @@ __device__ __forceinline__ void rope_whole_heads(const RowArgs& given) {
       p_words[h].load(heads[h].from + low);
       q_words[h].load(heads[h].from + high);
     }
-    const RowAngles angles = row_angles(args, at);
+    RowAngles angles = row_angles(args, at);
     PieceWords<kConfig.columns> cosine_words, sine_words;
     const int column = (turns ? n : 0) * dtype_bits(kConfig.columns) / 8;
     cosine_words.load(angles.cosine + column);
     sine_words.load(angles.sine + column);
 
-    Piece cosine, sine;
     if (r.axes > 1) {
       const auto angles_of = [&](int axis) { return row_angles(args, at, axis); };
-      load_angles<kConfig.columns, true>(r, false, turns ? n : 0, kRowPiece, angles_of, cosine);
-      load_angles<kConfig.columns, true>(r, true, turns ? n : 0, kRowPiece, angles_of, sine);
-    } else {
-      cosine_words.widen(cosine);
-      sine_words.widen(sine);
-      for_elements([&](int i) {
-        cosine.v[i] = __fmul_rn(cosine.v[i], angles.known), sine.v[i] = __fmul_rn(sine.v[i], angles.sign);
-      });
+      mix_angles<kConfig.columns>(r, turns ? n : 0, angles_of, angles, cosine_words, sine_words);
     }
+
+    Piece cosine, sine;
+    cosine_words.widen(cosine);
+    sine_words.widen(sine);
+    for_elements([&](int i) {
+      cosine.v[i] = __fmul_rn(cosine.v[i], angles.known), sine.v[i] = __fmul_rn(sine.v[i], angles.sign);
+    });
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) {
       Piece a, b;

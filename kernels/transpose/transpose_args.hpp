@@ -54,9 +54,11 @@ constexpr TransposeTile transpose_tile(const TransposeArgs& args, long long inde
           args.m - row, args.n - column};
 }
 
-// GPUs: a thread has a square of as many elements as 16 bytes take, 8 times 8 threads a tile.
-inline constexpr int kTransposeThreads = 64;
+// GPUs: a tile is 8 pieces of 16 bytes wide and as high, of which a thread has one of as many rows; of bytes half of that, for which
+// there are registers.
 inline constexpr int kTransposePieces = 8;
+constexpr int transpose_rows(int bytes) { return bytes == 1 ? 8 : 16 / bytes; }
+constexpr int transpose_threads(int bytes) { return bytes == 1 ? 128 : 64; }
 constexpr int transpose_side(int bytes) { return bytes == 0 ? 32 : kTransposePieces * 16 / bytes; }
 constexpr int transpose_shared_bytes(int bytes) {
   const int side = transpose_side(bytes);

@@ -9,14 +9,14 @@
 namespace tilewright {
 
 // Rows of 16 bytes as columns. Words are moved whole, halves and bytes of as many rows as a word has are exchanged.
-template <int kBytes>
-__device__ __forceinline__ void transpose_square(unsigned (&row)[16 / kBytes][4], unsigned (&column)[16 / kBytes][4]) {
-  constexpr int kOfWord = 4 / kBytes;  // elements
+template <int kBytes, int kRows>
+__device__ __forceinline__ void transpose_square(const unsigned (&row)[kRows][4],
+                                                 unsigned (&column)[16 / kBytes][kRows * kBytes / 4]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      const unsigned a = row[kOfWord * k][i];
+    for (int k = 0; k < kRows * kBytes / 4; ++k) {
+      const unsigned a = row[k * 4 / kBytes][i];
       if constexpr (kBytes == 4) {
         column[i][k] = a;
       } else if constexpr (kBytes == 2) {
@@ -41,7 +41,8 @@ __device__ __forceinline__ void transpose_square(unsigned (&row)[16 / kBytes][4]
 // Matrices of whole pieces of 16 bytes on both sides.
 template <int kBytes>
 __device__ __forceinline__ void transpose_pieces(const TransposeArgs& args) {
-  constexpr int kEach = 16 / kBytes, kSide = transpose_side(kBytes);
+  constexpr int kEach = 16 / kBytes, kSide = transpose_side(kBytes), kRows = transpose_rows(kBytes);
+  constexpr int kWords = kRows * kBytes / 4, kColumns = transpose_threads(kBytes) / kTransposePieces;
   const auto me = static_cast<int>(threadIdx.x);
   const int right = me % kTransposePieces, down = me / kTransposePieces;
   // Where a piece of a column of the tile stands: eight threads that write, or read, at a time have other banks each.
@@ -53,25 +54,30 @@ __device__ __forceinline__ void transpose_pieces(const TransposeArgs& args) {
 #pragma unroll 1
   for (long long index = blockIdx.x; index < tiles; index += args.grid) {
     const TransposeTile tile = transpose_tile(args, index, kSide);
-    if (down * kEach < tile.rows && right * kEach < tile.columns) {
-      unsigned row[kEach][4], column[kEach][4];
-      const char* from = tile.x + (down * kEach * args.row_x + right * kEach) * kBytes;
+    if (down * kRows < tile.rows && right * kEach < tile.columns) {
+      unsigned row[kRows][4], column[kEach][kWords];
+      const char* from = tile.x + (down * kRows * args.row_x + right * kEach) * kBytes;
 #pragma unroll
-      for (int i = 0; i < kEach; ++i, from += args.row_x * kBytes) {
+      for (int i = 0; i < kRows; ++i, from += args.row_x * kBytes) {
         const Vector4<unsigned> words = load_vector4(reinterpret_cast<const unsigned*>(from));
         row[i][0] = words.x, row[i][1] = words.y, row[i][2] = words.z, row[i][3] = words.w;
       }
-      transpose_square<kBytes>(row, column);
+      transpose_square<kBytes, kRows>(row, column);
 #pragma unroll
       for (int i = 0; i < kEach; ++i) {
-        store_vector4(piece_of(right * kEach + i, down),
-                      Vector4<unsigned>{column[i][0], column[i][1], column[i][2], column[i][3]});
+        const unsigned(&words)[kWords] = column[i];
+        unsigned* const to = piece_of(right * kEach + i, down * kWords / 4) + down * kWords % 4;
+        if constexpr (kWords == 4) {
+          store_vector4(to, Vector4<unsigned>{words[0], words[1], words[2], words[3]});
+        } else {
+          store_vector2(to, words[0], words[1]);
+        }
       }
     }
     __syncthreads();
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      const int column = i * kTransposePieces + down;
+    for (int i = 0; i < kSide / kColumns; ++i) {
+      const int column = i * kColumns + down;
       if (column >= tile.columns || right * kEach >= tile.rows) continue;
       char* const to = tile.out + (column * args.row_out + right * kEach) * kBytes;
       store_vector4(reinterpret_cast<unsigned*>(to), load_vector4(piece_of(column, right)));
@@ -82,7 +88,7 @@ __device__ __forceinline__ void transpose_pieces(const TransposeArgs& args) {
 
 // Any: element by element, along rows on both sides.
 __device__ __forceinline__ void transpose_elements(const TransposeArgs& args) {
-  constexpr int kSide = transpose_side(0), kRows = kTransposeThreads / kSide;
+  constexpr int kSide = transpose_side(0), kRows = transpose_threads(0) / kSide;
   const int right = static_cast<int>(threadIdx.x) % kSide, first = static_cast<int>(threadIdx.x) / kSide;
   auto* const words = reinterpret_cast<unsigned*>(dynamic_shared());
   const long long tiles = transpose_tiles(args, kSide);

@@ -321,6 +321,20 @@ def sample(
     recipe: str = "",
     units: int = 0,
 ) -> Any: ...
+def apply_penalties(
+    logits: _T,
+    prompt_tokens: _Tensor | None = None,
+    output_tokens: _Tensor | None = None,
+    *,
+    repetition: _Tensor | None = None,
+    presence: _Tensor | None = None,
+    frequency: _Tensor | None = None,
+    prompt_counts: _Tensor | None = None,
+    output_counts: _Tensor | None = None,
+    out: _Tensor | None = None,
+    recipe: str = "",
+    units: int = 0,
+) -> Any: ...
 def top_k(
     x: _T,
     k: int,

@@ -379,6 +379,24 @@ define_rows(
 )
 
 
+def _fake_apply_penalties(logits: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+    torch._check(logits.dim() == 2, lambda: "apply_penalties: argument 'logits' needs rank 2: [B, V]")
+    return logits.new_empty(logits.shape)
+
+
+define_rows(
+    "apply_penalties",
+    "Tensor logits, Tensor? prompt_tokens=None, Tensor? output_tokens=None, *, Tensor? repetition=None, "
+    "Tensor? presence=None, Tensor? frequency=None, Tensor? prompt_counts=None, Tensor? output_counts=None, "
+    f"{_PLAN}",
+    "",
+    ("result",),
+    _core.apply_penalties,
+    _fake_apply_penalties,
+    _autograd.refuser("apply_penalties", _NO_GRADIENT),
+)
+
+
 # ---- The largest of rows ---------------------------------------------------------------------------------------------
 
 

@@ -80,8 +80,8 @@ TEST_P(SlowAmdRowKernels, TransposeMovesSixteenBytesWithoutSpills) {
   }
 }
 
-TEST_P(SlowAmdRowKernels, SampleAndTopKHaveNoSpills) {
-  for (const Operator* op : {&sample_operator(), &top_k_operator()}) {
+TEST_P(SlowAmdRowKernels, OperatorsOnLogitsHaveNoSpills) {
+  for (const Operator* op : {&sample_operator(), &top_k_operator(), &apply_penalties_operator()}) {
     for (const KernelFamily* family : op->families()) {
       if (family->builtin_keys(GetParam()).empty()) continue;  // a CPU's
       check_budget(*family, [](const KernelKey&, const std::vector<AmdInstruction>&) {});

@@ -2,6 +2,7 @@
 // Kernels of row operators for NVIDIA GPUs compile without a GPU, and keep to their budget.
 #include <gtest/gtest.h>
 
+#include "apply_penalties/apply_penalties_args.hpp"
 #include "dispatch/registry/family.hpp"
 #include "jit/nvrtc/cubin_info.hpp"
 #include "jit/nvrtc/nvrtc_compiler.hpp"
@@ -59,6 +60,10 @@ TEST_P(SlowRowKernels, MoeRoutingKeepsATokensLogitsInRegisters) {
 TEST_P(SlowRowKernels, SampleKeepsToItsBudget) { check_budget(sample_operator(), sizeof(SampleArgs)); }
 
 TEST_P(SlowRowKernels, TopKKeepsToItsBudget) { check_budget(top_k_operator(), sizeof(TopKArgs)); }
+
+TEST_P(SlowRowKernels, ApplyPenaltiesKeepsToItsBudget) {
+  check_budget(apply_penalties_operator(), sizeof(ApplyPenaltiesArgs));
+}
 
 TEST_P(SlowRowKernels, TransposeKeepsToItsBudget) { check_budget(transpose_operator(), sizeof(TransposeArgs)); }
 

@@ -141,6 +141,15 @@ TEST_P(SlowAmdRowOperators, TransposeKeepsEveryBitWithoutAFault) {
   check(op, "m=5:n=37:x=f32:unaligned=1", "transpose_generic_gpu");
 }
 
+TEST_P(SlowAmdRowOperators, ApplyPenaltiesMatchesTheReferenceWithoutAFault) {
+  const Operator& op = apply_penalties_operator();
+  for (const char* text : {"b=3:v=9000:x=f32:prompt=40:output=300:repetition=1:presence=1:frequency=1:in_place=1",
+                           "b=2:v=1003:x=bf16:output=30:output_counts=1:prompt_counts=1:frequency=1:repetition=1"}) {
+    check(op, text);
+  }
+  check(op, "b=2:v=77:x=f16:prompt=5:output=9:repetition=1:presence=1", "apply_penalties_generic_gpu");
+}
+
 TEST_P(SlowAmdRowOperators, KvCacheWriteMatchesTheReferenceWithoutAFault) {
   const Operator& op = kv_cache_write_operator();
   for (const char* text :

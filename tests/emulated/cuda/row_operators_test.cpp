@@ -4,6 +4,7 @@
 #include "emulated/cuda/plan_check.hpp"
 // After the words of CUDA.
 #include "act_and_mul/act_and_mul_gpu.cuh"
+#include "apply_penalties/apply_penalties_gpu.cuh"
 #include "cross_entropy/cross_entropy_gpu.cuh"
 #include "dequantize/dequantize_gpu.cuh"
 #include "elementwise/elementwise_gpu.cuh"
@@ -108,6 +109,13 @@ void check_rope(std::initializer_list<const char*> problems) {
   const auto kernel =
       std::make_shared<HostKernel>([](const void* args) { rope_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
   check_rows(rope_operator(), kConfig, kernel, problems);
+}
+
+template <ApplyPenaltiesConfig kConfig>
+void check_penalties(std::initializer_list<const char*> problems) {
+  const auto kernel = std::make_shared<HostKernel>(
+      [](const void* args) { apply_penalties_gpu<kConfig>(*static_cast<const ApplyPenaltiesArgs*>(args)); });
+  check_rows(apply_penalties_operator(), kConfig, kernel, problems);
 }
 
 template <TransposeConfig kConfig>
@@ -243,6 +251,15 @@ TEST(EmulatedRowOperators, RopeTakesSectionsPositionsAndPackedSequences) {
   check_rope<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
       {"m=2x3x5:n=70:x=f16:residual=f16:heads=2:sections=9.9.9.8:order=interleaved",
        "m=1x3x2:n=130:x=f32:sections=33.1.31:order=parts", "m=1x3x2:n=34:x=f32:sequences=2:interleaved=1"});
+}
+
+TEST(EmulatedRowOperators, ApplyPenaltiesMatchesTheReference) {
+  check_penalties<ApplyPenaltiesConfig{kF32}>(
+      {"b=3:v=9000:x=f32:prompt=40:output=300:repetition=1:presence=1:frequency=1:in_place=1",
+       "b=2:v=17:x=f32:prompt=4:repetition=1", "b=2:v=100:x=f32:output=30:sor=61:st=2:frequency=1"});
+  check_penalties<ApplyPenaltiesConfig{kBf16}>(
+      {"b=2:v=1003:x=bf16:output=30:output_counts=1:prompt_counts=1:frequency=1:repetition=1"});
+  check_penalties<ApplyPenaltiesConfig{kNone}>({"b=2:v=77:x=f16:prompt=5:output=9:repetition=1:presence=1"});
 }
 
 TEST(EmulatedRowOperators, TransposeKeepsEveryBit) {

@@ -76,7 +76,7 @@ class TransposeGpuFamily final : public KernelFamily {
     request.source =
         gpu_instance_source(vendor, "transpose/transpose_gpu.cuh", request.entry,
                             fmt::format("transpose_gpu<tilewright::{}{}>", TransposeConfig::kTypeName, cpp_initializer(c)),
-                            "TransposeArgs", kTransposeThreads, transpose_blocks(vendor));
+                            "TransposeArgs", transpose_threads(c.bytes), transpose_blocks(vendor));
     return request;
   }
   int64_t launch_shared_bytes(const KernelKey& key) const override {
@@ -99,12 +99,13 @@ class TransposeGpuFamily final : public KernelFamily {
     if (Status s = parse_gpu_transpose(step.key, c); !s) return s;
     const int64_t side = transpose_side(c.bytes);
     // The kernel goes on where the grid ends; AMD GPUs count work-items in 32 bits.
-    constexpr int64_t kMostBlocks = (int64_t{1} << 31) / kTransposeThreads - 1;
+    const int threads = transpose_threads(c.bytes);
+    const int64_t most = (int64_t{1} << 31) / threads - 1;
     const int64_t tiles = p.batches() * ((p.m + side - 1) / side) * ((p.n + side - 1) / side);
-    const int64_t grid = std::clamp<int64_t>(tiles, 1, kMostBlocks);
+    const int64_t grid = std::clamp<int64_t>(tiles, 1, most);
     Stage stage = transpose_stage(p, grid, std::move(kernel));
     stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
-    stage.shape.threads = kTransposeThreads;
+    stage.shape.threads = static_cast<uint32_t>(threads);
     stage.shape.shared_bytes = transpose_shared_bytes(c.bytes);
     return std::vector<Stage>{std::move(stage)};
   }
