@@ -120,22 +120,24 @@ struct CrossEntropyChunks {
   __device__ __forceinline__ Found find(const RowChunk<kConfig>& part, int chunk) const {
     Found of = kNone;
     const long long begin = static_cast<long long>(chunk) * part.kSize, end = begin + part.kSize;
-    if (row.thread == 0 && (target.known() ? target.target >= begin && target.target < end : chunk == 0))
+    if (part.thread() == 0 && (target.known() ? target.target >= begin && target.target < end : chunk == 0))
       of.target = target.logit(row);
-#pragma unroll
-    for (int j = 0; j < kChunkPieces; ++j) for_elements([&](int i) { of.most = at_least(part.p[j].v[i], of.most); });
-    of.most = row.reduce(of.most, [](float a, float b) { return at_least(a, b); });
-#pragma unroll
-    for (int j = 0; j < kChunkPieces; ++j)
-      for_elements([&](int i) { of.sum = __fadd_rn(of.sum, exponential(part.p[j].v[i], of.most, kLog2E)); });
-    of.sum = row.reduce(of.sum, sum_of);
+    const auto prepared = [&](int count, Piece& p) { prepare(count, p); };
+    part.each_piece(chunk, prepared, [&](long long, int, const Piece& p) {
+      for_elements([&](int i) { of.most = at_least(p.v[i], of.most); });
+    });
+    of.most = part.reduce(of.most, [](float a, float b) { return at_least(a, b); });
+    part.each_piece(chunk, prepared, [&](long long, int, const Piece& p) {
+      for_elements([&](int i) { of.sum = __fadd_rn(of.sum, exponential(p.v[i], of.most, kLog2E)); });
+    });
+    of.sum = part.reduce(of.sum, sum_of);
     // One value at a time: of two, those that other warps left would take twice the registers.
     if (anew(row.args).loss.smoothing != 0) {
-      part.each(chunk, [&](long long, int count, int j) {
+      part.each_piece(chunk, prepared, [&](long long, int count, const Piece& p) {
         const int there = anew(count);
-        for_elements([&](int i) { of.total = __fadd_rn(of.total, is_there<kConfig>(i, there) ? part.p[j].v[i] : 0); });
+        for_elements([&](int i) { of.total = __fadd_rn(of.total, is_there<kConfig>(i, there) ? p.v[i] : 0); });
       });
-      of.total = row.reduce(of.total, sum_of);
+      of.total = part.reduce(of.total, sum_of);
     }
     return of;
   }
@@ -153,14 +155,17 @@ struct CrossEntropyChunks {
     by = row_gradient(anew(row.args), target.target, __fadd_rn(of.most, of.logarithm), all.sum);
   }
   __device__ __forceinline__ bool stores() const { return writes_gradient<kConfig>(row.args); }
-  __device__ __forceinline__ void store(RowChunk<kConfig>& part, int chunk) const {
-    part.store(chunk, [&](long long n, int, Piece& p) { target.change(by, most, n, p); });
+  __device__ __forceinline__ void store(const RowChunk<kConfig>& part, int chunk) const {
+    const auto prepared = [&](int count, Piece& p) { prepare(count, p); };
+    part.store(chunk, prepared, [&](long long n, int, Piece& p) { target.change(by, most, n, p); });
   }
 };
 
 template <RowGpuConfig kConfig>
 __device__ __forceinline__ void cross_entropy_gpu(const RowArgs& args) {
-  if constexpr (kConfig.pieces > 0) {
+  if constexpr (kConfig.cluster > 1) {
+    reduce_clusters<kConfig, CrossEntropyChunks<kConfig>>(args);
+  } else if constexpr (kConfig.pieces > 0) {
     cross_entropy_kept<kConfig>(args);
   } else {
     reduce_chunks<kConfig, CrossEntropyChunks<kConfig>>(args);

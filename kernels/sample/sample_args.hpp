@@ -134,6 +134,7 @@ constexpr float small_exponential(float t) { return t + t * t * (0.5f + t * (1.0
 // ---- A GPU's workspace -------------------------------------------------------------------------------------------------
 
 inline constexpr int kSampleChunk = 2 * kSelectThreads * kRowPiece, kSampleListed = 1024;
+inline constexpr int kSampleSharedBytes = kSelectSharedBytes + 49152;  // with the lists of a row
 
 struct SampleChunk {
   float most, sum;  // of logits; of exponentials of differences from it

@@ -10,6 +10,16 @@
 
 namespace tilewright {
 
+// Chunks whose bins are asked for at once, and whether bins are counted that nobody asks for. AMD GPUs lack scalar registers, for
+// conditions too.
+#if defined(__AMDGCN__)
+inline constexpr int kChunksAtOnce = 1;
+inline constexpr bool kCountsAll = true;
+#else
+inline constexpr int kChunksAtOnce = 8;
+inline constexpr bool kCountsAll = false;
+#endif
+
 // The kernel's arguments, which on AMD GPUs need not stay in scalar registers.
 __device__ __forceinline__ const SampleArgs& anew(const SampleArgs& args) {
 #if defined(__AMDGCN__)
@@ -204,14 +214,13 @@ __device__ __forceinline__ void find_in_chunk(const SampleArgs& args, long long 
   if (has_cut(rule)) {
     SelectShared& shared = select_shared();
     const unsigned bin = threadIdx.x;
-    __syncthreads();
-    if (bin < kSelectBins) shared.count[bin] = shared.mass_low[bin] = 0;
-    __syncthreads();
+    clear_bins();
     const int top = octave_eighth(most, rule.inverse);
+    const bool counts = kCountsAll || rule.top_k != kAllTokens, weighs = kCountsAll || rule.has_top_p;
     part.each([&](float x, long long) {
       const int at = bin_of(x, top, rule.inverse);
-      add_shared(&shared.count[at], 1);
-      add_shared(&shared.mass_low[at], bin_mass(x, most, rule.inverse, at));
+      if (counts) add_shared(&shared.count[at], 1);
+      if (weighs) add_shared(&shared.mass_low[at], bin_mass(x, most, rule.inverse, at));
     });
     __syncthreads();
     if (bin < kSelectBins) {
@@ -222,11 +231,14 @@ __device__ __forceinline__ void find_in_chunk(const SampleArgs& args, long long 
   if (threadIdx.x == 0) work.chunks[item] = {most, sum, 0, 0, best == 0 ? -1 : key_id(best)};
 }
 
+
 __device__ __forceinline__ float largest_chunk(const SampleArgs& args, const SampleChunk* chunks) {
   float most = kNoToken;
 #pragma unroll 1
-  for (long long c = 0; c < args.chunks; ++c) most = chunks[c].most > most ? chunks[c].most : most;
-  return most;
+  for (long long c = threadIdx.x; c < args.chunks; c += kSelectThreads) {
+    most = chunks[c].most > most ? chunks[c].most : most;
+  }
+  return largest_of_block(most);
 }
 
 // Of all chunks of a row: which bins hold the cut.
@@ -235,19 +247,20 @@ __device__ __forceinline__ void merge_row(const SampleArgs& args, long long row)
   const SampleWorkspace work = sample_workspace(args);
   const SampleChunk* const chunks = work.chunks + row * args.chunks;
   SampleCut cut{largest_chunk(args, chunks), kSelectBins, -1, 0, 0, 0};
-  const int bin = static_cast<int>(threadIdx.x);
+  const int bin = static_cast<int>(select_thread());
   if (has_cut(rule) && cut.most != kNoToken) {
     // Bins of chunks begin at their own largest logits; the last bin has what is left of all.
     const int top = octave_eighth(cut.most, rule.inverse);
     unsigned count = 0, all_count = 0;
     unsigned long long mass = 0, all_mass = 0;
     if (bin < kSelectBins) {
-#pragma unroll 1
+#pragma unroll kChunksAtOnce
       for (long long c = 0; c < args.chunks; ++c) {
+        // Nothing branches around loads. A chunk without tokens weighs nothing.
         const float most = chunks[c].most;
-        if (most == kNoToken) continue;
         const SampleBins& bins = work.bins[row * args.chunks + c];
-        const int begin = top - octave_eighth(most, rule.inverse), at = bin - begin;
+        const int at = bin - (top - octave_eighth(most, rule.inverse)), from = at < 0 ? 0 : at;
+        const bool reaches = bin < kSelectBins - 1 && at >= 0;
         const float shift = __fmul_rn(scaled_difference(most, cut.most, rule.inverse), kLog2E);
         const auto mass_of = [&](int b) {
           const float unit = exp2_approx(__fmaf_rn(static_cast<float>(b), -0.125f, shift));
@@ -255,7 +268,7 @@ __device__ __forceinline__ void merge_row(const SampleArgs& args, long long row)
               __fmul_rn(static_cast<float>(bins.mass[b]), __fmul_rn(unit, kMassUnit / kBinUnit)));
         };
         all_count += bins.count[bin], all_mass += mass_of(bin);
-        if (bin < kSelectBins - 1 && at >= 0) count += bins.count[at], mass += mass_of(at);
+        count += reaches ? bins.count[from] : 0, mass += reaches ? mass_of(from) : 0;
       }
     }
     // What all have, then what bins before the last have.
@@ -276,10 +289,12 @@ __device__ __forceinline__ void merge_row(const SampleArgs& args, long long row)
     if (of_the_k && last < kSelectBins) {
       const unsigned long long least = last == 0 ? 0 : shared.mass_to[last - 1];
       limits.mass = share_of(least, rule.share);
+      reset_reached();
       const int first = reach_bins(0, 0, limits).of_mass;
       cut.first = first < last ? first : last, cut.last = last;
     } else {
       if (rule.has_top_p) limits.mass = share_of(all_mass, rule.share);
+      reset_reached();
       cut.first = reach_bins(0, 0, limits).first();
       cut.last = cut.first < kSelectBins ? cut.first : -1;
     }
@@ -287,7 +302,7 @@ __device__ __forceinline__ void merge_row(const SampleArgs& args, long long row)
       cut.count = shared.count_to[cut.first - 1], cut.mass = shared.mass_to[cut.first - 1];
     }
   }
-  if (bin == 0) work.cuts[row] = cut;
+  if (select_thread() == 0) work.cuts[row] = cut;
 }
 
 // A chunk again: the best of the tokens before the cut, and a list of those at it.
@@ -324,21 +339,61 @@ __device__ __forceinline__ void draw_in_chunk(const SampleArgs& args, long long 
   if (threadIdx.x == 0) chunk.listed = shared.listed, chunk.best = best == 0 ? -1 : key_id(best);
 }
 
-// body(logit, id) of a row's tokens at the cut: from the lists, or where a list was too short from the row.
+// The lists of a row's chunks, put together in shared memory.
+inline constexpr int kGathered = 6144;
+static_assert(kSelectSharedBytes + kGathered * sizeof(SampleListed) <= kSampleSharedBytes);
+__device__ __forceinline__ SampleListed* gathered_tokens() {
+  return reinterpret_cast<SampleListed*>(dynamic_shared() + kSelectSharedBytes);
+}
+// Whether all tokens at the cut are there; a warp takes a chunk's.
+__device__ __forceinline__ bool gather(const SampleArgs& args, long long row) {
+  SelectShared& shared = select_shared();
+  __syncthreads();
+  if (select_thread() == 0) shared.listed = 0;
+  __syncthreads();
+  const int me = static_cast<int>(select_thread()), lane = me % kRowLanes, chunks = anew(static_cast<int>(args.chunks));
+#pragma unroll 1
+  for (int c = me / kRowLanes; c < chunks; c += kSelectWarps) {
+    const SampleArgs& now = anew(args);
+    const SampleWorkspace work = sample_workspace(now);
+    const long long item = row * now.chunks + c;
+    const unsigned listed = work.chunks[item].listed;
+    // A list that is too short spoils all.
+    if (listed > kSampleListed && lane == 0) add_shared(&shared.listed, kGathered + 1);
+    const int count = listed > kSampleListed ? 0 : static_cast<int>(listed);
+#pragma unroll 1
+    for (int i = lane; i < count; i += kRowLanes) {
+      const SampleListed one = work.lists[item * kSampleListed + i];
+      const unsigned at = add_shared(&shared.listed, 1);
+      if (at < kGathered) gathered_tokens()[at] = one;
+    }
+  }
+  __syncthreads();
+  return shared.listed <= kGathered;
+}
+
+// body(logit, id) of a row's tokens at the cut: where they were gathered, or a warp a chunk from its list, or where that was too short
+// from the row.
 template <SampleConfig kConfig, class Body>
 __device__ __forceinline__ void for_listed(const SampleArgs& args, long long row, const SampleCut& cut, float inverse,
-                                           Body&& body) {
-  const int chunks = static_cast<int>(args.chunks);
+                                           int gathered, Body&& body) {
 #pragma unroll 1
-  for (int c = 0; c < chunks; ++c) {
+  for (int i = static_cast<int>(threadIdx.x); i < gathered; i += kSelectThreads) {
+    const SampleListed one = gathered_tokens()[i];
+    body(one.x, static_cast<long long>(one.id));
+  }
+  if (gathered >= 0) return;
+  const int me = static_cast<int>(select_thread()), lane = me % kRowLanes, chunks = anew(static_cast<int>(args.chunks));
+#pragma unroll 1
+  for (int c = me / kRowLanes; c < chunks; c += kSelectWarps) {
     // Nothing but the row stays in registers from chunk to chunk.
     const SampleArgs& now = anew(args);
     const SampleWorkspace work = sample_workspace(now);
     const long long item = row * now.chunks + c;
-    const unsigned listed = own(work.chunks[item].listed);
+    const unsigned listed = work.chunks[item].listed;
     if (listed <= kSampleListed) {
 #pragma unroll 1
-      for (unsigned i = threadIdx.x; i < listed; i += kSelectThreads) {
+      for (unsigned i = static_cast<unsigned>(lane); i < listed; i += kRowLanes) {
         const SampleListed one = work.lists[item * kSampleListed + i];
         body(one.x, static_cast<long long>(one.id));
       }
@@ -349,7 +404,7 @@ __device__ __forceinline__ void for_listed(const SampleArgs& args, long long row
     const long long start = static_cast<long long>(c) * kSampleChunk, rest = now.vocabulary - start;
     const int count = rest < kSampleChunk ? static_cast<int>(rest) : kSampleChunk;
 #pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < count; i += kSelectThreads) {
+    for (int i = lane; i < count; i += kRowLanes) {
       const long long id = start + i;
       const float x = logit_at<kConfig>(now, logits, id);
       if (x == kNoToken) continue;
@@ -389,8 +444,9 @@ __device__ __forceinline__ void choose_in_row(const SampleArgs& args, long long 
   // Of the tokens at the cut those before the end of the choice.
   if (has_cut(rule) && work.cuts[row].last >= 0) {
     const SampleCut cut = own_cut(work.cuts[row]);
+    const int gathered = gather(args, row) ? static_cast<int>(select_shared().listed) : -1;
     const auto each = [&](auto&& body) {
-      for_listed<kConfig>(args, row, cut, rule.inverse, [&](float x, long long id) {
+      for_listed<kConfig>(args, row, cut, rule.inverse, gathered, [&](float x, long long id) {
         body(token_key(x, id), token_mass(x, cut.most, rule.inverse));
       });
     };
@@ -401,10 +457,10 @@ __device__ __forceinline__ void choose_in_row(const SampleArgs& args, long long 
     TokenKey end = 0;
 #pragma unroll 1
     for (; times > 0; --times) {
-      const ChoiceEnd found = find_end(cut.count, cut.mass, limits, each);
+      const ChoiceEnd found = find_end(cut.count, cut.mass, limits, kCountsAll || rule.has_top_p, each);
       end = found.key, limits.mass = share_of(found.mass, rule.share);
     }
-    for_listed<kConfig>(args, row, cut, rule.inverse, [&](float x, long long id) {
+    for_listed<kConfig>(args, row, cut, rule.inverse, gathered, [&](float x, long long id) {
       if (token_key(x, id) < end || scaled_difference(x, most, rule.inverse) < rule.floor) return;
       const TokenKey key = race(x, id);
       best = key > best ? key : best;
@@ -418,11 +474,11 @@ __device__ __forceinline__ void choose_in_row(const SampleArgs& args, long long 
   if (args.log_probabilities == nullptr) return;
   // Its logarithm among all, by sums of chunks in their order.
   float sum = 0;
-#pragma unroll 1
+#pragma unroll kChunksAtOnce
   for (long long c = 0; c < args.chunks; ++c) {
-    if (chunks[c].most == kNoToken) continue;
-    const float d = __fmul_rn(scaled_difference(chunks[c].most, most, rule.inverse), kLog2E);
-    sum = __fmaf_rn(chunks[c].sum, exp2_approx(d), sum);
+    const SampleChunk chunk = chunks[c];
+    const float d = __fmul_rn(scaled_difference(chunk.most, most, rule.inverse), kLog2E);
+    sum = chunk.most == kNoToken ? sum : __fmaf_rn(chunk.sum, exp2_approx(d), sum);
   }
   const float d = id < 0 ? sum : scaled_difference(logit_at<kConfig>(args, logits, id), most, rule.inverse);
   args.log_probabilities[row] = id < 0 ? __builtin_bit_cast(float, 0x7FC00000u) : __fadd_rn(d, -log_of_sum(sum));

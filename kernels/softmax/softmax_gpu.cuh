@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// softmax_gpu: a row is read once and kept in registers, where its exponentials take its place. Longer ones are read twice, in chunks that
-// registers hold: each has a largest value and a sum, merged in the order of chunks whether one block takes a row or many do. Typed by
-// its config, or at run time.
+// softmax_gpu: a row is read once and kept in registers, where its exponentials take its place. Longer ones are taken in chunks
+// (row_chunk.cuh): each has a largest value and a sum. Typed by its config, or at run time.
 #pragma once
 
 #include "tile/common/logarithms.hpp"
@@ -85,16 +84,18 @@ struct SoftmaxChunks {
   __device__ __forceinline__ static constexpr bool reads() { return true; }
   __device__ __forceinline__ static constexpr bool stores() { return true; }
   __device__ __forceinline__ void prepare(int count, Piece& p) const { sign_piece<kConfig>(row.args, count, p); }
-  __device__ __forceinline__ Found find(const RowChunk<kConfig>& part, int) const {
+  __device__ __forceinline__ Found find(const RowChunk<kConfig>& part, int chunk) const {
     SoftmaxPair of = kNone;
-#pragma unroll
-    for (int j = 0; j < kChunkPieces; ++j) for_elements([&](int i) { of.most = at_least(part.p[j].v[i], of.most); });
-    of.most = row.reduce(of.most, [](float a, float b) { return at_least(a, b); });
+    const auto prepared = [&](int count, Piece& p) { prepare(count, p); };
+    part.each_piece(chunk, prepared, [&](long long, int, const Piece& p) {
+      for_elements([&](int i) { of.most = at_least(p.v[i], of.most); });
+    });
+    of.most = part.reduce(of.most, [](float a, float b) { return at_least(a, b); });
     const float times = softmax_factor(row.args);
-#pragma unroll
-    for (int j = 0; j < kChunkPieces; ++j)
-      for_elements([&](int i) { of.sum = __fadd_rn(of.sum, exponential(part.p[j].v[i], of.most, times)); });
-    of.sum = row.reduce(of.sum, sum_of);
+    part.each_piece(chunk, prepared, [&](long long, int, const Piece& p) {
+      for_elements([&](int i) { of.sum = __fadd_rn(of.sum, exponential(p.v[i], of.most, times)); });
+    });
+    of.sum = part.reduce(of.sum, sum_of);
     return of;
   }
   __device__ __forceinline__ Found merge(const Found& a, const Found& b) const {
@@ -103,9 +104,10 @@ struct SoftmaxChunks {
   __device__ __forceinline__ void finish(const Found& all, bool) {
     most = all.most, by = softmax_by(row.args, all.sum);
   }
-  __device__ __forceinline__ void store(RowChunk<kConfig>& part, int chunk) const {
+  __device__ __forceinline__ void store(const RowChunk<kConfig>& part, int chunk) const {
     const RowArgs& args = row.args;
-    part.store(chunk, [&](long long, int, Piece& of) {
+    const auto prepared = [&](int count, Piece& p) { prepare(count, p); };
+    part.store(chunk, prepared, [&](long long, int, Piece& of) {
       if (anew(args).log) return finish_log(args, most, by, of);
       const float times = softmax_factor(args);
       for_elements([&](int i) { of.v[i] = __fmul_rn(exponential(of.v[i], most, times), by); });
@@ -115,7 +117,9 @@ struct SoftmaxChunks {
 
 template <RowGpuConfig kConfig>
 __device__ __forceinline__ void softmax_gpu(const RowArgs& args) {
-  if constexpr (kConfig.pieces > 0) {
+  if constexpr (kConfig.cluster > 1) {
+    reduce_clusters<kConfig, SoftmaxChunks<kConfig>>(args);
+  } else if constexpr (kConfig.pieces > 0) {
     softmax_kept<kConfig>(args);
   } else {
     reduce_chunks<kConfig, SoftmaxChunks<kConfig>>(args);

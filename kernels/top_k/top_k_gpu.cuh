@@ -17,11 +17,11 @@ __device__ __forceinline__ const TopKArgs& anew(const TopKArgs& args) {
 #endif
 }
 
-// How many of a chunk are listed.
-__device__ __forceinline__ int listed_in_chunk(const TopKArgs& args, long long row, long long chunk) {
-  const long long left = top_k_length(args, row) - chunk * kTopKChunk;
-  const int count = left < 0 ? 0 : left < kTopKChunk ? static_cast<int>(left) : kTopKChunk;
-  return count < args.k ? count : args.k;
+// How many all chunks of a row list: k each, but for the last one.
+__device__ __forceinline__ int listed_in_row(const TopKArgs& args, long long row) {
+  const long long length = top_k_length(args, row), whole = length / kTopKChunk;
+  const int rest = static_cast<int>(length - whole * kTopKChunk);
+  return static_cast<int>(whole) * args.k + (rest < args.k ? rest : args.k);
 }
 
 // The best of a chunk.
@@ -49,7 +49,7 @@ __device__ __forceinline__ void find_best(const TopKArgs& args, long long item) 
     }
   };
   TokenKey end = 1;
-  if (count > args.k) end = find_end(0, 0, {static_cast<unsigned>(args.k), kAllMass}, each).key;
+  if (count > args.k) end = find_end(0, 0, {static_cast<unsigned>(args.k), kAllMass}, false, each).key;
 
   // In any order.
   SelectShared& shared = select_shared();
@@ -62,23 +62,38 @@ __device__ __forceinline__ void find_best(const TopKArgs& args, long long item) 
   });
 }
 
+inline constexpr int kHeldKeys = 4;  // of a thread
+
 // The best of a row's lists, in order.
 __device__ __forceinline__ void choose_best(const TopKArgs& args, long long row) {
+  // Few stay in registers, a zero where there is none.
+  const int total = listed_in_row(args, row), me = static_cast<int>(threadIdx.x);
+  const bool holds = total <= kHeldKeys * kSelectThreads;
+  const auto key_at = [&](int i) {
+    const TopKArgs& now = anew(args);
+    const long long chunk = i / now.k;
+    const auto* const list =
+        reinterpret_cast<const TokenKey*>(now.workspace) + (row * now.chunks + chunk) * top_k_listed(now.k);
+    return list[i - chunk * now.k];
+  };
+  TokenKey held[kHeldKeys];
+#pragma unroll
+  for (int j = 0; j < kHeldKeys; ++j) {
+    const int i = me + j * kSelectThreads;
+    held[j] = holds && i < total ? key_at(i) : 0;
+  }
   const auto each = [&](auto&& body) {
-    const int chunks = static_cast<int>(args.chunks);
-#pragma unroll 1
-    for (int c = 0; c < chunks; ++c) {
-      const TopKArgs& now = anew(args);
-      const int listed = anew(listed_in_chunk(now, row, c));
-      const auto* const list =
-          reinterpret_cast<const TokenKey*>(now.workspace) + (row * now.chunks + c) * top_k_listed(now.k);
-#pragma unroll 1
-      for (int i = static_cast<int>(threadIdx.x); i < listed; i += kSelectThreads) body(list[i], 0ull);
+#pragma unroll
+    for (int j = 0; j < kHeldKeys; ++j) {
+      if (held[j] != 0) body(held[j], 0ull);
     }
+    if (holds) return;
+#pragma unroll 4
+    for (int i = me; i < total; i += kSelectThreads) body(key_at(i), 0ull);
   };
   TokenKey end = 1;
   if (args.chunks > 1 && top_k_length(args, row) > args.k) {
-    end = find_end(0, 0, {static_cast<unsigned>(args.k), kAllMass}, each).key;
+    end = find_end(0, 0, {static_cast<unsigned>(args.k), kAllMass}, false, each).key;
   }
 
   // A power of two of them, zeros behind.
@@ -86,7 +101,6 @@ __device__ __forceinline__ void choose_best(const TopKArgs& args, long long row)
   while (size < args.k) size *= 2;
   auto* const sorted = reinterpret_cast<TokenKey*>(dynamic_shared() + kSelectSharedBytes);
   SelectShared& shared = select_shared();
-  const int me = static_cast<int>(threadIdx.x);
   __syncthreads();
 #pragma unroll 1
   for (int i = me; i < size; i += kSelectThreads) sorted[i] = 0;

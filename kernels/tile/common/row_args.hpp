@@ -217,7 +217,8 @@ struct RowCpuConfig {
 // `threads` of a block share a row, in pieces of 8 elements; each keeps `pieces` of them in registers. 0: rows are read again.
 // `columns`: the type of all vectors along a row; kNone: each has its own, told at run time. `whole`: rows have no rest, and every
 // piece of them starts where one load or store takes it whole. `group`: of neighbours that share a scale; 0 where no group does, or
-// told at run time. Of whole heads that turn, `threads` share the pairs, and each takes `pieces` heads of a token.
+// told at run time. Of whole heads that turn, `threads` share the pairs, and each takes `pieces` heads of a token. `cluster` blocks of
+// `threads` share a row: sm_90's.
 struct RowGpuConfig {
   static constexpr const char* kTypeName = "RowGpuConfig";
   DType x, residual, out;
@@ -225,7 +226,7 @@ struct RowGpuConfig {
   int threads, pieces;
   DType columns = DType::kNone;
   bool whole = false;
-  int group = 0;
+  int group = 0, cluster = 1;
 
   bool operator==(const RowGpuConfig&) const = default;
   template <class Self, class Visit>
@@ -239,13 +240,17 @@ struct RowGpuConfig {
     visit("columns", self.columns);
     visit("whole", self.whole);
     visit("group", self.group);
+    visit("cluster", self.cluster);
   }
 };
 
+// Pieces a thread of a chunk, where rows are reduced in chunks: those that a cluster keeps are larger.
+constexpr int row_chunk_pieces(int cluster) { return cluster > 1 ? 4 : 2; }
+
 // Whether a block goes on to another row, and asks for it while it writes one. With a residual or a scale the registers for that
-// are better spent on more blocks.
+// are better spent on more blocks; clusters are dealt out as there is room for them.
 constexpr bool row_asks_ahead(const RowGpuConfig& c) {
-  return c.whole && c.pieces > 0 && c.residual == DType::kNone && c.quant == Quantisation::kNone;
+  return c.whole && c.pieces > 0 && c.cluster == 1 && c.residual == DType::kNone && c.quant == Quantisation::kNone;
 }
 
 inline constexpr int kRowPiece = 8;           // elements that a thread takes at a time: 16 bytes of a 16-bit type
@@ -253,6 +258,11 @@ inline constexpr int kRowBlockThreads = 256;  // of a block, unless a row takes 
 inline constexpr int kRowLanes = 32;          // that exchange values in registers, on every GPU
 inline constexpr int kRowReduced = 2;         // values that one reduction takes at most
 inline constexpr int kRowSharedBytes = 32 * kRowReduced * 4;
+// Of a block, with what blocks of its cluster send each other.
+inline constexpr int kRowFoundBytes = 32;  // a block, at most
+constexpr int row_shared_bytes(int cluster) {
+  return kRowSharedBytes + (cluster > 1 ? 2 * cluster * kRowFoundBytes + 16 : 0);
+}
 constexpr int row_block_threads(int threads) { return threads > kRowBlockThreads ? threads : kRowBlockThreads; }
 
 }  // namespace tilewright

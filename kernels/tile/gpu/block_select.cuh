@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a block finds together about tokens: the largest key, and where a choice ends among tokens that come in any order. Sums are of whole numbers,
-// so that no order shows.
+// What a block finds together about tokens: the largest key, and where a choice ends among tokens that come in any order. Sums are of
+// whole numbers, so that no order shows.
 #pragma once
 
 #include "tile/common/token_order.hpp"
@@ -12,10 +12,13 @@ namespace tilewright {
 using TokenKey = unsigned long long;
 
 // Shared memory, behind what reduce_threads() takes.
+inline constexpr int kSelectWarps = kSelectThreads / kRowLanes, kBinWarps = kSelectBins / kRowLanes;
 struct SelectShared {
-  TokenKey largest[kSelectThreads / kRowLanes];
+  TokenKey largest[2][kSelectWarps];
   int reached[2];
   unsigned listed;
+  unsigned warp_count[kBinWarps];
+  unsigned long long warp_mass[kBinWarps];
   unsigned count[kSelectBins], mass_low[kSelectBins], mass_high[kSelectBins];
   unsigned count_to[kSelectBins];
   unsigned long long mass_to[kSelectBins];
@@ -28,54 +31,91 @@ __device__ __forceinline__ SelectShared& select_shared() {
 __device__ __forceinline__ unsigned lane_xor_bits(unsigned x, unsigned distance) {
   return __builtin_bit_cast(unsigned, lane_xor(__builtin_bit_cast(float, x), distance));
 }
-// The largest of all threads, in each of them.
-__device__ __forceinline__ TokenKey largest_key(TokenKey key) {
+__device__ __forceinline__ unsigned long long lane_xor_bits(unsigned long long x, unsigned distance) {
+  return static_cast<unsigned long long>(lane_xor_bits(static_cast<unsigned>(x >> 32), distance)) << 32 |
+         lane_xor_bits(static_cast<unsigned>(x), distance);
+}
+// What follows from the thread's number is found anew each time: AMD GPUs have no scalar registers to keep conditions in.
+__device__ __forceinline__ unsigned select_thread() {
+  return static_cast<unsigned>(anew(static_cast<int>(threadIdx.x)));
+}
+// The largest of `kLanes` neighbours, in each of them.
+template <unsigned kLanes>
+__device__ __forceinline__ TokenKey largest_of_lanes(TokenKey key) {
 #pragma unroll
-  for (unsigned distance = 1; distance < kRowLanes; distance *= 2) {
-    const TokenKey other = static_cast<TokenKey>(lane_xor_bits(static_cast<unsigned>(key >> 32), distance)) << 32 |
-                           lane_xor_bits(static_cast<unsigned>(key), distance);
+  for (unsigned distance = 1; distance < kLanes; distance *= 2) {
+    const TokenKey other = lane_xor_bits(key, distance);
     key = other > key ? other : key;
-  }
-  SelectShared& shared = select_shared();
-  __syncthreads();
-  if (threadIdx.x % kRowLanes == 0) shared.largest[threadIdx.x / kRowLanes] = key;
-  __syncthreads();
-#pragma unroll 1
-  for (int i = 0; i < kSelectThreads / kRowLanes; ++i) {
-    key = shared.largest[i] > key ? shared.largest[i] : key;
   }
   return key;
 }
+// The largest of all threads, in each of them; of one key, or of two together.
+template <int kKeys>
+__device__ __forceinline__ void largest_keys(TokenKey (&key)[kKeys]) {
+  static_assert(kKeys <= 2 && kSelectWarps <= kRowLanes);
+  SelectShared& shared = select_shared();
+  const unsigned me = select_thread();
+#pragma unroll
+  for (int k = 0; k < kKeys; ++k) key[k] = largest_of_lanes<kRowLanes>(key[k]);
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < kKeys; ++k) {
+    if (me % kRowLanes == 0) shared.largest[k][me / kRowLanes] = key[k];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < kKeys; ++k) key[k] = largest_of_lanes<kSelectWarps>(shared.largest[k][me % kSelectWarps]);
+}
+__device__ __forceinline__ TokenKey largest_key(TokenKey key) {
+  TokenKey one[1] = {key};
+  largest_keys(one);
+  return one[0];
+}
 
-// Sums of all bins up to each one, of thread `bin`'s count and mass; threads behind the last bin have none. Then the first bin where
-// they reach each of the limits; kSelectBins = none does.
+// Sums of all bins up to each one, of thread `bin`'s count and mass; threads behind the last bin have none.
 __device__ __forceinline__ void sum_bins(unsigned count, unsigned long long mass) {
   SelectShared& shared = select_shared();
-  const unsigned bin = threadIdx.x;
-  const bool there = bin < kSelectBins;
-  __syncthreads();
-  if (there) shared.count_to[bin] = count, shared.mass_to[bin] = mass;
-  __syncthreads();
-#pragma unroll 1
-  for (unsigned distance = 1; distance < kSelectBins; distance *= 2) {
-    const bool adds = there && bin >= distance;
-    if (adds) count += shared.count_to[bin - distance], mass += shared.mass_to[bin - distance];
-    __syncthreads();
-    if (adds) shared.count_to[bin] = count, shared.mass_to[bin] = mass;
-    __syncthreads();
+  const unsigned bin = select_thread();
+  // Of 32 neighbours: at each distance those of the lower half are all before those of the upper.
+  unsigned all_count = count;
+  unsigned long long all_mass = mass;
+#pragma unroll
+  for (unsigned distance = 1; distance < kRowLanes; distance *= 2) {
+    const unsigned other_count = lane_xor_bits(all_count, distance);
+    const unsigned long long other_mass = lane_xor_bits(all_mass, distance);
+    const bool upper = (bin & distance) != 0;
+    count += upper ? other_count : 0, mass += upper ? other_mass : 0;
+    all_count += other_count, all_mass += other_mass;
   }
+  __syncthreads();
+  if (bin < kSelectBins && bin % kRowLanes == 0)
+    shared.warp_count[bin / kRowLanes] = all_count, shared.warp_mass[bin / kRowLanes] = all_mass;
+  __syncthreads();
+  if (bin < kSelectBins) {
+#pragma unroll
+    for (unsigned warp = 0; warp < kBinWarps; ++warp) {
+      const bool before = warp < bin / kRowLanes;
+      count += before ? shared.warp_count[warp] : 0, mass += before ? shared.warp_mass[warp] : 0;
+    }
+    shared.count_to[bin] = count, shared.mass_to[bin] = mass;
+  }
+  if (bin == 0) shared.reached[0] = shared.reached[1] = kSelectBins;
+  __syncthreads();
 }
+// The first bin where these reach each of the limits; kSelectBins = none does. Once for a sum_bins(), or after reset_reached().
 struct BinsReached {
   int of_count, of_mass;
   __device__ __forceinline__ int first() const { return of_count < of_mass ? of_count : of_mass; }
 };
+__device__ __forceinline__ void reset_reached() {
+  __syncthreads();
+  if (select_thread() == 0) select_shared().reached[0] = select_shared().reached[1] = kSelectBins;
+  __syncthreads();
+}
 // `count` and `mass` stand before the first bin.
 __device__ __forceinline__ BinsReached reach_bins(unsigned count, unsigned long long mass, const ChoiceLimits& limits) {
   SelectShared& shared = select_shared();
-  const unsigned bin = threadIdx.x;
-  __syncthreads();
-  if (bin == 0) shared.reached[0] = shared.reached[1] = kSelectBins;
-  __syncthreads();
+  const unsigned bin = select_thread();
   if (bin < kSelectBins) {
     const unsigned count_before = count + (bin == 0 ? 0 : shared.count_to[bin - 1]);
     const unsigned long long mass_before = mass + (bin == 0 ? 0 : shared.mass_to[bin - 1]);
@@ -88,51 +128,108 @@ __device__ __forceinline__ BinsReached reach_bins(unsigned count, unsigned long 
   return {shared.reached[0], shared.reached[1]};
 }
 
+// How many of each bin, and with what mass, are counted in shared memory; those of masses that nobody asks for are not.
+__device__ __forceinline__ void clear_bins() {
+  SelectShared& shared = select_shared();
+  const unsigned bin = select_thread();
+  __syncthreads();
+  if (bin < kSelectBins) shared.count[bin] = shared.mass_low[bin] = shared.mass_high[bin] = 0;
+  __syncthreads();
+}
+__device__ __forceinline__ void count_in_bin(unsigned bin, unsigned long long mass, bool weighs) {
+  SelectShared& shared = select_shared();
+  add_shared(&shared.count[bin], 1);
+  if (!weighs) return;
+  const auto low = static_cast<unsigned>(mass);
+  const unsigned before = add_shared(&shared.mass_low[bin], low);
+  const unsigned high = static_cast<unsigned>(mass >> 32) + (before + low < before ? 1u : 0u);
+  if (high != 0) add_shared(&shared.mass_high[bin], high);
+}
+__device__ __forceinline__ void sum_counted() {
+  SelectShared& shared = select_shared();
+  const unsigned bin = select_thread();
+  const bool there = bin < kSelectBins;
+  __syncthreads();
+  sum_bins(there ? shared.count[bin] : 0,
+           there ? static_cast<unsigned long long>(shared.mass_high[bin]) << 32 | shared.mass_low[bin] : 0);
+}
+
+// Bins of equal width between the largest and the least finite value: digits of floats would put most values into a few. What is less
+// than finite is in the last one.
+struct ValueBins {
+  float most, factor;
+
+  __device__ __forceinline__ ValueBins(float largest, float least) : most(largest) {
+    factor = __fmul_rn(kSelectBins * 0.999f, 1 / __fadd_rn(largest, -least));
+  }
+  // Whether they tell values apart.
+  __device__ __forceinline__ bool serve() const { return factor > 0 && factor < 0x1p100f; }
+  __device__ __forceinline__ unsigned of(TokenKey key) const {
+    const float at = __fmul_rn(__fadd_rn(most, -key_value(key)), factor), last = kSelectBins - 1;
+    return static_cast<unsigned>(at < last ? at : last);
+  }
+};
+
 // Where a choice ends: tokens of at least `key` belong to it; `mass` is what it has up to there.
 struct ChoiceEnd {
   TokenKey key;
   unsigned long long mass;
 };
 // each(body) calls body(key, mass) for all candidates, in any order; before these stand `count` tokens with `mass`, less than the limits.
+// Unless `weighs`, nobody asks for masses.
 template <class Each>
 __device__ __forceinline__ ChoiceEnd find_end(unsigned count, unsigned long long mass, const ChoiceLimits& limits,
-                                              Each&& each) {
+                                              bool weighs, Each&& each) {
   SelectShared& shared = select_shared();
-  // Digits begin where keys differ.
-  TokenKey most = 0, inverse_least = 0;
+  // The candidates that are left have keys between these two: the largest, and the inverse of the least.
+  TokenKey ends[2] = {0, 0};
+  const auto widen_ends = [&](TokenKey key) {
+    ends[0] = key > ends[0] ? key : ends[0], ends[1] = ~key > ends[1] ? ~key : ends[1];
+  };
+  float least[1] = {-kLeastValue};
   each([&](TokenKey key, unsigned long long) {
-    most = key > most ? key : most;
-    inverse_least = ~key > inverse_least ? ~key : inverse_least;
+    widen_ends(key);
+    const float value = key_value(key);
+    if (value >= kLeastValue && value < least[0]) least[0] = value;
   });
-  most = largest_key(most);
-  const TokenKey differ = most ^ ~largest_key(inverse_least);
+  largest_keys(ends);
+  reduce_threads<kSelectThreads>(least, [](float a, float b) { return b < a ? b : a; });
+  const TokenKey last_key = ~ends[1];
+
+  // By their values first.
+  const ValueBins values(key_value(ends[0]), least[0]);
+  if (values.serve()) {
+    clear_bins();
+    each([&](TokenKey key, unsigned long long its) { count_in_bin(values.of(key), its, weighs); });
+    sum_counted();
+    const auto end = static_cast<unsigned>(reach_bins(count, mass, limits).first());
+    if (end == kSelectBins) return {last_key, mass + shared.mass_to[kSelectBins - 1]};
+    ends[0] = ends[1] = 0;
+    each([&](TokenKey key, unsigned long long) {
+      if (values.of(key) == end) widen_ends(key);
+    });
+    largest_keys(ends);
+    if (shared.count[end] == 1) return {ends[0], mass + shared.mass_to[end]};
+    if (end > 0) count += shared.count_to[end - 1], mass += shared.mass_to[end - 1];
+  }
+
+  // By digits, from where keys differ on.
+  const TokenKey most = ends[0], differ = most ^ ~ends[1];
   int low = 0, bits = 8;
-  while (low + 8 < 64 && differ >> (low + 8) != 0) ++low;
+  for (int step = 32; step > 0; step /= 2) low += low + step <= 56 && differ >> (low + step + 7) != 0 ? step : 0;
   TokenKey prefix = low + bits < 64 ? most >> (low + bits) : 0;
 #pragma unroll 1
   while (true) {
-    const unsigned bin = threadIdx.x, last = (1u << bits) - 1;
-    __syncthreads();
-    if (bin < kSelectBins) shared.count[bin] = shared.mass_low[bin] = shared.mass_high[bin] = 0;
-    __syncthreads();
+    const unsigned last = (1u << bits) - 1;
+    clear_bins();
     // The best digit has the first bin.
     each([&](TokenKey key, unsigned long long its) {
-      if (low + bits < 64 && key >> (low + bits) != prefix) return;
-      const unsigned at = last - (static_cast<unsigned>(key >> low) & last);
-      add_shared(&shared.count[at], 1);
-      const auto more = static_cast<unsigned>(its);
-      const unsigned before = add_shared(&shared.mass_low[at], more);
-      const unsigned carry = before + more < before ? 1u : 0u;
-      add_shared(&shared.mass_high[at], static_cast<unsigned>(its >> 32) + carry);
+      if (key > most || ~key > ends[1] || (low + bits < 64 && key >> (low + bits) != prefix)) return;
+      count_in_bin(last - (static_cast<unsigned>(key >> low) & last), its, weighs);
     });
-    __syncthreads();
-    const bool there = bin < kSelectBins;
-    sum_bins(there ? shared.count[bin] : 0,
-             there ? static_cast<unsigned long long>(shared.mass_high[bin]) << 32 | shared.mass_low[bin] : 0);
+    sum_counted();
     const int end = reach_bins(count, mass, limits).first();
-    if (end == kSelectBins) {  // all belong to it
-      return {~largest_key(inverse_least), mass + shared.mass_to[kSelectBins - 1]};
-    }
+    if (end == kSelectBins) return {last_key, mass + shared.mass_to[kSelectBins - 1]};  // all belong to it
     prefix = prefix << bits | (last - static_cast<unsigned>(end));
     if (low == 0 || shared.count[end] == 1) return {prefix << low, mass + shared.mass_to[end]};
     if (end > 0) count += shared.count_to[end - 1], mass += shared.mass_to[end - 1];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Rows on GPUs: which threads share one, loads with conversion in pieces of 8 elements, reductions in one fixed order. Pieces of a
-// row go round among its threads. An operator's kernel is made of these and of row_store.cuh's. One source for NVIDIA and AMD.
+// row go round among its threads, of one block or of a cluster of blocks. An operator's kernel is made of these and of row_store.cuh's.
+// One source for NVIDIA and AMD.
 #pragma once
 
 #include "tile/common/row_args.hpp"
@@ -8,6 +9,7 @@
 #include "tile/gpu/convert.hpp"
 #include "tile/gpu/lane_exchange.hpp"
 #include "tile/gpu/math.hpp"
+#include "tile/gpu/row_cluster.cuh"
 #include "tile/gpu/vector4.hpp"
 
 namespace tilewright {
@@ -197,8 +199,8 @@ __device__ __forceinline__ void reduce_threads(float (&x)[kValues], Merge&& merg
 // One thread's part of a row. Threads of rows behind the last one have nothing, but meet the others.
 template <RowGpuConfig kConfig>
 struct GpuRow {
-  static constexpr int kThreads = kConfig.threads;
-  static constexpr int kStep = kThreads * kRowPiece;
+  static constexpr int kThreads = kConfig.threads;  // of a block
+  static constexpr int kStep = kThreads * kConfig.cluster * kRowPiece;
   static constexpr int kRows = row_block_threads(kThreads) / kThreads;  // of a block at a time
   static constexpr int kKept = kConfig.pieces;
 
@@ -207,6 +209,7 @@ struct GpuRow {
   RowIndex at;
   bool there;
   int thread;  // of the row's
+  RowCluster<kConfig.cluster>& cluster;
   Piece kept[kKept == 0 ? 1 : kKept];
 
   __device__ __forceinline__ int count_at(long long n) const {
@@ -259,6 +262,7 @@ struct GpuRow {
   template <int kValues, class Merge>
   __device__ __forceinline__ void reduce(float (&x)[kValues], Merge&& merge) const {
     reduce_threads<kThreads>(x, merge);
+    cluster.reduce(x, merge);
   }
   template <class Merge>
   __device__ __forceinline__ float reduce(float x, Merge&& merge) const {
@@ -271,22 +275,25 @@ struct GpuRow {
 // Which of the threads that share a row this one is.
 template <RowGpuConfig kConfig>
 __device__ __forceinline__ int row_thread() {
-  return static_cast<int>(threadIdx.x % kConfig.threads);
+  const auto thread = static_cast<int>(threadIdx.x % kConfig.threads);
+  if constexpr (kConfig.cluster == 1) return thread;
+  return RowCluster<kConfig.cluster>::rank() * kConfig.threads + thread;
 }
 
-// A block's rows, one set after another: body(GpuRow).
+// The rows of a block, or of a cluster, one set after another: body(GpuRow).
 template <RowGpuConfig kConfig, class Body>
 __device__ __forceinline__ void for_rows(const RowArgs& args, Body&& body) {
-  constexpr int kThreads = kConfig.threads, kRows = GpuRow<kConfig>::kRows;
+  constexpr int kThreads = kConfig.threads, kRows = GpuRow<kConfig>::kRows, kBlocks = kConfig.cluster;
+  RowCluster<kBlocks> cluster;
 #pragma unroll 1
-  for (long long first = static_cast<long long>(blockIdx.x) * kRows; first < args.rows; first += args.grid * kRows) {
+  for (long long first = static_cast<long long>(blockIdx.x) / kBlocks * kRows; first < args.rows;
+       first += args.grid / kBlocks * kRows) {
     // What follows from the arguments is no more than a row needs: a kernel that walks has no registers for what all rows share.
     const RowArgs& given = anew(args);
     const long long row = first + threadIdx.x / kThreads;
     const bool there = row < given.rows;
-    GpuRow<kConfig> mine{
-        given, row, given.grid * kRows, row_index(given, there ? row : given.rows - 1), there, row_thread<kConfig>(),
-        {}};
+    const RowIndex at = row_index(given, there ? row : given.rows - 1);
+    GpuRow<kConfig> mine{given, row, given.grid / kBlocks * kRows, at, there, row_thread<kConfig>(), cluster, {}};
     body(mine);
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Rows that no block keeps in registers: read twice, in chunks that registers hold. What each chunk is reduced to is merged in the order of
-// chunks, whether one block takes a row or many do.
+// Rows that no block keeps in registers as floats: in chunks, each of which is reduced alone. What is found of them is merged in their
+// order, whoever takes them: a block all of a row, which it reads twice; a block each of few rows' chunks, in two steps; or on sm_90a the
+// blocks of a cluster one or two each, which they keep as they lie, so that a row is read once.
 #pragma once
 
 #include "tile/gpu/row_store.cuh"
@@ -15,41 +16,44 @@ __device__ __forceinline__ float exponential(float x, float most, float factor) 
   return exp2_approx(__fmul_rn(__fadd_rn(x, -most), factor));
 }
 
-inline constexpr int kChunkPieces = 2;  // of a thread
-
 // One thread's part of a chunk.
 template <RowGpuConfig kConfig>
 struct RowChunk {
-  static constexpr int kSize = GpuRow<kConfig>::kStep * kChunkPieces;
-  static constexpr bool kAhead =
-      kConfig.whole && kConfig.x != DType::kNone;  // the next chunk is asked for before it is needed
+  static constexpr int kPieces = row_chunk_pieces(kConfig.cluster);
+  static constexpr int kStep = kConfig.threads * kRowPiece, kSize = kStep * kPieces;
+  static constexpr bool kAsks = kConfig.whole && kConfig.x != DType::kNone;  // before it needs them
+  static constexpr bool kAsLies = kAsks && kConfig.cluster > 1;              // has no room for floats
   const GpuRow<kConfig>& row;
   const RowInput<kConfig>& input;
-  Piece p[kChunkPieces];
-  PieceWords<kConfig.x> words[kAhead ? kChunkPieces : 1];
+  Piece p[kAsLies ? 1 : kPieces];
+  PieceWords<kConfig.x> words[kAsks ? kPieces : 1];
 
-  // body(n, count, piece), with constants as pieces.
+  __device__ __forceinline__ static int thread() {
+    return anew(static_cast<int>(threadIdx.x % kConfig.threads));
+  }
+  // body(n, count, j) for all pieces, with constants as j.
   template <class Body>
   __device__ __forceinline__ void each(int chunk, Body&& body) const {
 #pragma unroll
-    for (int j = 0; j < kChunkPieces; ++j) {
-      const long long n =
-          static_cast<long long>(chunk) * kSize + j * GpuRow<kConfig>::kStep + anew(row.thread) * kRowPiece;
+    for (int j = 0; j < kPieces; ++j) {
+      const long long n = static_cast<long long>(chunk) * kSize + j * kStep + thread() * kRowPiece;
       body(n, row.count_at(n), j);
     }
   }
-  // A piece that is not there is the first one's, so that nothing branches.
-  __device__ __forceinline__ void ask(int chunk) {
-    if constexpr (kAhead) {
+  // A piece that is not there, or that nobody reads, is the first one's, so that nothing branches.
+  __device__ __forceinline__ void ask(int chunk, bool reads = true) {
+    if constexpr (kAsks) {
       each(chunk, [&](long long n, int count, int j) {
-        words[j].load(input.x + (count > 0 ? n : 0) * dtype_bits(kConfig.x) / 8);
+        words[j].load(input.x + (count > 0 && reads ? n : 0) * dtype_bits(kConfig.x) / 8);
       });
     }
   }
+  // prepare(count, piece) comes before all else.
   template <class Prepare>
   __device__ __forceinline__ void take(int chunk, Prepare&& prepare) {
+    if constexpr (kAsLies) return;
     each(chunk, [&](long long n, int count, int j) {
-      if constexpr (kAhead) {
+      if constexpr (kAsks) {
         words[j].widen(p[j]);
       } else {
         input.added(n, count, p[j], 0);
@@ -57,26 +61,57 @@ struct RowChunk {
       prepare(count, p[j]);
     });
   }
+  // body(n, count, piece) of what was taken; the same each time.
+  template <class Prepare, class Body>
+  __device__ __forceinline__ void each_piece(int chunk, Prepare&& prepare, Body&& body) const {
+    each(chunk, [&](long long n, int count, int j) {
+      Piece of;
+      if constexpr (kAsLies) {
+        PieceWords<kConfig.x> found = words[j];
+        for (Vector4<unsigned>& w : found.words) {
+          using Cluster = RowCluster<kConfig.cluster>;
+          w = {Cluster::renewed(w.x), Cluster::renewed(w.y), Cluster::renewed(w.z), Cluster::renewed(w.w)};
+        }
+        found.widen(of);
+        if (count == 0) for_elements([&](int i) { of.v[i] = 0; });
+        prepare(count, of);
+      } else {
+        of = p[j];
+      }
+      body(n, count, of);
+    });
+  }
   // What make(n, count, piece) makes of the pieces.
-  template <class Make>
-  __device__ __forceinline__ void store(int chunk, Make&& make) {
+  template <class Prepare, class Make>
+  __device__ __forceinline__ void store(int chunk, Prepare&& prepare, Make&& make) const {
     const RowArgs& args = row.args;
     const DType out = kConfig.out == DType::kNone ? args.out.dtype : kConfig.out;
     char* const to = row_start<kConfig.out>(args.out, row.at);
-    each(chunk, [&](long long n, int count, int j) {
-      make(n, count, p[j]);
-      store_piece<kConfig.out, kConfig.whole>(to, out, n, count, p[j]);
+    each_piece(chunk, prepare, [&](long long n, int count, Piece& of) {
+      make(n, count, of);
+      store_piece<kConfig.out, kConfig.whole>(to, out, n, count, of);
     });
+  }
+  // Of all threads of the block, in each of them.
+  template <class Merge>
+  __device__ __forceinline__ static float reduce(float x, Merge&& merge) {
+    float one[1] = {x};
+    reduce_threads<kConfig.threads>(one, merge);
+    return one[0];
   }
 };
 
+// A Reduction, made of a row: prepare(count, piece), find(part, chunk), which the chunk's first thread knows all of, merge(a, b),
+// finish(all, first) in all blocks of a row, of which one is the first, and where stores() store(part, chunk). Where not reads() the
+// output does not depend on the row.
+
 // Rows that are read twice. `part_count` chunks of each have a block each, in two steps, where there are too few rows for all blocks.
-// A Reduction, made of a row: prepare(count, piece), find(part, chunk), merge(a, b), finish(all, first) in all blocks of a row, of
-// which one is the first, and where stores() store(part, chunk): unseen, where not reads().
 template <RowGpuConfig kConfig, class Reduction>
 __device__ __forceinline__ void reduce_chunks(const RowArgs& given) {
   constexpr int kRows = GpuRow<kConfig>::kRows;
   using Found = typename Reduction::Found;
+  static_assert(kConfig.cluster == 1);
+  RowCluster<1> alone;
   const bool split = given.part_count > 0;
   const long long each = split ? given.part_count : 1, items = given.rows * each;
 #pragma unroll 1
@@ -85,7 +120,7 @@ __device__ __forceinline__ void reduce_chunks(const RowArgs& given) {
     const long long mine = first + threadIdx.x / kConfig.threads, item = mine < items ? mine : items - 1;
     const long long index = item / each;
     const int chunk = static_cast<int>(item - index * each);
-    GpuRow<kConfig> row{args, index, 0, row_index(args, index), mine < items, row_thread<kConfig>(), {}};
+    GpuRow<kConfig> row{args, index, 0, row_index(args, index), mine < items, row_thread<kConfig>(), alone, {}};
     RowInput<kConfig> input(args);
     input.start(row);
     Reduction of(row);
@@ -134,6 +169,39 @@ __device__ __forceinline__ void reduce_chunks(const RowArgs& given) {
       of.store(part, c);
     }
   }
+}
+
+// Rows that the blocks of a cluster keep in registers, one chunk or two each.
+template <RowGpuConfig kConfig, class Reduction>
+__device__ __forceinline__ void reduce_clusters(const RowArgs& args) {
+  constexpr int kChunks = kConfig.pieces / RowChunk<kConfig>::kPieces;
+  static_assert(kChunks == 1 || kChunks == 2);
+  struct alignas(16) Found {
+    typename Reduction::Found chunk[kChunks];
+  };
+  for_rows<kConfig>(args, [&](GpuRow<kConfig>& row) {
+    RowInput<kConfig> input(args);
+    input.start(row);
+    Reduction of(row);
+    const int first = row.cluster.rank() * kChunks;
+    RowChunk<kConfig> part[2] = {{row, input, {}, {}}, {row, input, {}, {}}};
+    Found mine;
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) part[c].ask(first + c, of.reads());
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      part[c].take(first + c, [&](int count, Piece& p) { of.prepare(count, p); });
+      mine.chunk[c] = of.find(part[c], first + c);
+    }
+    const Found* const found = row.cluster.exchange(mine);
+    typename Reduction::Found all = Reduction::kNone;
+#pragma unroll 1
+    for (int c = 0; c < kConfig.cluster * kChunks; ++c) all = of.merge(all, found[c / kChunks].chunk[c % kChunks]);
+    of.finish(all, first == 0);
+    if (!of.stores()) return;
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) of.store(part[c], first + c);
+  });
 }
 
 }  // namespace tilewright

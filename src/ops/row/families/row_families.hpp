@@ -31,9 +31,9 @@ std::vector<Stage> chunk_stages(const Stage& rows, int64_t chunks);
 // What they need of the workspace.
 int64_t row_workspace_bytes(const RowProblem& problem, int64_t parts);
 
-// How a GPU's threads share the problem's rows.
+// How a GPU's threads share the problem's rows: `threads` of each of a cluster's blocks.
 struct RowGpuShape {
-  int threads, pieces;
+  int threads, pieces, cluster = 1;
 };
 // The best first; the order does not depend on how many rows there are, so that none has other bits beside others.
 std::vector<RowGpuShape> row_gpu_shapes(int64_t n);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "core/fields.hpp"
 #include "ops/gemm/families/gpu/gpu_problem.hpp"
@@ -20,6 +21,8 @@ constexpr int kMostRowThreads = 1024;
 // Pieces in registers, of 8 floats each, that leave room beside them.
 constexpr int most_pieces(int threads) { return threads >= 1024 ? 2 : threads == 512 ? 4 : 8; }
 constexpr RowGpuShape kGenericShape{256, 0};
+// Blocks that share a row which one block's registers do not hold; every part with clusters places eight.
+constexpr int kMostRowCluster = 8, kClusterThreads = 512;
 constexpr int64_t kMostParts = 2048;
 // Elements that fill a GPU although each thread takes four pieces.
 constexpr int64_t kManyElements = int64_t{1} << 21;
@@ -40,6 +43,9 @@ bool takes_pieces_singly(const RowOp& op, Quantisation quant) {
   return op.dequantises || (op.quantises && quant == Quantisation::kGroup);
 }
 
+// Whether long rows are reduced in chunks, of which bits tell nothing but their size.
+bool takes_chunks(const RowOp& op) { return op.softmax || op.loses; }
+
 // NVIDIA: blocks that an SM's registers are to have room for. Many are in flight where a row's pieces, as floats and as they were
 // asked for, leave room; 24 registers are for all else, 32 where the next row is asked for, 40 for a group's scale.
 int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
@@ -48,13 +54,19 @@ int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
   const auto words = [](DType t) { return dtype_bits(t) * kRowPiece / 32; };
   const int x_words = (op.gates ? 2 : 1) * words(c.x) + words(c.residual);
   const int asked = c.whole ? x_words + (singly ? 0 : words(c.columns)) : words(DType::kF32);
+  // In chunks, pieces stay as they lie; what a loss takes has no room for eight.
+  if (c.cluster > 1 && op.loses) return c.pieces <= 4 ? 2 : 1;
+  if (c.cluster > 1) return op.softmax && c.pieces * (c.whole ? words(c.x) : kRowPiece) <= 32 ? 2 : 1;
   const int others = singly ? 40 : row_asks_ahead(c) ? 32 : 24, blocks = c.whole ? 4 : 2;
   const int registers = others + (singly ? 1 : c.pieces) * kRowPiece + c.pieces * asked;
   return std::clamp(65536 / (row_block_threads(c.threads) * registers), 1, blocks * 256 / row_block_threads(c.threads));
 }
 bool legal_shape(const RowGpuShape& s, int least_threads) {
-  const bool pieces =
-      s.pieces == 0 || (std::has_single_bit(static_cast<unsigned>(s.pieces)) && s.pieces <= most_pieces(s.threads));
+  const bool clustered = s.cluster > 1;
+  const int most = clustered ? 8 : most_pieces(s.threads);
+  const bool pieces = s.pieces == 0 || (std::has_single_bit(static_cast<unsigned>(s.pieces)) && s.pieces <= most);
+  if (clustered && (s.pieces < row_chunk_pieces(s.cluster) || s.threads != kClusterThreads)) return false;
+  if (s.cluster > kMostRowCluster || !std::has_single_bit(static_cast<unsigned>(s.cluster))) return false;
   return pieces && s.threads >= least_threads && s.threads <= kMostRowThreads &&
          std::has_single_bit(static_cast<unsigned>(s.threads));
 }
@@ -100,22 +112,46 @@ std::vector<RowGpuShape> whole_head_shapes(const RowProblem& p, bool amd) {
 bool takes_whole_heads(const RowProblem& p) {
   return p.rotates() && has_whole_heads(p) && !whole_head_shapes(p, false).empty();
 }
+int64_t row_capacity(const RowGpuShape& s) { return int64_t{s.threads} * s.pieces * s.cluster * kRowPiece; }
+
+// Rows that one block would read twice: a cluster keeps them in registers. Those that nothing is found of are read once anyway, and a
+// scale of the tensor has steps of its own.
+bool takes_clusters(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {
+  const bool reduces = op.columns || op.softmax || op.loses || p.quant == Quantisation::kRow;
+  return arch.target == "sm_90a" && reduces && !op.rotates && p.quant != Quantisation::kDynamic &&
+         p.n > row_capacity({kMostRowThreads, most_pieces(kMostRowThreads)});
+}
+// Four pieces a thread, or eight. Softmax's chunks, which stay as they lie, have room for eight where rows are many: fewer blocks meet for
+// a row.
+std::vector<RowGpuShape> cluster_shapes(const RowOp& op, const RowProblem& p) {
+  std::vector<RowGpuShape> shapes;
+  for (const int pieces : {4, 8}) {
+    const int64_t one = row_capacity({kClusterThreads, pieces});
+    const auto blocks = std::bit_ceil(static_cast<uint64_t>((p.n + one - 1) / one));
+    if (blocks > 1 && blocks <= kMostRowCluster)
+      shapes.push_back({kClusterThreads, pieces, static_cast<int>(blocks)});
+  }
+  constexpr int64_t kManyBlocks = 256;
+  const bool many = shapes.size() == 2 && p.rows() * shapes[0].cluster >= kManyBlocks;
+  if (many && op.softmax && has_whole_rows(p) && p.x.dtype != DType::kF32) std::swap(shapes[0], shapes[1]);
+  return shapes;
+}
+
 // The best first. Where pieces are written one by one and rows are many, four of them share what a row costs a thread.
 std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {
   if (takes_whole_heads(p)) return whole_head_shapes(p, arch.vendor == ArchVendor::kAmd);
   std::vector<RowGpuShape> shapes = row_gpu_shapes(p.n);
+  if (takes_clusters(op, p, arch)) std::ranges::copy(cluster_shapes(op, p), std::inserter(shapes, shapes.begin()));
   if (takes_pieces_singly(op, p.quant) && p.rows() * p.n >= kManyElements) {
     std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 4; });
   }
   return shapes;
 }
-int64_t row_capacity(const RowGpuShape& s) { return int64_t{s.threads} * s.pieces * kRowPiece; }
 
 // What is reduced to exponentials and read twice: chunks of a row that have a block each where there are fewer rows than that many, else none. Bits do not
 // depend on it.
 int64_t row_chunks(const RowProblem& p, const RowGpuConfig& c, const DeviceSpec& device) {
-  constexpr int kChunkPieces = 2;  // of a thread, kernels/tile/gpu/row_chunk.cuh
-  const int64_t size = int64_t{c.threads} * kChunkPieces * kRowPiece, chunks = (p.n + size - 1) / size;
+  const int64_t size = int64_t{c.threads} * row_chunk_pieces(1) * kRowPiece, chunks = (p.n + size - 1) / size;
   return c.pieces == 0 && row_blocks(p, c) < device.units && chunks > 1 ? chunks : 0;
 }
 
@@ -150,7 +186,7 @@ class RowGpuFamily final : public KernelFamily {
     if (Status s = parse_gpu_config(step.key, config); !s || generic_) return s;
     const auto& p = problem_cast<RowProblem>(ref);
     // What is typed at run time, and rows with a rest, hold whatever the problem has.
-    RowGpuConfig need = gpu_config(p, {config.threads, config.pieces});
+    RowGpuConfig need = gpu_config(p, {config.threads, config.pieces, config.cluster});
     const bool has_columns = p.weight != DType::kNone || p.bias != DType::kNone || p.smooth != DType::kNone;
     if (!config.whole && op_.rotates) need.columns = DType::kNone;
     if (!op_.rotates && (config.columns == DType::kNone || !has_columns)) need.columns = config.columns;
@@ -161,9 +197,11 @@ class RowGpuFamily final : public KernelFamily {
           fmt::format("kernel is for {}, the problem needs {}", print_fields(config), print_fields(need)));
     }
     if (op_.rotates && config.whole) return check_heads(p, config);
-    if (config.pieces == 0 || p.n <= row_capacity({config.threads, config.pieces})) return {};
-    return refuse_gpu(
-        fmt::format("rows of {} elements, the kernel keeps {}", p.n, row_capacity({config.threads, config.pieces})));
+    if (config.cluster > 1 && !takes_clusters(op_, p, *device.arch))
+      return refuse_gpu("a cluster of blocks shares no such row");
+    const int64_t capacity = row_capacity({config.threads, config.pieces, config.cluster});
+    if (config.pieces == 0 || p.n <= capacity) return {};
+    return refuse_gpu(fmt::format("rows of {} elements, the kernel keeps {}", p.n, capacity));
   }
   double cost(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
     for (const Candidate& c : candidates(ref, device)) {
@@ -182,7 +220,8 @@ class RowGpuFamily final : public KernelFamily {
   std::string numerics_id(const RecipeStep& step) const override {
     RowGpuConfig config;
     if (!parse_gpu_config(step.key, config)) return "";
-    return fmt::format("threads{}", config.threads);
+    if (config.cluster > 1 && takes_chunks(op_)) return fmt::format("clustered_chunks{}", config.threads);
+    return fmt::format("threads{}", config.threads * config.cluster);
   }
   std::span<const std::string_view> knob_names() const override { return {}; }
 
@@ -203,7 +242,10 @@ class RowGpuFamily final : public KernelFamily {
         threads, resident_blocks(op_, config));
     return request;
   }
-  int64_t launch_shared_bytes(const KernelKey&) const override { return kRowSharedBytes; }
+  int64_t launch_shared_bytes(const KernelKey& key) const override {
+    RowGpuConfig config;
+    return row_shared_bytes(parse_gpu_config(key, config) ? config.cluster : 1);
+  }
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     const ArchSpec* arch = find_arch(target);
     std::vector<KernelKey> keys;
@@ -222,16 +264,19 @@ class RowGpuFamily final : public KernelFamily {
     const auto& p = problem_cast<RowProblem>(ref);
     const int64_t block = row_block_threads(config.threads);
     const int64_t chunks = found_of_chunk() > 0 ? row_chunks(p, config, device) : 0;
-    const int64_t blocks = std::max<int64_t>(row_blocks(p, config) * std::max<int64_t>(chunks, 1), 1);
+    const int64_t together = std::max<int64_t>(chunks, config.cluster);  // blocks that take a row
+    const int64_t blocks = std::max<int64_t>(row_blocks(p, config) * together, 1);
     // Where the next row is asked for, as many blocks as run at a time, each with as many rows; else a block a row. The kernel goes
     // on where the grid ends; AMD GPUs count work-items in 32 bits.
     const int64_t at_a_time = row_asks_ahead(config) ? std::max(1, device.units) * int64_t{resident_blocks(op_, config)}
                                                      : (int64_t{1} << 31) / block;
-    const int64_t turns = (blocks + at_a_time - 1) / at_a_time, grid = (blocks + turns - 1) / turns;
+    const int64_t turns = (blocks + at_a_time - 1) / at_a_time, each = (blocks + turns - 1) / turns;
+    const int64_t grid = (each + config.cluster - 1) / config.cluster * config.cluster;
     Stage stage = row_stage(p, /*stream=*/false, grid, std::move(kernel));
     stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
     stage.shape.threads = static_cast<uint32_t>(block);
-    stage.shape.shared_bytes = kRowSharedBytes;
+    stage.shape.cluster = {static_cast<uint32_t>(config.cluster), 1, 1};
+    stage.shape.shared_bytes = static_cast<uint32_t>(row_shared_bytes(config.cluster));
     if (chunks > 0) return chunk_stages(stage, chunks);
     LaunchShape find = stage.shape, scale = stage.shape;
     find.grid[0] = static_cast<uint32_t>(found_parts(p, config)), scale.grid[0] = 1;
@@ -255,6 +300,7 @@ class RowGpuFamily final : public KernelFamily {
   }
   RowGpuConfig gpu_config(const RowProblem& p, const RowGpuShape& shape) const {
     RowGpuConfig config{p.x.dtype, p.residual.dtype, p.out.dtype, p.quant, shape.threads, shape.pieces};
+    config.cluster = shape.cluster;
     if (!op_.rotates) config.columns = common_column_type(p), config.whole = has_whole_rows(p);
     if (op_.dequantises) config.columns = DType::kNone;
     if (p.quant == Quantisation::kGroup) config.group = p.group;
@@ -278,8 +324,9 @@ class RowGpuFamily final : public KernelFamily {
     if (!(key == key_of(config, key.target)))
       return refuse_gpu(key.text + ": signature and config name different types");
     const int least = op_.rotates && config.whole ? 1 : kLeastRowThreads;
-    if (!legal_shape({config.threads, config.pieces}, least) || (config.whole && config.pieces == 0 && op_.rotates)) {
-      return refuse_gpu(fmt::format("{}: {} threads with {} pieces each", key.text, config.threads, config.pieces));
+    if (!legal_shape({config.threads, config.pieces, config.cluster}, least) || (config.whole && config.pieces == 0 && op_.rotates)) {
+      return refuse_gpu(fmt::format("{}: {} threads with {} pieces each, clusters of {}", key.text, config.threads,
+                                    config.pieces, config.cluster));
     }
     if (config.group != 0 && !(config.quant == Quantisation::kGroup && is_row_group(config.group))) {
       return refuse_gpu(fmt::format("{}: groups of {}", key.text, config.group));

@@ -64,7 +64,7 @@ class SampleGpuFamily final : public KernelFamily {
                             "SampleArgs", kSelectThreads, kSampleBlocks);
     return request;
   }
-  int64_t launch_shared_bytes(const KernelKey&) const override { return kSelectSharedBytes; }
+  int64_t launch_shared_bytes(const KernelKey&) const override { return kSampleSharedBytes; }
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     const ArchSpec* arch = find_arch(target);
     std::vector<KernelKey> keys;
@@ -87,7 +87,8 @@ class SampleGpuFamily final : public KernelFamily {
       Stage& stage = stages.emplace_back(sample_stage(p, args, kernel));
       stage.shape.grid = {static_cast<uint32_t>(args.grid), 1, 1};
       stage.shape.threads = kSelectThreads;
-      stage.shape.shared_bytes = kSelectSharedBytes;
+      stage.shape.shared_bytes =
+          what == SampleStep::kChoose && p.cuts() ? kSampleSharedBytes : kSelectSharedBytes;
       stage.patches.push_back({ArgPatch::Kind::kWorkspace, 0, static_cast<uint32_t>(offsetof(SampleArgs, workspace))});
     };
     add(SampleStep::kFind, p.rows * chunks);
