@@ -77,11 +77,11 @@ typedef struct tilewright_qk_norm_rope_cache_call {
   float eps;          /* 1e-6 of tilewright_qk_norm_rope_cache_call_defaults() */
   int32_t key_layout; /* TILEWRIGHT_CACHE_... */
   int32_t value_layout;
-  int32_t scales;      /* TILEWRIGHT_CACHE_SCALES_..., of the caches */
-  int32_t q_scales;    /* of q_out */
-  uint8_t norm;        /* 1 of the defaults */
-  uint8_t unit_offset; /* weights are 1 + what stands there */
-  uint8_t interleaved; /* pairs are neighbours */
+  int32_t scales;        /* TILEWRIGHT_CACHE_SCALES_..., of the caches */
+  int32_t q_scales;      /* of q_out */
+  uint8_t norm;          /* 1 of the defaults */
+  uint8_t unit_offset;   /* weights are 1 + what stands there */
+  uint8_t interleaved;   /* pairs are neighbours */
   uint8_t section_order; /* TILEWRIGHT_ROPE_SECTIONS_RUNS or _INTERLEAVED */
   uint8_t reserved[4];
   const TwDLTensor* q;         /* [T, H, D] */

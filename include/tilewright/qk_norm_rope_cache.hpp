@@ -28,7 +28,7 @@ struct QkNormRopeCacheCall {
   TensorView cos{}, sin{}, positions{};
   bool interleaved = false;                   // pairs are neighbours (GPT-J), not R / 2 apart (NeoX)
   std::array<int64_t, kRopeAxes> sections{};  // pairs of each axis of the positions, R / 2 in all; none: one axis
-  RopeSections section_order = RopeSections::kRuns;  // or interleaved
+  RopeSections section_order = RopeSections::kRuns;                        // or interleaved
   CacheScales scales = CacheScales::kNone, q_scales = CacheScales::kNone;  // of the caches, of q_out
   TensorView key_scale{}, value_scale{}, q_scale{};
   std::string recipe;  // force this recipe (text form); "" = choose

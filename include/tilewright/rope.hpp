@@ -27,13 +27,13 @@ struct RopeCall {
   TensorView q, q_out;
   TensorView k{}, k_out{};  // optional
   TensorView cos, sin;
-  TensorView positions{};                          // optional
-  bool interleaved = false;                        // pairs are neighbours (GPT-J), not R / 2 apart (NeoX)
-  bool inverse = false;                            // by the negative angle: the gradient
-  std::array<int64_t, kRopeAxes> sections{};       // pairs of each axis of the positions, R / 2 in all; none: one axis
+  TensorView positions{};                     // optional
+  bool interleaved = false;                   // pairs are neighbours (GPT-J), not R / 2 apart (NeoX)
+  bool inverse = false;                       // by the negative angle: the gradient
+  std::array<int64_t, kRopeAxes> sections{};  // pairs of each axis of the positions, R / 2 in all; none: one axis
   RopeSections section_order = RopeSections::kRuns;
-  TensorView cumulative_lengths{}, offsets{};      // optional: q is packed sequences
-  std::string recipe;        // force this recipe (text form); "" = choose
+  TensorView cumulative_lengths{}, offsets{};  // optional: q is packed sequences
+  std::string recipe;                          // force this recipe (text form); "" = choose
 };
 
 // Runs now (CPU) or enqueues on exec.stream.
@@ -76,10 +76,10 @@ TILEWRIGHT_API Status rope_tables(const RopeAngles& angles, std::span<const int6
 // Dual chunk attention: the position by which a key, or one of the five forms of a query, turns. `chunk` is longer than `local`.
 enum class RopeChunkForm : unsigned char {
   kKey,
-  kQuery,              // to keys of its chunk
-  kSuccessive,         // of the chunk before
-  kInter,              // of chunks before that
-  kSuccessiveCritical, // the last two for the keys that matter most, whose distances are not cut off
+  kQuery,               // to keys of its chunk
+  kSuccessive,          // of the chunk before
+  kInter,               // of chunks before that
+  kSuccessiveCritical,  // the last two for the keys that matter most, whose distances are not cut off
   kInterCritical,
 };
 constexpr int64_t rope_chunk_position(RopeChunkForm form, int64_t position, int64_t chunk, int64_t local) {

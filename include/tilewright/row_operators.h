@@ -226,8 +226,8 @@ enum {
  * default of every field but struct_size. */
 typedef struct tilewright_rope_call {
   uint32_t struct_size;
-  uint8_t interleaved; /* pairs are neighbours */
-  uint8_t inverse;     /* by the negative angle */
+  uint8_t interleaved;   /* pairs are neighbours */
+  uint8_t inverse;       /* by the negative angle */
   uint8_t section_order; /* TILEWRIGHT_ROPE_SECTIONS_... */
   uint8_t reserved;
   const TwDLTensor* q; /* [..., heads, D] */
@@ -236,9 +236,9 @@ typedef struct tilewright_rope_call {
   const TwDLTensor* k_out;
   const TwDLTensor* cos; /* [P, R / 2] */
   const TwDLTensor* sin;
-  const TwDLTensor* positions; /* optional, [...] i32; with sections [axes, ...] */
-  const char* recipe;          /* force this recipe; NULL = choose */
-  int64_t sections[4];         /* pairs of each axis of the positions; zeros = one axis */
+  const TwDLTensor* positions;          /* optional, [...] i32; with sections [axes, ...] */
+  const char* recipe;                   /* force this recipe; NULL = choose */
+  int64_t sections[4];                  /* pairs of each axis of the positions; zeros = one axis */
   const TwDLTensor* cumulative_lengths; /* optional, [sequences + 1] i32: q is packed sequences */
   const TwDLTensor* offsets;            /* optional, [sequences] i32 */
 } tilewright_rope_call;

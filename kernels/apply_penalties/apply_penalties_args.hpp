@@ -48,7 +48,9 @@ struct RowPenalties {
   float repetition, presence, frequency;
 };
 constexpr RowPenalties row_penalties(const ApplyPenaltiesArgs& a, long long row) {
-  const auto of = [row](const float* numbers, float otherwise) { return numbers == nullptr ? otherwise : numbers[row]; };
+  const auto of = [row](const float* numbers, float otherwise) {
+    return numbers == nullptr ? otherwise : numbers[row];
+  };
   return {of(a.repetition, 1), of(a.presence, 0), of(a.frequency, 0)};
 }
 constexpr float penalised(float x, unsigned seen, const RowPenalties& p) {

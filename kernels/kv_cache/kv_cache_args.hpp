@@ -170,8 +170,8 @@ constexpr CacheSet cache_set(const CacheArgs& args, long long index, int each) {
 constexpr RowAngles cache_angles(const CacheArgs& args, long long token, int axis = 0) {
   const RowRotation& r = args.rotation;
   if (r.positions == nullptr) return angles_at(r, token);
-  return angles_at(
-      r, cache_number(r.positions + axis * r.stride_axis, r.stride_position[1], args.wide_positions, token));
+  return angles_at(r,
+                   cache_number(r.positions + axis * r.stride_axis, r.stride_position[1], args.wide_positions, token));
 }
 
 }  // namespace tilewright

@@ -114,9 +114,8 @@ __device__ __forceinline__ void rope_gpu(const RowArgs& given) {
         // What its sine brings, then what its cosine does: addresses of one table at a time.
         Piece first, second;
         load_angles<DType::kNone, false>(r, true, run.begin + n, anew(count), angles_of, angle);
-        for_elements([&](int e) {
-          first.v[e] = -__fmul_rn(b.v[e], angle.v[e]), second.v[e] = __fmul_rn(a.v[e], angle.v[e]);
-        });
+        for_elements(
+            [&](int e) { first.v[e] = -__fmul_rn(b.v[e], angle.v[e]), second.v[e] = __fmul_rn(a.v[e], angle.v[e]); });
         load_angles<DType::kNone, false>(r, false, run.begin + n, anew(count), angles_of, angle);
         for_elements([&](int e) {
           first.v[e] = __fmaf_rn(a.v[e], angle.v[e], first.v[e]);

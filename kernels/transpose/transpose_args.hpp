@@ -46,7 +46,7 @@ constexpr TransposeTile transpose_tile(const TransposeArgs& args, long long inde
   const Quotient right = divided_by(down.whole, (args.n + side - 1) / side);
   const Quotient inner = divided_by(right.whole, args.batch[2]), outer = divided_by(inner.whole, args.batch[1]);
   const long long row = down.rest * side, column = right.rest * side;
-  const auto offset = [&](const long long (&stride)[kTransposeBatch]) {
+  const auto offset = [&](const long long(&stride)[kTransposeBatch]) {
     return outer.whole * stride[0] + outer.rest * stride[1] + inner.rest * stride[2];
   };
   return {static_cast<const char*>(args.x) + (offset(args.stride_x) + row * args.row_x + column) * args.bytes,

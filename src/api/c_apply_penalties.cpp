@@ -6,7 +6,8 @@
 namespace tilewright::c_abi {
 namespace {
 
-Status read_apply_penalties_call(const char* function, const tilewright_apply_penalties_call* from, bool addresses, ApplyPenaltiesCall& call) {
+Status read_apply_penalties_call(const char* function, const tilewright_apply_penalties_call* from, bool addresses,
+                                 ApplyPenaltiesCall& call) {
   if (from == nullptr) return missing(function, "call");
   tilewright_apply_penalties_call given = tilewright_apply_penalties_call_defaults();
   if (Status s = read_struct<88>("tilewright_apply_penalties_call", from, given); !s) return s;
@@ -38,29 +39,34 @@ using namespace tilewright;         // NOLINT(google-build-using-namespace)
 using namespace tilewright::c_abi;  // NOLINT(google-build-using-namespace)
 
 tilewright_status tilewright_apply_penalties(tilewright_context* context, const tilewright_apply_penalties_call* call,
-                                   const tilewright_exec* exec) {
-  return with_call<ApplyPenaltiesCall>(read_apply_penalties_call, "tilewright_apply_penalties", /*addresses=*/true, context, call, exec, &apply_penalties);
+                                             const tilewright_exec* exec) {
+  return with_call<ApplyPenaltiesCall>(read_apply_penalties_call, "tilewright_apply_penalties", /*addresses=*/true,
+                                       context, call, exec, &apply_penalties);
 }
 
-tilewright_status tilewright_apply_penalties_prepare(tilewright_context* context, const tilewright_apply_penalties_call* call,
-                                           const tilewright_exec* exec) {
-  return with_call<ApplyPenaltiesCall>(read_apply_penalties_call, "tilewright_apply_penalties_prepare", /*addresses=*/false, context, call, exec,
-                             &apply_penalties_prepare);
+tilewright_status tilewright_apply_penalties_prepare(tilewright_context* context,
+                                                     const tilewright_apply_penalties_call* call,
+                                                     const tilewright_exec* exec) {
+  return with_call<ApplyPenaltiesCall>(read_apply_penalties_call, "tilewright_apply_penalties_prepare",
+                                       /*addresses=*/false, context, call, exec, &apply_penalties_prepare);
 }
 
-tilewright_status tilewright_apply_penalties_query(tilewright_context* context, const tilewright_apply_penalties_call* call,
-                                         const tilewright_exec* exec, tilewright_query_result* result) {
+tilewright_status tilewright_apply_penalties_query(tilewright_context* context,
+                                                   const tilewright_apply_penalties_call* call,
+                                                   const tilewright_exec* exec, tilewright_query_result* result) {
   constexpr const char* kName = "tilewright_apply_penalties_query";
-  return with_call<ApplyPenaltiesCall>(
-      read_apply_penalties_call, kName, /*addresses=*/false, context, call, exec,
-      [=](Context& c, const ApplyPenaltiesCall& q, const Exec& e) { return write_query(kName, apply_penalties_query(c, q, e), result); });
+  return with_call<ApplyPenaltiesCall>(read_apply_penalties_call, kName, /*addresses=*/false, context, call, exec,
+                                       [=](Context& c, const ApplyPenaltiesCall& q, const Exec& e) {
+                                         return write_query(kName, apply_penalties_query(c, q, e), result);
+                                       });
 }
 
-tilewright_status tilewright_apply_penalties_explain(tilewright_context* context, const tilewright_apply_penalties_call* call,
-                                           const tilewright_exec* exec, char* buffer, size_t* size) {
+tilewright_status tilewright_apply_penalties_explain(tilewright_context* context,
+                                                     const tilewright_apply_penalties_call* call,
+                                                     const tilewright_exec* exec, char* buffer, size_t* size) {
   constexpr const char* kName = "tilewright_apply_penalties_explain";
   return with_call<ApplyPenaltiesCall>(read_apply_penalties_call, kName, /*addresses=*/false, context, call, exec,
-                             [=](Context& c, const ApplyPenaltiesCall& q, const Exec& e) {
-                               return write_explained(kName, apply_penalties_explain(c, q, e), buffer, size);
-                             });
+                                       [=](Context& c, const ApplyPenaltiesCall& q, const Exec& e) {
+                                         return write_explained(kName, apply_penalties_explain(c, q, e), buffer, size);
+                                       });
 }

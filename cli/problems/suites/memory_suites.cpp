@@ -152,7 +152,8 @@ Suite memory_cpu_suite() {
   }
   for (const SampleMode& mode : kSampleModes) suite.add(sample_text(mode, 16), {.regime = mode.name});
   for (const char* mode : kTopKModes) suite.add(fmt::format("top_k m=16:{}", mode), {.regime = "top_k"});
-  for (const char* mode : kPenaltyModes) suite.add(fmt::format("apply_penalties b=16:{}", mode), {.regime = "penalties"});
+  for (const char* mode : kPenaltyModes)
+    suite.add(fmt::format("apply_penalties b=16:{}", mode), {.regime = "penalties"});
   return suite;
 }
 

@@ -194,8 +194,8 @@ constexpr RowAngles row_angles(const Args& args, const RowIndex& at, int axis = 
   const RowRotation& r = args.rotation;
   if (r.sequences != nullptr) return angles_at(r, sequence_position(r, at.i[1]));
   if (r.positions == nullptr) return angles_at(r, at.i[1]);
-  return angles_at(
-      r, r.positions[axis * r.stride_axis + at.i[0] * r.stride_position[0] + at.i[1] * r.stride_position[1]]);
+  return angles_at(r,
+                   r.positions[axis * r.stride_axis + at.i[0] * r.stride_position[0] + at.i[1] * r.stride_position[1]]);
 }
 
 // What a kernel is compiled for. kNone as x: typed at run time, all of it.

@@ -30,8 +30,9 @@ struct RowRotation {
   const int* positions;          // rows of the tables; null = the row's number along the second dimension
   long long stride_position[2];  // along the first two dimensions
   long long stride_axis;
-  const int* sequences;  // where each begins among the tokens of the second dimension, and where the last ends; null = absent
-  const int* offsets;    // of positions, one a sequence; null = absent
+  const int*
+      sequences;  // where each begins among the tokens of the second dimension, and where the last ends; null = absent
+  const int* offsets;  // of positions, one a sequence; null = absent
   long long sequence_count;
   long long table_rows, stride_table;
   long long dims;
@@ -77,7 +78,8 @@ constexpr RowAngles angles_at(const RowRotation& r, long long position) {
 constexpr unsigned section_bits(const RowSection& s, int n, int count) {
   unsigned bits = 0;
   const int behind = n > s.begin ? (n - s.begin) % s.step : 0;
-  for (int i = n < s.begin ? s.begin - n : (behind == 0 ? 0 : s.step - behind); i < count && n + i < s.end; i += s.step) {
+  for (int i = n < s.begin ? s.begin - n : (behind == 0 ? 0 : s.step - behind); i < count && n + i < s.end;
+       i += s.step) {
     bits |= 1u << i;
   }
   return bits;

@@ -31,13 +31,14 @@ struct PieceWords {
   // The elements that `mine` has a bit for.
   __device__ __forceinline__ void take(const PieceWords& from, unsigned mine) {
     const auto mixed = [mine](unsigned old, unsigned other, int word) {
-      const unsigned all = kType == DType::kF32 ? 0u - (mine >> word & 1)
-                                                : (mine >> 2 * word & 1) * 0xFFFFu | (mine >> (2 * word + 1) & 1) * 0xFFFF0000u;
+      const unsigned all = kType == DType::kF32
+                               ? 0u - (mine >> word & 1)
+                               : (mine >> 2 * word & 1) * 0xFFFFu | (mine >> (2 * word + 1) & 1) * 0xFFFF0000u;
       return (old & ~all) | (other & all);
     };
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
-      const Vector4<unsigned> &w = words[i], &o = from.words[i];
+      const Vector4<unsigned>&w = words[i], &o = from.words[i];
       words[i] = {mixed(w.x, o.x, 4 * i), mixed(w.y, o.y, 4 * i + 1), mixed(w.z, o.z, 4 * i + 2),
                   mixed(w.w, o.w, 4 * i + 3)};
     }

@@ -5,6 +5,7 @@ Importing this registers torch.ops.tilewright.*; importing tilewright alone neve
 """
 
 from . import _cache as _cache  # registers operators
+from . import _logits as _logits
 from . import _rotary as _rotary  # and those of _rows
 from ._functions import gemm, gemm_packed, linear, linear_packed, pack_weights, unpack_weights
 from ._loss import cross_entropy

@@ -3,8 +3,8 @@
 #include "tilewright/apply_penalties.hpp"
 
 #include "dispatch/context_impl.hpp"
-#include "ops/op_list.hpp"
 #include "ops/apply_penalties/problem/apply_penalties_problem.hpp"
+#include "ops/op_list.hpp"
 
 namespace tilewright {
 namespace {
@@ -14,7 +14,8 @@ struct ApplyPenaltiesPreparation {
   ApplyPenaltiesPointers pointers{};
   OpenDevice* on = nullptr;
 };
-Status begin_apply_penalties(Context& context, const ApplyPenaltiesCall& call, bool addresses, ApplyPenaltiesPreparation& to) {
+Status begin_apply_penalties(Context& context, const ApplyPenaltiesCall& call, bool addresses,
+                             ApplyPenaltiesPreparation& to) {
   if (Status s = make_apply_penalties_problem(call, addresses, to.problem, to.pointers); !s) return s;
   const Result<OpenDevice*> on = context.impl().open_device("apply_penalties", call.logits.device);
   if (on) to.on = *on;
@@ -27,7 +28,8 @@ Status apply_penalties(Context& context, const ApplyPenaltiesCall& call, const E
   ApplyPenaltiesPreparation made;
   if (Status s = begin_apply_penalties(context, call, /*addresses=*/true, made); !s) return s;
   if (made.problem.rows == 0 || made.problem.n == 0) return {};
-  return context.impl().run(apply_penalties_operator(), erase(made.problem), {made.pointers, {}}, exec, call.recipe, made.on);
+  return context.impl().run(apply_penalties_operator(), erase(made.problem), {made.pointers, {}}, exec, call.recipe,
+                            made.on);
 }
 
 Status apply_penalties_prepare(Context& context, const ApplyPenaltiesCall& call, const Exec& exec) {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "ops/op_list.hpp"
 #include "ops/apply_penalties/families/apply_penalties_families.hpp"
 #include "ops/apply_penalties/instance/apply_penalties_instance.hpp"
+#include "ops/op_list.hpp"
 
 namespace tilewright {
 namespace {
@@ -21,7 +21,8 @@ class ApplyPenaltiesOperator final : public Operator {
  public:
   std::string_view name() const override { return "apply_penalties"; }
   std::span<const KernelFamily* const> families() const override {
-    static const KernelFamily* const kFamilies[] = {&apply_penalties_cpu_family(), &apply_penalties_gpu_family(), &apply_penalties_generic_family(),
+    static const KernelFamily* const kFamilies[] = {&apply_penalties_cpu_family(), &apply_penalties_gpu_family(),
+                                                    &apply_penalties_generic_family(),
                                                     &apply_penalties_generic_gpu_family()};
     return kFamilies;
   }
@@ -30,7 +31,8 @@ class ApplyPenaltiesOperator final : public Operator {
     ProblemSignature s;
     s.sizes = fmt::format("b={}:v={}", p.rows, p.n);
     s.bucket = fmt::format("b<={}:v={}", std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(p.rows, 1))), p.n);
-    s.core = fmt::format("x={}:counts={}:in_place={}", dtype_name(p.x), p.seen[0].counts | p.seen[1].counts, p.in_place);
+    s.core =
+        fmt::format("x={}:counts={}:in_place={}", dtype_name(p.x), p.seen[0].counts | p.seen[1].counts, p.in_place);
     s.epilogue = "none";
     return s;
   }
@@ -47,8 +49,12 @@ class ApplyPenaltiesOperator final : public Operator {
     const auto& p = problem_cast<ApplyPenaltiesProblem>(ref);
     return 3 * static_cast<double>(p.rows) * static_cast<double>(p.n);
   }
-  double bytes_moved(ProblemRef ref) const override { return apply_penalties_bytes(problem_cast<ApplyPenaltiesProblem>(ref)); }
-  std::string dtype_text(ProblemRef ref) const override { return dtype_name(problem_cast<ApplyPenaltiesProblem>(ref).x); }
+  double bytes_moved(ProblemRef ref) const override {
+    return apply_penalties_bytes(problem_cast<ApplyPenaltiesProblem>(ref));
+  }
+  std::string dtype_text(ProblemRef ref) const override {
+    return dtype_name(problem_cast<ApplyPenaltiesProblem>(ref).x);
+  }
   Result<std::unique_ptr<ProblemInstance>> instantiate(ProblemRef ref, Device& device,
                                                        const InstanceOptions& options) const override {
     return make_apply_penalties_instance(problem_cast<ApplyPenaltiesProblem>(ref), device, options);

@@ -21,7 +21,8 @@ void rope_reference(const RowProblem& p, RowReference& row) {
     if (r.sections == RopeSections::kParts && !r.interleaved) {
       const int axis = axis_of_pair(r.section_pairs, r.sections, static_cast<int64_t>(i));
       size_t begin = 0;
-      for (int before = 0; before < axis; ++before) begin += static_cast<size_t>(r.section_pairs[static_cast<size_t>(before)]);
+      for (int before = 0; before < axis; ++before)
+        begin += static_cast<size_t>(r.section_pairs[static_cast<size_t>(before)]);
       first = begin + i, second = first + static_cast<size_t>(r.section_pairs[static_cast<size_t>(axis)]);
     }
     const double a = row.x[first], b = row.x[second], c = row.cosine[i], s = r.inverse ? -row.sine[i] : row.sine[i];

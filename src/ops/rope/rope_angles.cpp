@@ -50,7 +50,8 @@ double usual_attention(const RopeFrequencies& f) {
 Result<RopeAngles> angles_of_sections(const RopeFrequencies& f) {
   const int pairs = std::accumulate(f.sections.begin(), f.sections.end(), 0);
   if (2 * pairs != f.dims) return refuse_angles("sections' sum", pairs, "dims / 2");
-  if (f.scaling == RopeScaling::kLongRope) return refuse_angles("sections' number", 1.0 * f.sections.size(), "0 of longrope");
+  if (f.scaling == RopeScaling::kLongRope)
+    return refuse_angles("sections' number", 1.0 * f.sections.size(), "0 of longrope");
   RopeAngles all;
   for (const int section : f.sections) {
     RopeFrequencies of_section = f;
@@ -105,7 +106,8 @@ Status fill_tables(const RopeAngles& angles, int64_t rows, const PositionOf& pos
                                                             cos.size(), sin.size(), rows, pairs));
   }
   for (size_t i = 0; i < wanted; ++i) {
-    const double angle = static_cast<double>(position_of(static_cast<int64_t>(i / pairs))) * angles.per_position[i % pairs];
+    const double angle =
+        static_cast<double>(position_of(static_cast<int64_t>(i / pairs))) * angles.per_position[i % pairs];
     cos[i] = static_cast<float>(std::cos(angle) * angles.attention);
     sin[i] = static_cast<float>(std::sin(angle) * angles.attention);
   }

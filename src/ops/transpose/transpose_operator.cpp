@@ -21,8 +21,8 @@ class TransposeOperator final : public Operator {
  public:
   std::string_view name() const override { return "transpose"; }
   std::span<const KernelFamily* const> families() const override {
-    static const KernelFamily* const kFamilies[] = {&transpose_cpu_family(), &transpose_gpu_family(), &transpose_generic_family(),
-                                                    &transpose_generic_gpu_family()};
+    static const KernelFamily* const kFamilies[] = {&transpose_cpu_family(), &transpose_gpu_family(),
+                                                    &transpose_generic_family(), &transpose_generic_gpu_family()};
     return kFamilies;
   }
   ProblemSignature signature(ProblemRef ref) const override {
@@ -52,7 +52,9 @@ class TransposeOperator final : public Operator {
     return static_cast<double>(p.batches()) * static_cast<double>(p.m) * static_cast<double>(p.n);
   }
   double bytes_moved(ProblemRef ref) const override { return transpose_bytes(problem_cast<TransposeProblem>(ref)); }
-  std::string dtype_text(ProblemRef ref) const override { return dtype_name(problem_cast<TransposeProblem>(ref).dtype); }
+  std::string dtype_text(ProblemRef ref) const override {
+    return dtype_name(problem_cast<TransposeProblem>(ref).dtype);
+  }
   Result<std::unique_ptr<ProblemInstance>> instantiate(ProblemRef ref, Device& device,
                                                        const InstanceOptions& options) const override {
     return make_transpose_instance(problem_cast<TransposeProblem>(ref), device, options);

@@ -120,10 +120,11 @@ TEST_P(SlowAmdRowOperators, RopeMatchesTheReferenceWithoutAFault) {
   const Operator& op = rope_operator();
   for (const char* text :
        {"m=2x3x5:n=128:x=bf16:residual=bf16:heads=4", "m=1x4x3:n=80:x=bf16:dims=64:interleaved=1:positions=1",
-        "m=1x7x2:n=128:x=bf16:residual=bf16:heads=1:interleaved=1:inverse=1:table=bf16",
-        "m=2x2x2:n=66:x=f32:dims=34", "m=2x3x5:n=128:x=bf16:residual=bf16:heads=4:sections=16.24.24",
+        "m=1x7x2:n=128:x=bf16:residual=bf16:heads=1:interleaved=1:inverse=1:table=bf16", "m=2x2x2:n=66:x=f32:dims=34",
+        "m=2x3x5:n=128:x=bf16:residual=bf16:heads=4:sections=16.24.24",
         "m=1x5x4:n=128:x=bf16:residual=bf16:heads=2:sections=24.20.20:order=interleaved",
-        "m=1x5x4:n=128:x=f16:sections=32.16.16:order=parts:inverse=1", "m=1x4x3:n=66:x=f32:sections=11.11.11:order=parts",
+        "m=1x5x4:n=128:x=f16:sections=32.16.16:order=parts:inverse=1",
+        "m=1x4x3:n=66:x=f32:sections=11.11.11:order=parts",
         "m=1x19x4:n=128:x=bf16:residual=bf16:heads=2:sequences=3:offsets=1"}) {
     check(op, text);
   }
@@ -133,8 +134,8 @@ TEST_P(SlowAmdRowOperators, RopeMatchesTheReferenceWithoutAFault) {
 
 TEST_P(SlowAmdRowOperators, TransposeKeepsEveryBitWithoutAFault) {
   const Operator& op = transpose_operator();
-  for (const char* text : {"b=2:m=40:n=72:x=bf16", "m=64:n=64:x=f16", "b=3x2:m=36:n=8:x=f32:so=0.36.108.216",
-                           "m=144:n=80:x=i8"}) {
+  for (const char* text :
+       {"b=2:m=40:n=72:x=bf16", "m=64:n=64:x=f16", "b=3x2:m=36:n=8:x=f32:so=0.36.108.216", "m=144:n=80:x=i8"}) {
     check(op, text);
   }
   check(op, "b=2:m=33:n=70:x=bf16", "transpose_generic_gpu");
@@ -187,7 +188,8 @@ TEST_P(SlowAmdRowOperators, QkNormRopeCacheMatchesTheReferenceWithoutAFault) {
         "t=9:q=4:k=2:n=128:x=bf16:weight=bf16:table=bf16:sections=24.20.20:order=interleaved"}) {
     check(op, text);
   }
-  check(op, "t=9:q=3:k=1:n=77:x=f16:table=f32:dims=50:sections=9.8.8:order=interleaved", "qk_norm_rope_cache_generic_gpu");
+  check(op, "t=9:q=3:k=1:n=77:x=f16:table=f32:dims=50:sections=9.8.8:order=interleaved",
+        "qk_norm_rope_cache_generic_gpu");
   check(op, "t=9:q=3:k=1:n=77:x=f16:weight=f32:table=f32:dims=50:qo=i8:q_scales=token:positions=1:wide_positions=1",
         "qk_norm_rope_cache_generic_gpu");
 }

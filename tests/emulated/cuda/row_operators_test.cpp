@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Kernels of row operators, the source that NVRTC compiles, on the host: rows of every length through the family's own stages.
 #include "emulated/cuda/cuda_words.hpp"
-#include "emulated/cuda/plan_check.hpp"
+#include "emulated/cuda/row_check.hpp"
 // After the words of CUDA.
 #include "act_and_mul/act_and_mul_gpu.cuh"
-#include "apply_penalties/apply_penalties_gpu.cuh"
 #include "cross_entropy/cross_entropy_gpu.cuh"
 #include "dequantize/dequantize_gpu.cuh"
 #include "elementwise/elementwise_gpu.cuh"
@@ -19,7 +18,6 @@
 #include "sample/sample_gpu.cuh"
 #include "softmax/softmax_gpu.cuh"
 #include "top_k/top_k_gpu.cuh"
-#include "transpose/transpose_gpu.cuh"
 
 #include "core/fields.hpp"
 #include "ops/op_list.hpp"
@@ -28,48 +26,7 @@
 namespace tilewright {
 namespace {
 
-using emulated::HostKernel;
-
-// Through a family's stages.
-void check_family(const Operator& op, const KernelFamily& family, const RecipeStep& step,
-                  const std::shared_ptr<HostKernel>& kernel, std::initializer_list<const char*> problems,
-                  InputData data = InputData::kNormal) {
-  emulated::EmulatedCudaDevice device("sm_90a");
-  DeviceSpec spec = device.spec();
-  spec.units = 1;  // a few blocks are more than run at a time: they go on to other rows
-  for (const char* text : problems) {
-    SCOPED_TRACE(text);
-    const Result<std::vector<std::byte>> problem = op.parse_problem(text);
-    ASSERT_TRUE(problem.ok()) << problem.status().message();
-    Result<std::vector<Stage>> stages = family.stages(*problem, spec, step, kernel);
-    ASSERT_TRUE(stages.ok()) << stages.status().message();
-    Plan plan;
-    plan.stages = std::move(*stages);
-    plan.workspace_bytes = family.workspace_bytes(*problem, spec, step);
-    auto instance = op.instantiate(*problem, device, {});
-    ASSERT_TRUE(instance.ok()) << instance.status().message();
-    (*instance)->fill(1, data);
-    (*instance)->poison();
-    const Status status = run_plan(device, plan, (*instance)->bindings(), {});
-    ASSERT_TRUE(status.ok()) << status.message();
-    const VerifyReport report = (*instance)->verify();
-    EXPECT_TRUE(report.passed) << report.failure;
-  }
-}
-
-// Through `op`'s family for `config`.
-template <class Config>
-void check_rows(const Operator& op, const Config& config, const std::shared_ptr<HostKernel>& kernel,
-                std::initializer_list<const char*> problems) {
-  const bool generic = config.x == DType::kNone;
-  const KernelFamily& family =
-      *find_family(op.families(), fmt::format("{}{}", op.name(), generic ? "_generic_gpu" : "_gpu"));
-  RecipeStep step;
-  step.key = generic ? family.builtin_keys("sm_90a").front()
-                     : make_key(op.name(), family.name(), "sm_90a", fmt::format("x={}", dtype_name(config.x)),
-                                print_fields(config));
-  check_family(op, family, step, kernel, problems);
-}
+using emulated::check_family, emulated::check_rows, emulated::HostKernel;
 
 template <RowGpuConfig kConfig>
 void check_rms_norm(std::initializer_list<const char*> problems) {
@@ -109,27 +66,6 @@ void check_rope(std::initializer_list<const char*> problems) {
   const auto kernel =
       std::make_shared<HostKernel>([](const void* args) { rope_gpu<kConfig>(*static_cast<const RowArgs*>(args)); });
   check_rows(rope_operator(), kConfig, kernel, problems);
-}
-
-template <ApplyPenaltiesConfig kConfig>
-void check_penalties(std::initializer_list<const char*> problems) {
-  const auto kernel = std::make_shared<HostKernel>(
-      [](const void* args) { apply_penalties_gpu<kConfig>(*static_cast<const ApplyPenaltiesArgs*>(args)); });
-  check_rows(apply_penalties_operator(), kConfig, kernel, problems);
-}
-
-template <TransposeConfig kConfig>
-void check_transpose(std::initializer_list<const char*> problems) {
-  const auto kernel = std::make_shared<HostKernel>(
-      [](const void* args) { transpose_gpu<kConfig>(*static_cast<const TransposeArgs*>(args)); });
-  const Operator& op = transpose_operator();
-  const bool generic = kConfig.bytes == 0;
-  const KernelFamily& family = *find_family(op.families(), generic ? "transpose_generic_gpu" : "transpose_gpu");
-  RecipeStep step;
-  step.key = generic ? family.builtin_keys("sm_90a").front()
-                     : make_key(op.name(), family.name(), "sm_90a", fmt::format("bytes={}", kConfig.bytes),
-                                print_fields(kConfig));
-  check_family(op, family, step, kernel, problems);
 }
 
 template <RowGpuConfig kConfig>
@@ -251,22 +187,6 @@ TEST(EmulatedRowOperators, RopeTakesSectionsPositionsAndPackedSequences) {
   check_rope<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
       {"m=2x3x5:n=70:x=f16:residual=f16:heads=2:sections=9.9.9.8:order=interleaved",
        "m=1x3x2:n=130:x=f32:sections=33.1.31:order=parts", "m=1x3x2:n=34:x=f32:sequences=2:interleaved=1"});
-}
-
-TEST(EmulatedRowOperators, ApplyPenaltiesMatchesTheReference) {
-  check_penalties<ApplyPenaltiesConfig{kF32}>(
-      {"b=3:v=9000:x=f32:prompt=40:output=300:repetition=1:presence=1:frequency=1:in_place=1",
-       "b=2:v=17:x=f32:prompt=4:repetition=1", "b=2:v=100:x=f32:output=30:sor=61:st=2:frequency=1"});
-  check_penalties<ApplyPenaltiesConfig{kBf16}>(
-      {"b=2:v=1003:x=bf16:output=30:output_counts=1:prompt_counts=1:frequency=1:repetition=1"});
-  check_penalties<ApplyPenaltiesConfig{kNone}>({"b=2:v=77:x=f16:prompt=5:output=9:repetition=1:presence=1"});
-}
-
-TEST(EmulatedRowOperators, TransposeKeepsEveryBit) {
-  check_transpose<TransposeConfig{4}>({"b=2:m=36:n=72:x=f32", "m=4:n=4:x=f32", "b=3x2:m=36:n=8:x=f32:so=0.36.108.216"});
-  check_transpose<TransposeConfig{2}>({"b=2:m=72:n=136:x=bf16", "m=64:n=64:x=f16"});
-  check_transpose<TransposeConfig{1}>({"b=2:m=144:n=272:x=i8", "m=128:n=128:x=e4m3"});
-  check_transpose<TransposeConfig{0}>({"b=2:m=33:n=70:x=bf16", "m=5:n=37:x=f32", "m=1:n=100:x=i8", "m=3:n=0:x=f32"});
 }
 
 TEST(EmulatedRowOperators, QuantizeHasTheReferencesCodes) {

@@ -23,15 +23,17 @@ TEST(ApplyPenalties, EveryTypeSizeAndPlaceMatchesTheReference) {
   const std::unique_ptr<Context> context = row_context("off");
   for (const char* x : {"f32", "f16", "bf16"}) {
     for (const char* v : {"1", "5", "17", "1000", "8192", "8193", "20000"}) {
-      for (const char* seen : {"prompt=40:output=70", "prompt=3:in_place=1", "output=300:in_place=1",
-                               "prompt_counts=1:output_counts=1", "prompt=9:output=9:output_counts=1:in_place=1", "presence=1"}) {
+      for (const char* seen :
+           {"prompt=40:output=70", "prompt=3:in_place=1", "output=300:in_place=1", "prompt_counts=1:output_counts=1",
+            "prompt=9:output=9:output_counts=1:in_place=1", "presence=1"}) {
         const std::string text = fmt::format("b=5:v={}:x={}:{}:{}", v, x, kAll, seen);
         const VerifyReport report = run_row_problem(*context, apply_penalties_operator(), text);
         EXPECT_TRUE(report.passed) << text << ": " << report.failure;
       }
     }
   }
-  for (const char* text : {"b=0:v=9:x=f32:prompt=3", "b=3:v=0:x=f32:prompt=3:repetition=1", "b=300:v=100:x=bf16:output=20:frequency=1"}) {
+  for (const char* text :
+       {"b=0:v=9:x=f32:prompt=3", "b=3:v=0:x=f32:prompt=3:repetition=1", "b=300:v=100:x=bf16:output=20:frequency=1"}) {
     const VerifyReport report = run_row_problem(*context, apply_penalties_operator(), text);
     EXPECT_TRUE(report.passed) << text << ": " << report.failure;
   }

@@ -66,9 +66,11 @@ TEST(Transpose, ThePublicFunctionTakesViewsAndRefusesByName) {
   EXPECT_EQ(refusal([](TransposeCall& c) { c.out = {}; }), "transpose: argument 'out' is missing");
   EXPECT_EQ(refusal([](TransposeCall& c) { c.out.shape[1] = 2; }),
             "transpose: argument 'out' has shape [2, 2, 2], expected [2, 3, 2]");
-  EXPECT_EQ(refusal([](TransposeCall& c) { c.out.dtype = DType::kI32; }), "transpose: argument 'out' is i32, 'x' is f32");
+  EXPECT_EQ(refusal([](TransposeCall& c) { c.out.dtype = DType::kI32; }),
+            "transpose: argument 'out' is i32, 'x' is f32");
   EXPECT_EQ(refusal([&](TransposeCall& c) { c.out.data = x; }), "transpose: argument 'out' overlaps 'x'");
-  EXPECT_THAT(refusal([](TransposeCall& c) { c.x = c.x.transposed(); }), HasSubstr("stride 3 along its last dimension"));
+  EXPECT_THAT(refusal([](TransposeCall& c) { c.x = c.x.transposed(); }),
+              HasSubstr("stride 3 along its last dimension"));
   EXPECT_THAT(refusal([](TransposeCall& c) { c.out.stride[0] = 0; }), HasSubstr("'out' overlaps itself"));
   EXPECT_EQ(refusal([](TransposeCall& c) { c.x.dtype = c.out.dtype = DType::kF4E2M1; }),
             "transpose: argument 'x' is e2m1, allowed: elements of 8, 16 and 32 bits");

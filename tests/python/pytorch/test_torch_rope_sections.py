@@ -108,13 +108,17 @@ def test_gradients_turn_back(packed):
     torch.testing.assert_close(grads[0], q.detach(), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(grads[1], k.detach(), rtol=1e-5, atol=1e-5)
 
-    compiled = torch.compile(lambda x: torch.ops.tilewright.rope(x, cos, sin, **where), fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(
+        lambda x: torch.ops.tilewright.rope(x, cos, sin, **where), fullgraph=True, backend="aot_eager"
+    )
     assert torch.equal(compiled(q), turned[0])
 
 
 def test_sections_are_refused_by_name():
     cos, sin = tables(5, 16)
-    with pytest.raises(tilewright.InvalidArgument, match="'section_order' is rows, allowed: 'runs', 'interleaved', 'parts'"):
+    with pytest.raises(
+        tilewright.InvalidArgument, match="'section_order' is rows, allowed: 'runs', 'interleaved', 'parts'"
+    ):
         tilewright.rope(torch.randn(3, 2, 16), cos, sin, sections=[4, 4], section_order="rows")
     with pytest.raises(tilewright.InvalidArgument, match="up to 4 numbers"):
         tilewright.rope(torch.randn(3, 2, 16), cos, sin, sections=[2, 2, 2, 1, 1])

@@ -12,7 +12,8 @@ namespace tilewright {
 namespace {
 
 // Nominal figures of a server core: they rank families, they promise nothing.
-constexpr double kApplyPenaltiesElementSeconds = 0.4e-9, kGenericApplyPenaltiesElementSeconds = 3e-9, kApplyPenaltiesLaunchSeconds = 3e-6;
+constexpr double kApplyPenaltiesElementSeconds = 0.4e-9, kGenericApplyPenaltiesElementSeconds = 3e-9,
+                 kApplyPenaltiesLaunchSeconds = 3e-6;
 constexpr std::string_view kGenericApplyPenaltiesTarget = "x86-64";
 
 bool apply_penalties_compiled_for(std::string_view target) { return target == "x86-64-v3" || target == "x86-64-v4"; }
@@ -27,7 +28,8 @@ class ApplyPenaltiesCpuFamily final : public KernelFamily {
   bool generic() const override { return generic_; }
 
   Status supports(ProblemRef, const DeviceSpec& device) const override {
-    if (device.arch->vendor != ArchVendor::kX86) return refuse_apply_penalties(fmt::format("{} is a GPU", device.arch->target));
+    if (device.arch->vendor != ArchVendor::kX86)
+      return refuse_apply_penalties(fmt::format("{} is a GPU", device.arch->target));
     if (generic_ || runs_on("x86-64-v3", device.arch->target)) return {};
     return refuse_apply_penalties(fmt::format("{} has no AVX2, needs x86-64-v3", device.arch->target));
   }
@@ -35,7 +37,8 @@ class ApplyPenaltiesCpuFamily final : public KernelFamily {
     const auto& p = problem_cast<ApplyPenaltiesProblem>(ref);
     if (generic_) return {{{generic_apply_penalties_key(), {}}, predict_apply_penalties(p, device)}};
     for (const ArchSpec* arch : device.targets) {
-      if (apply_penalties_compiled_for(arch->target)) return {{{apply_penalties_key({p.x}, arch->target), {}}, predict_apply_penalties(p, device)}};
+      if (apply_penalties_compiled_for(arch->target))
+        return {{{apply_penalties_key({p.x}, arch->target), {}}, predict_apply_penalties(p, device)}};
     }
     return {};
   }
@@ -45,7 +48,8 @@ class ApplyPenaltiesCpuFamily final : public KernelFamily {
     if (Status s = parse_apply_penalties_config(step.key, config); !s || generic_) return s;
     const DType x = problem_cast<ApplyPenaltiesProblem>(ref).x;
     if (config.x == x) return {};
-    return refuse_apply_penalties(fmt::format("kernel takes {}, the problem is {}", dtype_name(config.x), dtype_name(x)));
+    return refuse_apply_penalties(
+        fmt::format("kernel takes {}, the problem is {}", dtype_name(config.x), dtype_name(x)));
   }
   double cost(ProblemRef ref, const DeviceSpec& device, const RecipeStep&) const override {
     return predict_apply_penalties(problem_cast<ApplyPenaltiesProblem>(ref), device);
@@ -63,7 +67,8 @@ class ApplyPenaltiesCpuFamily final : public KernelFamily {
     request.entry = generic_ ? fmt::format("tw_{}", name()) : fmt::format("tw_{}_{}", name(), key.digest.hex());
     request.source = cpu_instance_source(
         "apply_penalties/apply_penalties_cpu.hpp", request.entry,
-        fmt::format("apply_penalties_cpu<tilewright::{}{}>", ApplyPenaltiesConfig::kTypeName, cpp_initializer(config)), "ApplyPenaltiesArgs");
+        fmt::format("apply_penalties_cpu<tilewright::{}{}>", ApplyPenaltiesConfig::kTypeName, cpp_initializer(config)),
+        "ApplyPenaltiesArgs");
     return request;
   }
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
@@ -83,8 +88,12 @@ class ApplyPenaltiesCpuFamily final : public KernelFamily {
   }
 
  private:
-  Status refuse_apply_penalties(const std::string& message) const { return unsupported(fmt::format("{}: {}", name(), message)); }
-  KernelKey generic_apply_penalties_key() const { return make_key(op(), name(), kGenericApplyPenaltiesTarget, "any", "run_time=1"); }
+  Status refuse_apply_penalties(const std::string& message) const {
+    return unsupported(fmt::format("{}: {}", name(), message));
+  }
+  KernelKey generic_apply_penalties_key() const {
+    return make_key(op(), name(), kGenericApplyPenaltiesTarget, "any", "run_time=1");
+  }
   KernelKey apply_penalties_key(const ApplyPenaltiesConfig& config, std::string_view target) const {
     return make_key(op(), name(), target, fmt::format("x={}", dtype_name(config.x)), print_fields(config));
   }
@@ -102,7 +111,8 @@ class ApplyPenaltiesCpuFamily final : public KernelFamily {
   }
   double predict_apply_penalties(const ApplyPenaltiesProblem& p, const DeviceSpec& device) const {
     const double elements = static_cast<double>(p.rows) * static_cast<double>(p.n);
-    return kApplyPenaltiesLaunchSeconds + elements * (generic_ ? kGenericApplyPenaltiesElementSeconds : kApplyPenaltiesElementSeconds) / device.units;
+    return kApplyPenaltiesLaunchSeconds +
+           elements * (generic_ ? kGenericApplyPenaltiesElementSeconds : kApplyPenaltiesElementSeconds) / device.units;
   }
 
   const bool generic_;

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "core/fields.hpp"
-#include "ops/gemm/families/gpu/gpu_problem.hpp"
 #include "ops/apply_penalties/families/apply_penalties_families.hpp"
+#include "ops/gemm/families/gpu/gpu_problem.hpp"
 
 namespace tilewright {
 namespace {
@@ -53,10 +53,10 @@ class ApplyPenaltiesGpuFamily final : public KernelFamily {
     request.target = key.target;
     request.name = generic_ ? std::string(name()) : fmt::format("{}-{}", name(), dtype_name(c.x));
     request.entry = generic_ ? fmt::format("tw_{}", name()) : fmt::format("tw_{}_{}", name(), key.digest.hex());
-    request.source =
-        gpu_instance_source(find_arch(key.target)->vendor, "apply_penalties/apply_penalties_gpu.cuh", request.entry,
-                            fmt::format("apply_penalties_gpu<tilewright::{}{}>", ApplyPenaltiesConfig::kTypeName, cpp_initializer(c)),
-                            "ApplyPenaltiesArgs", kPenaltyThreads, kApplyPenaltiesBlocks);
+    request.source = gpu_instance_source(
+        find_arch(key.target)->vendor, "apply_penalties/apply_penalties_gpu.cuh", request.entry,
+        fmt::format("apply_penalties_gpu<tilewright::{}{}>", ApplyPenaltiesConfig::kTypeName, cpp_initializer(c)),
+        "ApplyPenaltiesArgs", kPenaltyThreads, kApplyPenaltiesBlocks);
     return request;
   }
   int64_t launch_shared_bytes(const KernelKey&) const override { return kPenaltySharedBytes; }
@@ -106,7 +106,8 @@ class ApplyPenaltiesGpuFamily final : public KernelFamily {
     return legal ? Status() : refuse_gpu_apply_penalties(key.text + ": no legal config");
   }
   double predict_gpu_apply_penalties(const ApplyPenaltiesProblem& p, const DeviceSpec& device) const {
-    return (kApplyPenaltiesGpuLaunchSeconds + apply_penalties_bytes(p) / memory_bytes_per_second(device)) * (generic_ ? 2 : 1);
+    return (kApplyPenaltiesGpuLaunchSeconds + apply_penalties_bytes(p) / memory_bytes_per_second(device)) *
+           (generic_ ? 2 : 1);
   }
 
   const bool generic_;

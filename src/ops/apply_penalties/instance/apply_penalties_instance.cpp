@@ -116,7 +116,7 @@ class ApplyPenaltiesInstance final : public ProblemInstance {
     const char* name;
   };
   std::vector<Named> inputs() {
-    return {{&logits_, "logits"},          {&tokens_[0], "prompt_tokens"}, {&tokens_[1], "output_tokens"},
+    return {{&logits_, "logits"},           {&tokens_[0], "prompt_tokens"}, {&tokens_[1], "output_tokens"},
             {&counts_[0], "prompt_counts"}, {&counts_[1], "output_counts"}, {&numbers_[0], "repetition"},
             {&numbers_[1], "presence"},     {&numbers_[2], "frequency"}};
   }
@@ -198,8 +198,7 @@ class ApplyPenaltiesInstance final : public ProblemInstance {
 }  // namespace
 
 Result<std::unique_ptr<ProblemInstance>> make_apply_penalties_instance(const ApplyPenaltiesProblem& problem,
-                                                                       Device& device,
-                                                                       const InstanceOptions& options) {
+                                                                       Device& device, const InstanceOptions& options) {
   auto instance = std::make_unique<ApplyPenaltiesInstance>(problem, options);
   if (Status s = instance->allocate(device); !s) return s;
   return std::unique_ptr<ProblemInstance>(std::move(instance));

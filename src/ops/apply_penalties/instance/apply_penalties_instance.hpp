@@ -7,7 +7,7 @@
 
 namespace tilewright {
 
-Result<std::unique_ptr<ProblemInstance>> make_apply_penalties_instance(const ApplyPenaltiesProblem& problem, Device& device,
-                                                             const InstanceOptions& options);
+Result<std::unique_ptr<ProblemInstance>> make_apply_penalties_instance(const ApplyPenaltiesProblem& problem,
+                                                                       Device& device, const InstanceOptions& options);
 
 }  // namespace tilewright

@@ -63,15 +63,14 @@ Status check_penalty_addresses(const ApplyPenaltiesProblem& p, const ApplyPenalt
                    touched_bytes(DType::kI32, {{s.counts ? p.rows : 0, s.stride_counts}, {p.n, 1}})};
   };
   const Touched out{"out", pointers[kPenaltyOut], touched_bytes(p.x, {{p.rows, p.stride_out}, {p.n, 1}})};
-  const Touched read[] = {
-      {"logits", pointers[kPenaltyLogits], touched_bytes(p.x, {{p.rows, p.stride}, {p.n, 1}})},
-      tokens(0),
-      tokens(1),
-      counts(0),
-      counts(1),
-      numbers("repetition", kPenaltyRepetition, p.repetition != 0),
-      numbers("presence", kPenaltyPresence, p.presence != 0),
-      numbers("frequency", kPenaltyFrequency, p.frequency != 0)};
+  const Touched read[] = {{"logits", pointers[kPenaltyLogits], touched_bytes(p.x, {{p.rows, p.stride}, {p.n, 1}})},
+                          tokens(0),
+                          tokens(1),
+                          counts(0),
+                          counts(1),
+                          numbers("repetition", kPenaltyRepetition, p.repetition != 0),
+                          numbers("presence", kPenaltyPresence, p.presence != 0),
+                          numbers("frequency", kPenaltyFrequency, p.frequency != 0)};
   if (out.data == nullptr && !out.bytes.empty()) return refuse_penalties("argument 'out' has a null data pointer");
   for (const Touched& t : read) {
     if (t.data == nullptr && !t.bytes.empty()) return refuse_penalties("argument '{}' has a null data pointer", t.name);
@@ -116,11 +115,10 @@ Status make_apply_penalties_problem(const ApplyPenaltiesCall& call, bool check_a
       pointers[kPenaltyCounts + i] = counts.data;
     }
   }
-  for (const auto& [name, t, slot, present] :
-       {std::tuple<const char*, const TensorView&, size_t, uint8_t&>{"repetition", call.repetition, kPenaltyRepetition,
-                                                                     p.repetition},
-        {"presence", call.presence, kPenaltyPresence, p.presence},
-        {"frequency", call.frequency, kPenaltyFrequency, p.frequency}}) {
+  for (const auto& [name, t, slot, present] : {std::tuple<const char*, const TensorView&, size_t, uint8_t&>{
+                                                   "repetition", call.repetition, kPenaltyRepetition, p.repetition},
+                                               {"presence", call.presence, kPenaltyPresence, p.presence},
+                                               {"frequency", call.frequency, kPenaltyFrequency, p.frequency}}) {
     if (!t.defined()) continue;
     if (s = check_penalty_tensor(name, t, x, 1, -1, DType::kF32, true); !s) return s;
     present = 1, pointers[slot] = t.data;
@@ -236,9 +234,9 @@ double apply_penalties_bytes(const ApplyPenaltiesProblem& p) {
   const int64_t tokens = p.seen[0].tokens + p.seen[1].tokens;
   const bool counts = p.seen[0].counts || p.seen[1].counts;
   const int64_t touched = p.in_place && !counts ? std::min(tokens, p.n) : p.n;
-  return rows * (static_cast<double>(tokens) * 4 +
-                 static_cast<double>((p.seen[0].counts + p.seen[1].counts) * p.n) * 4 +
-                 2 * static_cast<double>(touched) * width + 4 * (p.repetition + p.presence + p.frequency));
+  return rows *
+         (static_cast<double>(tokens) * 4 + static_cast<double>((p.seen[0].counts + p.seen[1].counts) * p.n) * 4 +
+          2 * static_cast<double>(touched) * width + 4 * (p.repetition + p.presence + p.frequency));
 }
 
 }  // namespace tilewright

@@ -45,8 +45,8 @@ enum ApplyPenaltiesPointerSlot : uint16_t {
 using ApplyPenaltiesPointers = std::array<const void*, kPenaltyPointerSlots>;
 
 // Checks shapes, strides, dtypes, devices, and where `check_addresses` null pointers and aliasing.
-Status make_apply_penalties_problem(const ApplyPenaltiesCall& call, bool check_addresses, ApplyPenaltiesProblem& problem,
-                                    ApplyPenaltiesPointers& pointers);
+Status make_apply_penalties_problem(const ApplyPenaltiesCall& call, bool check_addresses,
+                                    ApplyPenaltiesProblem& problem, ApplyPenaltiesPointers& pointers);
 // The part that needs no call: problems from text pass through it too.
 Status validate_apply_penalties_problem(const ApplyPenaltiesProblem& problem);
 

@@ -69,7 +69,9 @@ Status check_heads(const CacheOp& op, const CacheProblem& p, int tensor) {
 Status check_turns(const CacheOp& op, const CacheProblem& p) {
   if (p.axes() > 1 && (!p.turns() || !p.positions || p.sections == RopeSections::kParts)) {
     return refuse_cache(op, "argument 'sections' is given without {}",
-                        !p.turns() ? "'cos'" : !p.positions ? "'positions'" : "an order that is runs or interleaved");
+                        !p.turns()     ? "'cos'"
+                        : !p.positions ? "'positions'"
+                                       : "an order that is runs or interleaved");
   }
   if (!p.turns()) return {};
   if (Status s = check_sections(op.name, p.section_pairs, p.sections, p.dims); !s) return s;

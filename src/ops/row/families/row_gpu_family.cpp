@@ -128,8 +128,7 @@ std::vector<RowGpuShape> cluster_shapes(const RowOp& op, const RowProblem& p) {
   for (const int pieces : {4, 8}) {
     const int64_t one = row_capacity({kClusterThreads, pieces});
     const auto blocks = std::bit_ceil(static_cast<uint64_t>((p.n + one - 1) / one));
-    if (blocks > 1 && blocks <= kMostRowCluster)
-      shapes.push_back({kClusterThreads, pieces, static_cast<int>(blocks)});
+    if (blocks > 1 && blocks <= kMostRowCluster) shapes.push_back({kClusterThreads, pieces, static_cast<int>(blocks)});
   }
   constexpr int64_t kManyBlocks = 256;
   const bool many = shapes.size() == 2 && p.rows() * shapes[0].cluster >= kManyBlocks;
@@ -324,7 +323,8 @@ class RowGpuFamily final : public KernelFamily {
     if (!(key == key_of(config, key.target)))
       return refuse_gpu(key.text + ": signature and config name different types");
     const int least = op_.rotates && config.whole ? 1 : kLeastRowThreads;
-    if (!legal_shape({config.threads, config.pieces, config.cluster}, least) || (config.whole && config.pieces == 0 && op_.rotates)) {
+    if (!legal_shape({config.threads, config.pieces, config.cluster}, least) ||
+        (config.whole && config.pieces == 0 && op_.rotates)) {
       return refuse_gpu(fmt::format("{}: {} threads with {} pieces each, clusters of {}", key.text, config.threads,
                                     config.pieces, config.cluster));
     }

@@ -72,8 +72,9 @@ class RowInstance final : public ProblemInstance {
         if (s) s = add_shape(slot, name, r.table, {{r.table_rows, r.stride_table}, {r.dims / 2, 1}});
       }
       if (s && r.positions) {
-        s = add_shape(kRowPositions, "positions", DType::kI32,
-                      {{p_.size[0], r.stride_position[0]}, {p_.size[1], r.stride_position[1]}, {r.axes(), r.stride_axis}});
+        s = add_shape(
+            kRowPositions, "positions", DType::kI32,
+            {{p_.size[0], r.stride_position[0]}, {p_.size[1], r.stride_position[1]}, {r.axes(), r.stride_axis}});
       }
       if (s && r.packed) s = add_shape(kRowSequences, "cumulative_lengths", DType::kI32, {{r.sequences + 1, 1}});
       if (s && r.offsets) s = add_shape(kRowOffsets, "offsets", DType::kI32, {{r.sequences, 1}});

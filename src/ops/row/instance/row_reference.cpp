@@ -60,8 +60,7 @@ int64_t rope_position(const RowProblem& p, const RowHostTensors& tensors, int64_
   const int64_t outer = token / p.size[1], inner = token % p.size[1];
   const auto numbers = [&](RowPointerSlot slot) { return static_cast<const int32_t*>(tensors.data[slot]); };
   if (r.positions) {
-    return numbers(
-        kRowPositions)[axis * r.stride_axis + outer * r.stride_position[0] + inner * r.stride_position[1]];
+    return numbers(kRowPositions)[axis * r.stride_axis + outer * r.stride_position[0] + inner * r.stride_position[1]];
   }
   if (!r.packed) return inner;
   for (int64_t s = 0; s < r.sequences; ++s) {

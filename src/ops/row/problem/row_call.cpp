@@ -229,10 +229,9 @@ Status check_row_addresses(const RowOp& op, const RowProblem& p, const RowBindin
     all.push_back({"cos", b.pointers[kRowCosine], table, nullptr, false});
     all.push_back({"sin", b.pointers[kRowSine], table, nullptr, false});
     if (r.positions) {
-      const ByteRange tokens =
-          touched_bytes(DType::kI32, {{r.axes(), r.stride_axis},
-                                      {p.size[0], r.stride_position[0]},
-                                      {p.size[1], r.stride_position[1]}});
+      const ByteRange tokens = touched_bytes(
+          DType::kI32,
+          {{r.axes(), r.stride_axis}, {p.size[0], r.stride_position[0]}, {p.size[1], r.stride_position[1]}});
       all.push_back({"positions", b.pointers[kRowPositions], tokens, nullptr, false});
     }
     const auto add_sequences = [&](const char* name, uint16_t slot, int64_t size) {

@@ -437,8 +437,9 @@ ProblemSignature row_signature(const RowProblem& p) {
 double row_bytes_moved(const RowProblem& p) {
   if (p.rotates()) {
     const int64_t tokens = p.size[0] * p.size[1], angles = std::min(tokens, p.rotation.table_rows);
-    const int64_t numbers =
-        p.rotation.positions ? tokens * p.rotation.axes() : p.rotation.packed ? 2 * p.rotation.sequences : 0;
+    const int64_t numbers = p.rotation.positions ? tokens * p.rotation.axes()
+                            : p.rotation.packed  ? 2 * p.rotation.sequences
+                                                 : 0;
     return static_cast<double>(p.rows()) * static_cast<double>(p.n) * dtype_bits(p.x.dtype) / 4 +
            static_cast<double>(angles * p.rotation.dims) * dtype_bits(p.rotation.table) / 8 +
            4.0 * static_cast<double>(numbers);

@@ -31,8 +31,8 @@ struct RowRotationProblem {
   int64_t heads = 0;  // of x along the third dimension; those behind it are the residual's
   int64_t table_rows = 0, stride_table = 0;
   std::array<int64_t, 2> stride_position{};
-  int64_t stride_axis = 0;                       // of positions
-  int64_t sequences = 0;                         // that the tokens are, where they are packed
+  int64_t stride_axis = 0;       // of positions
+  int64_t sequences = 0;         // that the tokens are, where they are packed
   SectionPairs section_pairs{};  // of each axis of the positions; of one axis none
   DType table = DType::kNone;
   uint8_t positions = 0, interleaved = 0, inverse = 0;

@@ -139,8 +139,9 @@ Status read_sequences(const RowOp& op, const RowCall& call, RowProblem& p) {
   const TensorView& lengths = call.cumulative_lengths;
   if (!lengths.defined() && !call.offsets.defined()) return {};
   if (!lengths.defined() || lengths.rank != 1 || lengths.shape[0] < 1 || call.x.rank != 3) {
-    return refuse_rotation(op, "argument 'cumulative_lengths' has shape {}, expected [sequences + 1], of 'q' [tokens, heads, D]",
-                           rotation_shape(lengths));
+    return refuse_rotation(
+        op, "argument 'cumulative_lengths' has shape {}, expected [sequences + 1], of 'q' [tokens, heads, D]",
+        rotation_shape(lengths));
   }
   p.rotation.packed = 1, p.rotation.sequences = lengths.shape[0] - 1;
   p.rotation.offsets = call.offsets.defined();

@@ -30,7 +30,8 @@ class TransposeCpuFamily final : public KernelFamily {
   bool generic() const override { return generic_; }
 
   Status supports(ProblemRef, const DeviceSpec& device) const override {
-    if (device.arch->vendor != ArchVendor::kX86) return refuse_transpose(fmt::format("{} is a GPU", device.arch->target));
+    if (device.arch->vendor != ArchVendor::kX86)
+      return refuse_transpose(fmt::format("{} is a GPU", device.arch->target));
     if (generic_ || runs_on("x86-64-v3", device.arch->target)) return {};
     return refuse_transpose(fmt::format("{} has no AVX2, needs x86-64-v3", device.arch->target));
   }
@@ -38,7 +39,8 @@ class TransposeCpuFamily final : public KernelFamily {
     const auto& p = problem_cast<TransposeProblem>(ref);
     if (generic_) return {{{generic_transpose_key(), {}}, predict_transpose(p, device)}};
     for (const ArchSpec* arch : device.targets) {
-      if (transpose_compiled_for(arch->target)) return {{{transpose_key(transpose_config(p), arch->target), {}}, predict_transpose(p, device)}};
+      if (transpose_compiled_for(arch->target))
+        return {{{transpose_key(transpose_config(p), arch->target), {}}, predict_transpose(p, device)}};
     }
     return {};
   }
@@ -48,7 +50,8 @@ class TransposeCpuFamily final : public KernelFamily {
     if (Status s = parse_transpose_config(step.key, config); !s || generic_) return s;
     const TransposeConfig need = transpose_config(problem_cast<TransposeProblem>(ref));
     if (config == need) return {};
-    return refuse_transpose(fmt::format("kernel is for {}, the problem needs {}", print_fields(config), print_fields(need)));
+    return refuse_transpose(
+        fmt::format("kernel is for {}, the problem needs {}", print_fields(config), print_fields(need)));
   }
   double cost(ProblemRef ref, const DeviceSpec& device, const RecipeStep&) const override {
     return predict_transpose(problem_cast<TransposeProblem>(ref), device);
@@ -66,7 +69,8 @@ class TransposeCpuFamily final : public KernelFamily {
     request.entry = generic_ ? fmt::format("tw_{}", name()) : fmt::format("tw_{}_{}", name(), key.digest.hex());
     request.source = cpu_instance_source(
         "transpose/transpose_cpu.hpp", request.entry,
-        fmt::format("transpose_cpu<tilewright::{}{}>", TransposeConfig::kTypeName, cpp_initializer(config)), "TransposeArgs");
+        fmt::format("transpose_cpu<tilewright::{}{}>", TransposeConfig::kTypeName, cpp_initializer(config)),
+        "TransposeArgs");
     return request;
   }
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
@@ -87,8 +91,12 @@ class TransposeCpuFamily final : public KernelFamily {
   }
 
  private:
-  Status refuse_transpose(const std::string& message) const { return unsupported(fmt::format("{}: {}", name(), message)); }
-  KernelKey generic_transpose_key() const { return make_key(op(), name(), kGenericTransposeTarget, "any", "run_time=1"); }
+  Status refuse_transpose(const std::string& message) const {
+    return unsupported(fmt::format("{}: {}", name(), message));
+  }
+  KernelKey generic_transpose_key() const {
+    return make_key(op(), name(), kGenericTransposeTarget, "any", "run_time=1");
+  }
   KernelKey transpose_key(const TransposeConfig& config, std::string_view target) const {
     return make_key(op(), name(), target, fmt::format("bytes={}", config.bytes), print_fields(config));
   }
@@ -105,7 +113,8 @@ class TransposeCpuFamily final : public KernelFamily {
     return refuse_transpose(fmt::format("{}: bytes, allowed: 1, 2, 4", key.text));
   }
   double predict_transpose(const TransposeProblem& p, const DeviceSpec& device) const {
-    return kTransposeLaunchSeconds + transpose_bytes(p) / (kTransposeGbpsUnit * 1e9 * device.units) * (generic_ ? 2 : 1);
+    return kTransposeLaunchSeconds +
+           transpose_bytes(p) / (kTransposeGbpsUnit * 1e9 * device.units) * (generic_ ? 2 : 1);
   }
 
   const bool generic_;

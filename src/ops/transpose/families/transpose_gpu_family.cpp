@@ -73,10 +73,10 @@ class TransposeGpuFamily final : public KernelFamily {
     request.name = generic_ ? std::string(name()) : fmt::format("{}-{}", name(), c.bytes);
     request.entry = generic_ ? fmt::format("tw_{}", name()) : fmt::format("tw_{}_{}", name(), key.digest.hex());
     const ArchVendor vendor = find_arch(key.target)->vendor;
-    request.source =
-        gpu_instance_source(vendor, "transpose/transpose_gpu.cuh", request.entry,
-                            fmt::format("transpose_gpu<tilewright::{}{}>", TransposeConfig::kTypeName, cpp_initializer(c)),
-                            "TransposeArgs", transpose_threads(c.bytes), transpose_blocks(vendor));
+    request.source = gpu_instance_source(
+        vendor, "transpose/transpose_gpu.cuh", request.entry,
+        fmt::format("transpose_gpu<tilewright::{}{}>", TransposeConfig::kTypeName, cpp_initializer(c)), "TransposeArgs",
+        transpose_threads(c.bytes), transpose_blocks(vendor));
     return request;
   }
   int64_t launch_shared_bytes(const KernelKey& key) const override {

@@ -78,7 +78,8 @@ class TransposeInstance final : public ProblemInstance {
         for (int64_t j = 0; j < p_.n; ++j) {
           const int64_t to = element(p_.out, j, i);
           const auto* const want = static_cast<const uint8_t*>(x_.host_data()) + element(p_.x, i, j);
-          if (std::memcmp(static_cast<const uint8_t*>(out_.host_data()) + to, want, static_cast<size_t>(bytes())) != 0) {
+          if (std::memcmp(static_cast<const uint8_t*>(out_.host_data()) + to, want, static_cast<size_t>(bytes())) !=
+              0) {
             return fmt::format("out [{}, {}, {}] is not x [{}, {}, {}]", matrix, j, i, matrix, i, j);
           }
           std::fill_n(owned.begin() + base + to, bytes(), true);

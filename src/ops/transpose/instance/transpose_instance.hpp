@@ -8,6 +8,6 @@
 namespace tilewright {
 
 Result<std::unique_ptr<ProblemInstance>> make_transpose_instance(const TransposeProblem& problem, Device& device,
-                                                             const InstanceOptions& options);
+                                                                 const InstanceOptions& options);
 
 }  // namespace tilewright

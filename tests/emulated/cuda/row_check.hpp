@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// A kernel of a family that moves bytes, on the host: problems from their text, through the family's own stages.
+#pragma once
+
+#include "core/fields.hpp"
+#include "emulated/cuda/plan_check.hpp"
+#include "ops/op_list.hpp"
+
+namespace tilewright::emulated {
+
+// Through a family's stages.
+inline void check_family(const Operator& op, const KernelFamily& family, const RecipeStep& step,
+                         const std::shared_ptr<HostKernel>& kernel, std::initializer_list<const char*> problems,
+                         InputData data = InputData::kNormal) {
+  emulated::EmulatedCudaDevice device("sm_90a");
+  DeviceSpec spec = device.spec();
+  spec.units = 1;  // a few blocks are more than run at a time: they go on to other rows
+  for (const char* text : problems) {
+    SCOPED_TRACE(text);
+    const Result<std::vector<std::byte>> problem = op.parse_problem(text);
+    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    Result<std::vector<Stage>> stages = family.stages(*problem, spec, step, kernel);
+    ASSERT_TRUE(stages.ok()) << stages.status().message();
+    Plan plan;
+    plan.stages = std::move(*stages);
+    plan.workspace_bytes = family.workspace_bytes(*problem, spec, step);
+    auto instance = op.instantiate(*problem, device, {});
+    ASSERT_TRUE(instance.ok()) << instance.status().message();
+    (*instance)->fill(1, data);
+    (*instance)->poison();
+    const Status status = run_plan(device, plan, (*instance)->bindings(), {});
+    ASSERT_TRUE(status.ok()) << status.message();
+    const VerifyReport report = (*instance)->verify();
+    EXPECT_TRUE(report.passed) << report.failure;
+  }
+}
+
+// Through `op`'s family for `config`.
+template <class Config>
+void check_rows(const Operator& op, const Config& config, const std::shared_ptr<HostKernel>& kernel,
+                std::initializer_list<const char*> problems) {
+  const bool generic = config.x == DType::kNone;
+  const KernelFamily& family =
+      *find_family(op.families(), fmt::format("{}{}", op.name(), generic ? "_generic_gpu" : "_gpu"));
+  RecipeStep step;
+  step.key = generic ? family.builtin_keys("sm_90a").front()
+                     : make_key(op.name(), family.name(), "sm_90a", fmt::format("x={}", dtype_name(config.x)),
+                                print_fields(config));
+  check_family(op, family, step, kernel, problems);
+}
+
+}  // namespace tilewright::emulated
