@@ -50,11 +50,16 @@ __device__ __forceinline__ void apply_penalties_gpu(const ApplyPenaltiesArgs& gi
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < kPenaltyChunk; i += kPenaltyThreads) seen[i] = 0;
     __syncthreads();
-    // Whoever writes, writes the same.
-    count_seen(args.prompt, row, start, length, [&](int at, int) { seen[at] = kInPrompt; });
+    const auto count = [&](int at, int often) { add_shared(&seen[at], static_cast<unsigned>(often)); };
+    count_seen(args.prompt, row, start, length, count);
     __syncthreads();
-    count_seen(args.output, row, start, length,
-               [&](int at, int often) { add_shared(&seen[at], static_cast<unsigned>(often)); });
+    // Of the prompt it does not matter how often.
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x); i < kPenaltyChunk; i += kPenaltyThreads) {
+      seen[i] = seen[i] != 0 ? kInPrompt : 0;
+    }
+    __syncthreads();
+    count_seen(args.output, row, start, length, count);
     __syncthreads();
 
     const RowPenalties penalties = row_penalties(args, row);
@@ -66,11 +71,11 @@ __device__ __forceinline__ void apply_penalties_gpu(const ApplyPenaltiesArgs& gi
       unsigned any = 0;
       for_elements([&](int i) { any |= seen[n + i]; });
       if (any == 0 && from == to) continue;
-      const int count = length - n < kRowPiece ? length - n : kRowPiece;
+      const int there = length - n < kRowPiece ? length - n : kRowPiece;
       Piece x;
-      load_piece<kConfig.x>(from, args.dtype, n, count, x);
+      load_piece<kConfig.x>(from, args.dtype, n, there, x);
       for_elements([&](int i) { x.v[i] = penalised(x.v[i], seen[n + i], penalties); });
-      store_piece<kConfig.x>(to, args.dtype, n, count, x);
+      store_piece<kConfig.x>(to, args.dtype, n, there, x);
     }
     __syncthreads();
   }
