@@ -25,6 +25,22 @@ __device__ __forceinline__ void rope_whole_heads(const RowArgs& given) {
     const int low = (turns ? (pairs ? 2 * n : begin + n) : 0) * kBytes, high = low + apart * kBytes;
 
     RowIndex at = row_index(args, first);
+    RowAngles angles{};
+    PieceWords<kConfig.columns> cosine_words, sine_words;
+    const auto ask_angles = [&] {
+      angles = row_angles(args, at);
+      const int column = (turns ? n : 0) * dtype_bits(kConfig.columns) / 8;
+      cosine_words.load(angles.cosine + column);
+      sine_words.load(angles.sine + column);
+    };
+    // Those that are mixed, before heads take registers; else behind what heads ask for.
+    const bool mixed = r.axes > 1;
+    if (mixed) {
+      ask_angles();
+      const auto angles_of = [&](int axis) { return row_angles(args, at, axis); };
+      mix_angles<kConfig.columns>(r, turns ? n : 0, angles_of, angles, cosine_words, sine_words);
+    }
+
     RotatedHead heads[kHeads];
     PieceWords<kConfig.x> p_words[kHeads], q_words[kHeads];
 #pragma unroll
@@ -33,16 +49,7 @@ __device__ __forceinline__ void rope_whole_heads(const RowArgs& given) {
       p_words[h].load(heads[h].from + low);
       q_words[h].load(heads[h].from + high);
     }
-    RowAngles angles = row_angles(args, at);
-    PieceWords<kConfig.columns> cosine_words, sine_words;
-    const int column = (turns ? n : 0) * dtype_bits(kConfig.columns) / 8;
-    cosine_words.load(angles.cosine + column);
-    sine_words.load(angles.sine + column);
-
-    if (r.axes > 1) {
-      const auto angles_of = [&](int axis) { return row_angles(args, at, axis); };
-      mix_angles<kConfig.columns>(r, turns ? n : 0, angles_of, angles, cosine_words, sine_words);
-    }
+    if (!mixed) ask_angles();
 
     Piece cosine, sine;
     cosine_words.widen(cosine);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kTransposeGpuLaunchSeconds = 3e-6;
 // NVIDIA: blocks that an SM's registers have room for. AMD: waves of a SIMD.
-int transpose_blocks(ArchVendor vendor) { return vendor == ArchVendor::kAmd ? 4 : 8; }
+int transpose_blocks(ArchVendor vendor, int bytes) { return vendor == ArchVendor::kAmd || bytes == 1 ? 4 : 8; }
 int transpose_bytes_of(const TransposeProblem& p) { return dtype_bits(p.dtype) / 8; }
 
 // Ok, or why both sides are not made of whole pieces.
@@ -76,7 +76,7 @@ class TransposeGpuFamily final : public KernelFamily {
     request.source = gpu_instance_source(
         vendor, "transpose/transpose_gpu.cuh", request.entry,
         fmt::format("transpose_gpu<tilewright::{}{}>", TransposeConfig::kTypeName, cpp_initializer(c)), "TransposeArgs",
-        transpose_threads(c.bytes), transpose_blocks(vendor));
+        transpose_threads(c.bytes), transpose_blocks(vendor, c.bytes));
     return request;
   }
   int64_t launch_shared_bytes(const KernelKey& key) const override {
