@@ -16,7 +16,7 @@ namespace tilewright {
 inline constexpr int kChunksAtOnce = 1;
 inline constexpr bool kCountsAll = true;
 #else
-inline constexpr int kChunksAtOnce = 8;
+inline constexpr int kChunksAtOnce = 4;
 inline constexpr bool kCountsAll = false;
 #endif
 
@@ -217,7 +217,8 @@ __device__ __forceinline__ void find_in_chunk(const SampleArgs& args, long long 
     clear_bins();
     const int top = octave_eighth(most, rule.inverse);
     const bool counts = kCountsAll || rule.top_k != kAllTokens, weighs = kCountsAll || rule.has_top_p;
-    part.each([&](float x, long long) {
+    part.each([&](float logit, long long) {
+      const float x = renewed(logit);
       const int at = bin_of(x, top, rule.inverse);
       if (counts) add_shared(&shared.count[at], 1);
       if (weighs) add_shared(&shared.mass_low[at], bin_mass(x, most, rule.inverse, at));
@@ -414,14 +415,56 @@ __device__ __forceinline__ void for_listed(const SampleArgs& args, long long row
   }
 }
 
+// One at the cut.
+struct CutToken {
+  float x;
+  long long id;
+  float most, inverse;
+  __device__ __forceinline__ float value() const { return x; }
+  __device__ __forceinline__ TokenKey key() const { return token_key(x, id); }
+  __device__ __forceinline__ unsigned long long mass() const { return token_mass(x, most, inverse); }
+};
+
+// Where the choice of a row ends among the tokens at the cut.
+template <SampleConfig kConfig>
+__device__ __forceinline__ TokenKey end_of_choice(const SampleArgs& args, long long row, int gathered) {
+  const SampleRule rule = own_rule(args, row);
+  const SampleCut cut = own_cut(sample_workspace(args).cuts[row]);
+  const auto each = [&](auto&& body) {
+    for_listed<kConfig>(args, row, cut, rule.inverse, gathered, [&](float x, long long id) {
+      body(CutToken{x, id, cut.most, rule.inverse});
+    });
+  };
+  // With the mass of the k the end is sought twice: for that mass, and for its share.
+  ChoiceLimits limits{rule.top_k, kAllMass};
+  int times = rule.has_top_p && anew(args).joint == SampleJoint::kTopKFirst && rule.top_k != kAllTokens ? 2 : 1;
+  if (rule.has_top_p && times == 1) limits.mass = share_of(cut.total, rule.share);
+  TokenKey end = 0;
+#pragma unroll 1
+  for (; times > 0; --times) {
+    const ChoiceEnd found = find_end(cut.count, cut.mass, limits, kCountsAll || rule.has_top_p, each);
+    end = found.key, limits.mass = share_of(found.mass, rule.share);
+  }
+  return end;
+}
+
 // A row's token.
 template <SampleConfig kConfig>
 __device__ __forceinline__ void choose_in_row(const SampleArgs& args, long long row) {
+  // First, and forgotten: options and cut are read again behind it.
+  int gathered = -1;
+  TokenKey end = 0;
+  const bool cuts = has_cut(own_rule(args, row)) && sample_workspace(args).cuts[row].last >= 0;
+  if (cuts) {
+    gathered = gather(args, row) ? static_cast<int>(select_shared().listed) : -1;
+    end = end_of_choice<kConfig>(args, row, gathered);
+  }
+
   const SampleRule rule = own_rule(args, row);
   const SampleWorkspace work = sample_workspace(args);
   const SampleChunk* const chunks = work.chunks + row * args.chunks;
-  const char* const logits = logits_of<kConfig>(args, row);
   const float most = largest_chunk(args, chunks);
+  const char* const logits = logits_of<kConfig>(args, row);
   const auto race = [&](float x, long long id) {
     if (rule.greedy) return token_key(x, id);
     const PhiloxWords words = philox(rule.seed, rule.offset, static_cast<unsigned>(id >> 2));
@@ -431,7 +474,7 @@ __device__ __forceinline__ void choose_in_row(const SampleArgs& args, long long 
     return race_key(scaled_difference(x, most, rule.inverse), word, id);
   };
 
-  // The best of the chunks.
+  // The best of the chunks, and of the tokens at the cut those before the end of the choice.
   TokenKey best = 0;
 #pragma unroll 1
   for (long long c = threadIdx.x; c < args.chunks; c += kSelectThreads) {
@@ -440,27 +483,8 @@ __device__ __forceinline__ void choose_in_row(const SampleArgs& args, long long 
     const TokenKey key = race(logit_at<kConfig>(args, logits, id), id);
     best = key > best ? key : best;
   }
-
-  // Of the tokens at the cut those before the end of the choice.
-  if (has_cut(rule) && work.cuts[row].last >= 0) {
-    const SampleCut cut = own_cut(work.cuts[row]);
-    const int gathered = gather(args, row) ? static_cast<int>(select_shared().listed) : -1;
-    const auto each = [&](auto&& body) {
-      for_listed<kConfig>(args, row, cut, rule.inverse, gathered, [&](float x, long long id) {
-        body(token_key(x, id), token_mass(x, cut.most, rule.inverse));
-      });
-    };
-    // With the mass of the k the end is sought twice: for that mass, and for its share.
-    ChoiceLimits limits{rule.top_k, kAllMass};
-    int times = rule.has_top_p && anew(args).joint == SampleJoint::kTopKFirst && rule.top_k != kAllTokens ? 2 : 1;
-    if (rule.has_top_p && times == 1) limits.mass = share_of(cut.total, rule.share);
-    TokenKey end = 0;
-#pragma unroll 1
-    for (; times > 0; --times) {
-      const ChoiceEnd found = find_end(cut.count, cut.mass, limits, kCountsAll || rule.has_top_p, each);
-      end = found.key, limits.mass = share_of(found.mass, rule.share);
-    }
-    for_listed<kConfig>(args, row, cut, rule.inverse, gathered, [&](float x, long long id) {
+  if (cuts) {
+    for_listed<kConfig>(args, row, own_cut(work.cuts[row]), rule.inverse, gathered, [&](float x, long long id) {
       if (token_key(x, id) < end || scaled_difference(x, most, rule.inverse) < rule.floor) return;
       const TokenKey key = race(x, id);
       best = key > best ? key : best;
@@ -474,7 +498,7 @@ __device__ __forceinline__ void choose_in_row(const SampleArgs& args, long long 
   if (args.log_probabilities == nullptr) return;
   // Its logarithm among all, by sums of chunks in their order.
   float sum = 0;
-#pragma unroll kChunksAtOnce
+#pragma unroll 1
   for (long long c = 0; c < args.chunks; ++c) {
     const SampleChunk chunk = chunks[c];
     const float d = __fmul_rn(scaled_difference(chunk.most, most, rule.inverse), kLog2E);

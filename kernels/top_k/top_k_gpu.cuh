@@ -24,6 +24,15 @@ __device__ __forceinline__ int listed_in_row(const TopKArgs& args, long long row
   return static_cast<int>(whole) * args.k + (rest < args.k ? rest : args.k);
 }
 
+// An element of a row.
+struct RowElement {
+  float x;
+  long long index;
+  __device__ __forceinline__ float value() const { return x == x ? x : __builtin_bit_cast(float, 0xFF800000u); }
+  __device__ __forceinline__ TokenKey key() const { return top_k_key(x, index); }
+  __device__ __forceinline__ unsigned long long mass() const { return 0; }
+};
+
 // The best of a chunk.
 template <TopKConfig kConfig>
 __device__ __forceinline__ void find_best(const TopKArgs& args, long long item) {
@@ -44,7 +53,7 @@ __device__ __forceinline__ void find_best(const TopKArgs& args, long long item) 
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
       for_elements([&](int i) {
-        if (place(j) + i < count) body(top_k_key(p[j].v[i], start + place(j) + i), 0ull);
+        if (place(j) + i < count) body(RowElement{renewed(p[j].v[i]), start + place(j) + i});
       });
     }
   };
@@ -57,12 +66,13 @@ __device__ __forceinline__ void find_best(const TopKArgs& args, long long item) 
   if (threadIdx.x == 0) shared.listed = 0;
   __syncthreads();
   auto* const list = reinterpret_cast<TokenKey*>(anew(args).workspace) + item * top_k_listed(anew(args).k);
-  each([&](TokenKey key, unsigned long long) {
+  each([&](const RowElement& element) {
+    const TokenKey key = element.key();
     if (key >= end) list[add_shared(&shared.listed, 1)] = key;
   });
 }
 
-inline constexpr int kHeldKeys = 4;  // of a thread
+inline constexpr int kHeldKeys = 2;  // of a thread
 
 // The best of a row's lists, in order.
 __device__ __forceinline__ void choose_best(const TopKArgs& args, long long row) {
@@ -85,11 +95,11 @@ __device__ __forceinline__ void choose_best(const TopKArgs& args, long long row)
   const auto each = [&](auto&& body) {
 #pragma unroll
     for (int j = 0; j < kHeldKeys; ++j) {
-      if (held[j] != 0) body(held[j], 0ull);
+      if (held[j] != 0) body(KeyedToken{held[j]});
     }
     if (holds) return;
-#pragma unroll 4
-    for (int i = me; i < total; i += kSelectThreads) body(key_at(i), 0ull);
+#pragma unroll 2
+    for (int i = me; i < total; i += kSelectThreads) body(KeyedToken{key_at(i)});
   };
   TokenKey end = 1;
   if (args.chunks > 1 && top_k_length(args, row) > args.k) {
@@ -106,8 +116,8 @@ __device__ __forceinline__ void choose_best(const TopKArgs& args, long long row)
   for (int i = me; i < size; i += kSelectThreads) sorted[i] = 0;
   if (me == 0) shared.listed = 0;
   __syncthreads();
-  each([&](TokenKey key, unsigned long long) {
-    if (key >= end) sorted[add_shared(&shared.listed, 1)] = key;
+  each([&](const KeyedToken& token) {
+    if (token.key() >= end) sorted[add_shared(&shared.listed, 1)] = token.key();
   });
 
   // Bitonic, the best first.

@@ -164,10 +164,18 @@ struct ValueBins {
   }
   // Whether they tell values apart.
   __device__ __forceinline__ bool serve() const { return factor > 0 && factor < 0x1p100f; }
-  __device__ __forceinline__ unsigned of(TokenKey key) const {
-    const float at = __fmul_rn(__fadd_rn(most, -key_value(key)), factor), last = kSelectBins - 1;
+  __device__ __forceinline__ unsigned of(float value) const {
+    const float at = __fmul_rn(__fadd_rn(most, -value), factor), last = kSelectBins - 1;
     return static_cast<unsigned>(at < last ? at : last);
   }
+};
+
+// Candidates of a choice: value(), key(), which is of the value and tells all apart, and mass().
+struct KeyedToken {
+  TokenKey its;
+  __device__ __forceinline__ float value() const { return key_value(its); }
+  __device__ __forceinline__ TokenKey key() const { return its; }
+  __device__ __forceinline__ unsigned long long mass() const { return 0; }
 };
 
 // Where a choice ends: tokens of at least `key` belong to it; `mass` is what it has up to there.
@@ -175,40 +183,42 @@ struct ChoiceEnd {
   TokenKey key;
   unsigned long long mass;
 };
-// each(body) calls body(key, mass) for all candidates, in any order; before these stand `count` tokens with `mass`, less than the limits.
+// each(body) calls body(token) for all candidates, in any order; before these stand `count` tokens with `mass`, less than the limits.
 // Unless `weighs`, nobody asks for masses.
 template <class Each>
 __device__ __forceinline__ ChoiceEnd find_end(unsigned count, unsigned long long mass, const ChoiceLimits& limits,
                                               bool weighs, Each&& each) {
   SelectShared& shared = select_shared();
-  // The candidates that are left have keys between these two: the largest, and the inverse of the least.
+  constexpr TokenKey kAllOfThem = 1;
+
+  // By their values first: between the largest and the inverse of the least finite one.
+  float range[2] = {kLeastValue, kLeastValue};
+  each([&](const auto& token) {
+    const float value = token.value();
+    range[0] = at_least(value, range[0]);
+    if (value >= kLeastValue) range[1] = at_least(-value, range[1]);
+  });
+  reduce_threads<kSelectThreads>(range, [](float a, float b) { return at_least(a, b); });
+  const ValueBins values(range[0], -range[1]);
+  const bool by_value = values.serve();
+  int end = kSelectBins;  // the bin that is left
+  if (by_value) {
+    clear_bins();
+    each([&](const auto& token) { count_in_bin(values.of(token.value()), weighs ? token.mass() : 0, weighs); });
+    sum_counted();
+    end = reach_bins(count, mass, limits).first();
+    if (end == kSelectBins) return {kAllOfThem, mass + shared.mass_to[kSelectBins - 1]};
+  }
+
+  // What is left has keys between these two: the largest, and the inverse of the least.
   TokenKey ends[2] = {0, 0};
-  const auto widen_ends = [&](TokenKey key) {
+  each([&](const auto& token) {
+    if (by_value && values.of(token.value()) != static_cast<unsigned>(end)) return;
+    const TokenKey key = token.key();
     ends[0] = key > ends[0] ? key : ends[0], ends[1] = ~key > ends[1] ? ~key : ends[1];
-  };
-  float least[1] = {-kLeastValue};
-  each([&](TokenKey key, unsigned long long) {
-    widen_ends(key);
-    const float value = key_value(key);
-    if (value >= kLeastValue && value < least[0]) least[0] = value;
   });
   largest_keys(ends);
-  reduce_threads<kSelectThreads>(least, [](float a, float b) { return b < a ? b : a; });
-  const TokenKey last_key = ~ends[1];
-
-  // By their values first.
-  const ValueBins values(key_value(ends[0]), least[0]);
-  if (values.serve()) {
-    clear_bins();
-    each([&](TokenKey key, unsigned long long its) { count_in_bin(values.of(key), its, weighs); });
-    sum_counted();
-    const auto end = static_cast<unsigned>(reach_bins(count, mass, limits).first());
-    if (end == kSelectBins) return {last_key, mass + shared.mass_to[kSelectBins - 1]};
-    ends[0] = ends[1] = 0;
-    each([&](TokenKey key, unsigned long long) {
-      if (values.of(key) == end) widen_ends(key);
-    });
-    largest_keys(ends);
+  if (by_value) {
     if (shared.count[end] == 1) return {ends[0], mass + shared.mass_to[end]};
     if (end > 0) count += shared.count_to[end - 1], mass += shared.mass_to[end - 1];
   }
@@ -223,13 +233,14 @@ __device__ __forceinline__ ChoiceEnd find_end(unsigned count, unsigned long long
     const unsigned last = (1u << bits) - 1;
     clear_bins();
     // The best digit has the first bin.
-    each([&](TokenKey key, unsigned long long its) {
+    each([&](const auto& token) {
+      const TokenKey key = token.key();
       if (key > most || ~key > ends[1] || (low + bits < 64 && key >> (low + bits) != prefix)) return;
-      count_in_bin(last - (static_cast<unsigned>(key >> low) & last), its, weighs);
+      count_in_bin(last - (static_cast<unsigned>(key >> low) & last), weighs ? token.mass() : 0, weighs);
     });
     sum_counted();
-    const int end = reach_bins(count, mass, limits).first();
-    if (end == kSelectBins) return {last_key, mass + shared.mass_to[kSelectBins - 1]};  // all belong to it
+    end = reach_bins(count, mass, limits).first();
+    if (end == kSelectBins) return {kAllOfThem, mass + shared.mass_to[kSelectBins - 1]};
     prefix = prefix << bits | (last - static_cast<unsigned>(end));
     if (low == 0 || shared.count[end] == 1) return {prefix << low, mass + shared.mass_to[end]};
     if (end > 0) count += shared.count_to[end - 1], mass += shared.mass_to[end - 1];

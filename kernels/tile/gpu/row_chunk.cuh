@@ -68,10 +68,7 @@ struct RowChunk {
       Piece of;
       if constexpr (kAsLies) {
         PieceWords<kConfig.x> found = words[j];
-        for (Vector4<unsigned>& w : found.words) {
-          using Cluster = RowCluster<kConfig.cluster>;
-          w = {Cluster::renewed(w.x), Cluster::renewed(w.y), Cluster::renewed(w.z), Cluster::renewed(w.w)};
-        }
+        for (Vector4<unsigned>& w : found.words) w = {renewed(w.x), renewed(w.y), renewed(w.z), renewed(w.w)};
         found.widen(of);
         if (count == 0) for_elements([&](int i) { of.v[i] = 0; });
         prepare(count, of);
@@ -195,7 +192,8 @@ __device__ __forceinline__ void reduce_clusters(const RowArgs& args) {
     }
     const Found* const found = row.cluster.exchange(mine);
     typename Reduction::Found all = Reduction::kNone;
-#pragma unroll 1
+    constexpr int kAtOnce = sizeof(Found) > 16 || kChunks > 1 ? 1 : kConfig.cluster;
+#pragma unroll kAtOnce
     for (int c = 0; c < kConfig.cluster * kChunks; ++c) all = of.merge(all, found[c / kChunks].chunk[c % kChunks]);
     of.finish(all, first == 0);
     if (!of.stores()) return;

@@ -12,6 +12,17 @@
 
 namespace tilewright {
 
+// The compiler takes it for another word: what follows from it is found again, not kept in registers that there are not.
+__device__ __forceinline__ unsigned renewed(unsigned word) {
+#if !defined(__AMDGCN__)
+  asm volatile("" : "+r"(word));
+#endif
+  return word;
+}
+__device__ __forceinline__ float renewed(float x) {
+  return __builtin_bit_cast(float, renewed(__builtin_bit_cast(unsigned, x)));
+}
+
 template <int kBlocks>
 struct RowCluster;
 
@@ -19,7 +30,6 @@ struct RowCluster;
 template <>
 struct RowCluster<1> {
   __device__ __forceinline__ static int rank() { return 0; }
-  __device__ __forceinline__ static unsigned renewed(unsigned word) { return word; }
   template <int kValues, class Merge>
   __device__ __forceinline__ void reduce(float (&)[kValues], Merge&&) {}
 };
@@ -41,11 +51,6 @@ struct RowCluster {
     return *reinterpret_cast<Shared*>(dynamic_shared() + kRowSharedBytes);
   }
   __device__ __forceinline__ static int rank() { return static_cast<int>(sm90::block_in_cluster()); }
-  // The compiler takes it for another word: what follows from it is found again, not kept in registers that there are not.
-  __device__ __forceinline__ static unsigned renewed(unsigned word) {
-    asm volatile("" : "+r"(word));
-    return word;
-  }
 
   // By all threads of all blocks. Nobody sends before all have begun: the first exchange waits for that.
   __device__ __forceinline__ RowCluster() {

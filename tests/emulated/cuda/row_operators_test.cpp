@@ -301,6 +301,8 @@ TEST(EmulatedRowOperators, SampleChoosesAsTheReference) {
        "b=7:v=300:x=f32:top_k=1:top_p=1:temperature=1:joint=top_k_first", "b=1:v=1:x=f32:top_p=1",
        "b=6:v=9001:x=f32:temperature=1:top_k=1", "b=9:v=40:x=f32:min_p=1:log_probabilities=1:ids=2",
        "b=2:v=17000:x=f32:greedy=1", "b=0:v=5:x=f32:greedy=1"});
+  // More at the cut than a block gathers.
+  check_sample<SampleConfig{kBf16}>({"b=1:v=262144:x=bf16:top_p=1:temperature=1"});
   check_sample<SampleConfig{kBf16}>(
       {"b=3:v=9001:x=bf16:top_p=1:temperature=1", "b=5:v=2049:x=bf16:sx=2050:seeds=1:offsets=2:temperature=1"});
   check_sample<SampleConfig{kNone}>({"b=3:v=333:x=f16:top_p=1:top_k=1", "b=3:v=333:x=f32:greedy=1"});

@@ -48,6 +48,7 @@ constexpr const char* kProblems[] = {
     "moe_routing t=77:e=256:k=8:x=f32:score=sigmoid:bias=f32:groups=8:topk_groups=4:renormalise=1",
     "sample b=7:v=128256:x=f32:temperature=1:top_p=1",
     "sample b=3:v=50000:x=bf16:temperature=1:top_k=1:top_p=1:min_p=1:log_probabilities=1",
+    "sample b=2:v=262144:x=f32:top_p=1",  // more at the cut than a block gathers
     "sample b=5:v=32000:x=f32:top_k=1:top_p=1:joint=top_k_first",
     "sample b=9:v=9001:x=f16:greedy=1",
     "top_k m=5:n=128256:k=64:x=f32",
