@@ -66,14 +66,13 @@ TEST_P(SlowRowKernels, OfLongRowsKeepsToItsBudget) {
     int64_t local_bytes;
   };
   // A loss takes more registers than two blocks have: a few words are not kept.
-  for (const Long& of : {Long{softmax_operator(), "m=16:n=128256:x=bf16", 0},
-                         Long{softmax_operator(), "m=1024:n=128256:x=bf16", 8},
-                         Long{softmax_operator(), "m=1024:n=128256:x=f32:log=1", 0},
-                         Long{softmax_operator(), "m=9:n=200001:x=f16", 0},
-                         Long{cross_entropy_operator(), "m=1024:n=128256:x=bf16", 96},
-                         Long{cross_entropy_operator(), "m=16:n=128256:x=f32", 96},
-                         Long{rms_norm_operator(), "m=16:n=20000:x=bf16:residual=bf16:weight=bf16", 0},
-                         Long{layer_norm_operator(), "m=16:n=100001:x=f32:weight=f32:bias=f32", 0}}) {
+  for (const Long& of :
+       {Long{softmax_operator(), "m=16:n=128256:x=bf16", 0}, Long{softmax_operator(), "m=1024:n=128256:x=bf16", 8},
+        Long{softmax_operator(), "m=1024:n=128256:x=f32:log=1", 0}, Long{softmax_operator(), "m=9:n=200001:x=f16", 0},
+        Long{cross_entropy_operator(), "m=1024:n=128256:x=bf16", 96},
+        Long{cross_entropy_operator(), "m=16:n=128256:x=f32", 96},
+        Long{rms_norm_operator(), "m=16:n=20000:x=bf16:residual=bf16:weight=bf16", 0},
+        Long{layer_norm_operator(), "m=16:n=100001:x=f32:weight=f32:bias=f32", 0}}) {
     SCOPED_TRACE(of.problem);
     const Result<std::vector<std::byte>> problem = of.op.parse_problem(of.problem);
     ASSERT_TRUE(problem.ok()) << problem.status().message();
