@@ -77,12 +77,13 @@ typedef struct tilewright_qk_norm_rope_cache_call {
   float eps;          /* 1e-6 of tilewright_qk_norm_rope_cache_call_defaults() */
   int32_t key_layout; /* TILEWRIGHT_CACHE_... */
   int32_t value_layout;
-  int32_t scales;      /* TILEWRIGHT_CACHE_SCALES_..., of the caches */
-  int32_t q_scales;    /* of q_out */
-  uint8_t norm;        /* 1 of the defaults */
-  uint8_t unit_offset; /* weights are 1 + what stands there */
-  uint8_t interleaved; /* pairs are neighbours */
-  uint8_t reserved[5];
+  int32_t scales;        /* TILEWRIGHT_CACHE_SCALES_..., of the caches */
+  int32_t q_scales;      /* of q_out */
+  uint8_t norm;          /* 1 of the defaults */
+  uint8_t unit_offset;   /* weights are 1 + what stands there */
+  uint8_t interleaved;   /* pairs are neighbours */
+  uint8_t section_order; /* TILEWRIGHT_ROPE_SECTIONS_RUNS or _INTERLEAVED */
+  uint8_t reserved[4];
   const TwDLTensor* q;         /* [T, H, D] */
   const TwDLTensor* k;         /* [T, H', D] */
   const TwDLTensor* v;         /* optional, as value_cache */
@@ -94,11 +95,12 @@ typedef struct tilewright_qk_norm_rope_cache_call {
   const TwDLTensor* k_weight;
   const TwDLTensor* cos; /* optional, [P, R / 2] */
   const TwDLTensor* sin;
-  const TwDLTensor* positions; /* optional, [T], i64 or i32 */
+  const TwDLTensor* positions; /* optional, [T], i64 or i32; with sections [axes, T] */
   const TwDLTensor* q_scale;   /* f32, by `q_scales` and `scales` */
   const TwDLTensor* key_scale;
   const TwDLTensor* value_scale;
-  const char* recipe; /* force this recipe; NULL = choose */
+  const char* recipe;  /* force this recipe; NULL = choose */
+  int64_t sections[4]; /* pairs of each axis of the positions; zeros = one axis */
 } tilewright_qk_norm_rope_cache_call;
 
 /* As tilewright_gemm() and its like. */

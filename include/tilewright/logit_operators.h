@@ -211,6 +211,48 @@ static inline tilewright_top_k_call tilewright_top_k_call_defaults(void) {
   return call;
 }
 
+/* ---- apply_penalties --------------------------------------------------------------------------------------------- */
+
+/* Logits of tokens that were seen; docs/apply_penalties.md says what each tensor may be. Zero bytes are the default of every field but
+ * struct_size. */
+typedef struct tilewright_apply_penalties_call {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const TwDLTensor* logits;        /* [B, V] */
+  const TwDLTensor* out;           /* as logits; may be logits */
+  const TwDLTensor* prompt_tokens; /* optional, [B, P] i32, as all that follow */
+  const TwDLTensor* output_tokens; /* [B, L] i32 */
+  const TwDLTensor* prompt_counts; /* [B, V] i32 */
+  const TwDLTensor* output_counts;
+  const TwDLTensor* repetition; /* [B] f32 */
+  const TwDLTensor* presence;
+  const TwDLTensor* frequency;
+  const char* recipe; /* force this recipe; NULL = choose */
+} tilewright_apply_penalties_call;
+
+/* As tilewright_gemm() and its like. */
+TILEWRIGHT_C_API tilewright_status tilewright_apply_penalties(tilewright_context* context,
+                                                              const tilewright_apply_penalties_call* call,
+                                                              const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_apply_penalties_prepare(tilewright_context* context,
+                                                                      const tilewright_apply_penalties_call* call,
+                                                                      const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_apply_penalties_query(tilewright_context* context,
+                                                                    const tilewright_apply_penalties_call* call,
+                                                                    const tilewright_exec* exec,
+                                                                    tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_apply_penalties_explain(tilewright_context* context,
+                                                                      const tilewright_apply_penalties_call* call,
+                                                                      const tilewright_exec* exec, char* buffer,
+                                                                      size_t* size);
+
+static inline tilewright_apply_penalties_call tilewright_apply_penalties_call_defaults(void) {
+  tilewright_apply_penalties_call call;
+  memset(&call, 0, sizeof(call));
+  call.struct_size = sizeof(call);
+  return call;
+}
+
 /* NOLINTEND(readability-identifier-naming) */
 
 #ifdef __cplusplus

@@ -3,11 +3,14 @@
 // over the root of its mean square, times a weight; turned by the angle of its token; k and v to their slots of a paged cache.
 //
 // Shapes: q, q_out [T, H, D]; k [T, H', D]; v [T, H', D'], optional; q_weight, k_weight [D], optional; cos, sin [P, R / 2], optional:
-// without them nothing turns; positions [T], i32, or [T, 2], the words of i64; without them a token's number. Caches, slots, strides,
+// without them nothing turns; positions [T], i32, or [T, 2], the words of i64; without them a token's number; with sections [axes, T]
+// or [axes, T, 2] (MRoPE). Caches, slots, strides,
 // dtypes and scales as kv_cache_write's; q_out as q, or codes with scales of their own: one number, [H], or found and written, [T, H].
 // q, k and v may be heads of one packed tensor. Dtypes: q, k, v all the same, weights too. Arithmetic: f32, rounded once.
 // Aliasing: q_out may be q, the same elements; else what is written may overlap nothing. docs/qk_norm_rope_cache.md has the contract.
 #pragma once
+
+#include <array>
 
 #include "tilewright/kv_cache.hpp"
 
@@ -23,7 +26,9 @@ struct QkNormRopeCacheCall {
   float eps = 1e-6f;
   bool unit_offset = false;  // weights are 1 + what stands there
   TensorView cos{}, sin{}, positions{};
-  bool interleaved = false;  // pairs are neighbours (GPT-J), not R / 2 apart (NeoX)
+  bool interleaved = false;                   // pairs are neighbours (GPT-J), not R / 2 apart (NeoX)
+  std::array<int64_t, kRopeAxes> sections{};  // pairs of each axis of the positions, R / 2 in all; none: one axis
+  RopeSections section_order = RopeSections::kRuns;                        // or interleaved
   CacheScales scales = CacheScales::kNone, q_scales = CacheScales::kNone;  // of the caches, of q_out
   TensorView key_scale{}, value_scale{}, q_scale{};
   std::string recipe;  // force this recipe (text form); "" = choose

@@ -321,21 +321,32 @@ static inline tilewright_act_and_mul_backward_call tilewright_act_and_mul_backwa
 
 /* ---- rope -------------------------------------------------------------------------------------------------------- */
 
+/* Which pairs take which axis of the positions. */
+enum {
+  TILEWRIGHT_ROPE_SECTIONS_RUNS = 0,
+  TILEWRIGHT_ROPE_SECTIONS_INTERLEAVED = 1,
+  TILEWRIGHT_ROPE_SECTIONS_PARTS = 2
+};
+
 /* Pairs of heads' elements turned by the angle of their token; docs/rope.md says what each tensor may be. Zero bytes are the
  * default of every field but struct_size. */
 typedef struct tilewright_rope_call {
   uint32_t struct_size;
-  uint8_t interleaved; /* pairs are neighbours */
-  uint8_t inverse;     /* by the negative angle */
-  uint8_t reserved[2];
+  uint8_t interleaved;   /* pairs are neighbours */
+  uint8_t inverse;       /* by the negative angle */
+  uint8_t section_order; /* TILEWRIGHT_ROPE_SECTIONS_... */
+  uint8_t reserved;
   const TwDLTensor* q; /* [..., heads, D] */
   const TwDLTensor* q_out;
   const TwDLTensor* k; /* optional, as the next */
   const TwDLTensor* k_out;
   const TwDLTensor* cos; /* [P, R / 2] */
   const TwDLTensor* sin;
-  const TwDLTensor* positions; /* optional, [...] i32 */
-  const char* recipe;          /* force this recipe; NULL = choose */
+  const TwDLTensor* positions;          /* optional, [...] i32; with sections [axes, ...] */
+  const char* recipe;                   /* force this recipe; NULL = choose */
+  int64_t sections[4];                  /* pairs of each axis of the positions; zeros = one axis */
+  const TwDLTensor* cumulative_lengths; /* optional, [sequences + 1] i32: q is packed sequences */
+  const TwDLTensor* offsets;            /* optional, [sequences] i32 */
 } tilewright_rope_call;
 
 /* As tilewright_gemm() and its like. */
@@ -433,6 +444,40 @@ TILEWRIGHT_C_API tilewright_status tilewright_elementwise_explain(tilewright_con
 
 static inline tilewright_elementwise_call tilewright_elementwise_call_defaults(void) {
   tilewright_elementwise_call call;
+  memset(&call, 0, sizeof(call));
+  call.struct_size = sizeof(call);
+  return call;
+}
+
+/* ---- transpose --------------------------------------------------------------------------------------------------- */
+
+/* The last two dimensions change places in memory; docs/transpose.md. */
+typedef struct tilewright_transpose_call {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const TwDLTensor* x;   /* [..., M, N], elements of 8, 16 or 32 bits */
+  const TwDLTensor* out; /* [..., N, M], as x */
+  const char* recipe;    /* force this recipe; NULL = choose */
+} tilewright_transpose_call;
+
+/* As tilewright_gemm() and its like. */
+TILEWRIGHT_C_API tilewright_status tilewright_transpose(tilewright_context* context,
+                                                        const tilewright_transpose_call* call,
+                                                        const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_transpose_prepare(tilewright_context* context,
+                                                                const tilewright_transpose_call* call,
+                                                                const tilewright_exec* exec);
+TILEWRIGHT_C_API tilewright_status tilewright_transpose_query(tilewright_context* context,
+                                                              const tilewright_transpose_call* call,
+                                                              const tilewright_exec* exec,
+                                                              tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_transpose_explain(tilewright_context* context,
+                                                                const tilewright_transpose_call* call,
+                                                                const tilewright_exec* exec, char* buffer,
+                                                                size_t* size);
+
+static inline tilewright_transpose_call tilewright_transpose_call_defaults(void) {
+  tilewright_transpose_call call;
   memset(&call, 0, sizeof(call));
   call.struct_size = sizeof(call);
   return call;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kv_cache/kv_cache_args.hpp"
+#include "tile/common/quotient.hpp"
 
 namespace tilewright {
 
@@ -51,17 +52,6 @@ struct CacheMoveGpuConfig {
 };
 inline constexpr int kCacheMoveEach = 4;  // pieces that a thread asks for before it writes any
 
-struct Quotient {
-  long long whole, rest;
-};
-constexpr Quotient divided_by(long long a, long long b) {
-  if ((a | b) >> 32 == 0) {
-    const auto x = static_cast<unsigned>(a), y = static_cast<unsigned>(b);
-    return {x / y, x % y};
-  }
-  return {a / b, a % b};
-}
-
 // Where a row comes from and goes to. What is none of its cache's blocks moves nothing.
 struct CacheMove {
   CachePlace from, to;
@@ -86,11 +76,7 @@ constexpr CacheMove cache_move(const CacheMoveArgs& args, long long row) {
 
   // A token: of the last request that begins at it or before.
   const long long token = of_head.whole;
-  long long low = 0, high = args.requests;
-  while (high - low > 1) {
-    const long long middle = (low + high) / 2;
-    (args.lengths[middle] <= token ? low : high) = middle;
-  }
+  const long long low = sequence_of(args.lengths, args.requests, token);
   move.to = {token, 0, args.requests > 0 && args.lengths[low] <= token && token < args.lengths[low + 1]};
   if (!move.to.known) return move;
   const Quotient place = divided_by(token - args.lengths[low], args.block_size);

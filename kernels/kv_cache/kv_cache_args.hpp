@@ -167,11 +167,11 @@ constexpr CacheSet cache_set(const CacheArgs& args, long long index, int each) {
   set.head -= set.tensor == kCacheQueries ? 0 : set.tensor == kCacheKeys ? q : k;
   return set;
 }
-constexpr RowAngles cache_angles(const CacheArgs& args, long long token) {
+constexpr RowAngles cache_angles(const CacheArgs& args, long long token, int axis = 0) {
   const RowRotation& r = args.rotation;
-  const long long position =
-      r.positions == nullptr ? token : cache_number(r.positions, r.stride_position[1], args.wide_positions, token);
-  return angles_at(r, position);
+  if (r.positions == nullptr) return angles_at(r, token);
+  return angles_at(r,
+                   cache_number(r.positions + axis * r.stride_axis, r.stride_position[1], args.wide_positions, token));
 }
 
 }  // namespace tilewright

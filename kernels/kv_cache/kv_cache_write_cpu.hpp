@@ -38,24 +38,11 @@ TILEWRIGHT_INLINE void normalise_head(const CacheArgs& args, const CacheHeads& m
   });
 }
 
-TILEWRIGHT_INLINE void turn_head(const CacheArgs& args, const RowAngles& angles, float* head) {
-  const RowRotation& r = args.rotation;
-  const long long half = r.dims / 2;
+TILEWRIGHT_INLINE void turn_head(const CacheArgs& args, long long token, float* head) {
+  RowAngles of_axis[kRopeAxes];
+  for (int axis = 0; axis < args.rotation.axes; ++axis) of_axis[axis] = cache_angles(args, token, axis);
   auto* const bytes = reinterpret_cast<char*>(head);
-  for_pieces(half, [&](auto at) __attribute__((always_inline)) {
-    F32x16 a, b;
-    if (r.interleaved) {
-      load_pairs<DType::kF32>(bytes, DType::kF32, at, a, b);
-    } else {
-      a = load_typed<DType::kF32>(bytes + at.n * 4, at), b = load_typed<DType::kF32>(bytes + (half + at.n) * 4, at);
-    }
-    const F32x16 cosine = load_column({angles.cosine, r.table}, at) * F32x16::splat(angles.known);
-    const F32x16 sine = load_column({angles.sine, r.table}, at) * F32x16::splat(angles.sign);
-    const F32x16 first = fma(a, cosine, F32x16::splat(0) - b * sine), second = fma(b, cosine, a * sine);
-    if (r.interleaved) return store_pairs<DType::kF32>(bytes, DType::kF32, at, first, second);
-    store_typed<DType::kF32>(bytes + at.n * 4, at, first);
-    store_typed<DType::kF32>(bytes + (half + at.n) * 4, at, second);
-  });
+  turn_pairs<DType::kF32>(args.rotation, of_axis, bytes, bytes, DType::kF32);
 }
 
 // The scale of a head, found from its largest magnitude and written, or given.
@@ -107,7 +94,7 @@ TILEWRIGHT_INLINE void write_head(const CacheArgs& args, const CacheHeads& mine,
       static_cast<const char*>(mine.in) + (token * mine.stride_token + h * mine.stride_head) * dtype_bits(x) / 8;
   for_pieces(mine.n, [&](auto at) __attribute__((always_inline)) { load_piece<kX>(from, x, at).store(head + at.n); });
   if (mine.normed) normalise_head(args, mine, head);
-  if (mine.turned) turn_head(args, cache_angles(args, token), head);
+  if (mine.turned) turn_head(args, token, head);
   Divisor by{};
   if (is_quantised(dtype)) {
     // A tail's lanes may have been written.

@@ -56,6 +56,10 @@ __device__ __forceinline__ void kv_cache_write_heads(const CacheArgs& given) {
       const int column = (turns ? at.pair : 0) * dtype_bits(kTable) / 8;
       cosine_words.load(angles.cosine + column);
       sine_words.load(angles.sine + column);
+      if (args.rotation.axes > 1) {
+        const auto angles_of = [&](int axis) { return cache_angles(args, set.token, axis); };
+        mix_angles<kTable>(args.rotation, turns ? at.pair : 0, angles_of, angles, cosine_words, sine_words);
+      }
     }
     PieceWords<kWeight> low_weights{}, high_weights{};
     const bool weighted = kWeights && mine.weight != nullptr;
@@ -171,12 +175,13 @@ __device__ __forceinline__ void kv_cache_write_any(const CacheArgs& given) {
 
     // An element of a pair that turns wants the other one.
     const auto dims = mine.turned ? static_cast<int>(args.rotation.dims) : 0;
-    RowAngles angles{};
-    if (dims > 0) angles = cache_angles(args, set.token);
     const auto value = [&](int d) {
       if (d >= dims) return normed(d);
       const bool pairs = args.rotation.interleaved, second = pairs ? d % 2 == 1 : d >= dims / 2;
       const int step = pairs ? 1 : dims / 2, column = pairs ? d / 2 : second ? d - step : d;
+      int axis = 0;
+      while (axis + 1 < args.rotation.axes && (axis_bits(args.rotation, axis, column, 1) & 1) == 0) ++axis;
+      const RowAngles angles = cache_angles(args, set.token, axis);
       const float cosine = __fmul_rn(load_one(angles.cosine, args.rotation.table, column), angles.known);
       const float sine = __fmul_rn(load_one(angles.sine, args.rotation.table, column), angles.sign);
       const float mate = __fmul_rn(normed(second ? d - step : d + step), sine);

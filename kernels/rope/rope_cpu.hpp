@@ -13,31 +13,16 @@ void rope_cpu(const RowArgs& args, unsigned unit, unsigned units) {
   const RowRotation& r = args.rotation;
   const DType dtype = args.x.dtype;
   for_rows(args, unit, units, [&](const RowIndex& at) {
-    const RotatedRow row = rotated_row(args, at);
-    const long long half = r.dims / 2;
-    for_pieces(half, [&](auto piece) __attribute__((always_inline)) {
-      // The pair, its cosine and its sine.
-      F32x16 a, b;
-      if (r.interleaved) {
-        load_pairs<kType>(row.from, dtype, piece, a, b);
-      } else {
-        a = load_piece<kType>(row.from, dtype, piece);
-        b = load_piece<kType>(row.from + half * dtype_bits(dtype) / 8, dtype, piece);
-      }
-      const F32x16 cosine = load_column({row.cosine, r.table}, piece) * F32x16::splat(row.known);
-      const F32x16 sine = load_column({row.sine, r.table}, piece) * F32x16::splat(row.sign);
-
-      const F32x16 first = fma(a, cosine, F32x16::splat(0) - b * sine), second = fma(b, cosine, a * sine);
-      if (r.interleaved) return store_pairs<kType>(row.to, dtype, piece, first, second);
-      store_piece<kType>(row.to, dtype, piece, first);
-      store_piece<kType>(row.to + half * dtype_bits(dtype) / 8, dtype, piece, second);
-    });
+    const RotatedHead head = rotated_head(args, at);
+    RowAngles of_axis[kRopeAxes];
+    for (int axis = 0; axis < r.axes; ++axis) of_axis[axis] = row_angles(args, at, axis);
+    turn_pairs<kType>(r, of_axis, head.from, head.to, dtype);
 
     // What does not turn.
-    if (row.from == row.to) return;
+    if (head.from == head.to) return;
     const long long bytes = r.dims * dtype_bits(dtype) / 8;
     for_pieces(args.n - r.dims, [&](auto piece) __attribute__((always_inline)) {
-      store_piece<kType>(row.to + bytes, dtype, piece, load_piece<kType>(row.from + bytes, dtype, piece));
+      store_piece<kType>(head.to + bytes, dtype, piece, load_piece<kType>(head.from + bytes, dtype, piece));
     });
   });
 }

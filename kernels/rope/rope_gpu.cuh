@@ -18,11 +18,29 @@ __device__ __forceinline__ void rope_whole_heads(const RowArgs& given) {
   for (long long first = static_cast<long long>(blockIdx.x) * kSet + thread / kThreads * kHeads; first < given.rows;
        first += given.grid * kSet) {
     const RowArgs& args = anew(given);
-    const auto half = static_cast<int>(args.rotation.dims / 2);
-    const bool pairs = args.rotation.interleaved, turns = n < half;
-    const int low = (turns ? (pairs ? 2 * n : n) : 0) * kBytes, high = low + (pairs ? kRowPiece : half) * kBytes;
+    const RowRotation& r = args.rotation;
+    const bool pairs = r.interleaved, turns = n < static_cast<int>(r.dims / 2);
+    const RowTurn run = turned_run_of(r, turns ? n : 0);
+    const int begin = static_cast<int>(run.begin), apart = pairs ? kRowPiece : static_cast<int>(run.pairs);
+    const int low = (turns ? (pairs ? 2 * n : begin + n) : 0) * kBytes, high = low + apart * kBytes;
 
     RowIndex at = row_index(args, first);
+    RowAngles angles{};
+    PieceWords<kConfig.columns> cosine_words, sine_words;
+    const auto ask_angles = [&] {
+      angles = row_angles(args, at);
+      const int column = (turns ? n : 0) * dtype_bits(kConfig.columns) / 8;
+      cosine_words.load(angles.cosine + column);
+      sine_words.load(angles.sine + column);
+    };
+    // Those that are mixed, before heads take registers; else behind what heads ask for.
+    const bool mixed = r.axes > 1;
+    if (mixed) {
+      ask_angles();
+      const auto angles_of = [&](int axis) { return row_angles(args, at, axis); };
+      mix_angles<kConfig.columns>(r, turns ? n : 0, angles_of, angles, cosine_words, sine_words);
+    }
+
     RotatedHead heads[kHeads];
     PieceWords<kConfig.x> p_words[kHeads], q_words[kHeads];
 #pragma unroll
@@ -31,11 +49,7 @@ __device__ __forceinline__ void rope_whole_heads(const RowArgs& given) {
       p_words[h].load(heads[h].from + low);
       q_words[h].load(heads[h].from + high);
     }
-    const RowAngles angles = row_angles(args, at);
-    PieceWords<kConfig.columns> cosine_words, sine_words;
-    const int column = (turns ? n : 0) * dtype_bits(kConfig.columns) / 8;
-    cosine_words.load(angles.cosine + column);
-    sine_words.load(angles.sine + column);
+    if (!mixed) ask_angles();
 
     Piece cosine, sine;
     cosine_words.widen(cosine);
@@ -62,7 +76,7 @@ __device__ __forceinline__ void rope_whole_heads(const RowArgs& given) {
       // What does not turn.
       if (heads[h].from == heads[h].to) continue;
 #pragma unroll 1
-      for (long long rest = args.rotation.dims + n; rest < args.n; rest += kThreads * kRowPiece) {
+      for (long long rest = r.dims + n; rest < args.n; rest += kThreads * kRowPiece) {
         PieceWords<kConfig.x> same;
         same.load(heads[h].from + rest * kBytes);
         same.store(heads[h].to + rest * kBytes);
@@ -80,47 +94,52 @@ __device__ __forceinline__ void rope_gpu(const RowArgs& given) {
     const RowRotation& r = args.rotation;
     const DType dtype = args.x.dtype;
     if (!mine.there) return;
-    const RotatedRow row = rotated_row(args, mine.at);
-    const long long half = r.dims / 2;
+    const RotatedHead head = rotated_head(args, mine.at);
+    const auto angles_of = [&](int axis) { return row_angles(args, mine.at, axis); };
     const auto each = [&](long long length, auto&& body) {
 #pragma unroll 1
       for (long long n = mine.thread * kRowPiece; n < length; n += mine.kStep) {
         body(n, length - n < kRowPiece ? static_cast<int>(length - n) : kRowPiece);
       }
     };
-    each(half, [&](long long n, int count) {
-      // The pair.
-      Piece a, b, angle;
-      if (r.interleaved) {
-        load_pairs<kType>(row.from, dtype, n, count, a, b);
-      } else {
-        load_piece<kType>(row.from, dtype, n, count, a);
-        load_piece<kType>(row.from, dtype, half + n, anew(count), b);
-      }
+#pragma unroll 1
+    for (int i = 0; i < turned_runs(r); ++i) {
+      const RowTurn run = turned_run(r, i);
+      const long long skipped = 2 * run.begin * dtype_bits(dtype) / 8;
+      const char* const from = head.from + skipped;
+      char* const to = head.to + skipped;
+      each(run.pairs, [&](long long n, int count) {
+        // The pair.
+        Piece a, b, angle;
+        if (r.interleaved) {
+          load_pairs<kType>(from, dtype, n, count, a, b);
+        } else {
+          load_piece<kType>(from, dtype, n, count, a);
+          load_piece<kType>(from, dtype, run.pairs + n, anew(count), b);
+        }
 
-      // What its sine brings, then what its cosine does: addresses of one table at a time.
-      Piece first, second;
-      load_piece<DType::kNone>(row.sine, r.table, n, anew(count), angle);
-      for_elements([&](int i) {
-        const float s = __fmul_rn(angle.v[i], row.sign);
-        first.v[i] = -__fmul_rn(b.v[i], s), second.v[i] = __fmul_rn(a.v[i], s);
+        // What its sine brings, then what its cosine does: addresses of one table at a time.
+        Piece first, second;
+        load_angles<DType::kNone, false>(r, true, run.begin + n, anew(count), angles_of, angle);
+        for_elements(
+            [&](int e) { first.v[e] = -__fmul_rn(b.v[e], angle.v[e]), second.v[e] = __fmul_rn(a.v[e], angle.v[e]); });
+        load_angles<DType::kNone, false>(r, false, run.begin + n, anew(count), angles_of, angle);
+        for_elements([&](int e) {
+          first.v[e] = __fmaf_rn(a.v[e], angle.v[e], first.v[e]);
+          second.v[e] = __fmaf_rn(b.v[e], angle.v[e], second.v[e]);
+        });
+        if (r.interleaved) return store_pairs<kType>(to, dtype, n, count, first, second);
+        store_piece<kType>(to, dtype, n, count, first);
+        store_piece<kType>(to, dtype, run.pairs + n, count, second);
       });
-      load_piece<DType::kNone>(row.cosine, r.table, n, anew(count), angle);
-      for_elements([&](int i) {
-        const float c = __fmul_rn(angle.v[i], row.known);
-        first.v[i] = __fmaf_rn(a.v[i], c, first.v[i]), second.v[i] = __fmaf_rn(b.v[i], c, second.v[i]);
-      });
-      if (r.interleaved) return store_pairs<kType>(row.to, dtype, n, count, first, second);
-      store_piece<kType>(row.to, dtype, n, count, first);
-      store_piece<kType>(row.to, dtype, half + n, count, second);
-    });
+    }
 
     // What does not turn.
-    if (row.from == row.to) return;
+    if (head.from == head.to) return;
     each(args.n - r.dims, [&](long long n, int count) {
       Piece p;
-      load_piece<kType>(row.from, dtype, r.dims + n, count, p);
-      store_piece<kType>(row.to, dtype, r.dims + n, count, p);
+      load_piece<kType>(head.from, dtype, r.dims + n, count, p);
+      store_piece<kType>(head.to, dtype, r.dims + n, count, p);
     });
   });
 }

@@ -62,7 +62,6 @@ __device__ __forceinline__ void find_in_chunk(const SampleArgs& args, long long 
   if (select_thread() == 0) work.chunks[item] = {most, sum, 0, 0, best == 0 ? -1 : key_id(best)};
 }
 
-
 __device__ __forceinline__ float largest_chunk(const SampleArgs& args, const SampleChunk* chunks) {
   float most = kNoToken;
 #pragma unroll 1
@@ -258,9 +257,8 @@ __device__ __forceinline__ TokenKey end_of_choice(const SampleArgs& args, long l
   const SampleRule rule = own_rule(args, row);
   const SampleCut cut = own_cut(sample_workspace(args).cuts[row]);
   const auto each = [&](auto&& body) {
-    for_listed<kConfig>(args, row, cut, rule.inverse, gathered, [&](float x, long long id) {
-      body(CutToken{x, id, cut.most, rule.inverse});
-    });
+    for_listed<kConfig>(args, row, cut, rule.inverse, gathered,
+                        [&](float x, long long id) { body(CutToken{x, id, cut.most, rule.inverse}); });
   };
   // With the mass of the k the end is sought twice: for that mass, and for its share.
   ChoiceLimits limits{rule.top_k, kAllMass};

@@ -71,10 +71,11 @@ void mla_cache_write_function(nb::handle kv_c, nb::handle k_pe, nb::handle cache
 nb::object qk_norm_rope_cache_function(nb::handle q, nb::handle k, nb::handle v, nb::handle key_cache,
                                        nb::handle value_cache, nb::handle slot_mapping, bool norm, nb::handle q_weight,
                                        nb::handle k_weight, float eps, bool unit_offset, nb::handle cos, nb::handle sin,
-                                       nb::handle positions, bool interleaved, nb::handle key_layout,
-                                       nb::handle value_layout, nb::handle scales, nb::handle key_scale,
-                                       nb::handle value_scale, nb::object out, nb::handle out_dtype,
-                                       nb::handle q_scales, nb::handle q_scale, const std::string& recipe, int units) {
+                                       nb::handle positions, bool interleaved, nb::handle sections,
+                                       nb::handle section_order, nb::handle key_layout, nb::handle value_layout,
+                                       nb::handle scales, nb::handle key_scale, nb::handle value_scale, nb::object out,
+                                       nb::handle out_dtype, nb::handle q_scales, nb::handle q_scale,
+                                       const std::string& recipe, int units) {
   constexpr const char* kOp = "qk_norm_rope_cache";
   RowArguments arguments(kOp, q, units);
   QkNormRopeCacheCall call;
@@ -86,6 +87,8 @@ nb::object qk_norm_rope_cache_function(nb::handle q, nb::handle k, nb::handle v,
   call.q_weight = arguments.optional("q_weight", q_weight), call.k_weight = arguments.optional("k_weight", k_weight);
   call.cos = arguments.optional("cos", cos), call.sin = arguments.optional("sin", sin);
   call.positions = numbers(arguments, "positions", positions);
+  call.sections = section_pairs(kOp, sections);
+  call.section_order = named(kOp, "section_order", section_order, RopeSections::kRuns);
   call.q_scales = named(kOp, "q_scales", q_scales, q_scale.is_none() ? CacheScales::kNone : CacheScales::kTensor);
   call.q_scale =
       arguments.optional("q_scale", q_scale, call.q_scales == CacheScales::kToken ? Access::kWrite : Access::kRead);
@@ -155,10 +158,11 @@ void bind_cache_operators(nb::module_& module) {
       nb::arg("key_cache"), nb::arg("value_cache").none(), nb::arg("slot_mapping"), nb::kw_only(),
       nb::arg("norm") = true, nb::arg("q_weight") = nb::none(), nb::arg("k_weight") = nb::none(),
       nb::arg("eps") = 1e-6f, nb::arg("unit_offset") = false, nb::arg("cos") = nb::none(), nb::arg("sin") = nb::none(),
-      nb::arg("positions") = nb::none(), nb::arg("interleaved") = false, nb::arg("key_layout") = "nhd",
-      nb::arg("value_layout") = "nhd", nb::arg("scales") = nb::none(), nb::arg("key_scale") = nb::none(),
-      nb::arg("value_scale") = nb::none(), nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(),
-      nb::arg("q_scales") = nb::none(), nb::arg("q_scale") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
+      nb::arg("positions") = nb::none(), nb::arg("interleaved") = false, nb::arg("sections") = nb::none(),
+      nb::arg("section_order") = nb::none(), nb::arg("key_layout") = "nhd", nb::arg("value_layout") = "nhd",
+      nb::arg("scales") = nb::none(), nb::arg("key_scale") = nb::none(), nb::arg("value_scale") = nb::none(),
+      nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(), nb::arg("q_scales") = nb::none(),
+      nb::arg("q_scale") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
       "Heads of q and k normalised and turned by the angle of their token; k and v to a paged cache. Returns q's "
       "output.");
   module.def("kv_cache_copy", &kv_cache_copy_function, nb::arg("from_"), nb::arg("to"), nb::arg("mapping"),

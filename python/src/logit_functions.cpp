@@ -2,6 +2,7 @@
 #include "logit_functions.hpp"
 
 #include "row_arguments.hpp"
+#include "tilewright/apply_penalties.hpp"
 #include "tilewright/cross_entropy.hpp"
 #include "tilewright/moe_routing.hpp"
 #include "tilewright/sample.hpp"
@@ -126,6 +127,33 @@ nb::object sample_function(nb::handle logits, nb::handle seeds, nb::handle tempe
   return out;
 }
 
+nb::object apply_penalties_function(nb::handle logits, nb::handle prompt_tokens, nb::handle output_tokens,
+                                    nb::handle repetition, nb::handle presence, nb::handle frequency,
+                                    nb::handle prompt_counts, nb::handle output_counts, nb::object out,
+                                    const std::string& recipe, int units) {
+  constexpr const char* kOp = "apply_penalties";
+  RowArguments arguments(kOp, logits, units);
+  ApplyPenaltiesCall call;
+  call.logits = arguments.input.view;
+  if (call.logits.rank != 2) refuse("{}: argument 'logits' has rank {}, allowed: 2", kOp, call.logits.rank);
+  call.prompt_tokens = arguments.indices("prompt_tokens", prompt_tokens);
+  call.output_tokens = arguments.indices("output_tokens", output_tokens);
+  call.prompt_counts = arguments.optional("prompt_counts", prompt_counts);
+  call.output_counts = arguments.optional("output_counts", output_counts);
+  call.repetition = arguments.optional("repetition", repetition);
+  call.presence = arguments.optional("presence", presence);
+  call.frequency = arguments.optional("frequency", frequency);
+  call.recipe = recipe;
+  call.out = arguments.result("out", out, call.logits.dtype, -1);
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = apply_penalties(Context::global(), call, arguments.exec);
+  }
+  check(status);
+  return out;
+}
+
 nb::object top_k_function(nb::handle x, int64_t k, nb::handle lengths, nb::object out, nb::object indices,
                           const std::string& recipe, int units) {
   constexpr const char* kOp = "top_k";
@@ -177,6 +205,13 @@ void bind_logit_operators(nb::module_& module) {
       nb::arg("recipe") = "", nb::arg("units") = 0,
       "The next token of each row of logits [B, V]: drawn from softmax(logits / temperature), cut by top_k, top_p "
       "and min_p, which are tensors [B]; or the most likely one. Returns the ids.");
+  module.def("apply_penalties", &apply_penalties_function, nb::arg("logits"), nb::arg("prompt_tokens") = nb::none(),
+             nb::arg("output_tokens") = nb::none(), nb::kw_only(), nb::arg("repetition") = nb::none(),
+             nb::arg("presence") = nb::none(), nb::arg("frequency") = nb::none(), nb::arg("prompt_counts") = nb::none(),
+             nb::arg("output_counts") = nb::none(), nb::arg("out") = nb::none(), nb::arg("recipe") = "",
+             nb::arg("units") = 0,
+             "Logits [B, V] of tokens that prompt or output have, changed by the penalties of their rows. Returns the "
+             "output; with out=logits in place.");
   module.def("top_k", &top_k_function, nb::arg("x"), nb::arg("k"), nb::kw_only(), nb::arg("lengths") = nb::none(),
              nb::arg("out") = nb::none(), nb::arg("indices") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
              "The k largest elements of each row of x [M, N], in order, and where they stand. Returns both.");

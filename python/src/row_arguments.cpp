@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "row_arguments.hpp"
 
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "call/current_stream.hpp"
 #include "call/openmp_threads.hpp"
@@ -30,6 +34,17 @@ RowArguments::RowArguments(const char* name, nb::handle tensor, int units) : op(
 
 TensorView RowArguments::optional(const char* name, nb::handle value, Access access) {
   return value.is_none() ? TensorView() : import_tensor(op, name, value, access, scope).view;
+}
+
+std::array<int64_t, kRopeAxes> section_pairs(const char* op, nb::handle value) {
+  std::array<int64_t, kRopeAxes> pairs{};
+  if (value.is_none()) return pairs;
+  std::vector<int64_t> given;
+  if (!nb::try_cast(value, given) || given.size() > pairs.size()) {
+    refuse("{}: argument 'sections' is {}, allowed: up to {} numbers of pairs", op, printed_value(value), kRopeAxes);
+  }
+  std::copy(given.begin(), given.end(), pairs.begin());
+  return pairs;
 }
 
 TensorView RowArguments::indices(const char* name, nb::handle value) {

@@ -2,9 +2,12 @@
 // What a call of a row operator imports and makes.
 #pragma once
 
+#include <array>
+
 #include "python_function.hpp"
 #include "tensor/tensor_import.hpp"
 #include "tile/common/quantise.hpp"
+#include "tile/common/row_rotation.hpp"
 #include "tilewright/context.hpp"
 
 namespace tilewright::python {
@@ -26,6 +29,9 @@ Enum named(const char* op, const char* argument, nb::handle value, Enum otherwis
   }
   refuse("{}: argument '{}' is {}, allowed: {}", op, argument, printed_value(value), allowed);
 }
+
+// Pairs of each axis of rope's positions; None: of one.
+std::array<int64_t, kRopeAxes> section_pairs(const char* op, nb::handle value);
 
 struct RowArguments {
   const char* op;

@@ -10,6 +10,7 @@
 #include "tilewright/quantize.hpp"
 #include "tilewright/rms_norm.hpp"
 #include "tilewright/rope.hpp"
+#include "tilewright/transpose.hpp"
 
 namespace tilewright::python {
 namespace {
@@ -99,8 +100,9 @@ nb::object act_and_mul_function(nb::handle x, nb::handle activation, nb::handle 
 }
 
 nb::object rope_function(nb::handle q, nb::handle cos, nb::handle sin, nb::handle k, nb::handle positions,
-                         bool interleaved, bool inverse, nb::object out, nb::object k_out, const std::string& recipe,
-                         int units) {
+                         bool interleaved, bool inverse, nb::handle sections, nb::handle section_order,
+                         nb::handle cumulative_lengths, nb::handle offsets, nb::object out, nb::object k_out,
+                         const std::string& recipe, int units) {
   RowArguments arguments("rope", q, units);
   RopeCall call;
   call.q = arguments.input.view;
@@ -108,6 +110,10 @@ nb::object rope_function(nb::handle q, nb::handle cos, nb::handle sin, nb::handl
   call.k = arguments.optional("k", k);
   call.positions = arguments.indices("positions", positions);
   call.interleaved = interleaved, call.inverse = inverse;
+  call.sections = section_pairs("rope", sections);
+  call.section_order = named("rope", "section_order", section_order, RopeSections::kRuns);
+  call.cumulative_lengths = arguments.optional("cumulative_lengths", cumulative_lengths);
+  call.offsets = arguments.optional("offsets", offsets);
   call.recipe = recipe;
 
   // Results.
@@ -176,6 +182,27 @@ nb::object dequantize_function(nb::handle x, nb::handle scale, nb::handle quant,
   {
     const nb::gil_scoped_release released;
     status = dequantize(Context::global(), call, arguments.exec);
+  }
+  check(status);
+  return out;
+}
+
+nb::object transpose_function(nb::handle x, nb::object out, const std::string& recipe, int units) {
+  constexpr const char* kOp = "transpose";
+  RowArguments arguments(kOp, x, units);
+  TransposeCall call;
+  call.x = arguments.input.view;
+  if (call.x.rank < 2) refuse("{}: argument 'x' has rank {}, allowed: 2 to {}", kOp, call.x.rank, kMaxRank);
+  call.recipe = recipe;
+  nb::list shape;
+  const auto rank = static_cast<size_t>(call.x.rank);
+  for (size_t i = 0; i + 2 < rank; ++i) shape.append(call.x.shape[i]);
+  shape.append(call.x.shape[rank - 1]), shape.append(call.x.shape[rank - 2]);
+  call.out = arguments.made("out", out, call.x.dtype, shape);
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = transpose(Context::global(), call, arguments.exec);
   }
   check(status);
   return out;
@@ -309,7 +336,9 @@ void bind_row_operators(nb::module_& module) {
   module.def(
       "rope", &rope_function, nb::arg("q"), nb::arg("cos"), nb::arg("sin"), nb::kw_only(), nb::arg("k") = nb::none(),
       nb::arg("positions") = nb::none(), nb::arg("interleaved") = false, nb::arg("inverse") = false,
-      nb::arg("out") = nb::none(), nb::arg("k_out") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
+      nb::arg("sections") = nb::none(), nb::arg("section_order") = nb::none(),
+      nb::arg("cumulative_lengths") = nb::none(), nb::arg("offsets") = nb::none(), nb::arg("out") = nb::none(),
+      nb::arg("k_out") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
       "Rotary embedding: pairs of each head's elements [..., heads, D] turned by the angle of their token. Returns q's "
       "output, with k a tuple of both.");
   module.def("act_and_mul", &act_and_mul_function, nb::arg("x"), nb::arg("activation") = "silu", nb::kw_only(),
@@ -321,6 +350,9 @@ void bind_row_operators(nb::module_& module) {
              "activation(gate) * up along the last dimension, of which gates are the first half, or every other "
              "element; with gate='none' the activation alone. Returns the output, with scales that are found a tuple "
              "of it and these.");
+  module.def("transpose", &transpose_function, nb::arg("x"), nb::kw_only(), nb::arg("out") = nb::none(),
+             nb::arg("recipe") = "", nb::arg("units") = 0,
+             "x [..., M, N] as [..., N, M] in memory. Returns the output.");
   module.def("quantize", &quantize_function, nb::arg("x"), nb::arg("quant") = "row", nb::kw_only(),
              nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(), nb::arg("scale") = nb::none(),
              nb::arg("scale_dtype") = nb::none(), nb::arg("tensor_scale") = nb::none(),

@@ -10,6 +10,7 @@ from ._core import (
     act_and_mul,
     act_and_mul_backward,
     add,
+    apply_penalties,
     cast,
     counters,
     cross_entropy,
@@ -42,6 +43,7 @@ from ._core import (
     softmax,
     tables_digest,
     top_k,
+    transpose,
     version,
 )
 from ._errors import Error, InvalidArgument
@@ -56,6 +58,7 @@ __all__ = [
     "act_and_mul",
     "act_and_mul_backward",
     "add",
+    "apply_penalties",
     "cast",
     "counters",
     "cross_entropy",
@@ -88,5 +91,6 @@ __all__ = [
     "softmax",
     "tables_digest",
     "top_k",
+    "transpose",
     "version",
 ]

@@ -14,6 +14,7 @@ _Out = TypeVar("_Out", bound=_Tensor)
 
 _ActivationName = Literal["none", "relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "hardswish"]
 _Activation = _ActivationName | tuple[Literal["clamp"], float, float] | None
+_SectionOrder = Literal["runs", "interleaved", "parts"]
 _Gate = Literal["none", "separated", "interleaved"] | None
 _Step = _Activation | tuple[Literal["add", "mul"], _Tensor]
 _Layout = Literal["kn", "nk"]
@@ -294,11 +295,16 @@ def rope(
     positions: _Tensor | None = None,
     interleaved: bool = False,
     inverse: bool = False,
+    sections: Sequence[int] | None = None,
+    section_order: _SectionOrder | None = None,
+    cumulative_lengths: _Tensor | None = None,
+    offsets: _Tensor | None = None,
     out: _Tensor | None = None,
     k_out: _Tensor | None = None,
     recipe: str = "",
     units: int = 0,
 ) -> Any: ...
+def transpose(x: _T, *, out: _Tensor | None = None, recipe: str = "", units: int = 0) -> Any: ...
 def softmax(
     x: _T,
     dim: int = -1,
@@ -357,6 +363,20 @@ def sample(
     greedy: bool = False,
     out: _Tensor | None = None,
     log_probabilities: _Tensor | None = None,
+    recipe: str = "",
+    units: int = 0,
+) -> Any: ...
+def apply_penalties(
+    logits: _T,
+    prompt_tokens: _Tensor | None = None,
+    output_tokens: _Tensor | None = None,
+    *,
+    repetition: _Tensor | None = None,
+    presence: _Tensor | None = None,
+    frequency: _Tensor | None = None,
+    prompt_counts: _Tensor | None = None,
+    output_counts: _Tensor | None = None,
+    out: _Tensor | None = None,
     recipe: str = "",
     units: int = 0,
 ) -> Any: ...
@@ -479,6 +499,8 @@ def qk_norm_rope_cache(
     sin: _Tensor | None = None,
     positions: _Tensor | None = None,
     interleaved: bool = False,
+    sections: Sequence[int] | None = None,
+    section_order: Literal["runs", "interleaved"] | None = None,
     key_layout: _CacheLayout = "nhd",
     value_layout: _CacheLayout = "nhd",
     scales: _CacheScales | None = None,

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 // qk_norm_rope_cache through the C ABI.
+#include <algorithm>
+#include <iterator>
+
 #include "api/c_cache_call.hpp"
 #include "tilewright/qk_norm_rope_cache.hpp"
 
@@ -14,6 +17,8 @@ Status read_qk_norm_rope_cache_call(const char* function, const tilewright_qk_no
   call.norm = given.norm != 0, call.unit_offset = given.unit_offset != 0, call.interleaved = given.interleaved != 0;
   call.eps = given.eps;
   if (given.recipe != nullptr) call.recipe = given.recipe;
+  std::copy(std::begin(given.sections), std::end(given.sections), call.sections.begin());
+  if (s) s = read_number("qk_norm_rope_cache", "section_order", given.section_order, call.section_order);
   if (s) s = read_number("qk_norm_rope_cache", "key_layout", given.key_layout, call.key_layout);
   if (s) s = read_number("qk_norm_rope_cache", "value_layout", given.value_layout, call.value_layout);
   if (s) s = read_number("qk_norm_rope_cache", "scales", given.scales, call.scales);

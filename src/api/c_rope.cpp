@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 // rope through the C ABI.
+#include <algorithm>
+#include <iterator>
+
 #include "api/c_row_call.hpp"
 #include "tilewright/rope.hpp"
 
@@ -12,6 +15,8 @@ Status read_rope_call(const char* function, const tilewright_rope_call* from, bo
   if (Status s = read_struct<72>("tilewright_rope_call", from, given); !s) return s;
   call.interleaved = given.interleaved != 0, call.inverse = given.inverse != 0;
   if (given.recipe != nullptr) call.recipe = given.recipe;
+  if (Status s = read_number("rope", "section_order", given.section_order, call.section_order); !s) return s;
+  std::copy(std::begin(given.sections), std::end(given.sections), call.sections.begin());
   const struct {
     const char* name;
     const TwDLTensor* from;
@@ -22,7 +27,9 @@ Status read_rope_call(const char* function, const tilewright_rope_call* from, bo
                  {"k_out", given.k_out, call.k_out},
                  {"cos", given.cos, call.cos},
                  {"sin", given.sin, call.sin},
-                 {"positions", given.positions, call.positions}};
+                 {"positions", given.positions, call.positions},
+                 {"cumulative_lengths", given.cumulative_lengths, call.cumulative_lengths},
+                 {"offsets", given.offsets, call.offsets}};
   Status s;
   for (const auto& t : tensors) {
     if (s) s = read_tensor(t.name, t.from, addresses, t.to);

@@ -63,6 +63,16 @@ std::string cache_text(const MemoryMode& mode, int64_t tokens) {
   return fmt::format("{} t={}:{}", mode.op, tokens, mode.text);
 }
 
+// Prompts of 1000 tokens and outputs of 1000, in place and not, and counts.
+constexpr const char* kPenaltyModes[] = {
+    "v=128256:x=f32:prompt=1000:output=1000:repetition=1:presence=1:frequency=1:in_place=1",
+    "v=128256:x=f32:prompt=1000:output=1000:repetition=1:presence=1:frequency=1",
+    "v=128256:x=f32:prompt_counts=1:output_counts=1:repetition=1:presence=1:frequency=1:in_place=1"};
+
+// Square matrices, and heads of tokens.
+constexpr const char* kTransposeModes[] = {"m=8192:n=8192:x=bf16", "m=8192:n=8192:x=f32", "m=8192:n=8192:x=i8",
+                                           "b=64:m=4096:n=128:x=bf16"};
+
 // Blocks of Llama-3.1-70B's keys, and requests of them and of MLA's rows.
 constexpr MemoryMode kMoveModes[] = {{"kv_cache_copy bf16", "kv_cache_copy", "k=1:n=16384:x=bf16:wide=1"},
                                      {"kv_cache_gather bf16", "kv_cache_gather", "b=16:k=8:n=128:x=bf16"},
@@ -139,6 +149,7 @@ Suite memory_cpu_suite() {
   for (const MemoryMode& mode : kMoveModes) {
     suite.add(move_text(mode, 16384), {.regime = mode.name, .bar = {.fraction = 0, .ratio = 0}});
   }
+  for (const char* mode : kTransposeModes) suite.add(fmt::format("transpose {}", mode), {.regime = "transpose"});
   for (const MemoryMode& mode : kSoftmaxModes) {
     for (const SoftmaxRows& rows : kSoftmaxCpuRows) {
       suite.add(softmax_text(mode, rows), {.regime = mode.name, .bar = {.fraction = rows.fraction, .ratio = 0}});
@@ -150,6 +161,8 @@ Suite memory_cpu_suite() {
   }
   for (const SampleMode& mode : kSampleModes) suite.add(sample_text(mode, 16), {.regime = mode.name});
   for (const char* mode : kTopKModes) suite.add(fmt::format("top_k m=16:{}", mode), {.regime = "top_k"});
+  for (const char* mode : kPenaltyModes)
+    suite.add(fmt::format("apply_penalties b=16:{}", mode), {.regime = "penalties"});
   return suite;
 }
 
@@ -178,6 +191,10 @@ Suite memory_gpu_suite() {
                    .bar = {.fraction = regime.fraction, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
       }
     }
+  }
+  for (const char* mode : kTransposeModes) {
+    suite.add(fmt::format("transpose {}", mode),
+              {.regime = "transpose", .bar = {.fraction = 0, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
   }
   for (const MemoryMode& mode : kCacheModes) {
     for (const int64_t tokens : {16384, 4096, 16, 1}) {
@@ -221,6 +238,10 @@ Suite memory_gpu_suite() {
                                                   .gflops = 0,
                                                   .read_gbps = kCopyGbps}});
     }
+  }
+  for (const char* mode : kPenaltyModes) {
+    suite.add(fmt::format("apply_penalties b=128:{}", mode),
+              {.regime = "penalties", .bar = {.fraction = 0, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
   }
   for (const char* mode : kTopKModes) {
     for (const int64_t rows : {64, 1}) {

@@ -6,6 +6,7 @@
 #include "tile/common/dtype.hpp"
 #include "tile/common/fields.hpp"
 #include "tile/common/quantise.hpp"
+#include "tile/common/row_rotation.hpp"
 
 namespace tilewright {
 
@@ -42,19 +43,6 @@ struct QuantisedScales {
   int group;    // neighbours that share a scale, the last group may be short
   DType dtype;  // f32 or e8m0, of groups of e2m1 also e4m3
   ScaleRounding rounding;
-};
-
-// rope's: cosines and sines [table_rows, dims / 2] of the pairs of a row's first `dims` elements.
-struct RowRotation {
-  const void *cosine, *sine;
-  const int* positions;          // rows of the tables; null = the row's number along the second dimension
-  long long stride_position[2];  // along the first two dimensions
-  long long table_rows, stride_table;
-  long long dims;
-  long long heads;  // along the third dimension, of x; those behind it are the residual's
-  DType table;
-  bool interleaved;  // pairs are neighbours, not half of `dims` apart
-  bool inverse;
 };
 
 // cross_entropy's: out, where it is given, is the gradient.
@@ -144,7 +132,7 @@ struct RowArgs {
   bool gate_first;                // the gate comes before the norm
   Arithmetic arithmetic;          // elementwise's
   bool single;                    // its residual has one element a row
-  RowRotation rotation;
+  RowRotation rotation;           // rope's
   RowLoss loss;
   RowBackward backward;
   bool stream;     // CPU: writes go past the caches
@@ -259,30 +247,14 @@ constexpr RotatedHead rotated_head(const Args& args, RowIndex at) {
   return {static_cast<const char*>(in.data) + row_offset(in.stride, at) * dtype_bits(in.dtype) / 8,
           static_cast<char*>(out.data) + row_offset(out.stride, at) * dtype_bits(out.dtype) / 8};
 }
-// What turns the heads of a token. Angles of positions outside the tables are NaN.
-struct RowAngles {
-  const char *cosine, *sine;
-  float known, sign;  // factors of both
-};
-constexpr RowAngles angles_at(const RowRotation& r, long long position) {
-  const bool known = position >= 0 && position < r.table_rows;
-  const long long angle = known ? position * r.stride_table * dtype_bits(r.table) / 8 : 0;
-  const float one = known ? 1.0f : __builtin_bit_cast(float, 0x7FC00000u);
-  return {static_cast<const char*>(r.cosine) + angle, static_cast<const char*>(r.sine) + angle, one,
-          r.inverse ? -one : one};
-}
+// What turns the heads of a token, by its position along an axis.
 template <class Args>
-constexpr RowAngles row_angles(const Args& args, const RowIndex& at) {
+constexpr RowAngles row_angles(const Args& args, const RowIndex& at, int axis = 0) {
   const RowRotation& r = args.rotation;
-  return angles_at(r, r.positions == nullptr
-                          ? at.i[1]
-                          : r.positions[at.i[0] * r.stride_position[0] + at.i[1] * r.stride_position[1]]);
-}
-// Where a row that turns is, and what turns it.
-struct RotatedRow : RotatedHead, RowAngles {};
-template <class Args>
-constexpr RotatedRow rotated_row(const Args& args, const RowIndex& at) {
-  return {rotated_head(args, at), row_angles(args, at)};
+  if (r.sequences != nullptr) return angles_at(r, sequence_position(r, at.i[1]));
+  if (r.positions == nullptr) return angles_at(r, at.i[1]);
+  return angles_at(r,
+                   r.positions[axis * r.stride_axis + at.i[0] * r.stride_position[0] + at.i[1] * r.stride_position[1]]);
 }
 
 // What a kernel is compiled for. kNone as x: typed at run time, all of it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pairs of neighbours in a row: 16 of them as two vectors.
+// Pairs of a row that turn: 16 of them as two vectors, and their angles.
 #pragma once
 
 #include "tile/cpu/row.hpp"
@@ -30,6 +30,62 @@ TILEWRIGHT_INLINE void store_pairs(char* row, DType dtype, RowPiece<kWhole> at, 
   const int low = 2 * at.count < kVec ? 2 * at.count : kVec, high = 2 * at.count - low;
   store_piece<kType>(row, dtype, RowPiece<kWhole>{2 * at.n, low}, F32x16::load(pairs));
   if (high > 0) store_piece<kType>(row, dtype, RowPiece<kWhole>{2 * at.n + kVec, high}, F32x16::load(pairs + kVec));
+}
+
+// Cosines and sines of pairs. `of_axis`: what turns a token, for each axis of its positions.
+struct PairAngles {
+  F32x16 cosine, sine;
+};
+template <bool kWhole>
+TILEWRIGHT_INLINE PairAngles load_angles(const RowRotation& r, const RowAngles (&of_axis)[kRopeAxes],
+                                         RowPiece<kWhole> at) {
+  const auto load = [&](const RowAngles& angles) __attribute__((always_inline)) {
+    return PairAngles{load_column({angles.cosine, r.table}, at) * F32x16::splat(angles.known),
+                      load_column({angles.sine, r.table}, at) * F32x16::splat(angles.sign)};
+  };
+  PairAngles found = load(of_axis[0]);
+  if (r.axes <= 1) return found;
+  float cosine[kVec], sine[kVec], other_cosine[kVec], other_sine[kVec];
+  found.cosine.store(cosine), found.sine.store(sine);
+  for (int axis = 1; axis < r.axes; ++axis) {
+    const unsigned mine = axis_bits(r, axis, at.n, at.count);
+    if (mine == 0) continue;
+    const PairAngles other = load(of_axis[axis]);
+    other.cosine.store(other_cosine), other.sine.store(other_sine);
+    for (int i = 0; i < kVec; ++i) {
+      cosine[i] = mine >> i & 1 ? other_cosine[i] : cosine[i];
+      sine[i] = mine >> i & 1 ? other_sine[i] : sine[i];
+    }
+  }
+  return {F32x16::load(cosine), F32x16::load(sine)};
+}
+
+// Pairs of a row turned by these. kNone: `dtype` tells the type.
+template <DType kType>
+TILEWRIGHT_INLINE void turn_pairs(const RowRotation& r, const RowAngles (&of_axis)[kRopeAxes], const char* from,
+                                  char* to, DType dtype) {
+  const long long bytes = dtype_bits(kType == DType::kNone ? dtype : kType) / 8;
+  for (int i = 0; i < turned_runs(r); ++i) {
+    const RowTurn run = turned_run(r, i);
+    const char* const in = from + 2 * run.begin * bytes;
+    char* const out = to + 2 * run.begin * bytes;
+    for_pieces(run.pairs, [&](auto piece) __attribute__((always_inline)) {
+      F32x16 a, b;
+      if (r.interleaved) {
+        load_pairs<kType>(in, dtype, piece, a, b);
+      } else {
+        a = load_piece<kType>(in, dtype, piece), b = load_piece<kType>(in + run.pairs * bytes, dtype, piece);
+      }
+      auto column = piece;
+      column.n += run.begin;
+      const PairAngles angles = load_angles(r, of_axis, column);
+      const F32x16 first = fma(a, angles.cosine, F32x16::splat(0) - b * angles.sine);
+      const F32x16 second = fma(b, angles.cosine, a * angles.sine);
+      if (r.interleaved) return store_pairs<kType>(out, dtype, piece, first, second);
+      store_piece<kType>(out, dtype, piece, first);
+      store_piece<kType>(out + run.pairs * bytes, dtype, piece, second);
+    });
+  }
 }
 
 }  // namespace TILEWRIGHT_ISA

@@ -28,6 +28,30 @@ struct PieceWords {
       w = {there ? w.x : 0, there ? w.y : 0, there ? w.z : 0, there ? w.w : 0};
     }
   }
+  // The elements that `mine` has a bit for.
+  __device__ __forceinline__ void take(const PieceWords& from, unsigned mine) {
+    const auto mixed = [mine](unsigned old, unsigned other, int word) {
+      const unsigned all = kType == DType::kF32
+                               ? 0u - (mine >> word & 1)
+                               : (mine >> 2 * word & 1) * 0xFFFFu | (mine >> (2 * word + 1) & 1) * 0xFFFF0000u;
+      return (old & ~all) | (other & all);
+    };
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      const Vector4<unsigned>&w = words[i], &o = from.words[i];
+      words[i] = {mixed(w.x, o.x, 4 * i), mixed(w.y, o.y, 4 * i + 1), mixed(w.z, o.z, 4 * i + 2),
+                  mixed(w.w, o.w, 4 * i + 3)};
+    }
+  }
+  // NaN of any type.
+  __device__ __forceinline__ void make_nan_unless(bool known) {
+    const unsigned nan = known ? 0 : 0x7FFF7FFFu;
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      Vector4<unsigned>& w = words[i];
+      w = {w.x | nan, w.y | nan, w.z | nan, w.w | nan};
+    }
+  }
   __device__ __forceinline__ void widen(Piece& to) const {
     if constexpr (kType != DType::kF32) return widen_words_16(kType == DType::kBf16, words[0], to);
     if constexpr (kType == DType::kF32) {

@@ -6,6 +6,7 @@ Importing this registers torch.ops.tilewright.*; importing tilewright alone neve
 
 from . import _activations as _activations  # registers operators, as the next do
 from . import _cache as _cache
+from . import _logits as _logits
 from . import _norms as _norms
 from . import _rotary as _rotary  # and those of _rows
 from ._functions import gemm, gemm_packed, linear, linear_packed, pack_weights, unpack_weights

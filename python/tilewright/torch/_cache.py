@@ -82,7 +82,8 @@ _define_cache(
 _HEADS = (
     f"Tensor q, Tensor k, Tensor? v, {_CACHES}, *, bool norm=True, Tensor? q_weight=None, Tensor? k_weight=None, "
     "float eps=1e-06, bool unit_offset=False, Tensor? cos=None, Tensor? sin=None, Tensor? positions=None, "
-    f"bool interleaved=False, {_LAYOUTS}, {_READ}, str? q_scales=None, Tensor? q_scale=None, {_PLAN}"
+    f'bool interleaved=False, int[]? sections=None, str section_order="runs", {_LAYOUTS}, {_READ}, '
+    f"str? q_scales=None, Tensor? q_scale=None, {_PLAN}"
 )
 _define_cache(f"qk_norm_rope_cache({_HEADS}, ScalarType? out_dtype=None) -> Tensor", _core.qk_norm_rope_cache, _fake_q)
 _define_cache(f"qk_norm_rope_cache.into({_HEADS}, Tensor(c!) q_out) -> ()", _into, _fake_nothing)

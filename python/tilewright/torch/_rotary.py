@@ -13,6 +13,7 @@ from .._errors import InvalidArgument
 from ._rows import _PLAN, define_rows
 
 _ops = torch.ops.tilewright
+_WHERE = ("positions", "cumulative_lengths", "offsets")  # tensors that say where tokens are
 
 
 def _rope_qk(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, **options: Any) -> Any:
@@ -50,25 +51,27 @@ class _Turn(torch.autograd.Function):
         ctx: Any,
         cos: torch.Tensor,
         sin: torch.Tensor,
-        positions: torch.Tensor | None,
+        where: tuple[torch.Tensor | None, ...],
         inverse: bool,
         options: dict[str, Any],
         *heads: torch.Tensor,
     ) -> Any:
-        ctx.save_for_backward(cos, sin, positions)
+        ctx.save_for_backward(cos, sin, *where)
         ctx.inverse, ctx.options = inverse, options
         op = _ops.rope.default if len(heads) == 1 else _ops.rope_qk.default
-        return op(*heads, cos, sin, positions=positions, inverse=inverse, **options)
+        return op(*heads, cos, sin, **dict(zip(_WHERE, where, strict=True)), inverse=inverse, **options)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        cos, sin, positions = ctx.saved_tensors
-        turned = _turn(cos, sin, positions, not ctx.inverse, ctx.options, *(grad.contiguous() for grad in grads))
+        cos, sin, *where = ctx.saved_tensors
+        turned = _turn(cos, sin, tuple(where), not ctx.inverse, ctx.options, *(grad.contiguous() for grad in grads))
         return (None, None, None, None, None, *(turned if isinstance(turned, tuple) else (turned,)))
 
 
-def _turn(cos: Any, sin: Any, positions: Any, inverse: bool, options: dict[str, Any], *heads: torch.Tensor) -> Any:
-    return _Turn.apply(cos, sin, positions, inverse, options, *heads)
+def _turn(
+    cos: Any, sin: Any, where: tuple[Any, ...], inverse: bool, options: dict[str, Any], *heads: torch.Tensor
+) -> Any:
+    return _Turn.apply(cos, sin, where, inverse, options, *heads)
 
 
 def _record(
@@ -76,14 +79,14 @@ def _record(
     heads: tuple[torch.Tensor, ...],
     cos: torch.Tensor,
     sin: torch.Tensor,
-    positions: torch.Tensor | None = None,
     inverse: bool = False,
     **options: Any,
 ) -> Any:
     for name, table in (("cos", cos), ("sin", sin)):
         if table.requires_grad:
             raise InvalidArgument(f"{op}: argument '{name}' requires grad, and tables have no gradient: detach it")
-    return _turn(cos, sin, positions, inverse, options, *heads)
+    where = tuple(options.pop(name, None) for name in _WHERE)
+    return _turn(cos, sin, where, inverse, options, *heads)
 
 
 def _record_rope(q: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, **options: Any) -> Any:
@@ -94,7 +97,10 @@ def _record_rope_qk(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: to
     return _record("rope_qk", (q, k), cos, sin, **options)
 
 
-_OPTIONS = f"*, Tensor? positions=None, bool interleaved=False, bool inverse=False, {_PLAN}"
+_OPTIONS = (
+    "*, Tensor? positions=None, bool interleaved=False, bool inverse=False, int[]? sections=None, "
+    f'str section_order="runs", Tensor? cumulative_lengths=None, Tensor? offsets=None, {_PLAN}'
+)
 define_rows(
     "rope", f"Tensor q, Tensor cos, Tensor sin, {_OPTIONS}", "", ("q_out",), _core.rope, _fake_rope, _record_rope
 )

@@ -67,6 +67,7 @@ std::vector<std::vector<std::byte>> CacheOperator::tail_problems(ProblemRef ref)
     }
     p.stride_slot = p.wide_slots ? 2 : 1;
     if (p.positions) p.stride_position = p.wide_positions ? 2 : 1;
+    if (p.axes() > 1) p.stride_axis = p.tokens * p.stride_position;
     tails.push_back(cache_problem_bytes(p));
   }
   return tails;

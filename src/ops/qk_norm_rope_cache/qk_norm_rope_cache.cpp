@@ -30,7 +30,9 @@ CacheCall qk_norm_rope_cache_call(const QkNormRopeCacheCall& c) {
           .cosine = c.cos,
           .sine = c.sin,
           .positions = c.positions,
-          .interleaved = c.interleaved};
+          .interleaved = c.interleaved,
+          .section_pairs = c.sections,
+          .sections = c.section_order};
 }
 
 CacheFunctions qk_norm_rope_cache_functions() { return {kQkNormRopeCache, qk_norm_rope_cache_operator()}; }

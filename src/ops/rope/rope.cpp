@@ -17,7 +17,14 @@ void rope_reference(const RowProblem& p, RowReference& row) {
   for (size_t i = 0; i < row.y.size(); ++i) row.y[i] = {row.x[i], 0};
   const auto half = static_cast<size_t>(r.dims / 2);
   for (size_t i = 0; i < half; ++i) {
-    const size_t first = r.interleaved ? 2 * i : i, second = r.interleaved ? 2 * i + 1 : half + i;
+    size_t first = r.interleaved ? 2 * i : i, second = r.interleaved ? 2 * i + 1 : half + i;
+    if (r.sections == RopeSections::kParts && !r.interleaved) {
+      const int axis = axis_of_pair(r.section_pairs, r.sections, static_cast<int64_t>(i));
+      size_t begin = 0;
+      for (int before = 0; before < axis; ++before)
+        begin += static_cast<size_t>(r.section_pairs[static_cast<size_t>(before)]);
+      first = begin + i, second = first + static_cast<size_t>(r.section_pairs[static_cast<size_t>(axis)]);
+    }
     const double a = row.x[first], b = row.x[second], c = row.cosine[i], s = r.inverse ? -row.sine[i] : row.sine[i];
     row.y[first] = {a * c - b * s, epilogue_bound(std::fabs(a * c) + std::fabs(b * s))};
     row.y[second] = {b * c + a * s, epilogue_bound(std::fabs(b * c) + std::fabs(a * s))};
@@ -42,7 +49,11 @@ RowCall rope_row_call(const RopeCall& c) {
           .sine = c.sin,
           .positions = c.positions,
           .interleaved = c.interleaved,
-          .inverse = c.inverse};
+          .inverse = c.inverse,
+          .section_pairs = c.sections,
+          .sections = c.section_order,
+          .cumulative_lengths = c.cumulative_lengths,
+          .offsets = c.offsets};
 }
 
 RowFunctions rope_functions() { return {kRope, rope_operator()}; }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
 #include "tilewright/rope.hpp"
 
@@ -45,9 +46,28 @@ double usual_attention(const RopeFrequencies& f) {
   return 1;
 }
 
+// Each as if it were alone.
+Result<RopeAngles> angles_of_sections(const RopeFrequencies& f) {
+  const int pairs = std::accumulate(f.sections.begin(), f.sections.end(), 0);
+  if (2 * pairs != f.dims) return refuse_angles("sections' sum", pairs, "dims / 2");
+  if (f.scaling == RopeScaling::kLongRope)
+    return refuse_angles("sections' number", 1.0 * f.sections.size(), "0 of longrope");
+  RopeAngles all;
+  for (const int section : f.sections) {
+    RopeFrequencies of_section = f;
+    of_section.sections.clear(), of_section.dims = 2 * section;
+    const Result<RopeAngles> angles = rope_angles(of_section);
+    if (!angles) return angles.status();
+    all.attention = angles->attention;
+    all.per_position.insert(all.per_position.end(), angles->per_position.begin(), angles->per_position.end());
+  }
+  return all;
+}
+
 }  // namespace
 
 Result<RopeAngles> rope_angles(const RopeFrequencies& f) {
+  if (!f.sections.empty()) return angles_of_sections(f);
   if (f.dims < 0 || f.dims % 2 != 0) return refuse_angles("dims", f.dims, "even numbers");
   if (!(f.theta > 1)) return refuse_angles("theta", f.theta, "above 1");
   if (!(f.factor > 0)) return refuse_angles("factor", f.factor, "above 0");
@@ -75,18 +95,35 @@ Result<RopeAngles> rope_angles(const RopeFrequencies& f) {
   return angles;
 }
 
-Status rope_tables(const RopeAngles& angles, int64_t first, int64_t rows, std::span<float> cos, std::span<float> sin) {
+namespace {
+
+template <class PositionOf>
+Status fill_tables(const RopeAngles& angles, int64_t rows, const PositionOf& position_of, std::span<float> cos,
+                   std::span<float> sin) {
   const size_t pairs = angles.per_position.size(), wanted = static_cast<size_t>(std::max<int64_t>(rows, 0)) * pairs;
   if (rows < 0 || cos.size() != wanted || sin.size() != wanted) {
     return Status(StatusCode::kInvalidArgument, fmt::format("rope_tables: {} and {} entries, expected {} rows of {}",
                                                             cos.size(), sin.size(), rows, pairs));
   }
   for (size_t i = 0; i < wanted; ++i) {
-    const double angle = static_cast<double>(first + static_cast<int64_t>(i / pairs)) * angles.per_position[i % pairs];
+    const double angle =
+        static_cast<double>(position_of(static_cast<int64_t>(i / pairs))) * angles.per_position[i % pairs];
     cos[i] = static_cast<float>(std::cos(angle) * angles.attention);
     sin[i] = static_cast<float>(std::sin(angle) * angles.attention);
   }
   return {};
+}
+
+}  // namespace
+
+Status rope_tables(const RopeAngles& angles, int64_t first, int64_t rows, std::span<float> cos, std::span<float> sin) {
+  return fill_tables(angles, rows, [first](int64_t row) { return first + row; }, cos, sin);
+}
+
+Status rope_tables(const RopeAngles& angles, std::span<const int64_t> positions, std::span<float> cos,
+                   std::span<float> sin) {
+  const auto at = [positions](int64_t row) { return positions[static_cast<size_t>(row)]; };
+  return fill_tables(angles, static_cast<int64_t>(positions.size()), at, cos, sin);
 }
 
 }  // namespace tilewright

@@ -72,8 +72,18 @@ TEST_P(SlowAmdRowKernels, MoeRoutingKeepsATokensLogitsInRegisters) {
   }
 }
 
-TEST_P(SlowAmdRowKernels, SampleAndTopKHaveNoSpills) {
-  for (const Operator* op : {&sample_operator(), &top_k_operator()}) {
+TEST_P(SlowAmdRowKernels, TransposeMovesSixteenBytesWithoutSpills) {
+  for (const char* name : {"transpose_gpu", "transpose_generic_gpu"}) {
+    const KernelFamily* family = find_family(transpose_operator().families(), name);
+    ASSERT_NE(family, nullptr);
+    check_budget(*family, [&](const KernelKey&, const std::vector<AmdInstruction>& code) {
+      EXPECT_TRUE(family->generic() || (has_wide(code, "load") && has_wide(code, "store")));
+    });
+  }
+}
+
+TEST_P(SlowAmdRowKernels, OperatorsOnLogitsHaveNoSpills) {
+  for (const Operator* op : {&sample_operator(), &top_k_operator(), &apply_penalties_operator()}) {
     for (const KernelFamily* family : op->families()) {
       if (family->builtin_keys(GetParam()).empty()) continue;  // a CPU's
       check_budget(*family, [](const KernelKey&, const std::vector<AmdInstruction>&) {});

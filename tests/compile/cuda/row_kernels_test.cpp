@@ -2,6 +2,7 @@
 // Kernels of row operators for NVIDIA GPUs compile without a GPU, and keep to their budget.
 #include <gtest/gtest.h>
 
+#include "apply_penalties/apply_penalties_args.hpp"
 #include "dispatch/registry/family.hpp"
 #include "jit/nvrtc/cubin_info.hpp"
 #include "jit/nvrtc/nvrtc_compiler.hpp"
@@ -11,6 +12,7 @@
 #include "ops/op_list.hpp"
 #include "sample/sample_args.hpp"
 #include "top_k/top_k_args.hpp"
+#include "transpose/transpose_args.hpp"
 #include "unit/jit/cache_test_support.hpp"
 
 namespace tilewright {
@@ -90,6 +92,12 @@ TEST_P(SlowRowKernels, MoeRoutingKeepsATokensLogitsInRegisters) {
 TEST_P(SlowRowKernels, SampleKeepsToItsBudget) { check_budget(sample_operator(), sizeof(SampleArgs)); }
 
 TEST_P(SlowRowKernels, TopKKeepsToItsBudget) { check_budget(top_k_operator(), sizeof(TopKArgs)); }
+
+TEST_P(SlowRowKernels, ApplyPenaltiesKeepsToItsBudget) {
+  check_budget(apply_penalties_operator(), sizeof(ApplyPenaltiesArgs));
+}
+
+TEST_P(SlowRowKernels, TransposeKeepsToItsBudget) { check_budget(transpose_operator(), sizeof(TransposeArgs)); }
 
 TEST_P(SlowRowKernels, ThoseOfThePagedCacheKeepToTheirs) {
   for (const Operator* op : {&kv_cache_write_operator(), &qk_norm_rope_cache_operator()}) {

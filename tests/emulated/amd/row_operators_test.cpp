@@ -153,11 +153,35 @@ TEST_P(SlowAmdRowOperators, RopeMatchesTheReferenceWithoutAFault) {
   const Operator& op = rope_operator();
   for (const char* text :
        {"m=2x3x5:n=128:x=bf16:residual=bf16:heads=4", "m=1x4x3:n=80:x=bf16:dims=64:interleaved=1:positions=1",
-        "m=1x7x2:n=128:x=bf16:residual=bf16:heads=1:interleaved=1:inverse=1:table=bf16",
-        "m=2x2x2:n=66:x=f32:dims=34"}) {
+        "m=1x7x2:n=128:x=bf16:residual=bf16:heads=1:interleaved=1:inverse=1:table=bf16", "m=2x2x2:n=66:x=f32:dims=34",
+        "m=2x3x5:n=128:x=bf16:residual=bf16:heads=4:sections=16.24.24",
+        "m=1x5x4:n=128:x=bf16:residual=bf16:heads=2:sections=24.20.20:order=interleaved",
+        "m=1x5x4:n=128:x=f16:sections=32.16.16:order=parts:inverse=1",
+        "m=1x4x3:n=66:x=f32:sections=11.11.11:order=parts",
+        "m=1x19x4:n=128:x=bf16:residual=bf16:heads=2:sequences=3:offsets=1"}) {
     check(op, text);
   }
+  check(op, "m=1x5x3:n=70:x=f16:sections=9.9.9.8:order=interleaved:interleaved=1", "rope_generic_gpu");
   check(op, "m=2x3x5:n=70:x=f16:residual=f16:heads=2:dims=50:positions=1", "rope_generic_gpu");
+}
+
+TEST_P(SlowAmdRowOperators, TransposeKeepsEveryBitWithoutAFault) {
+  const Operator& op = transpose_operator();
+  for (const char* text :
+       {"b=2:m=40:n=72:x=bf16", "m=64:n=64:x=f16", "b=3x2:m=36:n=8:x=f32:so=0.36.108.216", "m=144:n=80:x=i8"}) {
+    check(op, text);
+  }
+  check(op, "b=2:m=33:n=70:x=bf16", "transpose_generic_gpu");
+  check(op, "m=5:n=37:x=f32:unaligned=1", "transpose_generic_gpu");
+}
+
+TEST_P(SlowAmdRowOperators, ApplyPenaltiesMatchesTheReferenceWithoutAFault) {
+  const Operator& op = apply_penalties_operator();
+  for (const char* text : {"b=3:v=9000:x=f32:prompt=40:output=300:repetition=1:presence=1:frequency=1:in_place=1",
+                           "b=2:v=1003:x=bf16:output=30:output_counts=1:prompt_counts=1:frequency=1:repetition=1"}) {
+    check(op, text);
+  }
+  check(op, "b=2:v=77:x=f16:prompt=5:output=9:repetition=1:presence=1", "apply_penalties_generic_gpu");
 }
 
 TEST_P(SlowAmdRowOperators, KvCacheWriteMatchesTheReferenceWithoutAFault) {
@@ -192,9 +216,13 @@ TEST_P(SlowAmdRowOperators, QkNormRopeCacheMatchesTheReferenceWithoutAFault) {
        {"t=37:q=8:k=4:n=64:x=bf16:weight=bf16:table=f32:positions=1",
         "t=9:q=4:k=1:n=128:x=bf16:table=bf16:interleaved=1",
         "t=19:q=4:k=2:n=128:x=bf16:weight=f32:table=bf16:dims=64:interleaved=1:cache=e4m3:scales=token:qo=e4m3",
-        "t=6:q=2:k=2:n=1024:x=f16:norm=1:cache=i8:scales=head:klayout=hnd"}) {
+        "t=6:q=2:k=2:n=1024:x=f16:norm=1:cache=i8:scales=head:klayout=hnd",
+        "t=9:q=4:k=2:n=128:x=bf16:weight=bf16:table=f32:sections=16.24.24:wide_positions=1",
+        "t=9:q=4:k=2:n=128:x=bf16:weight=bf16:table=bf16:sections=24.20.20:order=interleaved"}) {
     check(op, text);
   }
+  check(op, "t=9:q=3:k=1:n=77:x=f16:table=f32:dims=50:sections=9.8.8:order=interleaved",
+        "qk_norm_rope_cache_generic_gpu");
   check(op, "t=9:q=3:k=1:n=77:x=f16:weight=f32:table=f32:dims=50:qo=i8:q_scales=token:positions=1:wide_positions=1",
         "qk_norm_rope_cache_generic_gpu");
 }

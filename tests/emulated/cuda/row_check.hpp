@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Problems of an operator on rows through its family's own stages, with a kernel on the host.
+// Problems of an operator that moves bytes through its family's own stages, with a kernel on the host.
 #pragma once
 
 #include "emulated/cuda/plan_check.hpp"
@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/fields.hpp"
+#include "ops/op_list.hpp"
 #include "ops/row/problem/row_problem.hpp"
 
 namespace tilewright::emulated {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Kernels of row operators, the source that NVRTC compiles, on the host: rows of every length through the family's own stages.
 #include "emulated/cuda/cuda_words.hpp"
-#include "emulated/cuda/plan_check.hpp"
 #include "emulated/cuda/row_check.hpp"
 // After the words of CUDA.
 #include "act_and_mul/act_and_mul_gpu.cuh"
@@ -177,6 +176,17 @@ TEST(EmulatedRowOperators, RopeTurnsHeads) {
       {"m=1x3x2:n=5003:x=f32:dims=5002", "m=2x1x1:n=2:x=f32:inverse=1"});
   check_rope<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
       {"m=2x3x5:n=70:x=f16:residual=f16:heads=2:dims=50:positions=1", "m=1x3x2:n=34:x=f32:interleaved=1"});
+}
+
+TEST(EmulatedRowOperators, RopeTakesSectionsPositionsAndPackedSequences) {
+  check_rope<RowGpuConfig{kBf16, kBf16, kBf16, Quantisation::kNone, 8, 2, kF32, true}>(
+      {"m=2x3x6:n=128:x=bf16:residual=bf16:heads=4:sections=16.24.24",
+       "m=1x9x4:n=128:x=bf16:residual=bf16:heads=2:sections=24.20.20:order=interleaved:interleaved=1",
+       "m=1x9x4:n=128:x=bf16:residual=bf16:heads=2:sections=32.16.16:order=parts",
+       "m=1x37x4:n=128:x=bf16:residual=bf16:heads=2:sequences=4:offsets=1"});
+  check_rope<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
+      {"m=2x3x5:n=70:x=f16:residual=f16:heads=2:sections=9.9.9.8:order=interleaved",
+       "m=1x3x2:n=130:x=f32:sections=33.1.31:order=parts", "m=1x3x2:n=34:x=f32:sequences=2:interleaved=1"});
 }
 
 TEST(EmulatedRowOperators, QuantizeHasTheReferencesCodes) {
@@ -485,12 +495,15 @@ TEST(EmulatedRowOperators, QkNormRopeCacheNormalisesTurnsAndStores) {
   check_cache<CacheGpuConfig{kBf16, kBf16, kBf16, kF32, kBf16, true, false, 8, 4}>(
       qk_norm_rope_cache_operator(),
       {"t=19:q=8:k=4:n=128:x=bf16:weight=bf16:table=f32:positions=1",
-       "t=7:q=4:k=4:n=80:x=bf16:weight=bf16:table=f32:dims=32:interleaved=1:unit_offset=1:klayout=hnd"});
+       "t=7:q=4:k=4:n=80:x=bf16:weight=bf16:table=f32:dims=32:interleaved=1:unit_offset=1:klayout=hnd",
+       "t=7:q=4:k=4:n=128:x=bf16:weight=bf16:table=f32:sections=16.24.24:wide_positions=1",
+       "t=7:q=4:k=4:n=128:x=bf16:weight=bf16:table=f32:sections=24.20.20:order=interleaved"});
   check_cache<CacheGpuConfig{kF16, DType::kF8E4M3, DType::kI8, kF16, kNone, true, true, 4, 1}>(
       qk_norm_rope_cache_operator(),
       {"t=7:q=3:k=1:n=64:x=f16:norm=1:table=f16:cache=i8:scales=token:qo=e4m3:q_scales=head"});
   check_cache<CacheGpuConfig{kNone, kNone, kNone, kNone, kNone, false, false, 32, 1}>(
       qk_norm_rope_cache_operator(), {"t=9:q=3:k=1:n=77:x=f16:weight=f32:table=f32:dims=50:qo=i8:q_scales=token",
+                                      "t=9:q=3:k=1:n=77:x=f16:table=f32:dims=50:sections=9.8.8:order=interleaved",
                                       "t=5:q=1:k=2:v=0:n=34:x=f32:table=bf16:interleaved=1:positions=1"});
 }
 

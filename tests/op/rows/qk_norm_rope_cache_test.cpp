@@ -35,6 +35,8 @@ TEST(QkNormRopeCache, OddHeadsAndNoneMatchTheReference) {
   for (const char* text :
        {"t=1:q=1:k=1:n=1:x=bf16:norm=1", "t=9:q=3:k=1:v=2:n=77:nv=30:x=f16:weight=f16:table=f32:dims=50",
         "t=0:q=4:k=1:n=64:x=f32:norm=1", "t=5:q=0:k=2:n=34:x=f32:table=f32:norm=1", "t=4:q=2:k=0:v=1:n=64:x=f32:norm=1",
+        "t=19:q=2:k=1:n=128:x=bf16:norm=1:table=f32:sections=16.24.24",
+        "t=19:q=2:k=1:n=128:x=bf16:table=bf16:sections=24.20.20:order=interleaved:wide_positions=1:interleaved=1",
         "t=300:q=2:k=1:v=0:n=130:x=bf16:table=f16:positions=1:wide_positions=1"}) {
     const VerifyReport report = run_row_problem(*context, qk_norm_rope_cache_operator(), text);
     EXPECT_TRUE(report.passed) << text << ": " << report.failure;
@@ -48,8 +50,12 @@ std::string random_heads_text(test::Random& random) {
   if (test::chance(random, 0.5)) text += ":norm=1";
   if (test::chance(random, 0.5)) text += fmt::format(":weight={}", test::pick_one(random, {"f32", "f16", "bf16"}));
   if (test::chance(random, 0.7)) {
-    text += fmt::format(":table={}:dims={}", test::pick_one(random, {"f32", "f16", "bf16"}),
-                        test::pick(random, 0, n / 2) * 2);
+    const int64_t pairs = test::pick(random, 0, n / 2);
+    text += fmt::format(":table={}:dims={}", test::pick_one(random, {"f32", "f16", "bf16"}), pairs * 2);
+    if (test::chance(random, 0.4)) {
+      text += fmt::format(":sections={}.{}:order={}", (pairs + 1) / 2, pairs / 2,
+                          test::pick_one(random, {"runs", "interleaved"}));
+    }
   }
   if (test::chance(random, 0.5)) text += ":positions=1";
   if (test::chance(random, 0.5)) text += ":interleaved=1";

@@ -43,6 +43,45 @@ TEST(Rope, LongHeadsManyTokensAndNoneMatchTheReference) {
   }
 }
 
+TEST(Rope, SectionsOfPairsTakeTheirAxisPositions) {
+  const std::unique_ptr<Context> context = row_context("off");
+  for (const char* x : {"f32", "bf16"}) {
+    for (const char* pairs : {"", ":interleaved=1"}) {
+      for (const char* sections :
+           {"128:sections=16.24.24", "128:sections=24.20.20:order=interleaved", "128:sections=32.32",
+            "128:sections=32.16.16:order=parts", "80:sections=20.20:order=parts", "66:dims=60:sections=8.11.11",
+            "130:sections=1.60.4", "16:sections=2.2.2.2:order=interleaved", "6:dims=2:sections=0.1",
+            "10:sections=0.0.5:order=parts", "128:sections=64"}) {
+        const std::string text = fmt::format("m=2x7x5:n={}:x={}:residual={}:heads=3{}", sections, x, x, pairs);
+        const VerifyReport report = run_row_problem(*context, rope_operator(), text);
+        EXPECT_TRUE(report.passed) << text << ": " << report.failure;
+      }
+    }
+  }
+}
+
+TEST(Rope, PackedSequencesCountTheirTokens) {
+  const std::unique_ptr<Context> context = row_context("off");
+  for (const char* sequences : {"sequences=0", "sequences=1", "sequences=3:offsets=1", "sequences=40",
+                                "sequences=7:offsets=1:inverse=1:interleaved=1"}) {
+    const std::string text = fmt::format("m=1x33x3:n=64:x=f16:residual=f16:heads=2:{}", sequences);
+    const VerifyReport report = run_row_problem(*context, rope_operator(), text);
+    EXPECT_TRUE(report.passed) << text << ": " << report.failure;
+  }
+}
+
+// Numbers of pairs that every order takes.
+std::string random_sections(test::Random& random, int64_t half) {
+  const int64_t axes = test::pick(random, 2, 4);
+  std::string text = ":sections=";
+  for (int64_t axis = 0; axis < axes; ++axis) {
+    text += fmt::format("{}{}", axis == 0 ? "" : ".", half / axes + (axis < half % axes ? 1 : 0));
+  }
+  text += fmt::format(":order={}", test::pick_one(random, {"runs", "interleaved", "parts"}));
+  if (test::chance(random, 0.3)) text += ":sa=777";
+  return text;
+}
+
 std::string random_rope_text(test::Random& random) {
   const int64_t outer = test::pick(random, 1, 3), tokens = test::pick(random, 1, 5), heads = test::pick(random, 1, 4);
   const int64_t n = test::pick(random, 1, test::chance(random, 0.1) ? 600 : 200);
@@ -52,11 +91,18 @@ std::string random_rope_text(test::Random& random) {
   const int64_t of_q = test::pick(random, 0, heads);
   if (test::chance(random, 0.5)) text += fmt::format(":residual={}:heads={}", x, of_q);
   const int64_t dims = test::pick(random, 0, n / 2) * 2;
-  if (test::chance(random, 0.5)) text += fmt::format(":dims={}", dims);
+  const bool some = test::chance(random, 0.5);
+  if (some) text += fmt::format(":dims={}", dims);
   if (test::chance(random, 0.5)) text += fmt::format(":st={}", n + test::pick(random, 0, 5));
   if (test::chance(random, 0.5)) text += ":interleaved=1";
   if (test::chance(random, 0.3)) text += ":inverse=1";
-  if (test::chance(random, 0.6)) text += fmt::format(":positions=1:table_rows={}", test::pick(random, 1, 50));
+  if (test::chance(random, 0.3)) {
+    text += random_sections(random, (some ? dims : n - n % 2) / 2);
+  } else if (outer == 1 && test::chance(random, 0.5)) {
+    text += fmt::format(":sequences={}:offsets={}", test::pick(random, 0, 5), test::pick(random, 0, 1));
+  } else if (test::chance(random, 0.6)) {
+    text += fmt::format(":positions=1:table_rows={}", test::pick(random, 1, 50));
+  }
   // Tokens inside heads, and gaps.
   if (test::chance(random, 0.4)) text += fmt::format(":sx={}.{}.{}", n * tokens * (heads + 2), n + 3, (n + 3) * tokens);
   if (test::chance(random, 0.4)) text += fmt::format(":so={}.{}.{}", n * (heads + 1) * tokens, n * (heads + 1), n);
@@ -133,6 +179,16 @@ TEST(Rope, RefusalsNameArgumentValueAndAllowedSet) {
             "rope: argument 'q_out' has shape [6, 2, 16], expected [6, 3, 16]");
   EXPECT_THAT(refusal([](RopeCall& c) { c.cos.shape[1] = c.sin.shape[1] = 9; }), HasSubstr("turns 18 elements of 16"));
   EXPECT_THAT(refusal([](RopeCall& c) { c.positions.shape[0] = 5; }), HasSubstr("'positions' is i32 [5]"));
+  EXPECT_THAT(refusal([](RopeCall& c) { c.sections = {4, 4}; }), HasSubstr("'positions' is i32 [6]"));
+  EXPECT_EQ(refusal([](RopeCall& c) { c.sections = {4, 4}, c.positions = {}; }),
+            "rope: argument 'sections' is given without 'positions'");
+  EXPECT_THAT(refusal([&](RopeCall& c) {
+                c.sections = {4, 3};
+                c.positions = TensorView::contiguous(packed.positions.data(), DType::kI32, {2, 6});
+              }),
+              HasSubstr("'sections' is 4.3, expected 8 pairs"));
+  EXPECT_THAT(refusal([](RopeCall& c) { c.cumulative_lengths = c.positions; }), HasSubstr("given with 'positions'"));
+  EXPECT_THAT(refusal([](RopeCall& c) { c.offsets = c.positions; }), HasSubstr("'cumulative_lengths' has shape"));
   EXPECT_THAT(refusal([&](RopeCall& c) { c.k_out = packed.heads(packed.data.data() + 8, 2); }), HasSubstr("overlaps"));
 }
 
@@ -164,6 +220,37 @@ TEST(RopeAngles, StretchedAnglesAreThoseOfThePapers) {
   EXPECT_EQ(plain.attention, 1);
   EXPECT_NEAR(yarn.attention, 0.1 * std::log(8.0) + 1, 1e-15);
   EXPECT_NEAR(longer.attention, std::sqrt(1 + std::log(8.0) / std::log(8192.0)), 1e-15);
+}
+
+TEST(RopeAngles, SectionsBeginAnew) {
+  const RopeAngles all = *rope_angles({.dims = 64, .sections = {20, 12}});
+  ASSERT_EQ(all.per_position.size(), 32u);
+  for (size_t i = 0; i < 32; ++i) {
+    const double exponent = i < 20 ? static_cast<double>(i) / 20 : static_cast<double>(i - 20) / 12;
+    EXPECT_NEAR(all.per_position[i] / std::pow(10000.0, -exponent), 1, 1e-12);
+  }
+  EXPECT_EQ(rope_angles({.dims = 64, .sections = {20, 13}}).status().code(), StatusCode::kInvalidArgument);
+}
+
+// As vLLM makes its caches, written down again.
+TEST(RopeAngles, ChunkedPositionsAreThoseOfDualChunkAttention) {
+  constexpr int64_t kChunk = 12, kLocal = 4, kLength = kChunk - kLocal;
+  for (int64_t p = 0; p < 40; ++p) {
+    const auto at = [p](RopeChunkForm form) { return rope_chunk_position(form, p, kChunk, kLocal); };
+    EXPECT_EQ(at(RopeChunkForm::kKey), p % kLength);
+    EXPECT_EQ(at(RopeChunkForm::kQuery), p % kLength);
+    EXPECT_EQ(at(RopeChunkForm::kSuccessive), std::min(p % kLength + kLength, kChunk));
+    EXPECT_EQ(at(RopeChunkForm::kInter), std::min(2 * kLength - 1, kChunk));
+    EXPECT_EQ(at(RopeChunkForm::kSuccessiveCritical), p % kLength + kLength);
+    EXPECT_EQ(at(RopeChunkForm::kInterCritical), p % kLength + kChunk);
+  }
+  const RopeAngles angles = *rope_angles({.dims = 4});
+  const int64_t positions[3] = {5, 0, 5};
+  std::vector<float> cos(6), sin(6), plain_cos(2), plain_sin(2);
+  ASSERT_TRUE(rope_tables(angles, positions, cos, sin).ok());
+  ASSERT_TRUE(rope_tables(angles, 5, 1, plain_cos, plain_sin).ok());
+  EXPECT_EQ(cos, (std::vector<float>{plain_cos[0], plain_cos[1], 1, 1, plain_cos[0], plain_cos[1]}));
+  EXPECT_EQ(sin, (std::vector<float>{plain_sin[0], plain_sin[1], 0, 0, plain_sin[0], plain_sin[1]}));
 }
 
 TEST(RopeAngles, TablesHoldTheAnglesOfFarPositionsToF32) {

@@ -98,6 +98,19 @@ def test_queries_and_keys_are_normalised_and_turned():
     assert torch.equal(value_cache, stored(value, value_cache))
 
 
+@pytest.mark.parametrize("order", ["runs", "interleaved"])
+def test_queries_and_keys_turn_by_several_positions(order):
+    q, k, v = torch.randn(T, Q, D), torch.randn(T, H, D), torch.randn(T, H, D)
+    (cos, sin), positions = tables(), torch.randint(0, 16, (3, T))
+    sections = [cos.shape[1] - 2 * (cos.shape[1] // 3), cos.shape[1] // 3, cos.shape[1] // 3]
+    turn = {"positions": positions, "sections": sections, "section_order": order}
+    key_cache, value_cache = caches(torch.float32)
+    y = ops.qk_norm_rope_cache(q, k, v, key_cache, value_cache, slots(), norm=False, cos=cos, sin=sin, **turn)
+    want_q, want_k = tilewright.rope(q, cos, sin, k=k, **turn)
+    torch.testing.assert_close(y, want_q, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(key_cache, stored(want_k, key_cache), rtol=1e-5, atol=1e-5)
+
+
 def test_blocks_are_copied_swapped_and_skipped():
     cache, other = (
         torch.randn(BLOCKS, BLOCK, H, D).to(torch.float8_e4m3fn),

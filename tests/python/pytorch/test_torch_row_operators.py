@@ -45,6 +45,25 @@ def cases():
         "rope": (ops.rope, (q, *angles), {"positions": positions}),
         "rope-options": (ops.rope, (q.half(), *angles), {"interleaved": True, "inverse": True}),
         "rope_qk": (ops.rope_qk, (q, k, *angles), {}),
+        "rope-sections": (
+            ops.rope_qk,
+            (q, k, *angles),
+            {"positions": torch.stack([positions] * 3), "sections": [6, 5, 5], "section_order": "interleaved"},
+        ),
+        "rope-packed": (
+            ops.rope,
+            (q[0], *angles),
+            {
+                "cumulative_lengths": torch.tensor([0, 2, 5], dtype=torch.int32),
+                "offsets": torch.tensor([1, 3], dtype=torch.int32),
+            },
+        ),
+        "transpose": (ops.transpose, (half,), {}),
+        "apply_penalties": (
+            ops.apply_penalties,
+            (x[0], torch.tensor([[3, 1], [63, 64], [0, -1]]), torch.randint(0, 64, (3, 5), dtype=torch.int32)),
+            {"repetition": torch.full((3,), 1.5), "frequency": torch.full((3,), 0.25)},
+        ),
         "softmax": (ops.softmax, (x,), {"log": True, "scale": 0.5}),
         "moe_routing": (ops.moe_routing, (x[0], 4), {"renormalise": True}),
         "moe_routing-groups": (

@@ -12,7 +12,7 @@ namespace {
 
 static_assert(sizeof(tilewright_kv_cache_write_call) == 80 && offsetof(tilewright_kv_cache_write_call, key) == 16);
 static_assert(offsetof(tilewright_kv_cache_write_call, recipe) == 72);
-static_assert(sizeof(tilewright_qk_norm_rope_cache_call) == 160 &&
+static_assert(sizeof(tilewright_qk_norm_rope_cache_call) == 192 &&
               offsetof(tilewright_qk_norm_rope_cache_call, q) == 32);
 static_assert(offsetof(tilewright_qk_norm_rope_cache_call, recipe) == 152);
 
@@ -113,6 +113,14 @@ TEST(CQkNormRopeCache, NormalisesTurnsWritesPreparesQueriesExplainsAndRefuses) {
   size_t size = 0;
   EXPECT_EQ(tilewright_qk_norm_rope_cache_explain(nullptr, &call, nullptr, nullptr, &size), TILEWRIGHT_OK);
   EXPECT_GT(size, 1u);
+  // Two axes, of which the only pair takes the second.
+  int32_t positions[2][2] = {{0, 0}, {1, 0}};
+  int64_t shape[2] = {2, 2};
+  const TwDLTensor at{positions, {1, 0}, 2, {0, 32, 1}, shape, nullptr, 0};
+  call.positions = &at, call.sections[1] = 1;
+  ASSERT_EQ(tilewright_qk_norm_rope_cache(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_NEAR(out[0][0][0], -4 / std::sqrt(12.5), 1e-6);
+  EXPECT_NEAR(out[1][0][0], 3 / std::sqrt(12.5), 1e-6);
   call.q_out = nullptr;
   EXPECT_EQ(tilewright_qk_norm_rope_cache(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
   EXPECT_EQ(std::string(tilewright_last_error()), "qk_norm_rope_cache: argument 'q_out' is missing");

@@ -9,7 +9,7 @@
 
 namespace {
 
-static_assert(sizeof(tilewright_rope_call) == 72 && offsetof(tilewright_rope_call, q) == 8);
+static_assert(sizeof(tilewright_rope_call) == 120 && offsetof(tilewright_rope_call, q) == 8);
 static_assert(offsetof(tilewright_rope_call, positions) == 56 && offsetof(tilewright_rope_call, recipe) == 64);
 
 TEST(CRope, TurnsQueriesExplainsAndRefuses) {
@@ -37,6 +37,20 @@ TEST(CRope, TurnsQueriesExplainsAndRefuses) {
   EXPECT_EQ(tilewright_rope_explain(nullptr, &call, nullptr, nullptr, &size), TILEWRIGHT_OK);
   EXPECT_GT(size, 1u);
   EXPECT_EQ(tilewright_rope_explain(nullptr, &call, nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  // Of packed sequences, the second token the first of its own: nothing turns but by its offset of 2.
+  int32_t lengths[3] = {0, 1, 2}, offsets[2] = {0, 2};
+  int64_t three[1] = {3};
+  const TwDLTensor begins{lengths, {1, 0}, 1, {0, 32, 1}, three, nullptr, 0};
+  const TwDLTensor further{offsets, {1, 0}, 1, {0, 32, 1}, tokens, nullptr, 0};
+  call.positions = nullptr, call.cumulative_lengths = &begins, call.offsets = &further;
+  ASSERT_EQ(tilewright_rope(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(q[0][0][0], -2);
+  EXPECT_EQ(q[1][0][0], 5);
+  call.section_order = 3;
+  EXPECT_EQ(tilewright_rope(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  call.section_order = TILEWRIGHT_ROPE_SECTIONS_PARTS, call.sections[0] = call.sections[1] = 1;
+  EXPECT_EQ(tilewright_rope(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  call.sections[0] = call.sections[1] = 0;
   call.k = &in;
   EXPECT_EQ(tilewright_rope(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
   EXPECT_EQ(std::string(tilewright_last_error()), "rope: argument 'k_out' is missing");

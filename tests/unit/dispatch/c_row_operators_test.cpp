@@ -272,6 +272,63 @@ TEST(CTopK, ChoosesPreparesQueriesExplainsAndRefuses) {
   EXPECT_EQ(tilewright_top_k(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
 }
 
+static_assert(sizeof(tilewright_apply_penalties_call) == 88 && offsetof(tilewright_apply_penalties_call, recipe) == 80);
+
+TEST(CApplyPenalties, ChangesWhatWasSeenPreparesQueriesExplainsAndRefuses) {
+  float x[2][3] = {{4, -4, 1}, {3, 3, 3}}, repetition[2] = {2, 1}, frequency[2] = {0, 0.5f};
+  int32_t prompt[2][1] = {{1}, {-1}}, output[2][2] = {{0, 7}, {2, 2}};
+  int64_t shape[2] = {2, 3}, one[2] = {2, 1}, two[2] = {2, 2}, rows[1] = {2};
+  const TwDLTensor in{x, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0};
+  const TwDLTensor p{prompt, {1, 0}, 2, {0, 32, 1}, one, nullptr, 0};
+  const TwDLTensor o{output, {1, 0}, 2, {0, 32, 1}, two, nullptr, 0};
+  const TwDLTensor r{repetition, {1, 0}, 1, {2, 32, 1}, rows, nullptr, 0};
+  const TwDLTensor f{frequency, {1, 0}, 1, {2, 32, 1}, rows, nullptr, 0};
+  tilewright_apply_penalties_call call = tilewright_apply_penalties_call_defaults();
+  call.logits = call.out = &in, call.prompt_tokens = &p, call.output_tokens = &o;
+  call.repetition = &r, call.frequency = &f;
+  ASSERT_EQ(tilewright_apply_penalties_prepare(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  ASSERT_EQ(tilewright_apply_penalties(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(x[0][0], 2);
+  EXPECT_EQ(x[0][1], -8);
+  EXPECT_EQ(x[0][2], 1);
+  EXPECT_EQ(x[1][0], 3);
+  EXPECT_EQ(x[1][2], 2);
+  tilewright_query_result result{};
+  result.struct_size = sizeof(result);
+  EXPECT_EQ(tilewright_apply_penalties_query(nullptr, &call, nullptr, &result), TILEWRIGHT_OK);
+  size_t size = 0;
+  EXPECT_EQ(tilewright_apply_penalties_explain(nullptr, &call, nullptr, nullptr, &size), TILEWRIGHT_OK);
+  EXPECT_GT(size, 1u);
+  call.out = nullptr;
+  EXPECT_EQ(tilewright_apply_penalties(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  EXPECT_EQ(std::string(tilewright_last_error()), "apply_penalties: argument 'out' is missing");
+  EXPECT_EQ(tilewright_apply_penalties(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+}
+
+static_assert(sizeof(tilewright_transpose_call) == 32 && offsetof(tilewright_transpose_call, recipe) == 24);
+
+TEST(CTranspose, TransposesPreparesQueriesExplainsAndRefuses) {
+  float x[2][3] = {{1, 2, 3}, {4, 5, 6}}, out[3][2] = {};
+  int64_t shape[2] = {2, 3}, other[2] = {3, 2};
+  const TwDLTensor in{x, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0}, to{out, {1, 0}, 2, {2, 32, 1}, other, nullptr, 0};
+  tilewright_transpose_call call = tilewright_transpose_call_defaults();
+  call.x = &in, call.out = &to;
+  ASSERT_EQ(tilewright_transpose_prepare(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  ASSERT_EQ(tilewright_transpose(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(out[0][1], 4);
+  EXPECT_EQ(out[2][0], 3);
+  tilewright_query_result result{};
+  result.struct_size = sizeof(result);
+  EXPECT_EQ(tilewright_transpose_query(nullptr, &call, nullptr, &result), TILEWRIGHT_OK);
+  size_t size = 0;
+  EXPECT_EQ(tilewright_transpose_explain(nullptr, &call, nullptr, nullptr, &size), TILEWRIGHT_OK);
+  EXPECT_GT(size, 1u);
+  call.out = nullptr;
+  EXPECT_EQ(tilewright_transpose(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  EXPECT_EQ(std::string(tilewright_last_error()), "transpose: argument 'out' is missing");
+  EXPECT_EQ(tilewright_transpose(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+}
+
 static_assert(sizeof(tilewright_sample_call) == 96 && offsetof(tilewright_sample_call, joint) == 4);
 static_assert(offsetof(tilewright_sample_call, greedy) == 80 && offsetof(tilewright_sample_call, recipe) == 88);
 

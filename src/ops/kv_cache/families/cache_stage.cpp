@@ -67,6 +67,8 @@ Stage cache_stage(const CacheProblem& p, int each, long long grid, std::shared_p
   RowRotation& r = args.rotation;
   r.table_rows = p.table_rows, r.stride_table = p.stride_table, r.dims = p.dims;
   r.table = p.table, r.interleaved = p.interleaved != 0;
+  r.stride_axis = p.stride_axis;
+  set_sections(p.section_pairs, p.sections, r);
   r.stride_position[1] = p.stride_position, args.wide_positions = p.wide_positions != 0;
   args.unit_offset = p.unit_offset != 0;
   args.x = p.x, args.q = p.q, args.cache = p.cache, args.weight = p.weight, args.grid = grid;

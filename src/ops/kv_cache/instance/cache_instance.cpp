@@ -64,8 +64,8 @@ class CacheInstance final : public ProblemInstance {
           {{e[0], e[1], e[2], kOne, kOne, kOne}}, false);
     }
     const auto add_input = [&](bool present, size_t slot, const char* name, DType dtype, Extent a, Extent b,
-                               bool shifts) {
-      if (present) add(false, slot, name, dtype, {{a, b, kOne, kOne, kOne, kOne}}, shifts);
+                               bool shifts, Extent c = {1, 0}) {
+      if (present) add(false, slot, name, dtype, {{a, b, c, kOne, kOne, kOne}}, shifts);
     };
     const Extent weights{p_.heads[kCacheKeys].n, 1}, rows{p_.table_rows, p_.stride_table}, pairs{p_.dims / 2, 1};
     add_input(p_.q_weight != 0, kCacheQWeight, "q_weight", p_.weight, weights, kOne, true);
@@ -75,7 +75,7 @@ class CacheInstance final : public ProblemInstance {
     add_input(p_.turns(), kCacheCosine, "cos", p_.table, rows, pairs, true);
     add_input(p_.turns(), kCacheSine, "sin", p_.table, rows, pairs, true);
     add_input(p_.positions != 0, kCachePositions, "positions", DType::kI32, {p_.tokens, p_.stride_position},
-              {p_.wide_positions ? 2 : 1, 1}, false);
+              {p_.wide_positions ? 2 : 1, 1}, false, {p_.axes(), p_.stride_axis});
     return s;
   }
 
@@ -169,8 +169,9 @@ class CacheInstance final : public ProblemInstance {
   void fill_positions(CacheBuffer& t, uint64_t seed) const {
     std::mt19937_64 random(seed + 1);
     std::uniform_int_distribution<int64_t> any(0, std::max<int64_t>(p_.table_rows - 1, 0));
-    for (int64_t i = 0; i < p_.tokens; ++i) {
-      put_number(t, p_.stride_position, p_.wide_positions != 0, i, i % 17 == 3 ? p_.table_rows : any(random));
+    for (int64_t i = 0; i < p_.tokens * p_.axes(); ++i) {
+      const int64_t value = i % 17 == 3 ? p_.table_rows : any(random), token = i / p_.axes();
+      put_number(t, 1, p_.wide_positions != 0, i % p_.axes() * p_.stride_axis + token * p_.stride_position, value);
     }
   }
   // Some values saturate, most do not; each head its own.

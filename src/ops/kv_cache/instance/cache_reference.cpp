@@ -44,11 +44,12 @@ void normalise_reference(const CacheProblem& p, const CacheHostTensors& tensors,
 
 void turn_reference(const CacheProblem& p, const CacheHostTensors& tensors, int64_t token,
                     std::vector<ReferenceElement>& y) {
-  const int64_t position =
-      p.positions ? read_number(tensors.data[kCachePositions], p.stride_position, p.wide_positions != 0, token) : token;
-  const bool known = position >= 0 && position < p.table_rows;
   const int64_t half = p.dims / 2;
   for (int64_t i = 0; i < half; ++i) {
+    const int64_t first_word = axis_of_pair(p.section_pairs, p.sections, i) * p.stride_axis + token * p.stride_position;
+    const int64_t position =
+        p.positions ? read_number(tensors.data[kCachePositions], 1, p.wide_positions != 0, first_word) : token;
+    const bool known = position >= 0 && position < p.table_rows;
     const auto entry = [&](size_t slot) {
       return known ? load_element(p.table, tensors.data[slot], position * p.stride_table + i)
                    : std::numeric_limits<double>::quiet_NaN();

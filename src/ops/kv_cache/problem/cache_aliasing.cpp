@@ -78,11 +78,13 @@ Status check_cache_addresses(const CacheOp& op, const CacheProblem& p, const Cac
     add(op.scale[i], kCacheScale + i, DType::kF32, {{s[0], s[1], s[2], kOne, kOne, kOne}},
         p.scales_of(tensor) == CacheScales::kToken);
   }
-  const auto add_numbers = [&](const char* name, size_t slot, int64_t stride, bool wide) {
-    add(name, slot, DType::kI32, {{{p.tokens, stride}, {wide ? 2 : 1, 1}, kOne, kOne, kOne, kOne}}, false);
+  const auto add_numbers = [&](const char* name, size_t slot, int64_t stride, bool wide, Extent axes) {
+    add(name, slot, DType::kI32, {{axes, {p.tokens, stride}, {wide ? 2 : 1, 1}, kOne, kOne, kOne}}, false);
   };
-  add_numbers("slot_mapping", kCacheSlots, p.stride_slot, p.wide_slots != 0);
-  if (p.positions) add_numbers("positions", kCachePositions, p.stride_position, p.wide_positions != 0);
+  add_numbers("slot_mapping", kCacheSlots, p.stride_slot, p.wide_slots != 0, kOne);
+  if (p.positions) {
+    add_numbers("positions", kCachePositions, p.stride_position, p.wide_positions != 0, {p.axes(), p.stride_axis});
+  }
   const auto add_table = [&](const char* name, size_t slot) {
     add(name, slot, p.table, {{{p.table_rows, p.stride_table}, {p.dims / 2, 1}, kOne, kOne, kOne, kOne}}, false);
   };

@@ -97,6 +97,27 @@ Status read_cache_numbers(const CacheOp& op, const char* name, const TensorView&
   return {};
 }
 
+// The same for each axis, before the tokens.
+Status read_cache_positions(const CacheOp& op, const CacheCall& call, CacheProblem& p) {
+  Status s = read_sections(op.name, call.section_pairs, p.section_pairs);
+  if (!s || !call.positions.defined()) return s;
+  p.positions = 1;
+  TensorView positions = call.positions;
+  if (p.axes() > 1) {
+    p.sections = call.sections;
+    if (positions.rank < 2 || positions.shape[0] != p.axes()) {
+      return refuse_cache_call(op, "argument 'positions' has shape {}, expected [{}, {}] with 'sections'",
+                               cache_shape(positions), p.axes(), p.tokens);
+    }
+    p.stride_axis = positions.stride[0];
+    for (size_t i = 1; i < static_cast<size_t>(positions.rank); ++i) {
+      positions.shape[i - 1] = positions.shape[i], positions.stride[i - 1] = positions.stride[i];
+    }
+    --positions.rank;
+  }
+  return read_cache_numbers(op, "positions", positions, p.tokens, p.stride_position, p.wide_positions);
+}
+
 Status read_cache_angles(const CacheOp& op, const CacheCall& call, CacheProblem& p) {
   const TensorView &c = call.cosine, &s = call.sine;
   if (!c.defined() && !s.defined()) return {};
@@ -189,10 +210,7 @@ Status make_cache_problem(const CacheOp& op, const CacheCall& call, bool check_a
   if (s) s = read_cache_numbers(op, "slot_mapping", call.slot_mapping, p.tokens, p.stride_slot, p.wide_slots);
   if (s) s = read_cache_angles(op, call, p);
   if (s) s = read_cache_weights(op, call, p);
-  if (s && call.positions.defined()) {
-    p.positions = 1;
-    s = read_cache_numbers(op, "positions", call.positions, p.tokens, p.stride_position, p.wide_positions);
-  }
+  if (s) s = read_cache_positions(op, call, p);
   if (!s) return s;
 
   for (size_t i = 0; i < kCacheTensors; ++i) {

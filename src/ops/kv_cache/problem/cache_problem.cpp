@@ -67,7 +67,14 @@ Status check_heads(const CacheOp& op, const CacheProblem& p, int tensor) {
 }
 
 Status check_turns(const CacheOp& op, const CacheProblem& p) {
+  if (p.axes() > 1 && (!p.turns() || !p.positions || p.sections == RopeSections::kParts)) {
+    return refuse_cache(op, "argument 'sections' is given without {}",
+                        !p.turns()     ? "'cos'"
+                        : !p.positions ? "'positions'"
+                                       : "an order that is runs or interleaved");
+  }
   if (!p.turns()) return {};
+  if (Status s = check_sections(op.name, p.section_pairs, p.sections, p.dims); !s) return s;
   if (!is_cache_float(p.table)) {
     return refuse_cache(op, "argument 'cos' is {}, allowed: f32, f16, bf16", dtype_name(p.table));
   }
@@ -160,6 +167,10 @@ ProblemSignature cache_signature(const CacheProblem& p) {
   ProblemSignature s;
   s.core = fmt::format("x={}:q={}:cache={}:scales={}:norm={}:table={}", dtype_name(p.x), dtype_name(p.q),
                        dtype_name(p.cache), kCacheScalesNames[static_cast<int>(p.scales)], p.norm, dtype_name(p.table));
+  if (p.axes() > 1) {
+    s.core += fmt::format(":sections={}:order={}", print_sections(p.section_pairs),
+                          kRopeSectionsNames[static_cast<int>(p.sections)]);
+  }
   s.epilogue = "none";
   const std::string heads =
       fmt::format("q={}:k={}:v={}:n={}", p.heads[0].heads, p.heads[1].heads, p.heads[2].heads, p.heads[kCacheKeys].n);
@@ -177,7 +188,7 @@ double cache_bytes_moved(const CacheProblem& p) {
     if (p.scales_of(tensor) == CacheScales::kToken) bytes += tokens * static_cast<double>(h.heads) * 4;
   }
   bytes += tokens * (p.wide_slots ? 8 : 4);
-  if (p.positions) bytes += tokens * (p.wide_positions ? 8 : 4);
+  if (p.positions) bytes += tokens * p.axes() * (p.wide_positions ? 8 : 4);
   if (p.turns()) {
     bytes += static_cast<double>(std::min(p.tokens, p.table_rows) * p.dims) * dtype_bits(p.table) / 8;
   }

@@ -10,6 +10,7 @@
 #include "core/tensor/strided.hpp"
 #include "dispatch/operator.hpp"
 #include "kv_cache/kv_cache_args.hpp"
+#include "ops/row/problem/rope_sections.hpp"
 #include "tilewright/tensor_view.hpp"
 
 namespace tilewright {
@@ -31,19 +32,22 @@ struct CacheHeadsProblem {
 struct CacheProblem {
   int64_t tokens = 0, blocks = 0, block_size = 0;
   std::array<CacheHeadsProblem, kCacheTensors> heads;
-  int64_t stride_slot = 0, stride_position = 0;  // in words
+  int64_t stride_slot = 0, stride_position = 0, stride_axis = 0;  // in words
+  SectionPairs section_pairs{};                                   // of each axis of the positions; of one axis none
   int64_t dims = 0, table_rows = 0, stride_table = 0;
   DType x = DType::kNone, q = DType::kNone, cache = DType::kNone;  // q: of the output
   DType weight = DType::kNone, table = DType::kNone;
   CacheScales q_scales = CacheScales::kNone, scales = CacheScales::kNone;
   uint8_t wide_slots = 0, positions = 0, wide_positions = 0, interleaved = 0;
   uint8_t norm = 0, q_weight = 0, k_weight = 0, unit_offset = 0;
-  uint8_t unaligned =
-      0;  // some pointer is no multiple of 16 bytes; 0 on CPUs. No padding: problems are compared as bytes
+  uint8_t unaligned = 0;  // some pointer is no multiple of 16 bytes; 0 on CPUs
+  RopeSections sections = RopeSections::kRuns;
+  uint8_t reserved[7] = {};  // no padding: problems are compared as bytes
 
   int64_t all_heads() const { return heads[0].heads + heads[1].heads + heads[2].heads; }
   int64_t slots() const { return blocks * block_size; }
   bool empty() const { return tokens == 0 || all_heads() == 0; }
+  int axes() const { return rope_axes(section_pairs); }
   bool turns() const { return table != DType::kNone; }
   CacheScales scales_of(int tensor) const { return tensor == kCacheQueries ? q_scales : scales; }
   DType out_of(int tensor) const { return tensor == kCacheQueries ? q : cache; }
@@ -84,6 +88,8 @@ struct CacheCall {
   float eps = 0;
   TensorView cosine{}, sine{}, positions{};
   bool interleaved = false;
+  std::array<int64_t, kRopeAxes> section_pairs{};
+  RopeSections sections = RopeSections::kRuns;
 };
 
 // One of the two operators. Their kernels are the same: kernels/kv_cache/kv_cache_write_cpu.hpp and _gpu.cuh.

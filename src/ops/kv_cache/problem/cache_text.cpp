@@ -47,6 +47,7 @@ void visit_strides(Problem& p, Visit&& visit) {
     visit(kNames[i][2], std::array{&h.scale_block, &h.scale_position, &h.scale_head});
   }
   visit("sm", std::array{&p.stride_slot}), visit("sp", std::array{&p.stride_position});
+  visit("sa", std::array{&p.stride_axis});
   visit("st", std::array{&p.stride_table});
 }
 
@@ -74,6 +75,8 @@ void complete_cache(const CacheOp& op, CacheProblem& p) {
   otherwise(p.dims, p.heads[1].n - p.heads[1].n % 2), otherwise(p.table_rows, p.tokens + 7);
   if (p.weight != DType::kNone && !p.q_weight && !p.k_weight) p.q_weight = p.k_weight = 1;
   if (p.weight != DType::kNone) p.norm = 1;
+  if (p.axes() > 1) p.positions = 1;
+  if (p.axes() == 1) p.section_pairs = {}, p.sections = RopeSections::kRuns;
 }
 
 // Contiguous strides, but for what no tensor has.
@@ -94,6 +97,7 @@ void set_cache_strides(CacheProblem& p, const std::array<CacheLayout, kCacheTens
   }
   p.stride_slot = p.wide_slots ? 2 : 1;
   p.stride_position = p.positions ? (p.wide_positions ? 2 : 1) : 0;
+  p.stride_axis = p.axes() > 1 ? p.tokens * p.stride_position : 0;
   p.stride_table = p.turns() ? p.dims / 2 : 0;
 }
 
@@ -127,6 +131,8 @@ bool parse_plain_field(std::string_view name, std::string_view value, CacheProbl
   visit_types(p, take);
   visit_flags(p, take);
   take("scales", p.scales), take("q_scales", p.q_scales);
+  take("order", p.sections);
+  if (name == "sections") found = true, s = parse_sections(value, p.section_pairs);
   take("klayout", layouts[kCacheKeys]), take("vlayout", layouts[kCacheValues]);
   return found;
 }
@@ -144,6 +150,10 @@ std::string print_cache_problem(const CacheProblem& p) {
   });
   if (p.scales != CacheScales::kNone) add("scales", kCacheScalesNames[static_cast<int>(p.scales)]);
   if (p.q_scales != CacheScales::kNone) add("q_scales", kCacheScalesNames[static_cast<int>(p.q_scales)]);
+  if (p.axes() > 1) {
+    add("sections", print_sections(p.section_pairs));
+    add("order", kRopeSectionsNames[static_cast<int>(p.sections)]);
+  }
   visit_flags(p, [&](const char* name, uint8_t value) {
     if (value != 0) add(name, int{value});
   });

@@ -99,11 +99,13 @@ bool has_whole_rows(const RowProblem& p) {
   }
   return whole;
 }
-// The same of heads that turn: their pairs and tables, too.
+// The same of heads that turn: their pairs, parts and tables, too.
 bool has_whole_heads(const RowProblem& p) {
   const RowRotationProblem& r = p.rotation;
   const int64_t entries = 128 / dtype_bits(r.table);  // of 16 bytes
-  return has_whole_rows(p) && r.dims > 0 && r.dims % (2 * kRowPiece) == 0 && r.stride_table % entries == 0;
+  const bool parts = r.sections == RopeSections::kParts && !r.interleaved;
+  const bool cut = parts && std::ranges::any_of(r.section_pairs, [](int32_t pairs) { return pairs % kRowPiece != 0; });
+  return !cut && has_whole_rows(p) && r.dims > 0 && r.dims % (2 * kRowPiece) == 0 && r.stride_table % entries == 0;
 }
 // A thread takes so many heads of a token that no set of them has another's. The best first: four have loads enough in flight, for which
 // AMD GPUs, whose addresses are in vector registers too, lack registers.

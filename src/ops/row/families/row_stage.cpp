@@ -90,6 +90,8 @@ Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_pt
   args.rotation.table_rows = r.table_rows, args.rotation.stride_table = r.stride_table;
   std::copy(r.stride_position.begin(), r.stride_position.end(), args.rotation.stride_position);
   args.rotation.interleaved = r.interleaved != 0, args.rotation.inverse = r.inverse != 0;
+  args.rotation.stride_axis = r.stride_axis, args.rotation.sequence_count = r.sequences;
+  set_sections(r.section_pairs, r.sections, args.rotation);
   const auto strides = [](const RowTensorProblem& from, long long(&to)[kRowDims]) {
     std::copy(from.stride.begin(), from.stride.end(), to);
   };
@@ -120,6 +122,8 @@ Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_pt
   pointer(p.rotates(), kRowCosine, rotation + offsetof(RowRotation, cosine));
   pointer(p.rotates(), kRowSine, rotation + offsetof(RowRotation, sine));
   pointer(r.positions != 0, kRowPositions, rotation + offsetof(RowRotation, positions));
+  pointer(r.packed != 0, kRowSequences, rotation + offsetof(RowRotation, sequences));
+  pointer(r.offsets != 0, kRowOffsets, rotation + offsetof(RowRotation, offsets));
   const size_t loss = offsetof(RowArgs, loss);
   pointer(p.has_loss(), kRowTarget, loss + offsetof(RowLoss, target));
   pointer(p.has_loss(), kRowLoss, loss + offsetof(RowLoss, loss));

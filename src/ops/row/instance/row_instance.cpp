@@ -8,6 +8,7 @@
 #include <deque>
 #include <limits>
 #include <random>
+#include <span>
 #include <tuple>
 
 #include "core/tensor/tolerance.hpp"
@@ -71,9 +72,12 @@ class RowInstance final : public ProblemInstance {
         if (s) s = add_shape(slot, name, r.table, {{r.table_rows, r.stride_table}, {r.dims / 2, 1}});
       }
       if (s && r.positions) {
-        s = add_shape(kRowPositions, "positions", DType::kI32,
-                      {{p_.size[0], r.stride_position[0]}, {p_.size[1], r.stride_position[1]}});
+        s = add_shape(
+            kRowPositions, "positions", DType::kI32,
+            {{p_.size[0], r.stride_position[0]}, {p_.size[1], r.stride_position[1]}, {r.axes(), r.stride_axis}});
       }
+      if (s && r.packed) s = add_shape(kRowSequences, "cumulative_lengths", DType::kI32, {{r.sequences + 1, 1}});
+      if (s && r.offsets) s = add_shape(kRowOffsets, "offsets", DType::kI32, {{r.sequences, 1}});
     }
     if (s) s = add(inputs_, kRowTarget, "target", p_.loss.target, 1, 1);
     if (s) s = add(outputs_, kRowLoss, "loss", p_.loss.loss, 1, 1);
@@ -119,6 +123,7 @@ class RowInstance final : public ProblemInstance {
       if (t.slot == kRowTensorScale && !p_.reads_codes())
         *static_cast<float*>(t.buffer.host_data()) = tensor_scale_for(2.5f, p_.out.dtype);
       if (t.slot == kRowPositions) fill_positions(t, seed);
+      if (t.slot == kRowSequences || t.slot == kRowOffsets) fill_sequences(t, seed);
       if (t.slot == kRowTarget) fill_targets(t, seed);
       if (t.slot == kRowFactor) *static_cast<float*>(t.buffer.host_data()) = 0.8f;
       note(t.buffer.send());
@@ -202,14 +207,24 @@ class RowInstance final : public ProblemInstance {
   // Some of them beyond the tables.
   void fill_positions(const RowBuffer& t, uint64_t seed) const {
     std::mt19937_64 random(seed);
-    std::uniform_int_distribution<int64_t> any(-1, p_.rotation.table_rows);
-    for (int64_t i = 0; i < p_.size[0]; ++i) {
-      for (int64_t j = 0; j < p_.size[1]; ++j) {
-        static_cast<int32_t*>(
-            t.buffer.host_data())[i * p_.rotation.stride_position[0] + j * p_.rotation.stride_position[1]] =
-            static_cast<int32_t>(any(random));
-      }
+    const RowRotationProblem& r = p_.rotation;
+    std::uniform_int_distribution<int64_t> any(-1, r.table_rows);
+    auto* const positions = static_cast<int32_t*>(t.buffer.host_data());
+    for (int64_t row = 0; row < p_.size[0] * p_.size[1] * r.axes(); ++row) {
+      const int64_t token = row / r.axes();
+      positions[row % r.axes() * r.stride_axis + token / p_.size[1] * r.stride_position[0] +
+                token % p_.size[1] * r.stride_position[1]] = static_cast<int32_t>(any(random));
     }
+  }
+  // Where sequences begin, in order, some of them empty, some tokens before and behind all; or small numbers.
+  void fill_sequences(const RowBuffer& t, uint64_t seed) const {
+    std::mt19937_64 random(seed);
+    const bool begins = t.slot == kRowSequences;
+    std::uniform_int_distribution<int64_t> any(0, begins ? p_.size[1] : 4);
+    const std::span numbers(static_cast<int32_t*>(t.buffer.host_data()),
+                            static_cast<size_t>(p_.rotation.sequences + (begins ? 1 : 0)));
+    for (int32_t& number : numbers) number = static_cast<int32_t>(any(random));
+    if (begins) std::ranges::sort(numbers);
   }
   // Some of them ignored.
   void fill_targets(const RowBuffer& t, uint64_t seed) const {

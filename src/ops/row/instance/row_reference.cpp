@@ -68,20 +68,33 @@ RowPlace row_place(const RowProblem& p, int64_t row) {
 
 namespace {
 
+// A token's position along an axis, as docs/rope.md has it.
+int64_t rope_position(const RowProblem& p, const RowHostTensors& tensors, int64_t token, int axis) {
+  const RowRotationProblem& r = p.rotation;
+  const int64_t outer = token / p.size[1], inner = token % p.size[1];
+  const auto numbers = [&](RowPointerSlot slot) { return static_cast<const int32_t*>(tensors.data[slot]); };
+  if (r.positions) {
+    return numbers(kRowPositions)[axis * r.stride_axis + outer * r.stride_position[0] + inner * r.stride_position[1]];
+  }
+  if (!r.packed) return inner;
+  for (int64_t s = 0; s < r.sequences; ++s) {
+    const int32_t begin = numbers(kRowSequences)[s], end = numbers(kRowSequences)[s + 1];
+    if (inner >= begin && inner < end) return inner - begin + (r.offsets ? numbers(kRowOffsets)[s] : 0);
+  }
+  return 0;
+}
+
 // A row of cosines or sines.
 std::vector<double> angles(const RowProblem& p, const RowHostTensors& tensors, RowPointerSlot slot, int64_t row) {
   if (!p.rotates()) return {};
   const RowRotationProblem& r = p.rotation;
-  const int64_t token = row / p.size[2], outer = token / p.size[1], inner = token % p.size[1];
-  int64_t position = inner;
-  if (r.positions) {
-    position = static_cast<const int32_t*>(
-        tensors.data[kRowPositions])[outer * r.stride_position[0] + inner * r.stride_position[1]];
-  }
   std::vector<double> values(static_cast<size_t>(r.dims / 2), std::numeric_limits<double>::quiet_NaN());
-  if (position < 0 || position >= r.table_rows) return values;
   for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = load_element(r.table, tensors.data[slot], position * r.stride_table + static_cast<int64_t>(i));
+    const auto pair = static_cast<int64_t>(i);
+    const int64_t position =
+        rope_position(p, tensors, row / p.size[2], axis_of_pair(r.section_pairs, r.sections, pair));
+    if (position < 0 || position >= r.table_rows) continue;
+    values[i] = load_element(r.table, tensors.data[slot], position * r.stride_table + pair);
   }
   return values;
 }

@@ -265,10 +265,16 @@ Status check_row_addresses(const RowOp& op, const RowProblem& p, const RowBindin
     all.push_back({"cos", b.pointers[kRowCosine], table, nullptr, false});
     all.push_back({"sin", b.pointers[kRowSine], table, nullptr, false});
     if (r.positions) {
-      const ByteRange tokens =
-          touched_bytes(DType::kI32, {{p.size[0], r.stride_position[0]}, {p.size[1], r.stride_position[1]}});
+      const ByteRange tokens = touched_bytes(
+          DType::kI32,
+          {{r.axes(), r.stride_axis}, {p.size[0], r.stride_position[0]}, {p.size[1], r.stride_position[1]}});
       all.push_back({"positions", b.pointers[kRowPositions], tokens, nullptr, false});
     }
+    const auto add_sequences = [&](const char* name, uint16_t slot, int64_t size) {
+      all.push_back({name, b.pointers[slot], touched_bytes(DType::kI32, {{size, 1}}), nullptr, false});
+    };
+    if (r.packed) add_sequences("cumulative_lengths", kRowSequences, r.sequences + 1);
+    if (r.offsets) add_sequences("offsets", kRowOffsets, r.sequences);
   }
   for (const Touched& t : all) {
     if (t.data == nullptr && !t.bytes.empty()) return refuse_row(op, "argument '{}' has a null data pointer", t.name);

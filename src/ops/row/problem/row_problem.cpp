@@ -454,6 +454,11 @@ ProblemSignature row_signature(const RowProblem& p) {
   if (p.rotates()) {
     s.core += fmt::format(":dims={}:table={}:interleaved={}", p.rotation.dims, dtype_name(p.rotation.table),
                           p.rotation.interleaved);
+    if (p.rotation.axes() > 1) {
+      s.core += fmt::format(":sections={}:order={}", print_sections(p.rotation.section_pairs),
+                            kRopeSectionsNames[static_cast<int>(p.rotation.sections)]);
+    }
+    if (p.rotation.packed) s.core += ":packed=1";
   }
   if (p.arithmetic != Arithmetic::kNone) {
     s.core += fmt::format(":arithmetic={}:single={}", kArithmeticNames[static_cast<int>(p.arithmetic)], p.single);
@@ -474,9 +479,12 @@ ProblemSignature row_signature(const RowProblem& p) {
 double row_bytes_moved(const RowProblem& p) {
   if (p.rotates()) {
     const int64_t tokens = p.size[0] * p.size[1], angles = std::min(tokens, p.rotation.table_rows);
+    const int64_t numbers = p.rotation.positions ? tokens * p.rotation.axes()
+                            : p.rotation.packed  ? 2 * p.rotation.sequences
+                                                 : 0;
     return static_cast<double>(p.rows()) * static_cast<double>(p.n) * dtype_bits(p.x.dtype) / 4 +
            static_cast<double>(angles * p.rotation.dims) * dtype_bits(p.rotation.table) / 8 +
-           (p.rotation.positions ? 4.0 * static_cast<double>(tokens) : 0);
+           4.0 * static_cast<double>(numbers);
   }
   const double rows = static_cast<double>(p.rows()), n = static_cast<double>(p.n);
   double bits = 0;

@@ -11,6 +11,7 @@
 #include "core/tensor/strided.hpp"
 #include "dispatch/operator.hpp"
 #include "gemm/gemm_args.hpp"
+#include "ops/row/problem/rope_sections.hpp"
 #include "tile/common/row_args.hpp"
 #include "tilewright/tensor_view.hpp"
 
@@ -30,9 +31,16 @@ struct RowRotationProblem {
   int64_t heads = 0;  // of x along the third dimension; those behind it are the residual's
   int64_t table_rows = 0, stride_table = 0;
   std::array<int64_t, 2> stride_position{};
+  int64_t stride_axis = 0;       // of positions
+  int64_t sequences = 0;         // that the tokens are, where they are packed
+  SectionPairs section_pairs{};  // of each axis of the positions; of one axis none
   DType table = DType::kNone;
   uint8_t positions = 0, interleaved = 0, inverse = 0;
-  uint8_t reserved[4] = {};
+  RopeSections sections = RopeSections::kRuns;
+  uint8_t packed = 0, offsets = 0;
+  uint8_t reserved[1] = {};
+
+  int axes() const { return rope_axes(section_pairs); }
 };
 
 // cross_entropy's: a number a row each; docs/cross_entropy.md.
@@ -126,6 +134,8 @@ enum RowPointerSlot : uint16_t {
   kRowAdded,
   kRowWeightGradient,
   kRowBiasGradient,
+  kRowSequences,
+  kRowOffsets,
   kRowPointerSlots
 };
 enum RowScalarSlot : uint16_t {
@@ -169,6 +179,9 @@ struct RowCall {
   Arithmetic arithmetic = Arithmetic::kNone;  // elementwise's; its residual may be [..., 1]
   TensorView cosine{}, sine{}, positions{};   // rope's; x and residual are q and k
   bool interleaved = false, inverse = false;
+  std::array<int64_t, kRopeAxes> section_pairs{};
+  RopeSections sections = RopeSections::kRuns;
+  TensorView cumulative_lengths{}, offsets{};
   TensorView target{}, loss{}, lse{}, factor{};  // cross_entropy's; out is the gradient
   int64_t ignore_index = -100;
   float smoothing = 0, z = 0, grad_scale = 1;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 #include "core/fields.hpp"
 
@@ -80,6 +81,7 @@ Status collapse_tokens(const RowOp& op, const TensorView& q, std::span<const Hea
                        const TensorView& positions, RowProblem& p) {
   const int dims = q.rank - 2;
   const bool given = positions.defined();
+  const size_t axis = given && positions.rank > dims ? 1 : 0;  // that its dimensions begin behind
   std::array<int, 2> from{-1, -1};
   std::array<int64_t, kMaxRank> size = q.shape;
   int kept = 0;
@@ -90,8 +92,12 @@ Status collapse_tokens(const RowOp& op, const TensorView& q, std::span<const Hea
     const auto joins = [&](const TensorView& t) {
       return t.stride[static_cast<size_t>(from[static_cast<size_t>(kept - 1)])] == t.stride[at] * size[at];
     };
+    const auto positions_join = [&] {
+      const size_t before = static_cast<size_t>(from[static_cast<size_t>(kept - 1)]) + axis;
+      return positions.stride[before] == positions.stride[at + axis] * size[at];
+    };
     if (kept > 0 && !counts && std::ranges::all_of(tensors, [&](const HeadsTensor& t) { return joins(*t.view); }) &&
-        (!given || joins(positions))) {
+        (!given || positions_join())) {
       size[at] *= size[static_cast<size_t>(from[static_cast<size_t>(kept - 1)])];
       from[static_cast<size_t>(kept - 1)] = i;
       continue;
@@ -106,7 +112,48 @@ Status collapse_tokens(const RowOp& op, const TensorView& q, std::span<const Hea
     p.size[to] = size[at];
     if (size[at] <= 1) continue;
     for (const HeadsTensor& t : tensors) t.to->stride[to] = t.view->stride[at];
-    if (given) p.rotation.stride_position[to] = positions.stride[at];
+    if (given) p.rotation.stride_position[to] = positions.stride[at + axis];
+  }
+  return {};
+}
+
+// [...] of the tokens, or with sections [axes, ...].
+Status read_positions(const RowOp& op, const TensorView& q, const TensorView& positions, RowProblem& p) {
+  if (!positions.defined()) return {};
+  const int axes = p.rotation.axes(), first = axes > 1 ? 1 : 0;
+  const auto of_tokens = positions.shape.begin() + first;
+  if (positions.rank != q.rank - 2 + first || (first == 1 && positions.shape[0] != axes) ||
+      !std::equal(of_tokens, positions.shape.begin() + positions.rank, q.shape.begin()) ||
+      positions.dtype != DType::kI32 || !(positions.device == q.device)) {
+    return refuse_rotation(op, "argument 'positions' is {} {} on {}, expected i32, {} for each token of 'q' {}",
+                           dtype_name(positions.dtype), rotation_shape(positions), to_string(positions.device),
+                           axes > 1 ? fmt::format("[{}, ...], {} numbers", axes, axes) : "a number", rotation_shape(q));
+  }
+  p.rotation.positions = 1;
+  p.rotation.stride_axis = axes > 1 ? positions.stride[0] : 0;
+  return {};
+}
+
+// [sequences + 1] and [sequences], i32, of tokens along one dimension.
+Status read_sequences(const RowOp& op, const RowCall& call, RowProblem& p) {
+  const TensorView& lengths = call.cumulative_lengths;
+  if (!lengths.defined() && !call.offsets.defined()) return {};
+  if (!lengths.defined() || lengths.rank != 1 || lengths.shape[0] < 1 || call.x.rank != 3) {
+    return refuse_rotation(
+        op, "argument 'cumulative_lengths' has shape {}, expected [sequences + 1], of 'q' [tokens, heads, D]",
+        rotation_shape(lengths));
+  }
+  p.rotation.packed = 1, p.rotation.sequences = lengths.shape[0] - 1;
+  p.rotation.offsets = call.offsets.defined();
+  for (const auto& [name, t, size] :
+       {std::tuple<const char*, const TensorView&, int64_t>{"cumulative_lengths", lengths, lengths.shape[0]},
+        {"offsets", call.offsets, p.rotation.sequences}}) {
+    if (!t.defined()) continue;
+    if (t.rank != 1 || t.shape[0] != size || (size > 1 && t.stride[0] != 1) || t.dtype != DType::kI32 ||
+        !(t.device == call.x.device)) {
+      return refuse_rotation(op, "argument '{}' is {} {} on {}, expected i32 [{}], neighbours, beside 'q'", name,
+                             dtype_name(t.dtype), rotation_shape(t), to_string(t.device), size);
+    }
   }
   return {};
 }
@@ -138,28 +185,22 @@ Status make_rotation_problem(const RowOp& op, const RowCall& call, bool check_ad
     if (Status s = read_heads(op, t, q, heads[t.second]); !s) return s;
   }
   const TensorView& positions = call.positions;
-  if (positions.defined()) {
-    if (positions.rank != q.rank - 2 ||
-        !std::equal(positions.shape.begin(), positions.shape.begin() + positions.rank, q.shape.begin()) ||
-        positions.dtype != DType::kI32 || !(positions.device == q.device)) {
-      return refuse_rotation(op, "argument 'positions' is {} {} on {}, expected i32, a number for each token of 'q' {}",
-                             dtype_name(positions.dtype), rotation_shape(positions), to_string(positions.device),
-                             rotation_shape(q));
-    }
-    p.rotation.positions = 1;
-  }
+  if (Status s = read_sections(op.name, call.section_pairs, p.rotation.section_pairs); !s) return s;
+  p.rotation.sections = p.rotation.axes() > 1 ? call.sections : RopeSections::kRuns;
+  if (Status s = read_positions(op, q, positions, p); !s) return s;
+  if (Status s = read_sequences(op, call, p); !s) return s;
   if (Status s = collapse_tokens(op, q, tensors, positions, p); !s) return s;
   p.rotation.heads = heads[0];
   p.size[2] = heads[0] + std::max<int64_t>(heads[1], 0);
   if (p.rows() == 0) p.size = {1, 1, 0}, p.rotation.heads = 0;
   b.pointers = {q.data,  call.residual.data, call.residual_out.data, call.out.data, nullptr, nullptr, nullptr,
-                nullptr, call.cosine.data,   call.sine.data,         positions.data};
+                nullptr, call.cosine.data,   call.sine.data};
   b.scalars = {};
   if (q.device.kind != DeviceKind::kCpu) {
-    for (const void* pointer : b.pointers) {
-      p.unaligned |= pointer != positions.data && (reinterpret_cast<uintptr_t>(pointer) & 15) != 0;
-    }
+    for (const void* pointer : b.pointers) p.unaligned |= (reinterpret_cast<uintptr_t>(pointer) & 15) != 0;
   }
+  b.pointers[kRowPositions] = positions.data;
+  b.pointers[kRowSequences] = call.cumulative_lengths.data, b.pointers[kRowOffsets] = call.offsets.data;
   if (Status s = validate_row_problem(op, p); !s) return s;
   return check_addresses && p.rows() > 0 ? check_row_addresses(op, p, b) : Status();
 }
@@ -179,6 +220,15 @@ Status validate_rotation(const RowOp& op, const RowProblem& p) {
   if (r.heads < 0 || r.heads > p.size[2] || (!p.residual.present() && r.heads != p.size[2])) {
     return refuse_rotation(op, "size heads is {} of {}", r.heads, p.size[2]);
   }
+  if (Status s = check_sections(op.name, r.section_pairs, r.sections, r.dims); !s) return s;
+  if (r.axes() > 1 && !r.positions) return refuse_rotation(op, "argument 'sections' is given without 'positions'");
+  if (r.packed && (r.positions || p.size[0] != 1)) {
+    return refuse_rotation(op, "argument 'cumulative_lengths' is given with 'positions', or tokens of two dimensions");
+  }
+  if (r.offsets && !r.packed) {
+    return refuse_rotation(op, "argument 'offsets' is given without 'cumulative_lengths'");
+  }
+  if (r.sequences < 0 || r.sequences >= int64_t{1} << 40) return refuse_rotation(op, "sequences are {}", r.sequences);
   if (p.rows() > 0 && r.dims > 0 && r.table_rows < 1) return refuse_rotation(op, "argument 'cos' has no rows");
   if (p.out.dtype != p.x.dtype || (p.residual.present() && p.residual.dtype != p.x.dtype)) {
     return refuse_rotation(op, "tensors are {}, {} and {}, expected one dtype", dtype_name(p.x.dtype),
@@ -195,6 +245,12 @@ std::string print_rotation(const RowProblem& p) {
   std::string text =
       fmt::format(":heads={}:dims={}:table={}:table_rows={}", r.heads, r.dims, dtype_name(r.table), r.table_rows);
   if (r.positions) text += fmt::format(":positions=1:sp0={}:sp1={}", r.stride_position[0], r.stride_position[1]);
+  if (r.axes() > 1) {
+    text += fmt::format(":sections={}:order={}:sa={}", print_sections(r.section_pairs),
+                        kRopeSectionsNames[static_cast<int>(r.sections)], r.stride_axis);
+  }
+  if (r.packed) text += fmt::format(":sequences={}", r.sequences);
+  if (r.offsets) text += ":offsets=1";
   text += fmt::format(":st={}", r.stride_table);
   if (r.interleaved) text += ":interleaved=1";
   if (r.inverse) text += ":inverse=1";
@@ -208,9 +264,10 @@ bool parse_rotation(std::string_view name, std::string_view value, RowProblem& p
                                                            {"table_rows", &r.table_rows},
                                                            {"st", &r.stride_table},
                                                            {"sp0", &r.stride_position[0]},
-                                                           {"sp1", &r.stride_position[1]}};
+                                                           {"sp1", &r.stride_position[1]},
+                                                           {"sa", &r.stride_axis}};
   const std::pair<std::string_view, uint8_t*> flags[] = {
-      {"positions", &r.positions}, {"interleaved", &r.interleaved}, {"inverse", &r.inverse}};
+      {"positions", &r.positions}, {"interleaved", &r.interleaved}, {"inverse", &r.inverse}, {"offsets", &r.offsets}};
   for (const auto& [field, to] : numbers) {
     if (field != name) continue;
     s = fields_detail::parse_value(value, *to);
@@ -222,6 +279,19 @@ bool parse_rotation(std::string_view name, std::string_view value, RowProblem& p
     s = fields_detail::parse_value(value, flag), *to = flag;
     return true;
   }
+  if (name == "sequences") {
+    s = fields_detail::parse_value(value, r.sequences), r.packed = 1;
+    return true;
+  }
+  if (name == "sections") {
+    s = parse_sections(value, r.section_pairs);
+    if (s && r.axes() > 1) r.positions = 1;
+    return true;
+  }
+  if (name == "order") {
+    s = fields_detail::parse_value(value, r.sections);
+    return true;
+  }
   if (name != "table") return false;
   s = fields_detail::parse_value(value, r.table);
   return true;
@@ -229,7 +299,7 @@ bool parse_rotation(std::string_view name, std::string_view value, RowProblem& p
 
 RowRotationProblem unset_rotation() {
   RowRotationProblem r;
-  r.dims = r.heads = r.table_rows = r.stride_table = kRotationUnset;
+  r.dims = r.heads = r.table_rows = r.stride_table = r.stride_axis = kRotationUnset;
   r.stride_position = {kRotationUnset, kRotationUnset};
   return r;
 }
@@ -244,14 +314,24 @@ void complete_rotation(RowProblem& p) {
   if (r.stride_position[0] == kRotationUnset) r.stride_position[0] = p.size[0] > 1 ? p.size[1] : 0;
   if (r.stride_position[1] == kRotationUnset) r.stride_position[1] = p.size[1] > 1 ? 1 : 0;
   if (!r.positions) r.stride_position = {0, 0};
+  if (r.axes() == 1) r.section_pairs = {}, r.sections = RopeSections::kRuns, r.stride_axis = 0;
+  if (r.stride_axis == kRotationUnset) r.stride_axis = p.size[0] * p.size[1];
   if (p.rows() == 0) r.heads = 0;
 }
 
 void fit_rotation(RowProblem& p) {
   RowRotationProblem& r = p.rotation;
   r.heads = p.residual.present() ? (p.size[2] + 1) / 2 : p.size[2];
-  r.dims = r.stride_table = r.stride_position[0] = r.stride_position[1] = kRotationUnset;
+  r.dims = r.stride_table = r.stride_position[0] = r.stride_position[1] = r.stride_axis = kRotationUnset;
   complete_rotation(p);
+  if (r.axes() == 1) return;
+  // As even as they can be, which every order takes.
+  const int axes = r.axes();
+  const auto half = static_cast<int32_t>(r.dims / 2);
+  for (int axis = 0; axis < axes; ++axis) {
+    r.section_pairs[static_cast<size_t>(axis)] = half / axes + (axis < half % axes ? 1 : 0);
+  }
+  if (r.axes() == 1) r.section_pairs = {}, r.sections = RopeSections::kRuns, r.stride_axis = 0;
 }
 
 }  // namespace tilewright

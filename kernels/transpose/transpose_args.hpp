@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// What host and kernels of transpose share. Freestanding.
+#pragma once
+
+#include "tile/common/fields.hpp"
+#include "tile/common/quotient.hpp"
+
+namespace tilewright {
+
+inline constexpr int kTransposeBatch = 3;  // dimensions that tell matrices apart
+
+// [b0, b1, b2, m, n] to [b0, b1, b2, n, m]; elements of a row are neighbours on both sides. Strides in elements.
+struct TransposeArgs {
+  const void* x;
+  void* out;
+  long long batch[kTransposeBatch], stride_x[kTransposeBatch], stride_out[kTransposeBatch];
+  long long m, n, row_x, row_out;
+  long long grid;  // GPU: blocks
+  int bytes;       // of an element
+};
+
+// What a kernel is compiled for: bytes of an element, 0 = told at run time.
+struct TransposeConfig {
+  static constexpr const char* kTypeName = "TransposeConfig";
+  int bytes;
+
+  bool operator==(const TransposeConfig&) const = default;
+  template <class Self, class Visit>
+  static constexpr void fields(Self& self, Visit&& visit) {
+    visit("bytes", self.bytes);
+  }
+};
+
+// Square tiles of so many elements a side, in which a matrix is cut: number `index` of those of all matrices, those of the same columns
+// one after another.
+struct TransposeTile {
+  const char* x;  // its first element
+  char* out;
+  long long rows, columns;  // of x from there on
+};
+constexpr long long transpose_tiles(const TransposeArgs& args, int side) {
+  return args.batch[0] * args.batch[1] * args.batch[2] * ((args.m + side - 1) / side) * ((args.n + side - 1) / side);
+}
+constexpr TransposeTile transpose_tile(const TransposeArgs& args, long long index, int side) {
+  const Quotient down = divided_by(index, (args.m + side - 1) / side);
+  const Quotient right = divided_by(down.whole, (args.n + side - 1) / side);
+  const Quotient inner = divided_by(right.whole, args.batch[2]), outer = divided_by(inner.whole, args.batch[1]);
+  const long long row = down.rest * side, column = right.rest * side;
+  const auto offset = [&](const long long(&stride)[kTransposeBatch]) {
+    return outer.whole * stride[0] + outer.rest * stride[1] + inner.rest * stride[2];
+  };
+  return {static_cast<const char*>(args.x) + (offset(args.stride_x) + row * args.row_x + column) * args.bytes,
+          static_cast<char*>(args.out) + (offset(args.stride_out) + column * args.row_out + row) * args.bytes,
+          args.m - row, args.n - column};
+}
+
+// GPUs: a tile is 8 pieces of 16 bytes wide and as high, of which a thread has one of as many rows; of bytes half of that, for which
+// there are registers.
+inline constexpr int kTransposePieces = 8;
+constexpr int transpose_rows(int bytes) { return bytes == 1 ? 8 : 16 / bytes; }
+constexpr int transpose_threads(int bytes) { return bytes == 1 ? 128 : 64; }
+constexpr int transpose_side(int bytes) { return bytes == 0 ? 32 : kTransposePieces * 16 / bytes; }
+constexpr int transpose_shared_bytes(int bytes) {
+  const int side = transpose_side(bytes);
+  return bytes == 0 ? side * (side + 1) * 4 : side * kTransposePieces * 16;
+}
+
+}  // namespace tilewright

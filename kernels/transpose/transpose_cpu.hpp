@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+// transpose_cpu: tiles whose rows are cache lines on both sides, each of them read and written once. For its config's elements, or any.
+#pragma once
+
+#include <emmintrin.h>
+
+#include "tile/cpu/vec.hpp"
+#include "transpose/transpose_args.hpp"
+
+namespace tilewright {
+inline namespace TILEWRIGHT_ISA {
+
+inline constexpr int kTransposeLine = 64;
+
+template <int kBytes>
+TILEWRIGHT_INLINE __m128i low_pairs(__m128i a, __m128i b) {
+  return kBytes == 1 ? _mm_unpacklo_epi8(a, b) : kBytes == 2 ? _mm_unpacklo_epi16(a, b) : _mm_unpacklo_epi32(a, b);
+}
+template <int kBytes>
+TILEWRIGHT_INLINE __m128i high_pairs(__m128i a, __m128i b) {
+  return kBytes == 1 ? _mm_unpackhi_epi8(a, b) : kBytes == 2 ? _mm_unpackhi_epi16(a, b) : _mm_unpackhi_epi32(a, b);
+}
+
+// A square of rows of 16 bytes: each round puts elements beside those of the row half of the square below.
+template <int kBytes>
+TILEWRIGHT_INLINE void transpose_square(const char* from, char* to) {
+  constexpr int kRows = 16 / kBytes;
+  __m128i row[kRows], next[kRows];
+  for (int i = 0; i < kRows; ++i) row[i] = _mm_load_si128(reinterpret_cast<const __m128i*>(from + i * kTransposeLine));
+  for (int round = 1; round < kRows; round *= 2) {
+    for (int i = 0; i < kRows / 2; ++i) {
+      next[2 * i] = low_pairs<kBytes>(row[i], row[i + kRows / 2]);
+      next[2 * i + 1] = high_pairs<kBytes>(row[i], row[i + kRows / 2]);
+    }
+    for (int i = 0; i < kRows; ++i) row[i] = next[i];
+  }
+  for (int i = 0; i < kRows; ++i) _mm_store_si128(reinterpret_cast<__m128i*>(to + i * kTransposeLine), row[i]);
+}
+
+template <int kBytes>
+void transpose_lines(const TransposeArgs& args, unsigned unit, unsigned units) {
+  constexpr int kSide = kTransposeLine / kBytes, kRows = 16 / kBytes;
+  alignas(64) char in[kSide * kTransposeLine] = {}, out[kSide * kTransposeLine];
+  const long long tiles = transpose_tiles(args, kSide);
+  const auto edge = [&](unsigned of) {
+    const long long each = tiles / units, more = tiles % units;
+    return of * each + (of < more ? of : more);
+  };
+  // Rows of a tile, of which `count` are there, `elements` long.
+  const auto copy = [](long long count, long long elements, char* to, long long step_to, const char* from,
+                       long long step_from) {
+    for (long long i = 0; i < (count < kSide ? count : kSide); ++i, to += step_to, from += step_from) {
+      if (elements >= kSide) {
+        __builtin_memcpy(to, from, kTransposeLine);
+      } else {
+        __builtin_memcpy(to, from, static_cast<unsigned long>(elements * kBytes));
+      }
+    }
+  };
+  const long long last = edge(unit + 1);
+  for (long long index = edge(unit); index < last; ++index) {
+    const TransposeTile tile = transpose_tile(args, index, kSide);
+    copy(tile.rows, tile.columns, in, kTransposeLine, tile.x, args.row_x * kBytes);
+    for (int row = 0; row < kSide; row += kRows) {
+      for (int column = 0; column < kSide; column += kRows) {
+        transpose_square<kBytes>(in + row * kTransposeLine + column * kBytes,
+                                 out + column * kTransposeLine + row * kBytes);
+      }
+    }
+    copy(tile.columns, tile.rows, tile.out, args.row_out * kBytes, out, kTransposeLine);
+  }
+}
+
+template <TransposeConfig kConfig>
+void transpose_cpu(const TransposeArgs& args, unsigned unit, unsigned units) {
+  if constexpr (kConfig.bytes != 0) {
+    transpose_lines<kConfig.bytes>(args, unit, units);
+  } else if (args.bytes == 4) {
+    transpose_lines<4>(args, unit, units);
+  } else if (args.bytes == 2) {
+    transpose_lines<2>(args, unit, units);
+  } else {
+    transpose_lines<1>(args, unit, units);
+  }
+}
+
+}  // namespace TILEWRIGHT_ISA
+}  // namespace tilewright
