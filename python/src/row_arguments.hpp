@@ -51,11 +51,10 @@ struct RowArguments {
   TensorView number(const char* name, nb::object& given);
   // [N] as x's last size: `given`, or new.
   TensorView column(const char* name, nb::object& given, DType dtype);
+  // Of that shape: `given`, or new.
+  TensorView made(const char* name, nb::object& given, DType dtype, const nb::list& shape);
   // The scale of an output with rows of `n` elements: `given`, or where the operator finds it a new tensor.
   TensorView scale(nb::object& given, Quantisation quant, nb::handle scale_dtype, int64_t& group, int64_t n);
-
- private:
-  TensorView made(const char* name, nb::object& given, DType dtype, const nb::list& shape);
 };
 
 inline bool finds_scale(Quantisation quant) { return quant != Quantisation::kNone && quant != Quantisation::kTensor; }

@@ -28,9 +28,7 @@ struct RowChunk {
   Piece p[kAsLies ? 1 : kPieces];
   PieceWords<kConfig.x> words[kAsks ? kPieces : 1];
 
-  __device__ __forceinline__ static int thread() {
-    return anew(static_cast<int>(threadIdx.x % kConfig.threads));
-  }
+  __device__ __forceinline__ static int thread() { return anew(static_cast<int>(threadIdx.x % kConfig.threads)); }
   // body(n, count, j) for all pieces, with constants as j.
   template <class Body>
   __device__ __forceinline__ void each(int chunk, Body&& body) const {
@@ -192,7 +190,7 @@ __device__ __forceinline__ void reduce_clusters(const RowArgs& args) {
     }
     const Found* const found = row.cluster.exchange(mine);
     typename Reduction::Found all = Reduction::kNone;
-    constexpr int kAtOnce = sizeof(Found) > 16 || kChunks > 1 ? 1 : kConfig.cluster;
+    [[maybe_unused]] constexpr int kAtOnce = sizeof(Found) > 16 || kChunks > 1 ? 1 : kConfig.cluster;
 #pragma unroll kAtOnce
     for (int c = 0; c < kConfig.cluster * kChunks; ++c) all = of.merge(all, found[c / kChunks].chunk[c % kChunks]);
     of.finish(all, first == 0);

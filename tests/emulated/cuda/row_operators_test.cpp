@@ -378,53 +378,6 @@ TEST(EmulatedRowOperators, BitsOfSoftmaxDoNotDependOnHowManyBlocksTakeARow) {
   EXPECT_EQ(outputs[0], outputs[1]);
 }
 
-// Of the same row, whoever takes its chunks.
-TEST(EmulatedRowOperators, BitsOfSoftmaxDoNotDependOnHowManyBlocksOfAClusterTakeARow) {
-  static constexpr RowGpuConfig kFour{kBf16, kNone, kF32, Quantisation::kNone, 512, 4, kBf16, true, 0, 4};
-  static constexpr RowGpuConfig kTwo{kBf16, kNone, kF32, Quantisation::kNone, 512, 8, kBf16, true, 0, 2};
-  const std::shared_ptr<HostKernel> kernels[] = {
-      std::make_shared<HostKernel>([](const void* args) { softmax_gpu<kFour>(*static_cast<const RowArgs*>(args)); }),
-      std::make_shared<HostKernel>([](const void* args) { softmax_gpu<kTwo>(*static_cast<const RowArgs*>(args)); })};
-  const Operator& op = softmax_operator();
-  const KernelFamily& family = *find_family(op.families(), "softmax_gpu");
-  constexpr int64_t kRows = 2, kLength = 60000;
-  const std::vector<std::byte> problem = *op.parse_problem(fmt::format("m={}:n={}:x=bf16:out=f32", kRows, kLength));
-  emulated::EmulatedCudaDevice device("sm_90a");
-  auto instance = *op.instantiate(problem, device, {});
-  instance->fill(6, InputData::kNormal);
-  std::vector<std::vector<float>> outputs;
-  for (const bool two : {false, true}) {
-    const RecipeStep step{
-        make_key(op.name(), family.name(), "sm_90a", "x=bf16", two ? print_fields(kTwo) : print_fields(kFour)), {}};
-    Plan plan;
-    plan.stages = *family.stages(problem, device.spec(), step, kernels[two ? 1 : 0]);
-    instance->poison();
-    const CallBindings bindings = instance->bindings();
-    ASSERT_TRUE(run_plan(device, plan, bindings, {}).ok());
-    const VerifyReport report = instance->verify();
-    EXPECT_TRUE(report.passed) << report.failure;
-    const auto* const out = static_cast<const float*>(bindings.pointers[kRowOut]);
-    outputs.emplace_back(out, out + kRows * kLength);
-  }
-  EXPECT_EQ(outputs[0], outputs[1]);
-}
-
-// Blocks of a cluster find what they reduce together, several rows one after another.
-TEST(EmulatedRowOperators, AClusterSharesALongRow) {
-  check_softmax<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 512, 4, kBf16, true, 0, 2}>(
-      {"m=3:n=32768:x=bf16", "m=2x2:n=16392:x=bf16:log=1"});
-  check_softmax<RowGpuConfig{kF32, kNone, kF32, Quantisation::kNone, 512, 4, kF32, false, 0, 4}>(
-      {"m=2:n=40001:x=f32:log=1"});
-  check_cross_entropy<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 512, 4, kBf16, true, 0, 8}>(
-      {"m=2:n=128256:x=bf16:lse=1"});
-  check_cross_entropy<RowGpuConfig{kF32, kNone, kF32, Quantisation::kNone, 512, 8, kF32, true, 0, 2}>(
-      {"m=3:n=40000:x=f32", "m=2:n=65528:x=f32:factor=1"});
-  check_rms_norm<RowGpuConfig{kBf16, kBf16, DType::kI8, Quantisation::kRow, 512, 8, kBf16, true, 0, 2}>(
-      {"m=3:n=50000:x=bf16:residual=bf16:weight=bf16:out=i8:quant=row"});
-  check_layer_norm<RowGpuConfig{kF16, kNone, kF16, Quantisation::kNone, 512, 4, kF16, false, 0, 2}>(
-      {"m=2:n=17001:x=f16:weight=f16:bias=f16"});
-}
-
 // Nothing branches around their loads.
 TEST(EmulatedRowOperators, WholeRowsAreAskedForAtOnceAndWalked) {
   check_rms_norm<RowGpuConfig{kBf16, kNone, kBf16, Quantisation::kNone, 256, 1, kBf16, true}>(
