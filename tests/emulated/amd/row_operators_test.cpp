@@ -311,8 +311,11 @@ TEST_P(SlowAmdRowOperators, TopKChoosesAsTheReferenceWithoutAFault) {
   check(top_k_operator(), "m=3:n=8500:k=100:x=f16:lengths=1", "top_k_generic_gpu");
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, SlowAmdRowOperators, testing::Range(0, static_cast<int>(std::size(kEmulatedTargets))),
-                         [](const testing::TestParamInfo<int>& info) { return kEmulatedTargets[info.param]; });
+// Two suites, which run side by side.
+const auto kTargetName = [](const testing::TestParamInfo<int>& info) { return kEmulatedTargets[info.param]; };
+INSTANTIATE_TEST_SUITE_P(Cdna, SlowAmdRowOperators, testing::Range(0, 3), kTargetName);
+INSTANTIATE_TEST_SUITE_P(Rdna, SlowAmdRowOperators, testing::Range(3, static_cast<int>(std::size(kEmulatedTargets))),
+                         kTargetName);
 
 }  // namespace
 }  // namespace tilewright

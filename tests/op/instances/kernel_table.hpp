@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Makes the rows of a kernel table. Included by the units that are compiled with a target's flags; everything lives in the
-// target's own namespace (tile/cpu/isa.hpp).
+// target's own namespace (tile/cpu/isa.hpp). Tables are constants: what made them would run on CPUs that lack the target.
 #pragma once
 
 #include "gemm/cpu/gemm_cpu.hpp"
@@ -13,18 +13,18 @@ namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
 template <GemmCpuConfig kConfig>
-KernelUnderTest gemm_row() {
+constexpr KernelUnderTest gemm_row() {
   return {KernelKind::kGemm, kConfig, {}, [](const void* args, unsigned unit, unsigned units) {
             gemm_cpu<kConfig>(*static_cast<const GemmArgs*>(args), unit, units);
           }};
 }
 template <GemvCpuConfig kConfig>
-KernelUnderTest gemv_row() {
+constexpr KernelUnderTest gemv_row() {
   return {KernelKind::kGemv, {}, kConfig, [](const void* args, unsigned unit, unsigned units) {
             gemv_cpu<kConfig>(*static_cast<const GemmArgs*>(args), unit, units);
           }};
 }
-inline KernelUnderTest generic_row() {
+constexpr KernelUnderTest generic_row() {
   return {KernelKind::kGeneric, {}, {}, [](const void* args, unsigned unit, unsigned units) {
             gemm_generic({*static_cast<const GemmArgs*>(args), {}, {}}, unit, units);
           }};
@@ -63,7 +63,7 @@ inline void apply_vector(int function, const float* in, float* out, long count) 
 }
 
 template <int kCount>
-KernelTarget make_target(const char* target, const char* label, const KernelUnderTest (&rows)[kCount]) {
+constexpr KernelTarget make_target(const char* target, const char* label, const KernelUnderTest (&rows)[kCount]) {
   return {target, label, rows, kCount, pack_entry, apply_vector};
 }
 

@@ -7,12 +7,12 @@ namespace tilewright {
 const KernelTarget& kernels_amx() {
   using enum DType;
   using enum CpuMma;
-  static const KernelUnderTest rows[] = {
+  static constexpr KernelUnderTest rows[] = {
       gemm_row<GemmCpuConfig{kBf16, kAmxBf16, 32, 32, 0}>(), gemm_row<GemmCpuConfig{kI8, kAmxI8, 32, 32, 0}>(),
       gemm_row<GemmCpuConfig{kBf16, kAmxBf16, 16, 64, 0}>(), gemm_row<GemmCpuConfig{kI8, kAmxI8, 16, 48, 0}>(),
       gemm_row<GemmCpuConfig{kBf16, kAmxBf16, 48, 16, 0}>(), gemm_row<GemmCpuConfig{kBf16, kAmxBf16, 16, 96, 0}>(),
   };
-  static const KernelTarget target = make_target("x86-64-v4-amx", "amx", rows);
+  static constexpr KernelTarget target = make_target("x86-64-v4-amx", "amx", rows);
   return target;
 }
 

@@ -7,7 +7,7 @@ namespace tilewright {
 const KernelTarget& kernels_baseline() {
   using enum DType;
   using enum CpuMma;
-  static const KernelUnderTest rows[] = {
+  static constexpr KernelUnderTest rows[] = {
       generic_row(),
       gemm_row<GemmCpuConfig{kF32, kFmaAvx2, 6, 16, 0}>(),
       gemm_row<GemmCpuConfig{kBf16, kDotBf16, 6, 32, 0}>(),
@@ -18,7 +18,7 @@ const KernelTarget& kernels_baseline() {
       gemv_row<GemvCpuConfig{kBf16, kDotBf16, false, 2, 2, 0}>(),
       gemv_row<GemvCpuConfig{kI8, kDotI8, false, 2, 4, 0}>(),
   };
-  static const KernelTarget target = make_target("", "baseline", rows);
+  static constexpr KernelTarget target = make_target("", "baseline", rows);
   return target;
 }
 

@@ -7,7 +7,7 @@ namespace tilewright {
 const KernelTarget& kernels_dot() {
   using enum DType;
   using enum CpuMma;
-  static const KernelUnderTest rows[] = {
+  static constexpr KernelUnderTest rows[] = {
       gemm_row<GemmCpuConfig{kBf16, kDotBf16, 14, 32, 0}>(),
       gemm_row<GemmCpuConfig{kBf16, kDotBf16, 8, 48, 8}>(),
       gemm_row<GemmCpuConfig{kI8, kDotI8, 14, 32, 0}>(),
@@ -18,7 +18,7 @@ const KernelTarget& kernels_dot() {
       gemv_row<GemvCpuConfig{kBf16, kDotBf16, false, 4, 4, 8}>(),
       gemv_row<GemvCpuConfig{kI8, kDotI8, false, 8, 2, 0}>(),
   };
-  static const KernelTarget target = make_target("x86-64-v4-bf16", "dot", rows);
+  static constexpr KernelTarget target = make_target("x86-64-v4-bf16", "dot", rows);
   return target;
 }
 

@@ -7,7 +7,7 @@ namespace tilewright {
 const KernelTarget& kernels_v3() {
   using enum DType;
   using enum CpuMma;
-  static const KernelUnderTest rows[] = {
+  static constexpr KernelUnderTest rows[] = {
       gemm_row<GemmCpuConfig{kF32, kFmaAvx2, 6, 16, 0}>(),
       gemm_row<GemmCpuConfig{kF16, kFmaAvx2, 6, 16, 0}>(),
       gemm_row<GemmCpuConfig{kBf16, kFmaAvx2, 5, 16, 0}>(),
@@ -21,7 +21,7 @@ const KernelTarget& kernels_v3() {
       gemv_row<GemvCpuConfig{kBf16, kFmaAvx2, false, 4, 1, 0}>(),
       gemv_row<GemvCpuConfig{kI8, kDotI8Avx2, false, 2, 2, 0}>(),
   };
-  static const KernelTarget target = make_target("x86-64-v3", "v3", rows);
+  static constexpr KernelTarget target = make_target("x86-64-v3", "v3", rows);
   return target;
 }
 

@@ -7,13 +7,13 @@ namespace tilewright {
 const KernelTarget& kernels_v3_twin() {
   using enum DType;
   using enum CpuMma;
-  static const KernelUnderTest rows[] = {
+  static constexpr KernelUnderTest rows[] = {
       gemm_row<GemmCpuConfig{kBf16, kAmxBf16, 32, 32, 0}>(), gemm_row<GemmCpuConfig{kI8, kAmxI8, 32, 32, 0}>(),
       gemm_row<GemmCpuConfig{kBf16, kAmxBf16, 16, 64, 0}>(), gemm_row<GemmCpuConfig{kI8, kAmxI8, 16, 48, 0}>(),
       gemm_row<GemmCpuConfig{kBf16, kAmxBf16, 48, 16, 0}>(), gemm_row<GemmCpuConfig{kBf16, kDotBf16, 14, 32, 0}>(),
       gemm_row<GemmCpuConfig{kI8, kDotI8, 14, 32, 0}>(),
   };
-  static const KernelTarget target = make_target("x86-64-v3", "v3_twin", rows);
+  static constexpr KernelTarget target = make_target("x86-64-v3", "v3_twin", rows);
   return target;
 }
 

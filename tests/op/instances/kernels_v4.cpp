@@ -7,7 +7,7 @@ namespace tilewright {
 const KernelTarget& kernels_v4() {
   using enum DType;
   using enum CpuMma;
-  static const KernelUnderTest rows[] = {
+  static constexpr KernelUnderTest rows[] = {
       gemm_row<GemmCpuConfig{kF32, kFmaAvx512, 14, 32, 0}>(),
       gemm_row<GemmCpuConfig{kF32, kFmaAvx512, 8, 48, 8}>(),
       gemm_row<GemmCpuConfig{kF32, kFmaAvx512, 28, 16, 0}>(),
@@ -21,7 +21,7 @@ const KernelTarget& kernels_v4() {
       gemv_row<GemvCpuConfig{kF16, kFmaAvx512, false, 1, 8, 8}>(),
       gemv_row<GemvCpuConfig{kBf16, kFmaAvx512, false, 16, 1, 0}>(),
   };
-  static const KernelTarget target = make_target("x86-64-v4", "v4", rows);
+  static constexpr KernelTarget target = make_target("x86-64-v4", "v4", rows);
   return target;
 }
 

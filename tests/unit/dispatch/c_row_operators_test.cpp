@@ -32,9 +32,9 @@ TEST(CRmsNorm, NormalisesQueriesExplainsAndRefuses) {
   EXPECT_EQ(tilewright_rms_norm_explain(nullptr, &call, nullptr, nullptr, &size), TILEWRIGHT_OK);
   EXPECT_GT(size, 1u);
   EXPECT_EQ(tilewright_rms_norm_explain(nullptr, &call, nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
-  call.quant = 5;
+  call.quant = 6;
   EXPECT_EQ(tilewright_rms_norm(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
-  EXPECT_EQ(std::string(tilewright_last_error()), "rms_norm: argument 'quant' is 5, allowed: 0 to 4");
+  EXPECT_EQ(std::string(tilewright_last_error()), "rms_norm: argument 'quant' is 6, allowed: 0 to 5");
   EXPECT_EQ(tilewright_rms_norm(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
 }
 
@@ -55,9 +55,9 @@ TEST(CLayerNorm, NormalisesPreparesQueriesExplainsAndRefuses) {
   size_t size = 0;
   EXPECT_EQ(tilewright_layer_norm_explain(nullptr, &call, nullptr, nullptr, &size), TILEWRIGHT_OK);
   EXPECT_GT(size, 1u);
-  call.quant = 5;
+  call.quant = 6;
   EXPECT_EQ(tilewright_layer_norm(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
-  EXPECT_EQ(std::string(tilewright_last_error()), "layer_norm: argument 'quant' is 5, allowed: 0 to 4");
+  EXPECT_EQ(std::string(tilewright_last_error()), "layer_norm: argument 'quant' is 6, allowed: 0 to 5");
   EXPECT_EQ(tilewright_layer_norm(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
   EXPECT_EQ(std::string(tilewright_last_error()).substr(0, 21), "tilewright_layer_norm");
 }
