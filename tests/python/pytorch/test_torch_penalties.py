@@ -6,6 +6,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import tilewright  # noqa: E402
+import tilewright.torch  # noqa: E402  (registers torch.ops.tilewright)
 
 
 @pytest.fixture(autouse=True)
