@@ -6,6 +6,8 @@ import tilewright
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
+import tilewright.torch  # noqa: E402  (registers torch.ops.tilewright)
+
 
 @pytest.fixture(autouse=True)
 def seed():
