@@ -316,7 +316,7 @@ def records(case):
     """Whether it has a gradient; norms and activations have none of what is smoothed or scaled."""
     named = ("rms_norm", "add_rms_norm", "layer_norm", "add_layer_norm", "act_and_mul")
     plain = not {"smooth", "scale"} & cases()[case][2].keys()
-    return case.startswith("rope") or (case.split("-")[0] in named and plain)
+    return case.startswith(("rope", "transpose")) or (case.split("-")[0] in named and plain)
 
 
 @pytest.mark.parametrize("case", [case for case in cases() if not records(case)])
