@@ -268,7 +268,7 @@ class RowInstance final : public ProblemInstance {
     const bool of_columns = t.slot == kRowWeightGradient || t.slot == kRowBiasGradient;
     const bool one = t.slot == kRowTensorScale || (t.slot == kRowScale && is_per_tensor(p_.quant));
     const bool of_tensor = one || of_columns;
-    const int64_t inner = number || one          ? 1
+    const int64_t inner = number || one         ? 1
                           : t.slot == kRowScale ? p_.groups()
                           : t.slot == kRowOut   ? p_.out_length()
                                                 : p_.n;
