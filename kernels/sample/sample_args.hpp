@@ -51,6 +51,7 @@ inline constexpr float kLeastTemperature = 1e-5f;  // below it a row is greedy
 // Masses are whole numbers, so that sums have no order: 2^40 is the most likely token's.
 inline constexpr float kMassUnit = 0x1p40f;
 constexpr unsigned long long whole_mass(float share) {
+  // The same on every device, which has no <cmath>. NOLINTNEXTLINE(bugprone-incorrect-roundings)
   return static_cast<unsigned long long>(share * kMassUnit + 0.5f);
 }
 

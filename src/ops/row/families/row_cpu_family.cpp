@@ -101,7 +101,7 @@ class RowCpuFamily final : public KernelFamily {
       LaunchShape of_columns = stage.shape;
       stage.shape.units = static_cast<uint32_t>(std::clamp<int64_t>(parts, 1, device.units));
       of_columns.units = static_cast<uint32_t>(std::clamp<int64_t>(columns, 1, device.units));
-      return column_stages(p, std::move(stage), of_columns, parts);
+      return column_stages(p, stage, of_columns, parts);
     }
     const int64_t units = row_units(p, device);
     stage.shape.units = static_cast<uint32_t>(units);

@@ -29,7 +29,8 @@ std::vector<Stage> row_stages(const RowProblem& problem, Stage rows, const Launc
 // writes. Of one kernel, `grid` blocks each.
 std::vector<Stage> chunk_stages(const Stage& rows, int64_t chunks);
 // The stages of a norm's gradient with sums of columns: `rows`, which leave `parts` of them, and one of its kernel that adds these.
-std::vector<Stage> column_stages(const RowProblem& problem, Stage rows, const LaunchShape& columns, int64_t parts);
+std::vector<Stage> column_stages(const RowProblem& problem, const Stage& rows, const LaunchShape& columns,
+                                 int64_t parts);
 // What they need of the workspace.
 int64_t row_workspace_bytes(const RowProblem& problem, int64_t parts);
 

@@ -293,7 +293,7 @@ class RowGpuFamily final : public KernelFamily {
     if (p.column_sums() > 0) {
       LaunchShape columns = stage.shape;
       columns.grid[0] = static_cast<uint32_t>(std::clamp<int64_t>((p.n + kRowLanes - 1) / kRowLanes, 1, kMostParts));
-      return column_stages(p, std::move(stage), columns, column_parts(config, grid));
+      return column_stages(p, stage, columns, column_parts(config, grid));
     }
     LaunchShape find = stage.shape, scale = stage.shape;
     find.grid[0] = static_cast<uint32_t>(found_parts(p, config)), scale.grid[0] = 1;

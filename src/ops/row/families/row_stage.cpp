@@ -183,7 +183,7 @@ std::vector<Stage> chunk_stages(const Stage& rows, int64_t chunks) {
   return stages;
 }
 
-std::vector<Stage> column_stages(const RowProblem& p, Stage rows, const LaunchShape& columns, int64_t parts) {
+std::vector<Stage> column_stages(const RowProblem& p, const Stage& rows, const LaunchShape& columns, int64_t parts) {
   std::vector<Stage> stages(2, rows);
   stages[1].shape = columns;
   for (const RowStep step : {RowStep::kRows, RowStep::kColumns}) {

@@ -75,7 +75,7 @@ Status parse_sections(std::string_view text, SectionPairs& to) {
   for (int32_t& pairs : to) {
     const size_t end = text.find('.');
     int64_t value = 0;
-    const Status s =
+    Status s =
         fields_detail::parse_integer(text.substr(0, end), 0, int64_t{std::numeric_limits<int32_t>::max()}, value);
     if (!s) return s;
     pairs = static_cast<int32_t>(value);
