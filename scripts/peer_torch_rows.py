@@ -21,7 +21,7 @@ ROW_FIELDS = {
 
 
 class RowProblem:
-    """Tensors of a problem, and the call that is timed. `weights` are copies of x, or of queries and keys, used in turn."""
+    """Tensors of a problem and the call that is timed. `weights`: copies of x, or of queries and keys, used in turn."""
 
     def __init__(self, torch, text, m, n, rotations):
         self.torch, self.m, self.n, self.turn = torch, m, n, 0

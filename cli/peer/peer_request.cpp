@@ -21,16 +21,9 @@ bool is_weight_only(const GemmProblem& p) {
 }
 
 // Those of scripts/peer_torch_rows.py.
-constexpr std::string_view kRowOperators[] = {"rms_norm",
-                                              "layer_norm",
-                                              "act_and_mul",
-                                              "rms_norm_backward",
-                                              "layer_norm_backward",
-                                              "act_and_mul_backward",
-                                              "quantize",
-                                              "rope",
-                                              "softmax",
-                                              "cross_entropy"};
+constexpr std::string_view kRowOperators[] = {
+    "rms_norm", "layer_norm", "act_and_mul", "rms_norm_backward", "layer_norm_backward", "act_and_mul_backward",
+    "quantize", "rope",       "softmax",     "cross_entropy"};
 
 Status row_request(const Operator& op, ProblemRef problem, PeerRequest& request) {
   const RowProblem& p = problem_cast<RowProblem>(problem);

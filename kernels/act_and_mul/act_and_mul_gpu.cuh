@@ -15,16 +15,14 @@ struct GatedInput {
   using Tensors = AskedTensors<kConfig, kConfig.x, kConfig.x>;
   Tensors tensors;
 
-  __device__ __forceinline__ static auto starts(const GpuRow<kConfig>& row) {
-    return [&args = row.args](const RowIndex& at, auto&& ask) {
+  __device__ __forceinline__ void start(const GpuRow<kConfig>& row) {
+    tensors.start(row, [&args = row.args, &at = row.at](auto&& ask) {
       const bool interleaved = args.gate == GateMode::kInterleaved;
       const long long behind = interleaved ? kRowPiece : args.gate == GateMode::kSeparated ? args.n : 0;
       const char* const x = row_start<kConfig.x>(args.x, at);
       ask(x, x + behind * dtype_bits(kConfig.x) / 8, interleaved ? 2 : 1);
-    };
+    });
   }
-  __device__ __forceinline__ void start(const GpuRow<kConfig>& row) { tensors.start(row, starts(row)); }
-  __device__ __forceinline__ void ask_next(const GpuRow<kConfig>& row) { tensors.ask_next(row, starts(row)); }
   __device__ __forceinline__ void take(const RowArgs& args, const char* x, long long n, int count, int j, Piece& gate,
                                        Piece& up) const {
     const bool interleaved = args.gate == GateMode::kInterleaved;
@@ -83,7 +81,6 @@ __device__ __forceinline__ void act_and_mul_gpu(const RowArgs& given) {
     };
     // All of it is read before any of it is written, where it stays in registers.
     if constexpr (kConfig.pieces > 0) row.template each<true>(make, [](long long, int, Piece&) {});
-    input.ask_next(row);
     store_row<kConfig>(row, [&](long long n, int count, Piece& p) {
       if constexpr (kConfig.pieces == 0) make(n, count, p, 0);
     });

@@ -81,7 +81,6 @@ __device__ __forceinline__ void cross_entropy_kept(const RowArgs& given) {
         for_elements([&](int i) { of.total = __fadd_rn(of.total, is_there<kConfig>(i, there) ? p.v[i] : 0); });
       }
     });
-    input.ask_next(row);
     of.most = row.reduce(of.most, [](float a, float b) { return at_least(a, b); });
 
     // Exponentials, once more for the gradient.

@@ -27,7 +27,6 @@ __device__ __forceinline__ void elementwise_gpu(const RowArgs& given) {
       for_elements([&](int i) { p.v[i] = __fadd_rn(p.v[i], b.v[i]); });
     };
     if constexpr (kConfig.pieces > 0) row.template each<true>(make, [](long long, int, Piece&) {});
-    input.ask_next(row);
     store_row<kConfig>(row, [&](long long n, int count, Piece& p) {
       if constexpr (kConfig.pieces == 0) make(n, count, p, 0);
     });

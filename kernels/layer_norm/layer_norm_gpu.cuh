@@ -17,7 +17,7 @@ __device__ __forceinline__ void layer_norm_gpu(const RowArgs& given) {
 
     const RowMoments moments = find_moments(
         row, [&](long long at, int count, Piece& p, int j) { input.first(at, count, p, j); },
-        [&](long long at, int count, Piece& p, int) { input.again(at, count, p); }, [&] { input.ask_next(row); });
+        [&](long long at, int count, Piece& p, int) { input.again(at, count, p); });
     const float inverse = 1 / square_root(__fadd_rn(moments.variance, anew(args).eps));
 
     store_row<kConfig>(row, [&](long long at, int count, Piece& p, int j) {

@@ -16,7 +16,6 @@ __device__ __forceinline__ void quantize_rows(const RowArgs& args) {
       input.added(n, count, p, j);
       smooth_columns<kConfig>(row.args, n, count, p);
     });
-    input.ask_next(row);
   };
   if (find_tensor_scale<kConfig>(args, with_values)) return;
   for_rows<kConfig>(

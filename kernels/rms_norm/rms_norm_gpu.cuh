@@ -19,7 +19,6 @@ __device__ __forceinline__ void rms_norm_gpu(const RowArgs& given) {
     row.template each<true>(
         [&](long long n, int count, Piece& p, int j) { input.first(n, count, p, j); },
         [&](long long, int, Piece& p) { for_elements([&](int i) { squares = __fmaf_rn(p.v[i], p.v[i], squares); }); });
-    input.ask_next(row);
     squares = row.reduce(squares, sum_of);
     const float inverse = 1 / square_root(__fadd_rn(squares / static_cast<float>(args.n), args.eps));
 

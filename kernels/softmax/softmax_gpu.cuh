@@ -42,7 +42,6 @@ __device__ __forceinline__ void softmax_kept(const RowArgs& given) {
     float most = kLeastValue, sum = 0;
     row.template each<true>(
         load, [&](long long, int, Piece& p) { for_elements([&](int i) { most = at_least(p.v[i], most); }); });
-    input.ask_next(row);
     most = row.reduce(most, [](float a, float b) { return at_least(a, b); });
     row.template each<false>(load, [&](long long, int, Piece& p) {
       const float times = softmax_factor(args);

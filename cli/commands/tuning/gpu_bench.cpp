@@ -123,7 +123,8 @@ Status GpuBench::measure(const SuiteProblem& item) {
   const NamedProblem& problem = item.problem;
   Result<std::vector<Side>> sides = sides_of(item);
   if (!sides) return sides.status();
-  const int rotations = rotations_for(*problem.op, problem.ref(), spec_, item.baseline || !peers_.empty() ? 2 : 1).copies;
+  const int rotations =
+      rotations_for(*problem.op, problem.ref(), spec_, item.baseline || !peers_.empty() ? 2 : 1).copies;
   const auto instantiate = [&](const NamedProblem& of) -> Result<std::shared_ptr<ProblemInstance>> {
     Result<std::unique_ptr<ProblemInstance>> instance = of.op->instantiate(
         of.ref(), context_.device(), {.rotations = rotations, .device_data = context_.device_data()});
@@ -183,7 +184,8 @@ Status GpuBench::measure(const SuiteProblem& item) {
     ways.push_back({", sustained", sustained_calls(kSustainedSeconds), roof.sustained(), {.ratio = item.bar.ratio}});
   }
   for (const Way& way : ways) {
-    const Result<std::vector<Timing>> timings = measure_graphs(context_.device(), calls, rotations, way.options, others);
+    const Result<std::vector<Timing>> timings =
+        measure_graphs(context_.device(), calls, rotations, way.options, others);
     if (!timings) return timings.status();
     BenchRow row;
     row.item = item;

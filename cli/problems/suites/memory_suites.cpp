@@ -221,11 +221,9 @@ Suite memory_gpu_suite() {
     }
   }
   for (const int64_t rows : {8192, 1024, 16}) {
-    suite.add(loss_text(rows), {.regime = fmt::format("cross_entropy bf16, {} rows", rows),
-                                .bar = {.fraction = 0,
-                                        .ratio = rows == 8192 ? 1.3 : 0,
-                                        .gflops = 0,
-                                        .read_gbps = kCopyGbps}});
+    suite.add(loss_text(rows),
+              {.regime = fmt::format("cross_entropy bf16, {} rows", rows),
+               .bar = {.fraction = 0, .ratio = rows == 8192 ? 1.3 : 0, .gflops = 0, .read_gbps = kCopyGbps}});
   }
   for (const MemoryMode& mode : kRoutingModes) {
     for (const int64_t tokens : {16384, 1024, 16}) {

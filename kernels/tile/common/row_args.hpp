@@ -306,12 +306,6 @@ struct RowGpuConfig {
 // Pieces a thread of a chunk, where rows are reduced in chunks: those that a cluster keeps are larger.
 constexpr int row_chunk_pieces(int cluster) { return cluster > 1 ? 4 : 2; }
 
-// Whether a block goes on to another row, and asks for it while it writes one. With a residual or a scale the registers for that
-// are better spent on more blocks; clusters are dealt out as there is room for them.
-constexpr bool row_asks_ahead(const RowGpuConfig& c) {
-  return c.whole && c.pieces > 0 && c.cluster == 1 && c.residual == DType::kNone && c.quant == Quantisation::kNone;
-}
-
 inline constexpr int kRowPiece = 8;           // elements that a thread takes at a time: 16 bytes of a 16-bit type
 inline constexpr int kRowBlockThreads = 256;  // of a block, unless a row takes more
 inline constexpr int kRowLanes = 32;          // that exchange values in registers, on every GPU
@@ -321,6 +315,11 @@ inline constexpr int kRowSharedBytes = 32 * kRowReduced * 4;
 inline constexpr int kRowFoundBytes = 32;  // a block, at most
 constexpr int row_shared_bytes(int cluster) {
   return kRowSharedBytes + (cluster > 1 ? 2 * cluster * kRowFoundBytes + 16 : 0);
+}
+// Whether a row's weight is asked for together with the row: a few words a thread, else the registers are better spent on more blocks.
+constexpr bool row_asks_weight(const RowGpuConfig& c) {
+  if (!c.whole || c.pieces == 0 || c.columns == DType::kNone) return false;
+  return c.cluster > 1 || c.pieces * dtype_bits(c.columns) <= (c.threads <= kRowBlockThreads ? 32 : 16);
 }
 constexpr int row_block_threads(int threads) { return threads > kRowBlockThreads ? threads : kRowBlockThreads; }
 

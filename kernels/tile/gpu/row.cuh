@@ -252,13 +252,6 @@ struct GpuRow {
     }
   }
 
-  // The block's next row. Rows of other blocks stay as they are: nobody writes it before.
-  __device__ __forceinline__ bool has_next() const { return index + step - threadIdx.x / kThreads < args.rows; }
-  __device__ __forceinline__ RowIndex next_index() const {
-    const long long next = index + step;
-    return row_index(args, next < args.rows ? next : args.rows - 1);
-  }
-
   // Of all threads of the row, in each of them.
   template <int kValues, class Merge>
   __device__ __forceinline__ void reduce(float (&x)[kValues], Merge&& merge) const {

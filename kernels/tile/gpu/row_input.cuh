@@ -90,8 +90,7 @@ struct AskedPieces {
   }
 };
 
-// The same in registers, of two tensors of which the second may be absent: of this row, or with row_asks_ahead of the block's next one while
-// this one is written. starts(index, ask) calls ask(first, second, apart) with where a row's pieces begin.
+// The same of two tensors of which the second may be absent. starts(ask) calls ask(first, second, apart) with where a row's pieces begin.
 template <RowGpuConfig kConfig, DType kFirst, DType kSecond>
 struct AskedTensors {
   using First = AskedPieces<kConfig, kFirst>;
@@ -99,33 +98,20 @@ struct AskedTensors {
   static constexpr bool kAsks = First::kAsks, kHasSecond = Second::kAsks;
   First first;
   Second second;
-  bool asked = false;
 
   template <class Starts>
-  __device__ __forceinline__ void ask(const GpuRow<kConfig>& row, const RowIndex& at, Starts&& starts) {
-    starts(at, [&](const char* a, const char* b, int apart = 1) {
+  __device__ __forceinline__ void start(const GpuRow<kConfig>& row, Starts&& starts) {
+    if (!kAsks) return;
+    starts([&](const char* a, const char* b, int apart = 1) {
       first.ask(row.args, a, apart);
       second.ask(row.args, b, apart);
     });
-  }
-  template <class Starts>
-  __device__ __forceinline__ void start(const GpuRow<kConfig>& row, Starts&& starts) {
-    if (kAsks && !asked) ask(row, row.at, starts);
-  }
-  // Behind the last take.
-  template <class Starts>
-  __device__ __forceinline__ void ask_next(const GpuRow<kConfig>& row, Starts&& starts) {
-    if constexpr (row_asks_ahead(kConfig)) {
-      asked = row.has_next();
-      if (asked) ask(row, row.next_index(), starts);
-    }
   }
   __device__ __forceinline__ void take_first(int j, int count, Piece& to) const { first.take(j, count, to); }
   __device__ __forceinline__ void take_second(int j, int count, Piece& to) const { second.take(j, count, to); }
 };
 
-// As the CPU's RowInput: x, or x + residual rounded to the residual's type. first() may write the sum, again() gives the same. A
-// block has one for all its rows: the next ones are on their way while this one is reduced and written.
+// As the CPU's RowInput: x, or x + residual rounded to the residual's type. first() may write the sum, again() gives the same.
 template <RowGpuConfig kConfig>
 struct RowInput {
   static constexpr bool kTyped = kConfig.x != DType::kNone;
@@ -140,20 +126,13 @@ struct RowInput {
   __device__ __forceinline__ bool adds() const {
     return kTyped ? kConfig.residual != DType::kNone : anew(*args).residual.data != nullptr;
   }
-  __device__ __forceinline__ static auto starts(const GpuRow<kConfig>& row) {
-    return [&args = row.args](const RowIndex& at, auto&& ask) {
-      ask(row_start<kConfig.x>(args.x, at), row_start<kConfig.residual>(args.residual, at));
-    };
-  }
   __device__ __forceinline__ void start(const GpuRow<kConfig>& row) {
     args = &row.args;
     x = row_start<kConfig.x>(args->x, row.at);
     residual = row_start<kConfig.residual>(args->residual, row.at);
     sum = args->residual_out.data == nullptr ? nullptr : row_start<kConfig.residual>(args->residual_out, row.at);
-    tensors.start(row, starts(row));
+    tensors.start(row, [&](auto&& ask) { ask(x, residual); });
   }
-  // Behind the last piece's first(), or added().
-  __device__ __forceinline__ void ask_next(const GpuRow<kConfig>& row) { tensors.ask_next(row, starts(row)); }
   // x's elements, and the residual's.
   __device__ __forceinline__ void own(long long n, int count, Piece& to, int j) const {
     if constexpr (Tensors::kAsks) {
@@ -210,10 +189,11 @@ template <RowGpuConfig kConfig>
 struct RowColumns {
   static constexpr DType kType = kColumnType<kConfig>;
   const RowArgs& given;
-  using Words = AskedPieces<kConfig, kType>;
+  static constexpr bool kAsks = row_asks_weight(kConfig);
+  using Words = AskedPieces<kConfig, kAsks ? kType : DType::kNone>;
   Words weight_words;
 
-  // The weight stays in registers for all rows of a block; the others, which are rarer, are read again.
+  // The weight may be asked for before the row; the others, which are rarer, are read where they are used.
   __device__ __forceinline__ explicit RowColumns(const RowArgs& args) : given(args) {
     if (args.weight.data != nullptr) weight_words.ask(args, args.weight.data);
   }

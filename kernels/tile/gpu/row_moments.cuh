@@ -6,17 +6,15 @@
 
 namespace tilewright {
 
-// Of what first(n, count, piece, j) makes; where rows are read again, again(n, count, piece, j) makes the same. asked() comes behind the last of
-// the first.
-template <RowGpuConfig kConfig, class First, class Again, class Asked>
-__device__ __forceinline__ RowMoments find_moments(GpuRow<kConfig>& row, First&& first, Again&& again, Asked&& asked) {
+// Of what first(n, count, piece, j) makes; where rows are read again, again(n, count, piece, j) makes the same.
+template <RowGpuConfig kConfig, class First, class Again>
+__device__ __forceinline__ RowMoments find_moments(GpuRow<kConfig>& row, First&& first, Again&& again) {
   // Nearly the mean: a sum of N may have lost some of it.
   const auto n = static_cast<float>(row.args.n);
   float sum[2] = {};  // of values, and of their magnitudes
   row.template each<true>(first, [&](long long, int, Piece& p) {
     for_elements([&](int i) { sum[0] = __fadd_rn(sum[0], p.v[i]), sum[1] = __fadd_rn(sum[1], fabsf(p.v[i])); });
   });
-  asked();
   row.reduce(sum, sum_of);
   const float about = near_mean(sum, n, [](float x) { return square_root(x); });
 

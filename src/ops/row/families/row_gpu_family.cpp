@@ -53,7 +53,7 @@ bool takes_pieces_singly(const RowOp& op, Quantisation quant) {
 bool takes_chunks(const RowOp& op) { return op.softmax || op.loses; }
 
 // NVIDIA: blocks that an SM's registers are to have room for. Many are in flight where a row's pieces, as floats and as they were
-// asked for, leave room; 24 registers are for all else, 32 where the next row is asked for, 40 for a group's scale.
+// asked for, leave room; so many registers are for all else.
 int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
   if (op.quantises && c.quant == Quantisation::kBlock) return 2;
   if (op.rotates && c.whole) return c.pieces >= 4 ? 2 : c.pieces == 2 ? 3 : 4;
@@ -64,13 +64,19 @@ int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
   }
   const auto words = [](DType t) { return dtype_bits(t) * kRowPiece / 32; };
   const int x_words = (op.gates ? 2 : 1) * words(c.x) + words(c.residual);
-  const int asked = c.whole ? x_words + (singly ? 0 : words(c.columns)) : words(DType::kF32);
+  const int asked = c.whole ? x_words + (row_asks_weight(c) && !singly ? words(c.columns) : 0) : words(DType::kF32);
   // In chunks, pieces stay as they lie; what a loss takes has no room for eight.
   if (c.cluster > 1 && op.loses) return c.pieces <= 4 ? 2 : 1;
   if (c.cluster > 1) return op.softmax && c.pieces * (c.whole ? words(c.x) : kRowPiece) <= 32 ? 2 : 1;
-  const int others = op.backward ? 64 : singly ? 40 : row_asks_ahead(c) ? 32 : 24, blocks = c.whole ? 4 : 2;
-  const int registers = others + (singly ? 1 : c.pieces) * kRowPiece + c.pieces * asked;
-  return std::clamp(65536 / (row_block_threads(c.threads) * registers), 1, blocks * 256 / row_block_threads(c.threads));
+  const auto blocks_of = [&c](int registers, int most) {
+    return std::clamp(65536 / (row_block_threads(c.threads) * registers), 1, most * 256 / row_block_threads(c.threads));
+  };
+  if (c.whole && c.quant == Quantisation::kNone && !singly && !op.backward) {  // x's words become the floats
+    const int others = c.x == DType::kF32 ? 30 : 26;
+    return blocks_of(others + c.pieces * (kRowPiece + asked - words(c.x)), 6);
+  }
+  const int others = op.backward ? 64 : singly ? 40 : 24;
+  return blocks_of(others + (singly ? 1 : c.pieces) * kRowPiece + c.pieces * asked, c.whole ? 4 : 2);
 }
 bool legal_shape(const RowGpuShape& s, int least_threads) {
   const bool clustered = s.cluster > 1;
@@ -307,14 +313,13 @@ class RowGpuFamily final : public KernelFamily {
   int64_t shared_bytes(const RowGpuConfig& config) const {
     return op_.norm_backward() ? row_block_threads(config.threads) * 4 : row_shared_bytes(config.cluster);
   }
-  // Where the next row is asked for, or sums are kept from one to the next, as many blocks as run at a time, each with as many rows; else
+  // Where sums are kept from one row to the next, as many blocks as run at a time, each with as many rows; else
   // a block a row. The kernel goes on where the grid ends; AMD GPUs count work-items in 32 bits.
   int64_t row_grid(const RowProblem& p, const RowGpuConfig& config, const DeviceSpec& device, int64_t chunks) const {
     const int64_t together = std::max<int64_t>(chunks, config.cluster);  // blocks that take a row
     const int64_t blocks = std::max<int64_t>(row_blocks(p, config) * together, 1);
-    const int64_t at_a_time = row_asks_ahead(config) || op_.norm_backward()
-                                  ? std::max(1, device.units) * int64_t{resident_blocks(op_, config)}
-                                  : (int64_t{1} << 31) / row_block_threads(config.threads);
+    const int64_t at_a_time = op_.norm_backward() ? std::max(1, device.units) * int64_t{resident_blocks(op_, config)}
+                                                  : (int64_t{1} << 31) / row_block_threads(config.threads);
     const int64_t turns = (blocks + at_a_time - 1) / at_a_time, each = (blocks + turns - 1) / turns;
     return (each + config.cluster - 1) / config.cluster * config.cluster;
   }
