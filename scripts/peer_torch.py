@@ -36,6 +36,7 @@ ROW_FIELDS = {
     "act_and_mul_backward": {"m", "n", "x", "residual", "out", "gate", "activation"},
     "quantize": {"m", "n", "x", "out", "quant", "scale", "group"},
     "softmax": {"m", "n", "x", "out", "log"},
+    "group_norm": {"n", "c", "s", "g", "x", "weight", "bias", "activation", "channels_last"},
     "rope": {"m", "n", "x", "residual", "out", "heads", "dims", "table", "table_rows", "st", "interleaved"},
 }
 
@@ -98,7 +99,11 @@ class Problem:
         if unknown:
             raise ValueError(f"{op} with {', '.join(unknown)} is not timed in torch")
         self.keep_memory()
-        makers = {"rope": self.rope, "act_and_mul_backward": self.act_and_mul_backward}
+        makers = {
+            "rope": self.rope,
+            "act_and_mul_backward": self.act_and_mul_backward,
+            "group_norm": self.group_norm,
+        }
         norm = self.norm_backward if op.endswith("norm_backward") else self.rows_and_columns
         self.x, make = None, makers.get(op, norm)
         self.function, first = make(op, problem)
@@ -191,6 +196,24 @@ class Problem:
             (x,) = tensors
             gate, up = x[:, :n], x[:, n:]
             return (torch.cat((slope(self.dy * up, gate), self.dy * activation(gate)), -1),)
+
+        return run, (x,)
+
+    def group_norm(self, op, problem):
+        torch, functional = self.torch, self.torch.nn.functional
+        images, channels, positions, groups = (int(problem[name]) for name in ("n", "c", "s", "g"))
+        x = self.random_rows(images * channels, positions, dtype=problem["x"]).view(images, channels, positions, 1)
+        if problem.get("channels_last") == "1":
+            x = x.contiguous(memory_format=torch.channels_last)
+        names = [name for name in ("weight", "bias") if name in problem]
+        if any(problem[name] != problem["x"] for name in names):
+            raise ValueError("weights of another dtype are not timed in torch")
+        self.columns = {name: torch.randn(channels).to(self.kind(problem["x"])) for name in names}
+        activation = self.activation(problem)
+
+        def run(_, tensors):
+            (x,) = tensors
+            return (activation(functional.group_norm(x, groups, **self.columns, eps=1e-5)),)
 
         return run, (x,)
 

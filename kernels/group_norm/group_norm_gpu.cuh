@@ -17,41 +17,43 @@ __device__ __forceinline__ void store_moments(float* to, float about, const floa
 template <GroupNormConfig kConfig>
 __device__ __forceinline__ void find_line_moments(const GroupNormArgs& args) {
   for_tiles<kConfig, false>(args, [&](const GroupNormTile<kConfig, false>& tile) {
-    const float about = load_element<kConfig.dtype>(tile.place(args.x, 0), args.dtype);
+    const float about = load_element<kConfig.dtype>(tile.place(tile.args.x, 0), tile.args.dtype);
     float sum[2] = {};  // of differences, and of their squares
     tile.each([&](int position, int count) {
       Piece p;
-      tile.load(args.x, position, count, p);
+      tile.load(tile.args.x, position, count, p);
+      const int there = anew(count);
       for_elements([&](int i) {
-        const float d = i < count ? __fadd_rn(p.v[i], -about) : 0;
+        const float d = tile.has(i, there) ? __fadd_rn(p.v[i], -about) : 0;
         sum[0] = __fadd_rn(sum[0], d), sum[1] = __fmaf_rn(d, d, sum[1]);
       });
     });
     reduce_threads<kRowLanes>(sum, sum_of);
     if (tile.there && threadIdx.x % kRowLanes == 0)
-      store_moments(channel_moments(args, tile.at, tile.channel), about, sum, tile.at.count);
+      store_moments(channel_moments(anew(args), tile.at, tile.channel), about, sum, tile.at.count);
   });
 }
 template <GroupNormConfig kConfig>
 __device__ __forceinline__ void find_column_moments(const GroupNormArgs& args) {
   for_tiles<kConfig, true>(args, [&](const GroupNormTile<kConfig, true>& tile) {
     Piece about;
-    tile.load(args.x, 0, tile.count_at(0), about);
+    tile.load(tile.args.x, 0, tile.count_at(0), about);
     float sum[kRowPiece] = {}, squares[kRowPiece] = {};
     tile.each([&](int position, int count) {
       Piece p;
-      tile.load(args.x, position, count, p);
+      tile.load(tile.args.x, position, count, p);
+      const int there = anew(count);
       for_elements([&](int i) {
-        const float d = i < count ? __fadd_rn(p.v[i], -about.v[i]) : 0;
+        const float d = tile.has(i, there) ? __fadd_rn(p.v[i], -about.v[i]) : 0;
         sum[i] = __fadd_rn(sum[i], d), squares[i] = __fmaf_rn(d, d, squares[i]);
       });
     });
     sum_slab(sum, squares, [&](int i, const float (&both)[2]) {
       const long long behind = i - tile.across() * kRowPiece;
-      if (tile.channel + behind >= args.channels) return;
-      const char* const first = tile.place(args.x, 0) + behind * group_norm_bytes<kConfig>(args);
-      store_moments(channel_moments(args, tile.at, tile.channel + behind),
-                    load_element<kConfig.dtype>(first, args.dtype), both, tile.at.count);
+      if (tile.channel + behind >= tile.args.channels) return;
+      const char* const first = tile.place(tile.args.x, 0) + behind * group_norm_bytes<kConfig>(tile.args);
+      store_moments(channel_moments(anew(args), tile.at, tile.channel + behind),
+                    load_element<kConfig.dtype>(first, tile.args.dtype), both, tile.at.count);
     });
   });
 }
@@ -99,14 +101,14 @@ __device__ __forceinline__ void normalise(const GroupNormArgs& args) {
     const GroupNormScales<kLast> by(tile);
     tile.each([&](int position, int count) {
       Piece p;
-      tile.load(args.x, position, count, p);
+      tile.load(tile.args.x, position, count, p);
       for_elements([&](int i) {
         const float normalised = __fmul_rn(__fadd_rn(p.v[i], -by[i].mean), by[i].inverse);
         p.v[i] = __fmaf_rn(normalised, by[i].weight, by[i].bias);
       });
-      if (args.activation == Activation::kSilu)
+      if (tile.args.activation == Activation::kSilu)
         for_elements([&](int i) { p.v[i] = activate<Activation::kSilu>(p.v[i], 0, 0); });
-      tile.store(args.out, position, count, p);
+      tile.store(tile.args.out, position, count, p);
     });
   });
 }

@@ -8,6 +8,15 @@
 
 namespace tilewright {
 
+// The kernel's arguments, which on AMD GPUs need not stay in scalar registers.
+__device__ __forceinline__ const GroupNormArgs& anew(const GroupNormArgs& args) {
+#if defined(__AMDGCN__)
+  return read_again(args);
+#else
+  return args;
+#endif
+}
+
 template <GroupNormConfig kConfig>
 __device__ __forceinline__ int group_norm_bytes(const GroupNormArgs& args) {
   return dtype_bits(kConfig.dtype == DType::kNone ? args.dtype : kConfig.dtype) / 8;
@@ -49,6 +58,8 @@ struct GroupNormTile {
     if (!there || position >= at.count) return 0;
     return kConfig.whole || left >= kRowPiece ? kRowPiece : static_cast<int>(left);
   }
+  // Whether a piece's element i is one of its `count`.
+  __device__ __forceinline__ static bool has(int i, int count) { return kConfig.whole ? count > 0 : i < count; }
   // Where a position's piece stands.
   __device__ __forceinline__ char* place(const GroupNormTensor& t, int position) const {
     const long long n = at.begin + position;
@@ -65,7 +76,8 @@ struct GroupNormTile {
   template <class Body>
   __device__ __forceinline__ void each(Body&& body) const {
     const auto span = static_cast<int>(args.span);
-#pragma unroll 4
+    constexpr int kTogether = kConfig.whole ? 4 : 1;  // whose loads do not wait for each other
+#pragma unroll kTogether
     for (int position = first; position - first < span; position += kStep) body(position, count_at(position));
   }
 };
@@ -78,8 +90,8 @@ __device__ __forceinline__ void for_tiles(const GroupNormArgs& args, Body&& body
   const long long tiles = args.images * args.chunks * lines;
 #pragma unroll 1
   for (long long begin = static_cast<long long>(blockIdx.x) * Tile::kTiles; begin < tiles;
-       begin += args.grid * Tile::kTiles) {
-    body(Tile(args, begin + (kLast ? 0 : threadIdx.x / kRowLanes), tiles));
+       begin += anew(args).grid * Tile::kTiles) {
+    body(Tile(anew(args), begin + (kLast ? 0 : threadIdx.x / kRowLanes), tiles));
   }
 }
 

@@ -82,6 +82,16 @@ TEST_P(SlowAmdRowKernels, TransposeMovesSixteenBytesWithoutSpills) {
   }
 }
 
+TEST_P(SlowAmdRowKernels, GroupNormMovesSixteenBytesWithoutSpills) {
+  for (const char* name : {"group_norm_gpu", "group_norm_generic_gpu"}) {
+    const KernelFamily* family = find_family(group_norm_operator().families(), name);
+    ASSERT_NE(family, nullptr);
+    check_budget(*family, [&](const KernelKey&, const std::vector<AmdInstruction>& code) {
+      EXPECT_TRUE(family->generic() || (has_wide(code, "load") && has_wide(code, "store")));
+    });
+  }
+}
+
 TEST_P(SlowAmdRowKernels, OperatorsOnLogitsHaveNoSpills) {
   for (const Operator* op : {&sample_operator(), &top_k_operator(), &apply_penalties_operator()}) {
     for (const KernelFamily* family : op->families()) {
