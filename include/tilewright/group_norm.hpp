@@ -32,4 +32,25 @@ TILEWRIGHT_API Result<QueryResult> group_norm_query(Context& context, const Grou
 TILEWRIGHT_API Result<std::string> group_norm_explain(Context& context, const GroupNormCall& call,
                                                       const Exec& exec = {});
 
+// The gradients of x, weight and bias: shapes, layouts and types as above, dy and dx as x; docs/group_norm.md has the contract. dx may be
+// x or dy.
+struct GroupNormBackwardCall {
+  TensorView x{}, dy{}, dx{};
+  TensorView weight{}, bias{};    // as they were given
+  TensorView dweight{}, dbias{};  // optional, written: [C]
+  int64_t groups = 0;
+  float eps = 1e-5f;
+  Activation activation = Activation::kNone;
+  std::string recipe{};
+};
+
+// As group_norm and its like.
+TILEWRIGHT_API Status group_norm_backward(Context& context, const GroupNormBackwardCall& call, const Exec& exec = {});
+TILEWRIGHT_API Status group_norm_backward_prepare(Context& context, const GroupNormBackwardCall& call,
+                                                  const Exec& exec = {});
+TILEWRIGHT_API Result<QueryResult> group_norm_backward_query(Context& context, const GroupNormBackwardCall& call,
+                                                             const Exec& exec = {});
+TILEWRIGHT_API Result<std::string> group_norm_backward_explain(Context& context, const GroupNormBackwardCall& call,
+                                                               const Exec& exec = {});
+
 }  // namespace tilewright

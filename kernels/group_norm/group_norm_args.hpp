@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What host and kernels of group_norm share. Freestanding.
+// What host and kernels of group_norm and its gradient share. Freestanding.
 #pragma once
 
 #include "gemm/gemm_args.hpp"
@@ -20,14 +20,21 @@ enum class GroupNormStep : unsigned char {
   kMoments,  // mean and variance of each channel's part of a chunk of positions
   kGroups,   // of each group, from these: what normalises it
   kOutput,
+  // Of the gradient, instead of the output.
+  kSums,          // of each channel's part: of the output's gradients, and of their products with normalised elements
+  kCoefficients,  // of each group, from these: means
+  kColumns,       // gradients of weight and bias, from the same
+  kGradient,
 };
 
 struct GroupNormArgs {
   GroupNormTensor x, out;
   RowVector weight, bias;
+  GroupNormTensor dy;       // of the gradient, whose output is x's gradient
+  RowSums dweight, dbias;
   long long images, channels, groups, positions;
   long long span, chunks;  // positions of a chunk, the last one may have fewer
-  float* parts;            // [images, chunks, channels, 2], and [images, groups, 2] behind them
+  float* parts;            // [images, chunks, channels, 2], and [images, groups, 4] behind them
   long long grid;          // GPU: blocks
   float eps;
   DType dtype;
@@ -61,15 +68,16 @@ constexpr GroupNormChunk group_norm_chunk(const GroupNormArgs& args, long long i
   const long long begin = at.rest * args.span, left = args.positions - begin;
   return {at.whole, at.rest, begin, left < args.span ? left : args.span};
 }
-// Where a channel's mean and variance of a chunk stand, and a group's mean and what deviations from it are multiplied by.
-constexpr float* channel_moments(const GroupNormArgs& args, const GroupNormChunk& at, long long channel) {
+// Where two numbers of a channel's part of a chunk stand: mean and variance, later sums. And those of a group: its mean, what deviations
+// from it are multiplied by, and the means of its gradient, and of that times normalised elements.
+constexpr float* channel_part(const GroupNormArgs& args, const GroupNormChunk& at, long long channel) {
   return args.parts + ((at.image * args.chunks + at.chunk) * args.channels + channel) * 2;
 }
-constexpr float* group_moments(const GroupNormArgs& args, long long image, long long group) {
-  return args.parts + (args.images * args.chunks * args.channels + image * args.groups + group) * 2;
+constexpr float* group_part(const GroupNormArgs& args, long long image, long long group) {
+  return args.parts + args.images * args.chunks * args.channels * 2 + (image * args.groups + group) * 4;
 }
 constexpr long long group_norm_floats(long long images, long long chunks, long long channels, long long groups) {
-  return images * (chunks * channels + groups) * 2;
+  return images * (chunks * channels * 2 + groups * 4);
 }
 
 // CPU: vectors of channels that are taken together, channels last. A chunk's positions are few enough for the first caches; GPU: a few

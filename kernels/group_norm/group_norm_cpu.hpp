@@ -25,8 +25,11 @@ TILEWRIGHT_INLINE float column_element(const RowVector& v, long long channel, fl
   return with_float<DType::kNone>(v.dtype, [&](auto type) { return load_one<type.value>(from); });
 }
 TILEWRIGHT_INLINE GroupNormScale<float> group_norm_scale(const GroupNormArgs& args, long long image, long long channel) {
-  const float* const of = group_moments(args, image, channel / (args.channels / args.groups));
+  const float* const of = group_part(args, image, channel / (args.channels / args.groups));
   return {of[0], of[1], column_element(args.weight, channel, 1), column_element(args.bias, channel, 0)};
+}
+TILEWRIGHT_INLINE GroupNormScale<F32x16> splat(const GroupNormScale<float>& of) {
+  return {F32x16::splat(of.mean), F32x16::splat(of.inverse), F32x16::splat(of.weight), F32x16::splat(of.bias)};
 }
 // Of `count` channels from the first one on; of others nothing is read.
 TILEWRIGHT_INLINE GroupNormScale<F32x16> group_norm_scales(const GroupNormArgs& args, long long image, long long first,
@@ -79,7 +82,7 @@ void find_line_moments(const GroupNormArgs& args, unsigned unit, unsigned units)
       part[0] = part[0] + d, part[1] = fma(d, d, part[1]);
     });
     const RowMoments found = row_moments(about, sum, static_cast<float>(at.count));
-    float* const to = channel_moments(args, at, channel);
+    float* const to = channel_part(args, at, channel);
     to[0] = found.mean, to[1] = found.variance;
   });
 }
@@ -104,7 +107,7 @@ void find_column_moments(const GroupNormArgs& args, unsigned unit, unsigned unit
       about[v].store(from), sum[v].store(sums), squares[v].store(of_squares);
       for (int i = 0; i < first.count; ++i) {
         const RowMoments found = row_moments(from[i], {sums[i], of_squares[i]}, static_cast<float>(at.count));
-        float* const to = channel_moments(args, at, first.n + v * kVec + i);
+        float* const to = channel_part(args, at, first.n + v * kVec + i);
         to[0] = found.mean, to[1] = found.variance;
       }
     }
@@ -119,7 +122,7 @@ inline void merge_group_moments(const GroupNormArgs& args, unsigned unit, unsign
     const auto each = [&](auto&& body) {
       for (long long chunk = 0; chunk < args.chunks; ++chunk) {
         const GroupNormChunk at = group_norm_chunk(args, group.whole * args.chunks + chunk);
-        const float* const of = channel_moments(args, at, group.rest * channels);
+        const float* const of = channel_part(args, at, group.rest * channels);
         for (long long c = 0; c < channels; ++c) body(static_cast<double>(at.count), of[2 * c], of[2 * c + 1]);
       }
     };
@@ -131,7 +134,7 @@ inline void merge_group_moments(const GroupNormArgs& args, unsigned unit, unsign
       const double d = static_cast<double>(of) - mean;
       squares += count * (static_cast<double>(variance) + d * d);
     });
-    float* const to = group_moments(args, group.whole, group.rest);
+    float* const to = group_part(args, group.whole, group.rest);
     to[0] = static_cast<float>(mean);
     to[1] = static_cast<float>(1 / __builtin_sqrt(squares / n + static_cast<double>(args.eps)));
   });
@@ -143,9 +146,7 @@ void normalise_lines(const GroupNormArgs& args, unsigned unit, unsigned units) {
     const long long bytes = at.begin * dtype_bits(args.dtype) / 8;
     const char* const x = line_start(args, args.x, at.image, channel) + bytes;
     char* const out = line_start(args, args.out, at.image, channel) + bytes;
-    const GroupNormScale<float> of = group_norm_scale(args, at.image, channel);
-    const GroupNormScale<F32x16> by{F32x16::splat(of.mean), F32x16::splat(of.inverse), F32x16::splat(of.weight),
-                                    F32x16::splat(of.bias)};
+    const GroupNormScale<F32x16> by = splat(group_norm_scale(args, at.image, channel));
     for_pieces(at.count, [&](auto piece) __attribute__((always_inline)) {
       store_piece<kType>(out, args.dtype, piece, group_norm_value(args, by, load_piece<kType>(x, args.dtype, piece)));
     });

@@ -30,7 +30,7 @@ __device__ __forceinline__ void find_line_moments(const GroupNormArgs& args) {
     });
     reduce_threads<kRowLanes>(sum, sum_of);
     if (tile.there && threadIdx.x % kRowLanes == 0)
-      store_moments(channel_moments(anew(args), tile.at, tile.channel), about, sum, tile.at.count);
+      store_moments(channel_part(anew(args), tile.at, tile.channel), about, sum, tile.at.count);
   });
 }
 template <GroupNormConfig kConfig>
@@ -52,7 +52,7 @@ __device__ __forceinline__ void find_column_moments(const GroupNormArgs& args) {
       const long long behind = i - tile.across() * kRowPiece;
       if (tile.channel + behind >= tile.args.channels) return;
       const char* const first = tile.place(tile.args.x, 0) + behind * group_norm_bytes<kConfig>(tile.args);
-      store_moments(channel_moments(anew(args), tile.at, tile.channel + behind),
+      store_moments(channel_part(anew(args), tile.at, tile.channel + behind),
                     load_element<kConfig.dtype>(first, tile.args.dtype), both, tile.at.count);
     });
   });
@@ -70,12 +70,12 @@ __device__ __forceinline__ void merge_group_moments(const GroupNormArgs& args) {
       for (long long part = threadIdx.x; part < parts; part += kGroupNormThreads) {
         const Quotient of = divided_by(part, channels);
         const GroupNormChunk at = group_norm_chunk(args, group.whole * args.chunks + of.whole);
-        const float* const moments = channel_moments(args, at, group.rest * channels + of.rest);
+        const float* const moments = channel_part(args, at, group.rest * channels + of.rest);
         body(static_cast<float>(at.count), moments[0], moments[1]);
       }
     };
     const auto n = static_cast<float>(channels * args.positions);
-    const float about = *channel_moments(args, group_norm_chunk(args, group.whole * args.chunks), group.rest * channels);
+    const float about = *channel_part(args, group_norm_chunk(args, group.whole * args.chunks), group.rest * channels);
     float first[1] = {};
     each([&](float count, float mean, float) { first[0] = __fmaf_rn(count, __fadd_rn(mean, -about), first[0]); });
     reduce_threads<kGroupNormThreads>(first, sum_of);
@@ -89,7 +89,7 @@ __device__ __forceinline__ void merge_group_moments(const GroupNormArgs& args) {
     reduce_threads<kGroupNormThreads>(sum, sum_of);
     const RowMoments found = row_moments(mean, sum, n);
     if (threadIdx.x == 0) {
-      float* const to = group_moments(args, group.whole, group.rest);
+      float* const to = group_part(args, group.whole, group.rest);
       to[0] = found.mean, to[1] = 1 / square_root(__fadd_rn(found.variance, args.eps));
     }
   }

@@ -141,9 +141,12 @@ __device__ __forceinline__ float column_element(const RowVector& v, long long ch
 struct GroupNormScale {
   float mean, inverse, weight, bias;
 };
+// Of the channel's group.
+__device__ __forceinline__ const float* group_of(const GroupNormArgs& args, long long image, long long channel) {
+  return group_part(args, image, divided_by(channel, args.channels / args.groups).whole);
+}
 __device__ __forceinline__ GroupNormScale group_norm_scale(const GroupNormArgs& args, long long image, long long channel) {
-  const long long group = divided_by(channel, args.channels / args.groups).whole;
-  const float* const of = group_moments(args, image, group);
+  const float* const of = group_of(args, image, channel);
   return {of[0], of[1], column_element(args.weight, channel, 1), column_element(args.bias, channel, 0)};
 }
 // Of a thread's channels: of one, or of those of its piece, of which those that are not there are the last one.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What dispatch, tools and tuner need to know of group_norm.
+// What dispatch, tools and tuner need to know of group_norm and its gradient.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "ops/group_norm/families/group_norm_families.hpp"
@@ -19,12 +20,13 @@ std::vector<std::byte> group_norm_problem_bytes(const GroupNormProblem& problem)
 
 class GroupNormOperator final : public Operator {
  public:
-  std::string_view name() const override { return "group_norm"; }
-  std::span<const KernelFamily* const> families() const override {
-    static const KernelFamily* const kFamilies[] = {&group_norm_cpu_family(), &group_norm_gpu_family(),
-                                                    &group_norm_generic_family(), &group_norm_generic_gpu_family()};
-    return kFamilies;
-  }
+  explicit GroupNormOperator(bool backward)
+      : backward_(backward),
+        families_{&group_norm_cpu_family(false, backward), &group_norm_gpu_family(false, backward),
+                  &group_norm_cpu_family(true, backward), &group_norm_gpu_family(true, backward)} {}
+
+  std::string_view name() const override { return backward_ ? "group_norm_backward" : "group_norm"; }
+  std::span<const KernelFamily* const> families() const override { return families_; }
   ProblemSignature signature(ProblemRef ref) const override {
     const auto& p = problem_cast<GroupNormProblem>(ref);
     const auto ceil = [](int64_t size) { return std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(size, 1))); };
@@ -41,13 +43,13 @@ class GroupNormOperator final : public Operator {
     return print_group_norm_problem(problem_cast<GroupNormProblem>(ref));
   }
   Result<std::vector<std::byte>> parse_problem(std::string_view text) const override {
-    Result<GroupNormProblem> problem = parse_group_norm_problem(text);
+    Result<GroupNormProblem> problem = parse_group_norm_problem(text, backward_);
     if (!problem) return problem.status();
     return group_norm_problem_bytes(*problem);
   }
-  // Two sums, and what an element is normalised by.
+  // Two sums, and what an element is normalised by; of the gradient two more, and what it is made of.
   double operations(ProblemRef ref) const override {
-    return 6 * static_cast<double>(problem_cast<GroupNormProblem>(ref).elements());
+    return (backward_ ? 16 : 6) * static_cast<double>(problem_cast<GroupNormProblem>(ref).elements());
   }
   double bytes_moved(ProblemRef ref) const override { return group_norm_bytes(problem_cast<GroupNormProblem>(ref)); }
   std::string dtype_text(ProblemRef ref) const override {
@@ -73,12 +75,20 @@ class GroupNormOperator final : public Operator {
     }
     return tails;
   }
+
+ private:
+  const bool backward_;
+  const std::array<const KernelFamily*, 4> families_;
 };
 
 }  // namespace
 
 const Operator& group_norm_operator() {
-  static const GroupNormOperator kOperator;
+  static const GroupNormOperator kOperator(false);
+  return kOperator;
+}
+const Operator& group_norm_backward_operator() {
+  static const GroupNormOperator kOperator(true);
   return kOperator;
 }
 

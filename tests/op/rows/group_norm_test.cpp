@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// group_norm through dispatch and the public API: both layouts, every type and tail, strides, in place; what is equal, NaN, far from 0.
+// group_norm and its gradient through dispatch and the public API: both layouts, every type and tail, strides, in place; what is equal, NaN, far from 0.
 #include "tilewright/group_norm.hpp"
 
 #include <fmt/format.h>
@@ -57,6 +57,34 @@ std::string random_group_norm_text(test::Random& random) {
 
 TEST(GroupNormRandomProblems, EachEqualsTheReference) {
   test::check_random_row_problems(group_norm_operator(), 60, 67, random_group_norm_text);
+}
+
+TEST(GroupNormBackward, EveryTypeLayoutAndTailMatchesTheReference) {
+  const std::unique_ptr<Context> context = row_context("off");
+  for (const char* x : {"bf16", "f16", "f32"}) {
+    for (const char* sizes : {"n=1:c=1:s=1:g=1", "n=2:c=32:s=64:g=8", "n=3:c=20:s=1:g=4", "n=2:c=66:s=33:g=22",
+                              "n=1:c=3:s=5000:g=1", "n=2:c=80:s=300:g=8", "n=0:c=4:s=4:g=2", "n=2:c=4:s=0:g=2"}) {
+      for (const char* layout : {"", ":channels_last=1"}) {
+        for (const char* options :
+             {"", ":weight=f32:bias=bf16:activation=silu:dweight=f32:dbias=f32", ":weight=f16:dweight=f16:in_place=1",
+              ":bias=f32:dbias=bf16:activation=silu:in_place=2"}) {
+          const std::string text = fmt::format("{}:x={}{}{}", sizes, x, layout, options);
+          const VerifyReport report = run_row_problem(*context, group_norm_backward_operator(), text);
+          EXPECT_TRUE(report.passed) << text << ": " << report.failure;
+        }
+      }
+    }
+  }
+}
+
+TEST(GroupNormBackwardRandomProblems, EachEqualsTheReference) {
+  test::check_random_row_problems(group_norm_backward_operator(), 60, 71, [](test::Random& random) {
+    std::string text = random_group_norm_text(random);
+    const bool weighted = text.find(":weight=") != std::string::npos;
+    if (weighted && test::chance(random, 0.7)) text += ":dweight=f32";
+    if (test::chance(random, 0.5)) text += fmt::format(":dbias={}", test::pick_one(random, {"f32", "bf16"}));
+    return text;
+  });
 }
 
 std::vector<float> normalised(Context& context, std::vector<float> x, int64_t channels, int64_t groups, bool last,
@@ -168,6 +196,37 @@ TEST(GroupNorm, ImagesOfChannelsLastAreViewsOfTheSameShape) {
       for (int s = 0; s < 6; ++s) EXPECT_NEAR(of_first[n][c][s], of_last[n][s][c], 1e-6f);
     }
   }
+}
+
+TEST(GroupNormBackward, ThePublicFunctionRefusesByName) {
+  const std::unique_ptr<Context> context = row_context("off");
+  float x[24] = {1, 2, 4}, dy[24] = {3, 1}, dx[24], weight[4] = {1, 2, 3, 4}, dweight[4], dbias[4];
+  GroupNormBackwardCall call;
+  call.x = TensorView::contiguous(x, DType::kF32, {1, 4, 6});
+  call.dy = TensorView::contiguous(dy, DType::kF32, {1, 4, 6});
+  call.dx = TensorView::contiguous(dx, DType::kF32, {1, 4, 6});
+  call.weight = TensorView::contiguous(weight, DType::kF32, {4});
+  call.dweight = TensorView::contiguous(dweight, DType::kF32, {4});
+  call.dbias = TensorView::contiguous(dbias, DType::kF32, {4});
+  call.groups = 2;
+  ASSERT_TRUE(group_norm_backward(*context, call).ok());
+  EXPECT_EQ(dbias[0], 4);
+  const auto refusal = [&](auto&& change) {
+    GroupNormBackwardCall other = call;
+    change(other);
+    const Status refused = group_norm_backward(*context, other);
+    EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+    return refused.message();
+  };
+  EXPECT_EQ(refusal([](GroupNormBackwardCall& c) { c.dy = {}; }), "group_norm_backward: argument 'dy' is missing");
+  EXPECT_EQ(refusal([](GroupNormBackwardCall& c) { c.weight = {}; }),
+            "group_norm_backward: argument 'dweight' is given, 'weight' is not");
+  EXPECT_EQ(refusal([&](GroupNormBackwardCall& c) { c.dweight.data = weight; }),
+            "group_norm_backward: argument 'dweight' overlaps 'weight'");
+  EXPECT_EQ(refusal([&](GroupNormBackwardCall& c) { c.dbias.data = dweight; }),
+            "group_norm_backward: argument 'dbias' overlaps 'dweight'");
+  EXPECT_EQ(refusal([&](GroupNormBackwardCall& c) { c.dx.data = dy + 1; }),
+            "group_norm_backward: argument 'dx' overlaps 'dy'");
 }
 
 }  // namespace

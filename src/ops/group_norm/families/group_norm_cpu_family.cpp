@@ -21,10 +21,13 @@ GroupNormConfig group_norm_cpu_config(const GroupNormProblem& p) { return {p.dty
 
 class GroupNormCpuFamily final : public KernelFamily {
  public:
-  explicit GroupNormCpuFamily(bool generic) : generic_(generic) {}
+  GroupNormCpuFamily(bool generic, bool backward)
+      : generic_(generic),
+        op_(backward ? "group_norm_backward" : "group_norm"),
+        name_(fmt::format("{}_{}", op_, generic ? "generic" : "cpu")) {}
 
-  std::string_view name() const override { return generic_ ? "group_norm_generic" : "group_norm_cpu"; }
-  std::string_view op() const override { return "group_norm"; }
+  std::string_view name() const override { return name_; }
+  std::string_view op() const override { return op_; }
   Backend backend() const override { return generic_ ? Backend::kReference : Backend::kTile; }
   bool generic() const override { return generic_; }
 
@@ -69,12 +72,12 @@ class GroupNormCpuFamily final : public KernelFamily {
     if (Status s = parse_cpu_config(key, config); !s) return s;
     CompileRequest request;
     request.target = key.target;
-    request.name = generic_ ? std::string(name())
-                            : fmt::format("{}-{}-{}", name(), dtype_name(config.dtype), config.channels_last ? "last" : "first");
-    request.entry = generic_ ? fmt::format("tw_{}", name()) : fmt::format("tw_{}_{}", name(), key.digest.hex());
+    request.name = generic_ ? name_
+                            : fmt::format("{}-{}-{}", name_, dtype_name(config.dtype), config.channels_last ? "last" : "first");
+    request.entry = generic_ ? fmt::format("tw_{}", name_) : fmt::format("tw_{}_{}", name_, key.digest.hex());
     request.source = cpu_instance_source(
-        "group_norm/group_norm_cpu.hpp", request.entry,
-        fmt::format("group_norm_cpu<tilewright::{}{}>", GroupNormConfig::kTypeName, cpp_initializer(config)),
+        fmt::format("{0}/{0}_cpu.hpp", op_), request.entry,
+        fmt::format("{}_cpu<tilewright::{}{}>", op_, GroupNormConfig::kTypeName, cpp_initializer(config)),
         "GroupNormArgs");
     return request;
   }
@@ -95,10 +98,10 @@ class GroupNormCpuFamily final : public KernelFamily {
     constexpr int64_t kSlab = int64_t{kGroupNormCpuVectors} * 16;
     const int64_t lines = p.channels_last != 0 ? (p.channels + kSlab - 1) / kSlab : p.channels;
     std::vector<Stage> stages;
-    for (const GroupNormStep each : kGroupNormSteps) {
+    for (const GroupNormStep each : group_norm_steps(p)) {
       Stage& stage = stages.emplace_back(group_norm_stage(p, chunks, kernel));
       set_group_norm_step(stage, each, 0);
-      const int64_t items = p.images * (each == GroupNormStep::kGroups ? p.groups : chunks.count * lines);
+      const int64_t items = group_norm_items(p, each, p.images * chunks.count * lines);
       stage.shape.units = static_cast<uint32_t>(std::clamp<int64_t>(items, 1, device.units));
     }
     return stages;
@@ -134,17 +137,14 @@ class GroupNormCpuFamily final : public KernelFamily {
   }
 
   const bool generic_;
+  const std::string op_, name_;
 };
 
 }  // namespace
 
-const KernelFamily& group_norm_cpu_family() {
-  static const GroupNormCpuFamily kFamily(false);
-  return kFamily;
-}
-const KernelFamily& group_norm_generic_family() {
-  static const GroupNormCpuFamily kFamily(true);
-  return kFamily;
+const KernelFamily& group_norm_cpu_family(bool generic, bool backward) {
+  static const GroupNormCpuFamily kFamilies[2][2] = {{{false, false}, {false, true}}, {{true, false}, {true, true}}};
+  return kFamilies[generic][backward];
 }
 
 }  // namespace tilewright

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The kernel families behind group_norm, and the stages that all of them make.
+// The kernel families behind group_norm and its gradient, and the stages that all of them make.
 #pragma once
 
 #include "dispatch/registry/family.hpp"
@@ -7,10 +7,9 @@
 
 namespace tilewright {
 
-const KernelFamily& group_norm_cpu_family();          // an instance for each type and layout
-const KernelFamily& group_norm_generic_family();      // told at run time, always built
-const KernelFamily& group_norm_gpu_family();          // an instance for each type and layout
-const KernelFamily& group_norm_generic_gpu_family();  // told at run time
+// Four each of group_norm and of its gradient: an instance for each type and layout, or told at run time and always built.
+const KernelFamily& group_norm_cpu_family(bool generic, bool backward);
+const KernelFamily& group_norm_gpu_family(bool generic, bool backward);
 
 // How positions are cut, which is all that bits depend on.
 struct GroupNormChunks {
@@ -24,8 +23,9 @@ int64_t group_norm_workspace(const GroupNormProblem& problem, const GroupNormChu
 Stage group_norm_stage(const GroupNormProblem& problem, const GroupNormChunks& chunks,
                        std::shared_ptr<const LoadedKernel> kernel);
 void set_group_norm_step(Stage& stage, GroupNormStep step, int64_t grid);
-inline constexpr GroupNormStep kGroupNormSteps[] = {GroupNormStep::kMoments, GroupNormStep::kGroups,
-                                                    GroupNormStep::kOutput};
+std::vector<GroupNormStep> group_norm_steps(const GroupNormProblem& problem);
+// What a step goes over: groups, channels, or `tiles`.
+int64_t group_norm_items(const GroupNormProblem& problem, GroupNormStep step, int64_t tiles);
 
 // "x=bf16:channels_last=1", of a kernel key.
 std::string group_norm_signature(const GroupNormConfig& config);

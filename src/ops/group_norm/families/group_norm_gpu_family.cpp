@@ -19,7 +19,7 @@ bool has_whole_pieces(const GroupNormProblem& p) {
   const int64_t length = p.channels_last != 0 ? p.channels : p.positions;
   if (p.unaligned != 0 || length % kRowPiece != 0) return false;
   const auto whole = [](const GroupNormStrides& s) { return s.image % kRowPiece == 0 && s.line % kRowPiece == 0; };
-  return whole(p.x) && whole(p.out);
+  return whole(p.x) && whole(p.out) && whole(p.dy);
 }
 GroupNormConfig group_norm_gpu_config(const GroupNormProblem& p) {
   return {p.dtype, p.channels_last != 0, has_whole_pieces(p)};
@@ -36,15 +36,19 @@ int64_t group_norm_grid(const GroupNormProblem& p, const GroupNormChunks& chunks
   const int64_t parts = p.images * chunks.count;
   const int64_t tiles = p.channels_last != 0 ? parts * ((p.channels + kGroupNormSlab - 1) / kGroupNormSlab)
                                              : (parts * p.channels + kLines - 1) / kLines;
-  return std::clamp<int64_t>(step == GroupNormStep::kGroups ? p.images * p.groups : tiles, 1, kMost);
+  const int64_t items = group_norm_items(p, step, tiles);
+  return std::clamp<int64_t>(step == GroupNormStep::kColumns ? (items + kLines - 1) / kLines : items, 1, kMost);
 }
 
 class GroupNormGpuFamily final : public KernelFamily {
  public:
-  explicit GroupNormGpuFamily(bool generic) : generic_(generic) {}
+  GroupNormGpuFamily(bool generic, bool backward)
+      : generic_(generic),
+        op_(backward ? "group_norm_backward" : "group_norm"),
+        name_(fmt::format("{}_{}gpu", op_, generic ? "generic_" : "")) {}
 
-  std::string_view name() const override { return generic_ ? "group_norm_generic_gpu" : "group_norm_gpu"; }
-  std::string_view op() const override { return "group_norm"; }
+  std::string_view name() const override { return name_; }
+  std::string_view op() const override { return op_; }
   Backend backend() const override { return generic_ ? Backend::kReference : Backend::kTile; }
   bool generic() const override { return generic_; }
 
@@ -81,13 +85,13 @@ class GroupNormGpuFamily final : public KernelFamily {
     if (Status s = parse_gpu_config(key, c); !s) return s;
     CompileRequest request;
     request.target = key.target;
-    request.name = generic_ ? std::string(name())
-                            : fmt::format("{}-{}-{}{}", name(), dtype_name(c.dtype), c.channels_last ? "last" : "first",
+    request.name = generic_ ? name_
+                            : fmt::format("{}-{}-{}{}", name_, dtype_name(c.dtype), c.channels_last ? "last" : "first",
                                           c.whole ? "" : "-any");
-    request.entry = generic_ ? fmt::format("tw_{}", name()) : fmt::format("tw_{}_{}", name(), key.digest.hex());
+    request.entry = generic_ ? fmt::format("tw_{}", name_) : fmt::format("tw_{}_{}", name_, key.digest.hex());
     request.source = gpu_instance_source(
-        find_arch(key.target)->vendor, "group_norm/group_norm_gpu.cuh", request.entry,
-        fmt::format("group_norm_gpu<tilewright::{}{}>", GroupNormConfig::kTypeName, cpp_initializer(c)),
+        find_arch(key.target)->vendor, fmt::format("{0}/{0}_gpu.cuh", op_), request.entry,
+        fmt::format("{}_gpu<tilewright::{}{}>", op_, GroupNormConfig::kTypeName, cpp_initializer(c)),
         "GroupNormArgs", kGroupNormThreads, kGroupNormBlocks);
     return request;
   }
@@ -108,7 +112,7 @@ class GroupNormGpuFamily final : public KernelFamily {
     const auto& p = problem_cast<GroupNormProblem>(ref);
     const GroupNormChunks chunks = gpu_chunks(p);
     std::vector<Stage> stages;
-    for (const GroupNormStep each : kGroupNormSteps) {
+    for (const GroupNormStep each : group_norm_steps(p)) {
       const int64_t grid = group_norm_grid(p, chunks, each);
       Stage& stage = stages.emplace_back(group_norm_stage(p, chunks, kernel));
       set_group_norm_step(stage, each, grid);
@@ -148,17 +152,14 @@ class GroupNormGpuFamily final : public KernelFamily {
   }
 
   const bool generic_;
+  const std::string op_, name_;
 };
 
 }  // namespace
 
-const KernelFamily& group_norm_gpu_family() {
-  static const GroupNormGpuFamily kFamily(false);
-  return kFamily;
-}
-const KernelFamily& group_norm_generic_gpu_family() {
-  static const GroupNormGpuFamily kFamily(true);
-  return kFamily;
+const KernelFamily& group_norm_gpu_family(bool generic, bool backward) {
+  static const GroupNormGpuFamily kFamilies[2][2] = {{{false, false}, {false, true}}, {{true, false}, {true, true}}};
+  return kFamilies[generic][backward];
 }
 
 }  // namespace tilewright

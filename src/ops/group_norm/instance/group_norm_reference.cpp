@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/tensor/tolerance.hpp"
+#include "ops/gemm/instance/activation_reference.hpp"
 
 namespace tilewright {
 namespace {
@@ -48,8 +49,10 @@ LostOfSums lost_of_parts(const std::vector<double>& x, int64_t positions, int64_
   return lost;
 }
 
-}  // namespace
-
+// Mean of a group and the inverse of its deviation, with their errors: of the inverse relative.
+struct GroupMoments {
+  double mean, mean_error, inverse, relative;
+};
 GroupMoments reference_group_moments(const GroupNormProblem& p, const std::vector<double>& x, double eps) {
   const auto n = static_cast<double>(x.size());
   double sum = 0, squares = 0;
@@ -68,13 +71,88 @@ GroupMoments reference_group_moments(const GroupNormProblem& p, const std::vecto
   return {mean, lost.mean / n + 2 * kUlpF32 * std::fabs(mean), 1 / std::sqrt(squares / n + eps), relative};
 }
 
+// (x - mean) * inverse
 ReferenceElement normalised_reference(const GroupMoments& of, double x) {
   const double value = (x - of.mean) * of.inverse;
   return {value, std::fabs(value) * (of.relative + 2 * kUlpF32) + of.mean_error * of.inverse * (1 + of.relative)};
 }
-ReferenceElement scaled_reference(const ReferenceElement& normalised, double weight, double bias) {
+// And times weight, plus bias.
+Bounded scaled_reference(const ReferenceElement& normalised, double weight, double bias) {
   const double scaled = normalised.value * weight, value = scaled + bias;
   return {value, normalised.allowed * std::fabs(weight) + 2 * kUlpF32 * (std::fabs(scaled) + std::fabs(value))};
+}
+// dy times the slope of silu, which bends by 0.5 at most and is made of factors that err by 32 u together.
+Bounded inner_gradient(const GroupNormProblem& p, const Bounded& y, double dy) {
+  if (p.activation == Activation::kNone) return {dy, 0};
+  const double logistic = 1 / (1 + std::exp(-y.value)), slope = logistic * (1 + y.value * (1 - logistic));
+  const double error = 0.5 * y.error + 32 * kUlpF32;
+  return {dy * slope, std::fabs(dy) * (error + 2 * kUlpF32 * std::fabs(slope))};
+}
+
+}  // namespace
+
+void ReferenceSum::add(double x, double off) {
+  value += x, magnitude += std::fabs(x), squares += x * x, error += off, ++count;
+}
+ReferenceElement ReferenceSum::in_f32() const {
+  return {value, error + 2 * kUlpF32 * magnitude + accumulation_bound(DType::kF32, count, std::sqrt(squares), value)};
+}
+
+std::vector<ReferenceElement> group_norm_reference(const GroupNormProblem& p, const GroupNormGroup& group, double eps) {
+  const GroupMoments moments = reference_group_moments(p, group.x, eps);
+  std::vector<ReferenceElement> out;
+  out.reserve(group.x.size());
+  for (size_t i = 0; i < group.x.size(); ++i) {
+    const size_t channel = i / static_cast<size_t>(p.positions);
+    const Bounded scaled =
+        scaled_reference(normalised_reference(moments, group.x[i]), group.weight[channel], group.bias[channel]);
+    const Bounded y = activate(p.activation, scaled, 0, 0);
+    out.push_back({y.value, y.error});
+  }
+  return out;
+}
+
+std::vector<ReferenceElement> group_norm_gradient_reference(const GroupNormProblem& p, const GroupNormGroup& group,
+                                                            double eps, std::vector<ReferenceSum>& dweight,
+                                                            std::vector<ReferenceSum>& dbias) {
+  const GroupMoments moments = reference_group_moments(p, group.x, eps);
+  struct Terms {
+    ReferenceElement normalised;
+    Bounded g;  // of what is normalised
+  };
+  std::vector<Terms> all;
+  all.reserve(group.x.size());
+  ReferenceSum plain, products;
+  for (size_t i = 0; i < group.x.size(); ++i) {
+    const size_t channel = i / static_cast<size_t>(p.positions);
+    const double weight = group.weight[channel];
+    const ReferenceElement h = normalised_reference(moments, group.x[i]);
+    const Bounded inner = inner_gradient(p, scaled_reference(h, weight, group.bias[channel]), group.dy[i]);
+    const double product_error = inner.error * (std::fabs(h.value) + h.allowed) + std::fabs(inner.value) * h.allowed;
+    dbias[channel].add(inner.value, inner.error);
+    dweight[channel].add(inner.value * h.value, product_error);
+    const Bounded g{inner.value * weight, inner.error * std::fabs(weight) + kUlpF32 * std::fabs(inner.value * weight)};
+    plain.add(g.value, g.error);
+    products.add(g.value * h.value, product_error * std::fabs(weight) + 2 * kUlpF32 * std::fabs(g.value * h.value));
+    all.push_back({h, g});
+  }
+  const auto n = static_cast<double>(group.x.size());
+  const auto mean_of = [n](const ReferenceSum& sum) {
+    const ReferenceElement found = sum.in_f32();
+    return Bounded{found.value / n, (found.allowed + 2 * kUlpF32 * std::fabs(found.value)) / n};
+  };
+  const Bounded mean = mean_of(plain), along = mean_of(products);
+  std::vector<ReferenceElement> dx;
+  dx.reserve(all.size());
+  for (const auto& [h, g] : all) {
+    const double inner = g.value - mean.value - h.value * along.value;
+    const double terms = std::fabs(g.value) + std::fabs(mean.value) + std::fabs(h.value * along.value);
+    const double error = g.error + mean.error + h.allowed * std::fabs(along.value) +
+                         (std::fabs(h.value) + h.allowed) * along.error + 6 * kUlpF32 * terms;
+    dx.push_back({moments.inverse * inner, moments.inverse * (error * (1 + moments.relative) +
+                                                              std::fabs(inner) * (moments.relative + 2 * kUlpF32))});
+  }
+  return dx;
 }
 
 }  // namespace tilewright

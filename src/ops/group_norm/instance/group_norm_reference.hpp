@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What group_norm's output must be, in f64, and how far it may be from that.
+// What outputs of group_norm and of its gradient must be, in f64, and how far they may be from that.
 #pragma once
 
 #include <vector>
@@ -9,16 +9,24 @@
 
 namespace tilewright {
 
-// Mean of a group and the inverse of its deviation, with their errors: of the inverse relative.
-struct GroupMoments {
-  double mean, mean_error, inverse, relative;
+// A group of an image: its elements, a channel's positions one behind another, and what its channels are scaled with.
+struct GroupNormGroup {
+  std::vector<double> x, dy;  // dy: of the gradient
+  std::vector<double> weight, bias;
 };
-// `x`: the group's channels, one behind another.
-GroupMoments reference_group_moments(const GroupNormProblem& problem, const std::vector<double>& x, double eps);
+std::vector<ReferenceElement> group_norm_reference(const GroupNormProblem& problem, const GroupNormGroup& group,
+                                                   double eps);
 
-// (x - mean) * inverse
-ReferenceElement normalised_reference(const GroupMoments& of, double x);
-// And times weight, plus bias.
-ReferenceElement scaled_reference(const ReferenceElement& normalised, double weight, double bias);
+// A sum over positions and images, of products that are rounded before they are added.
+struct ReferenceSum {
+  double value = 0, magnitude = 0, squares = 0, error = 0;
+  int64_t count = 0;
+  void add(double x, double off);
+  ReferenceElement in_f32() const;
+};
+// dx; what the group adds to its channels' dweight and dbias.
+std::vector<ReferenceElement> group_norm_gradient_reference(const GroupNormProblem& problem, const GroupNormGroup& group,
+                                                            double eps, std::vector<ReferenceSum>& dweight,
+                                                            std::vector<ReferenceSum>& dbias);
 
 }  // namespace tilewright
