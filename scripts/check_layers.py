@@ -29,6 +29,7 @@ PUBLIC_HEADERS = {
     "stored_weights.hpp": "ops",
     "tilewright.h": "api",
     "row_operators.h": "api",
+    "image_operators.h": "api",
     "logit_operators.h": "api",
     "cache_operators.h": "api",
 }

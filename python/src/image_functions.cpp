@@ -50,6 +50,35 @@ nb::object group_norm_function(nb::handle x, int64_t groups, nb::handle weight, 
   return out;
 }
 
+nb::object group_norm_backward_function(nb::handle x, nb::handle dy, int64_t groups, nb::handle weight, nb::handle bias,
+                                        float eps, nb::handle activation, nb::object dx, nb::object dweight,
+                                        nb::object dbias, const std::string& recipe, int units) {
+  constexpr const char* kOp = "group_norm_backward";
+  RowArguments arguments(kOp, x, units);
+  GroupNormBackwardCall call;
+  call.x = arguments.input.view;
+  call.dy = arguments.optional("dy", dy);
+  call.groups = groups, call.eps = eps;
+  call.weight = arguments.optional("weight", weight), call.bias = arguments.optional("bias", bias);
+  call.activation = named(kOp, "activation", activation, Activation::kNone);
+  call.recipe = recipe;
+  if (call.x.rank < 2) refuse("{}: argument 'x' has rank {}, allowed: 2 to {}: [N, C, ...]", kOp, call.x.rank, kMaxRank);
+
+  // Results.
+  call.dx = image_result(arguments, "dx", dx);
+  if (!call.weight.defined() && PyBool_Check(dweight.ptr())) dweight = nb::none();
+  const DType channel = call.weight.defined() ? call.weight.dtype : call.x.dtype;
+  call.dweight = arguments.gradient("dweight", dweight, channel, call.x.shape[1]);
+  call.dbias = arguments.gradient("dbias", dbias, call.bias.defined() ? call.bias.dtype : channel, call.x.shape[1]);
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = group_norm_backward(Context::global(), call, arguments.exec);
+  }
+  check(status);
+  return nb::make_tuple(dx, dweight, dbias);
+}
+
 }  // namespace
 
 void bind_image_operators(nb::module_& module) {
@@ -58,6 +87,11 @@ void bind_image_operators(nb::module_& module) {
              nb::arg("out") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
              "(x - mean) / sqrt(variance + eps) * weight + bias of each group of channels of x [N, C, ...], channels "
              "first or last, and its silu where asked for. Returns the output, laid out as x.");
+  module.def("group_norm_backward", &group_norm_backward_function, nb::arg("x"), nb::arg("dy"), nb::arg("groups"),
+             nb::arg("weight") = nb::none(), nb::arg("bias") = nb::none(), nb::arg("eps") = 1e-5f, nb::kw_only(),
+             nb::arg("activation") = nb::none(), nb::arg("dx") = nb::none(), nb::arg("dweight") = true,
+             nb::arg("dbias") = false, nb::arg("recipe") = "", nb::arg("units") = 0,
+             "The gradients of group_norm. Returns dx, laid out as x, dweight and dbias, None where not asked for.");
 }
 
 }  // namespace tilewright::python

@@ -83,12 +83,14 @@ TEST_P(SlowAmdRowKernels, TransposeMovesSixteenBytesWithoutSpills) {
 }
 
 TEST_P(SlowAmdRowKernels, GroupNormMovesSixteenBytesWithoutSpills) {
-  for (const char* name : {"group_norm_gpu", "group_norm_generic_gpu"}) {
-    const KernelFamily* family = find_family(group_norm_operator().families(), name);
-    ASSERT_NE(family, nullptr);
-    check_budget(*family, [&](const KernelKey&, const std::vector<AmdInstruction>& code) {
-      EXPECT_TRUE(family->generic() || (has_wide(code, "load") && has_wide(code, "store")));
-    });
+  for (const Operator* op : {&group_norm_operator(), &group_norm_backward_operator()}) {
+    for (const char* kind : {"_gpu", "_generic_gpu"}) {
+      const KernelFamily* family = find_family(op->families(), std::string(op->name()) + kind);
+      ASSERT_NE(family, nullptr);
+      check_budget(*family, [&](const KernelKey&, const std::vector<AmdInstruction>& code) {
+        EXPECT_TRUE(family->generic() || (has_wide(code, "load") && has_wide(code, "store")));
+      });
+    }
   }
 }
 

@@ -100,7 +100,10 @@ TEST_P(SlowRowKernels, ApplyPenaltiesKeepsToItsBudget) {
 
 TEST_P(SlowRowKernels, TransposeKeepsToItsBudget) { check_budget(transpose_operator(), sizeof(TransposeArgs)); }
 
-TEST_P(SlowRowKernels, GroupNormKeepsToItsBudget) { check_budget(group_norm_operator(), sizeof(GroupNormArgs)); }
+TEST_P(SlowRowKernels, GroupNormKeepsToItsBudget) {
+  check_budget(group_norm_operator(), sizeof(GroupNormArgs));
+  check_budget(group_norm_backward_operator(), sizeof(GroupNormArgs));
+}
 
 TEST_P(SlowRowKernels, ThoseOfThePagedCacheKeepToTheirs) {
   for (const Operator* op : {&kv_cache_write_operator(), &qk_norm_rope_cache_operator()}) {

@@ -200,7 +200,7 @@ TEST(GroupNorm, ImagesOfChannelsLastAreViewsOfTheSameShape) {
 
 TEST(GroupNormBackward, ThePublicFunctionRefusesByName) {
   const std::unique_ptr<Context> context = row_context("off");
-  float x[24] = {1, 2, 4}, dy[24] = {3, 1}, dx[24], weight[4] = {1, 2, 3, 4}, dweight[4], dbias[4];
+  float x[24] = {1, 2, 4}, dy[48] = {3, 1}, dx[24], weight[4] = {1, 2, 3, 4}, dweight[4], dbias[4];
   GroupNormBackwardCall call;
   call.x = TensorView::contiguous(x, DType::kF32, {1, 4, 6});
   call.dy = TensorView::contiguous(dy, DType::kF32, {1, 4, 6});
