@@ -54,11 +54,11 @@ static inline tilewright_group_norm_call tilewright_group_norm_call_defaults(voi
 /* Their gradients; docs/group_norm.md. */
 typedef struct tilewright_group_norm_backward_call {
   uint32_t struct_size;
-  float eps;                 /* default: 1e-5 */
-  const TwDLTensor* x;       /* as tilewright_group_norm_call's */
-  const TwDLTensor* dy;      /* as x, as the next */
-  const TwDLTensor* dx;      /* written; may be x or dy */
-  const TwDLTensor* weight;  /* optional, [C], as it was given, as the next */
+  float eps;                /* default: 1e-5 */
+  const TwDLTensor* x;      /* as tilewright_group_norm_call's */
+  const TwDLTensor* dy;     /* as x, as the next */
+  const TwDLTensor* dx;     /* written; may be x or dy */
+  const TwDLTensor* weight; /* optional, [C], as it was given, as the next */
   const TwDLTensor* bias;
   const TwDLTensor* dweight; /* optional, [C], written, as the next */
   const TwDLTensor* dbias;
@@ -74,9 +74,10 @@ TILEWRIGHT_C_API tilewright_status tilewright_group_norm_backward(tilewright_con
                                                                   const tilewright_exec* exec);
 TILEWRIGHT_C_API tilewright_status tilewright_group_norm_backward_prepare(
     tilewright_context* context, const tilewright_group_norm_backward_call* call, const tilewright_exec* exec);
-TILEWRIGHT_C_API tilewright_status
-tilewright_group_norm_backward_query(tilewright_context* context, const tilewright_group_norm_backward_call* call,
-                                     const tilewright_exec* exec, tilewright_query_result* result);
+TILEWRIGHT_C_API tilewright_status tilewright_group_norm_backward_query(tilewright_context* context,
+                                                                        const tilewright_group_norm_backward_call* call,
+                                                                        const tilewright_exec* exec,
+                                                                        tilewright_query_result* result);
 TILEWRIGHT_C_API tilewright_status
 tilewright_group_norm_backward_explain(tilewright_context* context, const tilewright_group_norm_backward_call* call,
                                        const tilewright_exec* exec, char* buffer, size_t* size);

@@ -30,7 +30,7 @@ enum class GroupNormStep : unsigned char {
 struct GroupNormArgs {
   GroupNormTensor x, out;
   RowVector weight, bias;
-  GroupNormTensor dy;       // of the gradient, whose output is x's gradient
+  GroupNormTensor dy;  // of the gradient, whose output is x's gradient
   RowSums dweight, dbias;
   long long images, channels, groups, positions;
   long long span, chunks;  // positions of a chunk, the last one may have fewer

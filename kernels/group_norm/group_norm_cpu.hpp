@@ -24,7 +24,8 @@ TILEWRIGHT_INLINE float column_element(const RowVector& v, long long channel, fl
   const char* const from = static_cast<const char*>(v.data) + channel * dtype_bits(v.dtype) / 8;
   return with_float<DType::kNone>(v.dtype, [&](auto type) { return load_one<type.value>(from); });
 }
-TILEWRIGHT_INLINE GroupNormScale<float> group_norm_scale(const GroupNormArgs& args, long long image, long long channel) {
+TILEWRIGHT_INLINE GroupNormScale<float> group_norm_scale(const GroupNormArgs& args, long long image,
+                                                         long long channel) {
   const float* const of = group_part(args, image, channel / (args.channels / args.groups));
   return {of[0], of[1], column_element(args.weight, channel, 1), column_element(args.bias, channel, 0)};
 }
@@ -42,7 +43,8 @@ TILEWRIGHT_INLINE GroupNormScale<F32x16> group_norm_scales(const GroupNormArgs& 
   return {F32x16::load(mean), F32x16::load(inverse), F32x16::load(weight), F32x16::load(bias)};
 }
 
-TILEWRIGHT_INLINE char* line_start(const GroupNormArgs& args, const GroupNormTensor& t, long long image, long long line) {
+TILEWRIGHT_INLINE char* line_start(const GroupNormArgs& args, const GroupNormTensor& t, long long image,
+                                   long long line) {
   return static_cast<char*>(t.data) + (image * t.image + line * t.line) * dtype_bits(args.dtype) / 8;
 }
 
@@ -163,7 +165,8 @@ void normalise_columns(const GroupNormArgs& args, unsigned unit, unsigned units)
       char* const out = line_start(args, args.out, at.image, i);
       unroll<kCount>([&](auto v) __attribute__((always_inline)) {
         const decltype(first) piece{first.n + v * kVec, first.count};
-        store_piece<kType>(out, args.dtype, piece, group_norm_value(args, by[v], load_piece<kType>(x, args.dtype, piece)));
+        store_piece<kType>(out, args.dtype, piece,
+                           group_norm_value(args, by[v], load_piece<kType>(x, args.dtype, piece)));
       });
     }
   });

@@ -48,7 +48,7 @@ __device__ __forceinline__ void find_column_moments(const GroupNormArgs& args) {
         sum[i] = __fadd_rn(sum[i], d), squares[i] = __fmaf_rn(d, d, squares[i]);
       });
     });
-    sum_slab(sum, squares, [&](int i, const float (&both)[2]) {
+    sum_slab(sum, squares, [&](int i, const float(&both)[2]) {
       const long long behind = i - tile.across() * kRowPiece;
       if (tile.channel + behind >= tile.args.channels) return;
       const char* const first = tile.place(tile.args.x, 0) + behind * group_norm_bytes<kConfig>(tile.args);

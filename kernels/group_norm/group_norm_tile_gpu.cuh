@@ -34,7 +34,9 @@ struct GroupNormTile {
   bool there;
 
   // Which of the threads that share a slab this one is.
-  __device__ __forceinline__ static int across() { return static_cast<int>(threadIdx.x) % (kGroupNormSlab / kRowPiece); }
+  __device__ __forceinline__ static int across() {
+    return static_cast<int>(threadIdx.x) % (kGroupNormSlab / kRowPiece);
+  }
 
   __device__ __forceinline__ GroupNormTile(const GroupNormArgs& given, long long index, long long tiles) : args(given) {
     const auto me = static_cast<int>(threadIdx.x);
@@ -145,7 +147,8 @@ struct GroupNormScale {
 __device__ __forceinline__ const float* group_of(const GroupNormArgs& args, long long image, long long channel) {
   return group_part(args, image, divided_by(channel, args.channels / args.groups).whole);
 }
-__device__ __forceinline__ GroupNormScale group_norm_scale(const GroupNormArgs& args, long long image, long long channel) {
+__device__ __forceinline__ GroupNormScale group_norm_scale(const GroupNormArgs& args, long long image,
+                                                           long long channel) {
   const float* const of = group_of(args, image, channel);
   return {of[0], of[1], column_element(args.weight, channel, 1), column_element(args.bias, channel, 0)};
 }

@@ -29,7 +29,8 @@ TILEWRIGHT_INLINE F32x16 group_norm_gradient(const GroupNormScale<F32x16>& by, c
   const F32x16 g = fma(of.gradient, by.weight, F32x16::splat(0) - means.gradient);
   return (g - of.normalised * means.along) * by.inverse;
 }
-TILEWRIGHT_INLINE GroupNormMeans<float> group_norm_means(const GroupNormArgs& args, long long image, long long channel) {
+TILEWRIGHT_INLINE GroupNormMeans<float> group_norm_means(const GroupNormArgs& args, long long image,
+                                                         long long channel) {
   const float* const of = group_part(args, image, channel / (args.channels / args.groups));
   return {of[2], of[3]};
 }
@@ -38,8 +39,10 @@ template <DType kType>
 void find_line_sums(const GroupNormArgs& args, unsigned unit, unsigned units) {
   for_channel_chunks(args, unit, units, [&](const GroupNormChunk& at, long long channel) {
     const long long bytes = at.begin * dtype_bits(args.dtype) / 8;
-    const char *const x = line_start(args, args.x, at.image, channel) + bytes,
-                      *const dy = line_start(args, args.dy, at.image, channel) + bytes;
+    const char *const x = line_start(args, args.x, at.image, channel) + bytes, *const dy =
+                                                                                   line_start(args, args.dy, at.image,
+                                                                                              channel) +
+                                                                                   bytes;
     const GroupNormScale<F32x16> by = splat(group_norm_scale(args, at.image, channel));
     float sum[2];  // of gradients, and of their products with normalised elements
     sum_row(at.count, sum, [&](F32x16(&part)[2], auto piece) __attribute__((always_inline)) {
@@ -121,8 +124,10 @@ template <DType kType>
 void find_line_gradient(const GroupNormArgs& args, unsigned unit, unsigned units) {
   for_channel_chunks(args, unit, units, [&](const GroupNormChunk& at, long long channel) {
     const long long bytes = at.begin * dtype_bits(args.dtype) / 8;
-    const char *const x = line_start(args, args.x, at.image, channel) + bytes,
-                      *const dy = line_start(args, args.dy, at.image, channel) + bytes;
+    const char *const x = line_start(args, args.x, at.image, channel) + bytes, *const dy =
+                                                                                   line_start(args, args.dy, at.image,
+                                                                                              channel) +
+                                                                                   bytes;
     char* const dx = line_start(args, args.out, at.image, channel) + bytes;
     const GroupNormScale<F32x16> by = splat(group_norm_scale(args, at.image, channel));
     const GroupNormMeans<float> of = group_norm_means(args, at.image, channel);

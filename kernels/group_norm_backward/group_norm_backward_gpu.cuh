@@ -38,7 +38,7 @@ __device__ __forceinline__ void find_sums(const GroupNormArgs& args) {
       });
     });
     if constexpr (kLast) {
-      sum_slab(gradients, products, [&](int i, const float (&both)[2]) {
+      sum_slab(gradients, products, [&](int i, const float(&both)[2]) {
         const long long behind = i - tile.across() * kRowPiece;
         if (tile.channel + behind >= tile.args.channels) return;
         float* const to = channel_part(anew(args), tile.at, tile.channel + behind);
@@ -65,7 +65,8 @@ __device__ __forceinline__ void find_coefficients(const GroupNormArgs& args) {
     for (long long part = threadIdx.x; part < parts; part += kGroupNormThreads) {
       const Quotient of = divided_by(part, channels);
       const long long channel = group.rest * channels + of.rest;
-      const float* const from = channel_part(args, group_norm_chunk(args, group.whole * args.chunks + of.whole), channel);
+      const float* const from =
+          channel_part(args, group_norm_chunk(args, group.whole * args.chunks + of.whole), channel);
       const float weight = column_element(args.weight, channel, 1);
       sum[0] = __fmaf_rn(weight, from[0], sum[0]), sum[1] = __fmaf_rn(weight, from[1], sum[1]);
     }
@@ -131,7 +132,7 @@ __device__ __forceinline__ void find_gradient(const GroupNormArgs& args) {
 template <GroupNormConfig kConfig, bool kLast>
 __device__ __forceinline__ void group_norm_backward_step(const GroupNormArgs& args) {
   switch (args.step) {
-    case GroupNormStep::kMoments: 
+    case GroupNormStep::kMoments:
       if constexpr (kLast) return find_column_moments<kConfig>(args);
       return find_line_moments<kConfig>(args);
     case GroupNormStep::kSums: return find_sums<kConfig, kLast>(args);

@@ -62,7 +62,8 @@ nb::object group_norm_backward_function(nb::handle x, nb::handle dy, int64_t gro
   call.weight = arguments.optional("weight", weight), call.bias = arguments.optional("bias", bias);
   call.activation = named(kOp, "activation", activation, Activation::kNone);
   call.recipe = recipe;
-  if (call.x.rank < 2) refuse("{}: argument 'x' has rank {}, allowed: 2 to {}: [N, C, ...]", kOp, call.x.rank, kMaxRank);
+  if (call.x.rank < 2)
+    refuse("{}: argument 'x' has rank {}, allowed: 2 to {}: [N, C, ...]", kOp, call.x.rank, kMaxRank);
 
   // Results.
   call.dx = image_result(arguments, "dx", dx);

@@ -103,8 +103,7 @@ Status group_norm_backward_prepare(Context& context, const GroupNormBackwardCall
 Result<QueryResult> group_norm_backward_query(Context& context, const GroupNormBackwardCall& call, const Exec& exec) {
   return query_group_norm(context, call, exec);
 }
-Result<std::string> group_norm_backward_explain(Context& context, const GroupNormBackwardCall& call,
-                                                const Exec& exec) {
+Result<std::string> group_norm_backward_explain(Context& context, const GroupNormBackwardCall& call, const Exec& exec) {
   return explain_group_norm(context, call, exec);
 }
 

@@ -66,8 +66,13 @@ class GroupNormOperator final : public Operator {
       int64_t images, channels, positions, groups;
     };
     std::vector<std::vector<std::byte>> tails;
-    for (const Sizes& sizes : {Sizes{1, 1, 1, 1}, {3, 20, 1, 4}, {2, 7, 9, 7}, {2, 66, 33, 22}, {1, 3, 5000, 1},
-                               {2, 80, 300, 8}, {1, 8, 4104, 2}}) {
+    for (const Sizes& sizes : {Sizes{1, 1, 1, 1},
+                               {3, 20, 1, 4},
+                               {2, 7, 9, 7},
+                               {2, 66, 33, 22},
+                               {1, 3, 5000, 1},
+                               {2, 80, 300, 8},
+                               {1, 8, 4104, 2}}) {
       GroupNormProblem p = problem_cast<GroupNormProblem>(ref);
       p.images = sizes.images, p.channels = sizes.channels, p.positions = sizes.positions, p.groups = sizes.groups;
       set_contiguous(p);

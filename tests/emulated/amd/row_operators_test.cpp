@@ -177,9 +177,10 @@ TEST_P(SlowAmdRowOperators, TransposeKeepsEveryBitWithoutAFault) {
 
 TEST_P(SlowAmdRowOperators, GroupNormMatchesTheReferenceWithoutAFault) {
   const Operator& op = group_norm_operator();
-  for (const char* text : {"n=2:c=80:s=304:g=8:x=bf16:weight=bf16:bias=f32:activation=silu:channels_last=1",
-                           "n=2:c=12:s=2600:g=4:x=bf16:weight=bf16:bias=bf16:activation=silu",
-                           "n=1:c=70:s=40:g=14:x=f32:weight=f32:channels_last=1", "n=2:c=6:s=77:g=2:x=f16:in_place=1"}) {
+  for (const char* text :
+       {"n=2:c=80:s=304:g=8:x=bf16:weight=bf16:bias=f32:activation=silu:channels_last=1",
+        "n=2:c=12:s=2600:g=4:x=bf16:weight=bf16:bias=bf16:activation=silu",
+        "n=1:c=70:s=40:g=14:x=f32:weight=f32:channels_last=1", "n=2:c=6:s=77:g=2:x=f16:in_place=1"}) {
     check(op, text);
   }
   check(op, "n=2:c=9:s=33:g=3:x=f16:weight=f32:bias=bf16:channels_last=1", "group_norm_generic_gpu");

@@ -87,8 +87,8 @@ TEST(GroupNormBackwardRandomProblems, EachEqualsTheReference) {
   });
 }
 
-std::vector<float> normalised(Context& context, std::vector<float> x, int64_t channels, int64_t groups, bool last,
-                              float eps = 1e-5f) {
+std::vector<float> normalised_images(Context& context, std::vector<float> x, int64_t channels, int64_t groups,
+                                     bool last, float eps = 1e-5f) {
   std::vector<float> y(x.size(), 7);
   const auto size = static_cast<int64_t>(x.size()) / channels;
   const auto view = [&](float* data) {
@@ -105,14 +105,14 @@ std::vector<float> normalised(Context& context, std::vector<float> x, int64_t ch
 TEST(GroupNorm, EqualElementsGiveZeroAndNanKeepsToItsGroup) {
   const std::unique_ptr<Context> context = row_context("off");
   for (const bool last : {false, true}) {
-    for (const float value : normalised(*context, std::vector<float>(8 * 5001, 0.1f), 8, 2, last)) {
+    for (const float value : normalised_images(*context, std::vector<float>(8 * 5001, 0.1f), 8, 2, last)) {
       ASSERT_EQ(value, 0);
     }
     std::vector<float> x(4 * 64);
     std::iota(x.begin(), x.end(), 1.0f);
     for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
       x[1] = bad;  // of the first channel, or of the second one
-      const std::vector<float> y = normalised(*context, x, 4, 2, last);
+      const std::vector<float> y = normalised_images(*context, x, 4, 2, last);
       for (size_t i = 0; i < y.size(); ++i) {
         const size_t channel = last ? i % 4 : i / 64;
         ASSERT_EQ(std::isnan(y[i]), channel < 2) << i;
@@ -131,7 +131,7 @@ TEST(GroupNorm, AFarMeanLosesNothing) {
     for (const float one : x) mean += static_cast<double>(one) / static_cast<double>(x.size());
     for (const float one : x) squares += (static_cast<double>(one) - mean) * (static_cast<double>(one) - mean);
     const double inverse = 1 / std::sqrt(squares / static_cast<double>(x.size()) + 1e-5);
-    const std::vector<float> y = normalised(*context, x, 4, 1, last);
+    const std::vector<float> y = normalised_images(*context, x, 4, 1, last);
     // The mean itself is rounded to 2^-8.
     for (size_t i = 0; i < x.size(); ++i)
       ASSERT_NEAR(static_cast<double>(y[i]), (static_cast<double>(x[i]) - mean) * inverse, 0.002) << i;
@@ -161,18 +161,19 @@ TEST(GroupNorm, ThePublicFunctionRefusesByName) {
             "group_norm: argument 'out' has shape [2, 2, 2, 3], expected [2, 4, 2, 3]");
   EXPECT_EQ(refusal([](GroupNormCall& c) { c.weight.shape[0] = 2; }),
             "group_norm: argument 'weight' has shape [2], expected [4]");
-  EXPECT_EQ(refusal([](GroupNormCall& c) { c.out.dtype = DType::kF16; }), "group_norm: argument 'out' is f16, 'x' is f32");
+  EXPECT_EQ(refusal([](GroupNormCall& c) { c.out.dtype = DType::kF16; }),
+            "group_norm: argument 'out' is f16, 'x' is f32");
   EXPECT_EQ(refusal([](GroupNormCall& c) { c.x.dtype = c.out.dtype = DType::kI8; }),
             "group_norm: argument 'x' is i8, allowed: f32, f16, bf16");
   EXPECT_EQ(refusal([](GroupNormCall& c) { c.activation = Activation::kRelu; }),
             "group_norm: argument 'activation' is relu, allowed: none, silu");
   EXPECT_EQ(refusal([&](GroupNormCall& c) { c.out.data = x + 1; }),
             "group_norm: argument 'out' overlaps 'x', and has not its strides");
-  EXPECT_THAT(refusal([](GroupNormCall& c) { c.x.stride[3] = 2; }), HasSubstr("argument 'x' has strides [24, 6, 3, 2]"));
-  EXPECT_THAT(refusal([&](GroupNormCall& c) {
-                c.out = TensorView::strided(out, DType::kF32, {2, 4, 2, 3}, {24, 1, 12, 4});
-              }),
-              HasSubstr("allowed: the layout of 'x'"));
+  EXPECT_THAT(refusal([](GroupNormCall& c) { c.x.stride[3] = 2; }),
+              HasSubstr("argument 'x' has strides [24, 6, 3, 2]"));
+  EXPECT_THAT(
+      refusal([&](GroupNormCall& c) { c.out = TensorView::strided(out, DType::kF32, {2, 4, 2, 3}, {24, 1, 12, 4}); }),
+      HasSubstr("allowed: the layout of 'x'"));
 }
 
 TEST(GroupNorm, ImagesOfChannelsLastAreViewsOfTheSameShape) {

@@ -72,8 +72,9 @@ class GroupNormCpuFamily final : public KernelFamily {
     if (Status s = parse_cpu_config(key, config); !s) return s;
     CompileRequest request;
     request.target = key.target;
-    request.name = generic_ ? name_
-                            : fmt::format("{}-{}-{}", name_, dtype_name(config.dtype), config.channels_last ? "last" : "first");
+    request.name =
+        generic_ ? name_
+                 : fmt::format("{}-{}-{}", name_, dtype_name(config.dtype), config.channels_last ? "last" : "first");
     request.entry = generic_ ? fmt::format("tw_{}", name_) : fmt::format("tw_{}_{}", name_, key.digest.hex());
     request.source = cpu_instance_source(
         fmt::format("{0}/{0}_cpu.hpp", op_), request.entry,

@@ -91,8 +91,8 @@ class GroupNormGpuFamily final : public KernelFamily {
     request.entry = generic_ ? fmt::format("tw_{}", name_) : fmt::format("tw_{}_{}", name_, key.digest.hex());
     request.source = gpu_instance_source(
         find_arch(key.target)->vendor, fmt::format("{0}/{0}_gpu.cuh", op_), request.entry,
-        fmt::format("{}_gpu<tilewright::{}{}>", op_, GroupNormConfig::kTypeName, cpp_initializer(c)),
-        "GroupNormArgs", kGroupNormThreads, kGroupNormBlocks);
+        fmt::format("{}_gpu<tilewright::{}{}>", op_, GroupNormConfig::kTypeName, cpp_initializer(c)), "GroupNormArgs",
+        kGroupNormThreads, kGroupNormBlocks);
     return request;
   }
   int64_t launch_shared_bytes(const KernelKey&) const override { return kGroupNormSharedBytes; }

@@ -194,7 +194,7 @@ class GroupNormInstance final : public ProblemInstance {
   GroupNormProblem p_;
   InstanceOptions options_;
   GuardedBuffer x_, out_, weight_, bias_, dy_, dweight_, dbias_;
-  std::vector<GuardedBuffer> copies_;         // of x
+  std::vector<GuardedBuffer> copies_;        // of x
   std::vector<uint8_t> given_x_, given_dy_;  // as they were
   std::array<uint64_t, 2> sums_{};
   GroupNormBindings bound_;

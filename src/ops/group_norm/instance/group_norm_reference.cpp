@@ -32,8 +32,9 @@ LostOfSums lost_of_parts(const std::vector<double>& x, int64_t positions, int64_
       }
       const auto n = static_cast<double>(count);
       const double of_part = at[begin] + sum / n, d = of_part - mean;
-      const double error = (accumulation_bound(DType::kF32, count, std::sqrt(squares), sum) + kUlpF32 * magnitudes) / n +
-                           2 * kUlpF32 * (std::fabs(of_part) + std::fabs(at[begin]));
+      const double error =
+          (accumulation_bound(DType::kF32, count, std::sqrt(squares), sum) + kUlpF32 * magnitudes) / n +
+          2 * kUlpF32 * (std::fabs(of_part) + std::fabs(at[begin]));
       lost.squares += accumulation_bound(DType::kF32, count, std::sqrt(fourths), squares) + 8 * kUlpF32 * squares;
       lost.mean += n * error;
       means_error = std::max(means_error, error);

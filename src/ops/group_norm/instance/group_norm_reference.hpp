@@ -25,8 +25,9 @@ struct ReferenceSum {
   ReferenceElement in_f32() const;
 };
 // dx; what the group adds to its channels' dweight and dbias.
-std::vector<ReferenceElement> group_norm_gradient_reference(const GroupNormProblem& problem, const GroupNormGroup& group,
-                                                            double eps, std::vector<ReferenceSum>& dweight,
+std::vector<ReferenceElement> group_norm_gradient_reference(const GroupNormProblem& problem,
+                                                            const GroupNormGroup& group, double eps,
+                                                            std::vector<ReferenceSum>& dweight,
                                                             std::vector<ReferenceSum>& dbias);
 
 }  // namespace tilewright

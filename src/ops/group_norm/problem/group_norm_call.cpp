@@ -27,7 +27,8 @@ Status check_images(const GroupNormProblem& p, const char* name, const TensorVie
   if (!t.defined()) return refuse_group_norm_call(p, "argument '{}' is missing", name);
   if (t.layout != Layout::kStrided) return refuse_group_norm_call(p, "argument '{}' is packed, allowed: strided", name);
   if (t.rank < 2) {
-    return refuse_group_norm_call(p, "argument '{}' has rank {}, allowed: 2 to {}: [N, C, ...]", name, t.rank, kMaxRank);
+    return refuse_group_norm_call(p, "argument '{}' has rank {}, allowed: 2 to {}: [N, C, ...]", name, t.rank,
+                                  kMaxRank);
   }
   if (t.rank != x.rank || !std::equal(x.shape.begin(), x.shape.begin() + x.rank, t.shape.begin())) {
     return refuse_group_norm_call(p, "argument '{}' has shape {}, expected {}", name, group_norm_shape(t),
@@ -37,19 +38,22 @@ Status check_images(const GroupNormProblem& p, const char* name, const TensorVie
     return refuse_group_norm_call(p, "argument '{}' is {}, 'x' is {}", name, dtype_name(t.dtype), dtype_name(x.dtype));
   }
   if (t.device == x.device) return {};
-  return refuse_group_norm_call(p, "argument '{}' is on {}, 'x' is on {}", name, to_string(t.device), to_string(x.device));
+  return refuse_group_norm_call(p, "argument '{}' is on {}, 'x' is on {}", name, to_string(t.device),
+                                to_string(x.device));
 }
 
 Status check_channels(const GroupNormProblem& p, const char* name, const TensorView& t, const TensorView& x) {
   if (!t.defined()) return {};
   if (t.layout != Layout::kStrided) return refuse_group_norm_call(p, "argument '{}' is packed, allowed: strided", name);
   if (t.rank != 1 || t.shape[0] != x.shape[1]) {
-    return refuse_group_norm_call(p, "argument '{}' has shape {}, expected [{}]", name, group_norm_shape(t), x.shape[1]);
+    return refuse_group_norm_call(p, "argument '{}' has shape {}, expected [{}]", name, group_norm_shape(t),
+                                  x.shape[1]);
   }
   if (t.shape[0] > 1 && t.stride[0] != 1)
     return refuse_group_norm_call(p, "argument '{}' has stride {}, allowed: 1", name, t.stride[0]);
   if (t.device == x.device) return {};
-  return refuse_group_norm_call(p, "argument '{}' is on {}, 'x' is on {}", name, to_string(t.device), to_string(x.device));
+  return refuse_group_norm_call(p, "argument '{}' is on {}, 'x' is on {}", name, to_string(t.device),
+                                to_string(x.device));
 }
 
 // The layout that all tensors have; where both would do, the one with the longer lines.
@@ -63,7 +67,8 @@ Status find_layout(const GroupNormTensors& call, GroupNormProblem& p) {
   const auto all = std::span(images).first(p.backward != 0 ? 3 : 2);
   const bool prefers_last = p.positions <= 1;
   for (const bool last : {prefers_last, !prefers_last}) {
-    if (!std::ranges::all_of(all, [last](const Image& i) { return group_norm_strides(i.t, last).has_value(); })) continue;
+    if (!std::ranges::all_of(all, [last](const Image& i) { return group_norm_strides(i.t, last).has_value(); }))
+      continue;
     p.channels_last = last;
     for (const Image& i : all) i.to = *group_norm_strides(i.t, last);
     return {};
@@ -74,7 +79,8 @@ Status find_layout(const GroupNormTensors& call, GroupNormProblem& p) {
   return refuse_group_norm_call(
       p, "argument '{}' has strides [{}], allowed: {}", odd->name,
       fmt::join(odd->t.stride.begin(), odd->t.stride.begin() + odd->t.rank, ", "),
-      known ? "the layout of 'x'" : "positions that are neighbours, or channels that are and positions one stride apart");
+      known ? "the layout of 'x'"
+            : "positions that are neighbours, or channels that are and positions one stride apart");
 }
 
 Status check_group_norm_addresses(const GroupNormProblem& p, const GroupNormBindings& b) {
@@ -122,10 +128,11 @@ Status make_group_norm_problem(const GroupNormTensors& call, bool check_addresse
   Status s = check_images(p, "x", x, x);
   if (s && call.backward) s = check_images(p, "dy", call.dy, x);
   if (s) s = check_images(p, call.backward ? "dx" : "out", out, x);
-  for (const auto& [name, t, dtype] : {std::tuple<const char*, const TensorView&, DType&>{"weight", call.weight, p.weight},
-                                       {"bias", call.bias, p.bias},
-                                       {"dweight", call.dweight, p.dweight},
-                                       {"dbias", call.dbias, p.dbias}}) {
+  for (const auto& [name, t, dtype] :
+       {std::tuple<const char*, const TensorView&, DType&>{"weight", call.weight, p.weight},
+        {"bias", call.bias, p.bias},
+        {"dweight", call.dweight, p.dweight},
+        {"dbias", call.dbias, p.dbias}}) {
     if (s) s = check_channels(p, name, t, x);
     if (t.defined()) dtype = t.dtype;
   }

@@ -30,11 +30,8 @@ Status parse_group_norm_strides(std::string_view text, GroupNormStrides& to) {
 }  // namespace
 
 Status validate_group_norm_problem(const GroupNormProblem& p) {
-  for (const auto& [name, dtype] : {std::pair{"x", p.dtype},
-                                    {"weight", p.weight},
-                                    {"bias", p.bias},
-                                    {"dweight", p.dweight},
-                                    {"dbias", p.dbias}}) {
+  for (const auto& [name, dtype] :
+       {std::pair{"x", p.dtype}, {"weight", p.weight}, {"bias", p.bias}, {"dweight", p.dweight}, {"dbias", p.dbias}}) {
     const bool optional = dtype == DType::kNone && name[0] != 'x';
     if (!optional && !is_group_norm_float(dtype))
       return refuse_group_norm(p, "argument '{}' is {}, allowed: f32, f16, bf16", name, dtype_name(dtype));
@@ -57,9 +54,11 @@ Status validate_group_norm_problem(const GroupNormProblem& p) {
   const char* const out = p.backward != 0 ? "dx" : "out";
   for (const auto& [name, strides] : {std::pair{"x", p.x}, {"dy", p.dy}, {out, p.out}}) {
     const auto e = p.extents(strides);
-    if (!reach_fits({e[0], e[1], e[2]})) return refuse_group_norm(p, "argument '{}' reaches beyond 2^56 elements", name);
+    if (!reach_fits({e[0], e[1], e[2]}))
+      return refuse_group_norm(p, "argument '{}' reaches beyond 2^56 elements", name);
     if (name == out && p.elements() > 0 && may_overlap_itself({e[0], e[1], e[2]})) {
-      return refuse_group_norm(p, "argument '{}' overlaps itself: strides {} and {}", name, strides.image, strides.line);
+      return refuse_group_norm(p, "argument '{}' overlaps itself: strides {} and {}", name, strides.image,
+                               strides.line);
     }
   }
   return {};
@@ -136,7 +135,8 @@ Result<GroupNormProblem> parse_group_norm_problem(std::string_view text, bool ba
     const auto e = p.extents(to);
     to = {e[0].size > 1 ? to.image : 0, e[1].size > 1 ? to.line : 0};
   }
-  if ((p.in_place == 1 && p.x != p.out) || (p.in_place == 2 && p.dy != p.out)) return refuse_group_norm(p, "problem '{}': in place with other strides", text);
+  if ((p.in_place == 1 && p.x != p.out) || (p.in_place == 2 && p.dy != p.out))
+    return refuse_group_norm(p, "problem '{}': in place with other strides", text);
   if (Status s = validate_group_norm_problem(p); !s) return s;
   return p;
 }

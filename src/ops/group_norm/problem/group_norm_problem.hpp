@@ -22,7 +22,7 @@ struct GroupNormStrides {
 
 struct GroupNormProblem {
   int64_t images = 0, channels = 0, positions = 0, groups = 0;
-  GroupNormStrides x, out, dy;  // of the gradient: out is dx
+  GroupNormStrides x, out, dy;                                             // of the gradient: out is dx
   DType dtype = DType::kNone, weight = DType::kNone, bias = DType::kNone;  // kNone = absent, as of the next
   DType dweight = DType::kNone, dbias = DType::kNone;
   Activation activation = Activation::kNone;
