@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""torch.ops.tilewright: operators on images, [N, C, ...], and their gradients, found by one operator from what was given.
-Results have x's layout: positions or channels are neighbours."""
+"""torch.ops.tilewright: operators on images, [N, C, ...], and their gradients, found by one operator from what was
+given. Results have x's layout: positions or channels are neighbours."""
 
 from __future__ import annotations
 
@@ -38,10 +38,13 @@ def _laid_out_as(x: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
 
 def _check_images(op: str, x: torch.Tensor, groups: int, **channels: torch.Tensor | None) -> None:
     torch._check(x.dim() >= 2, lambda: f"{op}: argument 'x' needs rank 2 or more: [N, C, ...]")
-    torch._check(groups > 0 and x.shape[1] % groups == 0, lambda: f"{op}: 'groups' is {groups}, of {x.shape[1]} channels")
+    torch._check(
+        groups > 0 and x.shape[1] % groups == 0, lambda: f"{op}: 'groups' is {groups}, of {x.shape[1]} channels"
+    )
     for name, t in channels.items():
-        if t is not None:
-            torch._check(t.shape == x.shape[1:2], lambda: f"{op}: '{name}' has shape {t.shape}, expected {x.shape[1:2]}")
+        shape = x.shape[1:2] if t is None else t.shape
+        message = f"{op}: argument '{name}' has another shape than [C]"
+        torch._check(shape == x.shape[1:2], lambda message=message: message)
 
 
 def _fake_group_norm(
@@ -133,13 +136,11 @@ def _record(
     return _GroupNorm.apply(x, weight, bias, groups, options, plan)  # type: ignore[no-any-return]
 
 
-_GROUPS = "int groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, *, str activation=\"none\""
-define_rows(
-    "group_norm", f"Tensor x, {_GROUPS}, {_PLAN}", "", ("result",), _core.group_norm, _fake_group_norm, _record
-)
+_GROUPS = 'int groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, *, str activation="none"'
+define_rows("group_norm", f"Tensor x, {_GROUPS}, {_PLAN}", "", ("result",), _core.group_norm, _fake_group_norm, _record)
 _define(
-    f"group_norm_backward(Tensor x, Tensor dy, {_GROUPS}, bool weight_gradient=True, bool bias_gradient=False, {_PLAN}) "
-    "-> (Tensor, Tensor, Tensor)",
+    f"group_norm_backward(Tensor x, Tensor dy, {_GROUPS}, bool weight_gradient=True, bool bias_gradient=False, "
+    f"{_PLAN}) -> (Tensor, Tensor, Tensor)",
     _group_norm_backward,
     _fake_group_norm_backward,
     _autograd.refuser("group_norm_backward", "a gradient has none of its own: detach what it reads"),
