@@ -78,7 +78,7 @@ struct GroupNormTile {
   template <class Body>
   __device__ __forceinline__ void each(Body&& body) const {
     const auto span = static_cast<int>(args.span);
-    constexpr int kTogether = kConfig.whole ? 4 : 1;  // whose loads do not wait for each other
+    [[maybe_unused]] constexpr int kTogether = kConfig.whole ? 4 : 1;  // whose loads do not wait for each other
 #pragma unroll kTogether
     for (int position = first; position - first < span; position += kStep) body(position, count_at(position));
   }
