@@ -21,10 +21,17 @@ bool is_weight_only(const GemmProblem& p) {
   return p.b_dtype == DType::kI8 && !p.scale_b.blocked() && !p.zero_b.present();
 }
 
-bool is_row_operator(std::string_view name) {
-  return name == "rms_norm" || name == "layer_norm" || name == "act_and_mul" || name == "quantize" || name == "rope" ||
-         name == "softmax";
-}
+// Those of scripts/peer_torch_rows.py.
+constexpr std::string_view kRowOperators[] = {"rms_norm",
+                                              "layer_norm",
+                                              "act_and_mul",
+                                              "rms_norm_backward",
+                                              "layer_norm_backward",
+                                              "act_and_mul_backward",
+                                              "quantize",
+                                              "rope",
+                                              "softmax",
+                                              "cross_entropy"};
 
 // The separator of a request's fields is another than that of a problem's.
 std::string request_rows(const Operator& op, ProblemRef problem) {
@@ -62,7 +69,7 @@ Status image_request(const Operator& op, ProblemRef problem, PeerRequest& reques
 }  // namespace
 
 Status peer_request(const Operator& op, ProblemRef problem, PeerRequest& request) {
-  if (is_row_operator(op.name())) return row_request(op, problem, request);
+  if (std::ranges::find(kRowOperators, op.name()) != std::end(kRowOperators)) return row_request(op, problem, request);
   if (op.name() == "group_norm") return image_request(op, problem, request);
   if (op.name() != "gemm") return Status(StatusCode::kUnsupported, fmt::format("no peer for operator '{}'", op.name()));
   const GemmProblem& p = problem_cast<GemmProblem>(problem);
