@@ -61,6 +61,14 @@ def test_gradients_are_those_of_torch(channels_last, activation, compiled):
         torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
 
 
+def test_opcheck_passes_where_channels_are_last():
+    x, weight, bias = images(True, 2, 6, 5, 4), torch.randn(6), torch.randn(6)
+    torch.library.opcheck(ops.group_norm.default, (x, 2, weight, bias), {"activation": "silu"})
+    torch.library.opcheck(ops.group_norm.default, (x.requires_grad_(), 2, weight.requires_grad_()), {})
+    wanted = {"weight_gradient": True, "bias_gradient": True}
+    torch.library.opcheck(ops.group_norm_backward.default, (x.detach(), x.detach(), 2, weight.detach(), bias), wanted)
+
+
 def test_what_needs_no_gradient_has_none():
     x, weight = images(True, 2, 6, 5, 5).requires_grad_(), torch.randn(6)
     ops.group_norm(x, 3, weight).sum().backward()
