@@ -29,6 +29,7 @@ PUBLIC_HEADERS = {
     "stored_weights.hpp": "ops",
     "tilewright.h": "api",
     "row_operators.h": "api",
+    "image_operators.h": "api",
     "logit_operators.h": "api",
     "cache_operators.h": "api",
 }
@@ -42,6 +43,8 @@ KERNEL_FOLDERS = {
     "act_and_mul": {"gemm"},
     "act_and_mul_backward": {"act_and_mul", "gemm"},
     "gated_rms_norm": {"gemm"},
+    "group_norm": {"gemm"},
+    "group_norm_backward": {"act_and_mul_backward", "gemm", "group_norm"},
 }
 
 # Folders outside src/ that use the library from above.

@@ -16,6 +16,7 @@ ROW_FIELDS = {
     "quantize": {"m", "n", "x", "out", "quant", "scale", "group"},
     "softmax": {"m", "n", "x", "out", "log"},
     "cross_entropy": {"m", "n", "x", "out"},
+    "group_norm": {"n", "c", "s", "g", "x", "weight", "bias", "activation", "channels_last"},
     "rope": {"m", "n", "x", "residual", "out", "heads", "dims", "table", "table_rows", "st", "interleaved"},
 }
 
@@ -35,6 +36,7 @@ class RowProblem:
             "rope": self.rope,
             "act_and_mul_backward": self.act_and_mul_backward,
             "cross_entropy": self.cross_entropy,
+            "group_norm": self.group_norm,
         }
         norm = self.norm_backward if op.endswith("norm_backward") else self.rows_and_columns
         make = makers.get(op, norm)
@@ -163,6 +165,24 @@ class RowProblem:
 
         self.compiled = lambda: with_gradient(torch.compile(loss, dynamic=False))
         return with_gradient(loss), (x,)
+
+    def group_norm(self, op, problem):
+        torch, functional = self.torch, self.torch.nn.functional
+        images, channels, positions, groups = (int(problem[name]) for name in ("n", "c", "s", "g"))
+        x = self.random_rows(images * channels, positions, dtype=problem["x"]).view(images, channels, positions, 1)
+        if problem.get("channels_last") == "1":
+            x = x.contiguous(memory_format=torch.channels_last)
+        names = [name for name in ("weight", "bias") if name in problem]
+        if any(problem[name] != problem["x"] for name in names):
+            raise ValueError("weights of another dtype are not timed in torch")
+        self.columns = {name: torch.randn(channels).to(self.kind(problem["x"])) for name in names}
+        activation = self.activation(problem)
+
+        def run(_, tensors):
+            (x,) = tensors
+            return (activation(functional.group_norm(x, groups, **self.columns, eps=1e-5)),)
+
+        return run, (x,)
 
     def activation(self, problem):
         functional, name = self.torch.nn.functional, problem.get("activation", "none")

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ops/gemm/problem/gemm_problem.hpp"
+#include "ops/group_norm/problem/group_norm_problem.hpp"
 #include "ops/row/problem/row_problem.hpp"
 
 namespace tilewright::cli {
@@ -25,6 +26,13 @@ constexpr std::string_view kRowOperators[] = {
     "rms_norm", "layer_norm", "act_and_mul", "rms_norm_backward", "layer_norm_backward", "act_and_mul_backward",
     "quantize", "rope",       "softmax",     "cross_entropy"};
 
+// The separator of a request's fields is another than that of a problem's.
+std::string request_rows(const Operator& op, ProblemRef problem) {
+  std::string text = fmt::format("{}:{}", op.name(), op.problem_text(problem));
+  std::ranges::replace(text, ':', ';');
+  return text;
+}
+
 Status row_request(const Operator& op, ProblemRef problem, PeerRequest& request) {
   const RowProblem& p = problem_cast<RowProblem>(problem);
   RowProblem plain = p;
@@ -34,9 +42,20 @@ Status row_request(const Operator& op, ProblemRef problem, PeerRequest& request)
   }
   request.m = p.rows(), request.n = p.n;
   request.dtype = request.weight = dtype_name(p.x.dtype);
-  request.rows = fmt::format("{}:{}", op.name(), op.problem_text(problem));
-  // The separator of a request's fields is another.
-  std::ranges::replace(request.rows, ':', ';');
+  request.rows = request_rows(op, problem);
+  return {};
+}
+
+Status image_request(const Operator& op, ProblemRef problem, PeerRequest& request) {
+  const auto& p = problem_cast<GroupNormProblem>(problem);
+  GroupNormProblem plain = p;
+  set_contiguous(plain);
+  if (!std::ranges::equal(erase(plain), problem)) {
+    return Status(StatusCode::kUnsupported, "peers have images one after another");
+  }
+  request.m = p.images * p.channels, request.n = p.positions;
+  request.dtype = request.weight = dtype_name(p.dtype);
+  request.rows = request_rows(op, problem);
   return {};
 }
 
@@ -44,6 +63,7 @@ Status row_request(const Operator& op, ProblemRef problem, PeerRequest& request)
 
 Status peer_request(const Operator& op, ProblemRef problem, PeerRequest& request) {
   if (std::ranges::find(kRowOperators, op.name()) != std::end(kRowOperators)) return row_request(op, problem, request);
+  if (op.name() == "group_norm") return image_request(op, problem, request);
   if (op.name() != "gemm") return Status(StatusCode::kUnsupported, fmt::format("no peer for operator '{}'", op.name()));
   const GemmProblem& p = problem_cast<GemmProblem>(problem);
   const bool plain_epilogue = !p.c.present() && !p.bias.present() && p.step_count == 0 && !p.has_alpha &&

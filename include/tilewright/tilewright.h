@@ -440,6 +440,7 @@ static inline tilewright_plain_weights tilewright_plain_weights_defaults(void) {
 }
 #endif
 
+#include "tilewright/image_operators.h" /* norms of images */
 #include "tilewright/logit_operators.h" /* softmax, sampling and their like */
 #include "tilewright/row_operators.h"   /* norms and their like */
 

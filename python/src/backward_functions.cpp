@@ -9,17 +9,6 @@
 namespace tilewright::python {
 namespace {
 
-// The gradient of a column: True makes it, False leaves it out, and a tensor is written.
-TensorView column_gradient(RowArguments& arguments, const char* name, nb::object& given, DType dtype) {
-  bool wanted = true;
-  if (given.is_none() || nb::try_cast(given, wanted, false)) {
-    wanted = wanted && !given.is_none();
-    given = nb::none();
-    if (!wanted) return {};
-  }
-  return arguments.column(name, given, dtype);
-}
-
 template <class Call>
 nb::object norm_backward_function(const char* op, Status (*function)(Context&, const Call&, const Exec&), nb::handle x,
                                   nb::handle dy, nb::handle weight, nb::handle eps, nb::handle dresidual,
@@ -39,8 +28,9 @@ nb::object norm_backward_function(const char* op, Status (*function)(Context&, c
   const DType column = call.weight.defined() ? call.weight.dtype : call.x.dtype;
   call.dx = arguments.result("dx", dx, call.x.dtype, -1);
   if (!call.weight.defined() && PyBool_Check(dweight.ptr())) dweight = nb::none();
-  call.dweight = column_gradient(arguments, "dweight", dweight, column);
-  call.dbias = column_gradient(arguments, "dbias", dbias, column);
+  const int64_t n = call.x.rank > 0 ? call.x.shape[static_cast<size_t>(call.x.rank - 1)] : 0;
+  call.dweight = arguments.gradient("dweight", dweight, column, n);
+  call.dbias = arguments.gradient("dbias", dbias, column, n);
   Status status;
   {
     const nb::gil_scoped_release released;

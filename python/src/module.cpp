@@ -7,6 +7,7 @@
 #include "cache_functions.hpp"
 #include "dispatch/context_impl.hpp"
 #include "gemm_functions.hpp"
+#include "image_functions.hpp"
 #include "logit_functions.hpp"
 #include "row_functions.hpp"
 #include "tensor/buffer.hpp"
@@ -71,6 +72,7 @@ NB_MODULE(_core, module) {
   bind_gemm(module);
   bind_row_operators(module);
   bind_backward_operators(module);
+  bind_image_operators(module);
   bind_logit_operators(module);
   bind_cache_operators(module);
   module.def("devices", &devices, "The devices that kernels run on, each as a dict.");

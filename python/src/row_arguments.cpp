@@ -77,9 +77,15 @@ TensorView RowArguments::number(const char* name, nb::object& given) {
   return made(name, given, DType::kF32, one);
 }
 
-TensorView RowArguments::column(const char* name, nb::object& given, DType dtype) {
+TensorView RowArguments::gradient(const char* name, nb::object& given, DType dtype, int64_t size) {
+  bool wanted = true;
+  if (given.is_none() || nb::try_cast(given, wanted, false)) {
+    wanted = wanted && !given.is_none();
+    given = nb::none();
+    if (!wanted) return {};
+  }
   nb::list shape;
-  shape.append(input.view.shape[static_cast<size_t>(input.view.rank - 1)]);
+  shape.append(size);
   return made(name, given, dtype, shape);
 }
 

@@ -49,8 +49,8 @@ struct RowArguments {
   TensorView result(const char* name, nb::object& given, DType dtype, int64_t last);
   // One f32 that is written: `given`, or a new tensor.
   TensorView number(const char* name, nb::object& given);
-  // [N] as x's last size: `given`, or new.
-  TensorView column(const char* name, nb::object& given, DType dtype);
+  // A gradient of so many sums: True makes it, False leaves it out, and a tensor is written.
+  TensorView gradient(const char* name, nb::object& given, DType dtype, int64_t size);
   // Of that shape: `given`, or new.
   TensorView made(const char* name, nb::object& given, DType dtype, const nb::list& shape);
   // The scale of an output with rows of `n` elements: `given`, or where the operator finds it a new tensor.

@@ -304,6 +304,33 @@ def rope(
     recipe: str = "",
     units: int = 0,
 ) -> Any: ...
+def group_norm(
+    x: _T,
+    groups: int,
+    weight: _Tensor | None = None,
+    bias: _Tensor | None = None,
+    eps: float = 1e-05,
+    *,
+    activation: Literal["none", "silu"] | None = None,
+    out: _Tensor | None = None,
+    recipe: str = "",
+    units: int = 0,
+) -> Any: ...
+def group_norm_backward(
+    x: _T,
+    dy: _Tensor,
+    groups: int,
+    weight: _Tensor | None = None,
+    bias: _Tensor | None = None,
+    eps: float = 1e-05,
+    *,
+    activation: Literal["none", "silu"] | None = None,
+    dx: Any = None,
+    dweight: Any = True,
+    dbias: Any = False,
+    recipe: str = "",
+    units: int = 0,
+) -> tuple[_T, Any, Any]: ...
 def transpose(x: _T, *, out: _Tensor | None = None, recipe: str = "", units: int = 0) -> Any: ...
 def softmax(
     x: _T,

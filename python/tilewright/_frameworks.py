@@ -146,6 +146,14 @@ def empty(framework: int, like: Any, shape: tuple[int, ...], dtype: str, op: str
     )
 
 
+def empty_image(framework: int, like: Any, shape: tuple[int, ...], dtype: str, op: str, channels_last: bool) -> Any:
+    """The same, [N, C, ...], of which positions or channels are neighbours."""
+    if not channels_last:
+        return empty(framework, like, shape, dtype, op)
+    made = empty(framework, like, (shape[0], *shape[2:], shape[1]), dtype, op)
+    return made.movedim(-1, 1) if framework == TORCH else sys.modules["numpy"].moveaxis(made, -1, 1)
+
+
 def to_jax(buffer: Any) -> Any:
     """The JAX array that takes over a tilewright._core.Buffer."""
     import jax

@@ -73,6 +73,19 @@ constexpr const char* kPenaltyModes[] = {
 constexpr const char* kTransposeModes[] = {"m=8192:n=8192:x=bf16", "m=8192:n=8192:x=f32", "m=8192:n=8192:x=i8",
                                            "b=64:m=4096:n=128:x=bf16"};
 
+// Of SDXL's U-Net, and its autoencoder's widest.
+constexpr const char* kGroupNormModes[] = {"n=2:c=320:s=16384:g=32", "n=2:c=640:s=4096:g=32", "n=2:c=1280:s=1024:g=32",
+                                           "n=1:c=128:s=1048576:g=32"};
+std::string group_norm_text(const char* mode, bool last) {
+  return fmt::format("group_norm {}:x=bf16:weight=bf16:bias=bf16:activation=silu{}", mode,
+                     last ? ":channels_last=1" : "");
+}
+
+std::string group_norm_backward_text(const char* mode, bool last) {
+  return fmt::format("group_norm_backward {}:x=bf16:weight=bf16:bias=bf16:dweight=bf16:dbias=bf16{}", mode,
+                     last ? ":channels_last=1" : "");
+}
+
 // Blocks of Llama-3.1-70B's keys, and requests of them and of MLA's rows.
 constexpr MemoryMode kMoveModes[] = {{"kv_cache_copy bf16", "kv_cache_copy", "k=1:n=16384:x=bf16:wide=1"},
                                      {"kv_cache_gather bf16", "kv_cache_gather", "b=16:k=8:n=128:x=bf16"},
@@ -150,6 +163,12 @@ Suite memory_cpu_suite() {
     suite.add(move_text(mode, 16384), {.regime = mode.name, .bar = {.fraction = 0, .ratio = 0}});
   }
   for (const char* mode : kTransposeModes) suite.add(fmt::format("transpose {}", mode), {.regime = "transpose"});
+  for (const char* mode : kGroupNormModes) {
+    for (const bool last : {false, true}) {
+      suite.add(group_norm_text(mode, last), {.regime = "group_norm bf16"});
+      suite.add(group_norm_backward_text(mode, last), {.regime = "group_norm_backward bf16"});
+    }
+  }
   for (const MemoryMode& mode : kSoftmaxModes) {
     for (const SoftmaxRows& rows : kSoftmaxCpuRows) {
       suite.add(softmax_text(mode, rows), {.regime = mode.name, .bar = {.fraction = rows.fraction, .ratio = 0}});
@@ -196,6 +215,15 @@ Suite memory_gpu_suite() {
   for (const char* mode : kTransposeModes) {
     suite.add(fmt::format("transpose {}", mode),
               {.regime = "transpose", .bar = {.fraction = 0, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
+  }
+  for (const char* mode : kGroupNormModes) {
+    for (const bool last : {false, true}) {
+      suite.add(group_norm_text(mode, last),
+                {.regime = "group_norm bf16", .bar = {.fraction = 0, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
+      suite.add(group_norm_backward_text(mode, last),
+                {.regime = "group_norm_backward bf16",
+                 .bar = {.fraction = 0, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
+    }
   }
   for (const MemoryMode& mode : kCacheModes) {
     for (const int64_t tokens : {16384, 4096, 16, 1}) {

@@ -6,6 +6,7 @@ Importing this registers torch.ops.tilewright.*; importing tilewright alone neve
 
 from . import _activations as _activations  # registers operators, as the next do
 from . import _cache as _cache
+from . import _images as _images
 from . import _logits as _logits
 from . import _norms as _norms
 from . import _rotary as _rotary  # and those of _rows

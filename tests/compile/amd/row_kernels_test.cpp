@@ -82,6 +82,18 @@ TEST_P(SlowAmdRowKernels, TransposeMovesSixteenBytesWithoutSpills) {
   }
 }
 
+TEST_P(SlowAmdRowKernels, GroupNormMovesSixteenBytesWithoutSpills) {
+  for (const Operator* op : {&group_norm_operator(), &group_norm_backward_operator()}) {
+    for (const char* kind : {"_gpu", "_generic_gpu"}) {
+      const KernelFamily* family = find_family(op->families(), std::string(op->name()) + kind);
+      ASSERT_NE(family, nullptr);
+      check_budget(*family, [&](const KernelKey&, const std::vector<AmdInstruction>& code) {
+        EXPECT_TRUE(family->generic() || (has_wide(code, "load") && has_wide(code, "store")));
+      });
+    }
+  }
+}
+
 TEST_P(SlowAmdRowKernels, OperatorsOnLogitsHaveNoSpills) {
   for (const Operator* op : {&sample_operator(), &top_k_operator(), &apply_penalties_operator()}) {
     for (const KernelFamily* family : op->families()) {

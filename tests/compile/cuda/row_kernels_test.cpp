@@ -4,6 +4,7 @@
 
 #include "apply_penalties/apply_penalties_args.hpp"
 #include "dispatch/registry/family.hpp"
+#include "group_norm/group_norm_args.hpp"
 #include "jit/nvrtc/cubin_info.hpp"
 #include "jit/nvrtc/nvrtc_compiler.hpp"
 #include "kv_cache/cache_move_args.hpp"
@@ -98,6 +99,11 @@ TEST_P(SlowRowKernels, ApplyPenaltiesKeepsToItsBudget) {
 }
 
 TEST_P(SlowRowKernels, TransposeKeepsToItsBudget) { check_budget(transpose_operator(), sizeof(TransposeArgs)); }
+
+TEST_P(SlowRowKernels, GroupNormKeepsToItsBudget) {
+  check_budget(group_norm_operator(), sizeof(GroupNormArgs));
+  check_budget(group_norm_backward_operator(), sizeof(GroupNormArgs));
+}
 
 TEST_P(SlowRowKernels, ThoseOfThePagedCacheKeepToTheirs) {
   for (const Operator* op : {&kv_cache_write_operator(), &qk_norm_rope_cache_operator()}) {

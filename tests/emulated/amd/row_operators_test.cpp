@@ -193,6 +193,29 @@ TEST_P(SlowAmdRowOperators, TransposeKeepsEveryBitWithoutAFault) {
   check(op, "m=5:n=37:x=f32:unaligned=1", "transpose_generic_gpu");
 }
 
+TEST_P(SlowAmdRowOperators, GroupNormMatchesTheReferenceWithoutAFault) {
+  const Operator& op = group_norm_operator();
+  for (const char* text :
+       {"n=2:c=80:s=304:g=8:x=bf16:weight=bf16:bias=f32:activation=silu:channels_last=1",
+        "n=2:c=12:s=2600:g=4:x=bf16:weight=bf16:bias=bf16:activation=silu",
+        "n=1:c=70:s=40:g=14:x=f32:weight=f32:channels_last=1", "n=2:c=6:s=77:g=2:x=f16:in_place=1"}) {
+    check(op, text);
+  }
+  check(op, "n=2:c=9:s=33:g=3:x=f16:weight=f32:bias=bf16:channels_last=1", "group_norm_generic_gpu");
+  check(op, "n=1:c=4:s=300:g=2:x=f32:activation=silu:unaligned=1", "group_norm_generic_gpu");
+
+  const Operator& gradient = group_norm_backward_operator();
+  for (const char* text :
+       {"n=2:c=80:s=304:g=8:x=bf16:weight=bf16:bias=f32:activation=silu:channels_last=1:dweight=f32:dbias=f32",
+        "n=2:c=12:s=2600:g=4:x=bf16:weight=bf16:bias=bf16:activation=silu:dweight=bf16:dbias=f32"}) {
+    check(gradient, text);
+  }
+  for (const char* text : {"n=2:c=9:s=33:g=3:x=f16:weight=f32:bias=bf16:channels_last=1:dweight=f16",
+                           "n=1:c=4:s=300:g=2:x=f32:activation=silu:dbias=f32:in_place=2"}) {
+    check(gradient, text, "group_norm_backward_generic_gpu");
+  }
+}
+
 TEST_P(SlowAmdRowOperators, ApplyPenaltiesMatchesTheReferenceWithoutAFault) {
   const Operator& op = apply_penalties_operator();
   for (const char* text : {"b=3:v=9000:x=f32:prompt=40:output=300:repetition=1:presence=1:frequency=1:in_place=1",

@@ -127,6 +127,17 @@ def test_softmax(log):
     torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("text", ["x=f32", "x=bf16:weight=bf16:bias=bf16:activation=silu:channels_last=1"])
+def test_groups_of_channels(text):
+    text = f"group_norm;n=2;c=12;s=50;g=3;{text.replace(':', ';')}"
+    problem = RowProblem(torch, text, 24, 50, rotations=2)
+    (x,) = problem.weights[1]
+    want = tilewright.group_norm(x, 3, **problem.columns, activation="silu" if "silu" in text else None)
+    got = problem.function(None, (x,))[0]
+    assert got.stride() == want.stride()
+    torch.testing.assert_close(got.float(), want.float(), rtol=0.03, atol=0.06)
+
+
 @pytest.mark.parametrize("quant", ["row", "group", "dynamic", "block"])
 @pytest.mark.parametrize("out", ["e4m3", "i8"])
 def test_quantisers(quant, out):

@@ -58,6 +58,8 @@ def cases():
                 "offsets": torch.tensor([1, 3], dtype=torch.int32),
             },
         ),
+        "group_norm": (ops.group_norm, (x, 3), {"activation": "silu"}),
+        "group_norm-weights": (ops.group_norm, (torch.randn(2, 6, 5, 4), 2, torch.randn(6), torch.randn(6), 1e-3), {}),
         "transpose": (ops.transpose, (half,), {}),
         "apply_penalties": (
             ops.apply_penalties,
@@ -316,7 +318,7 @@ def records(case):
     """Whether it has a gradient; norms and activations have none of what is smoothed or scaled."""
     named = ("rms_norm", "add_rms_norm", "layer_norm", "add_layer_norm", "act_and_mul")
     plain = not {"smooth", "scale"} & cases()[case][2].keys()
-    return case.startswith(("rope", "transpose")) or (case.split("-")[0] in named and plain)
+    return case.startswith(("rope", "transpose", "group_norm")) or (case.split("-")[0] in named and plain)
 
 
 @pytest.mark.parametrize("case", [case for case in cases() if not records(case)])

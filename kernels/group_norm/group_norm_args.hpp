@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+// What host and kernels of group_norm and its gradient share. Freestanding.
+#pragma once
+
+#include "gemm/gemm_args.hpp"
+#include "tile/common/quotient.hpp"
+#include "tile/common/row_args.hpp"
+
+namespace tilewright {
+
+// [images, channels, positions]. A line is a channel's positions, channels last a position's channels: its elements are neighbours.
+// Strides in elements.
+struct GroupNormTensor {
+  void* data;
+  long long image, line;
+};
+
+// Each reads what the one before it found.
+enum class GroupNormStep : unsigned char {
+  kMoments,  // mean and variance of each channel's part of a chunk of positions
+  kGroups,   // of each group, from these: what normalises it
+  kOutput,
+  // Of the gradient, instead of the output.
+  kSums,          // of each channel's part: of the output's gradients, and of their products with normalised elements
+  kCoefficients,  // of each group, from these: means
+  kColumns,       // gradients of weight and bias, from the same
+  kGradient,
+};
+
+struct GroupNormArgs {
+  GroupNormTensor x, out;
+  RowVector weight, bias;
+  GroupNormTensor dy;  // of the gradient, whose output is x's gradient
+  RowSums dweight, dbias;
+  long long images, channels, groups, positions;
+  long long span, chunks;  // positions of a chunk, the last one may have fewer
+  float* parts;            // [images, chunks, channels, 2], and [images, groups, 4] behind them
+  long long grid;          // GPU: blocks
+  float eps;
+  DType dtype;
+  bool channels_last;
+  Activation activation;  // kNone or kSilu
+  GroupNormStep step;
+};
+
+// What a kernel is compiled for. kNone: type and layout are told at run time. `whole`, of GPUs: every piece of 8 elements is there, and
+// starts where one load or store takes it.
+struct GroupNormConfig {
+  static constexpr const char* kTypeName = "GroupNormConfig";
+  DType dtype;
+  bool channels_last, whole;
+
+  bool operator==(const GroupNormConfig&) const = default;
+  template <class Self, class Visit>
+  static constexpr void fields(Self& self, Visit&& visit) {
+    visit("dtype", self.dtype);
+    visit("channels_last", self.channels_last);
+    visit("whole", self.whole);
+  }
+};
+
+// A chunk of an image's positions.
+struct GroupNormChunk {
+  long long image, chunk, begin, count;
+};
+constexpr GroupNormChunk group_norm_chunk(const GroupNormArgs& args, long long index) {
+  const Quotient at = divided_by(index, args.chunks);
+  const long long begin = at.rest * args.span, left = args.positions - begin;
+  return {at.whole, at.rest, begin, left < args.span ? left : args.span};
+}
+// Where two numbers of a channel's part of a chunk stand: mean and variance, later sums. And those of a group: its mean, what deviations
+// from it are multiplied by, and the means of its gradient, and of that times normalised elements.
+constexpr float* channel_part(const GroupNormArgs& args, const GroupNormChunk& at, long long channel) {
+  return args.parts + ((at.image * args.chunks + at.chunk) * args.channels + channel) * 2;
+}
+constexpr float* group_part(const GroupNormArgs& args, long long image, long long group) {
+  return args.parts + args.images * args.chunks * args.channels * 2 + (image * args.groups + group) * 4;
+}
+constexpr long long group_norm_floats(long long images, long long chunks, long long channels, long long groups) {
+  return images * (chunks * channels * 2 + groups * 4);
+}
+
+// CPU: vectors of channels that are taken together, channels last. A chunk's positions are few enough for the first caches; GPU: a few
+// pieces of each thread.
+inline constexpr int kGroupNormCpuVectors = 2;
+inline constexpr long long kGroupNormCpuSpan = 4096, kGroupNormCpuSpanLast = 256;
+inline constexpr int kGroupNormThreads = 256;
+inline constexpr int kGroupNormSlab = 64;  // channels of a block, channels last: 8 threads beside each other
+inline constexpr int kGroupNormDown = kGroupNormThreads * kRowPiece / kGroupNormSlab;  // and as many below each other
+inline constexpr long long kGroupNormGpuSpan = 2048, kGroupNormGpuSpanLast = 8 * kGroupNormDown;
+inline constexpr int kGroupNormSharedBytes = 2 * kGroupNormThreads / kRowLanes * kGroupNormSlab * 4;
+
+}  // namespace tilewright

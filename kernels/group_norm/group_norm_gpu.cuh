@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+// group_norm_gpu: x is read for the moments of each channel's part of a chunk, which are merged to those of groups, and again for the
+// output. Typed by its config, or at run time.
+#pragma once
+
+#include "gemm/gpu/gemm_activation_gpu.cuh"
+#include "group_norm/group_norm_tile_gpu.cuh"
+
+namespace tilewright {
+
+__device__ __forceinline__ void store_moments(float* to, float about, const float (&sum)[2], long long count) {
+  const RowMoments found = row_moments(about, sum, static_cast<float>(count));
+  to[0] = found.mean, to[1] = found.variance;
+}
+
+// Differences from the part's first element lose nothing to a mean that is far above them.
+template <GroupNormConfig kConfig>
+__device__ __forceinline__ void find_line_moments(const GroupNormArgs& args) {
+  for_tiles<kConfig, false>(args, [&](const GroupNormTile<kConfig, false>& tile) {
+    const float about = load_element<kConfig.dtype>(tile.place(tile.args.x, 0), tile.args.dtype);
+    float sum[2] = {};  // of differences, and of their squares
+    tile.each([&](int position, int count) {
+      Piece p;
+      tile.load(tile.args.x, position, count, p);
+      const int there = anew(count);
+      for_elements([&](int i) {
+        const float d = tile.has(i, there) ? __fadd_rn(p.v[i], -about) : 0;
+        sum[0] = __fadd_rn(sum[0], d), sum[1] = __fmaf_rn(d, d, sum[1]);
+      });
+    });
+    reduce_threads<kRowLanes>(sum, sum_of);
+    if (tile.there && threadIdx.x % kRowLanes == 0)
+      store_moments(channel_part(anew(args), tile.at, tile.channel), about, sum, tile.at.count);
+  });
+}
+template <GroupNormConfig kConfig>
+__device__ __forceinline__ void find_column_moments(const GroupNormArgs& args) {
+  for_tiles<kConfig, true>(args, [&](const GroupNormTile<kConfig, true>& tile) {
+    Piece about;
+    tile.load(tile.args.x, 0, tile.count_at(0), about);
+    float sum[kRowPiece] = {}, squares[kRowPiece] = {};
+    tile.each([&](int position, int count) {
+      Piece p;
+      tile.load(tile.args.x, position, count, p);
+      const int there = anew(count);
+      for_elements([&](int i) {
+        const float d = tile.has(i, there) ? __fadd_rn(p.v[i], -about.v[i]) : 0;
+        sum[i] = __fadd_rn(sum[i], d), squares[i] = __fmaf_rn(d, d, squares[i]);
+      });
+    });
+    sum_slab(sum, squares, [&](int i, const float(&both)[2]) {
+      const long long behind = i - tile.across() * kRowPiece;
+      if (tile.channel + behind >= tile.args.channels) return;
+      const char* const first = tile.place(tile.args.x, 0) + behind * group_norm_bytes<kConfig>(tile.args);
+      store_moments(channel_part(anew(args), tile.at, tile.channel + behind),
+                    load_element<kConfig.dtype>(first, tile.args.dtype), both, tile.at.count);
+    });
+  });
+}
+
+// A block a group: their mean, and then what lies about it.
+__device__ __forceinline__ void merge_group_moments(const GroupNormArgs& args) {
+  const long long channels = args.channels / args.groups, parts = channels * args.chunks;
+#pragma unroll 1
+  for (long long index = blockIdx.x; index < args.images * args.groups; index += args.grid) {
+    const Quotient group = divided_by(index, args.groups);
+    // body(elements, mean, variance) of this thread's parts.
+    const auto each = [&](auto&& body) {
+#pragma unroll 1
+      for (long long part = threadIdx.x; part < parts; part += kGroupNormThreads) {
+        const Quotient of = divided_by(part, channels);
+        const GroupNormChunk at = group_norm_chunk(args, group.whole * args.chunks + of.whole);
+        const float* const moments = channel_part(args, at, group.rest * channels + of.rest);
+        body(static_cast<float>(at.count), moments[0], moments[1]);
+      }
+    };
+    const auto n = static_cast<float>(channels * args.positions);
+    const float about = *channel_part(args, group_norm_chunk(args, group.whole * args.chunks), group.rest * channels);
+    float first[1] = {};
+    each([&](float count, float mean, float) { first[0] = __fmaf_rn(count, __fadd_rn(mean, -about), first[0]); });
+    reduce_threads<kGroupNormThreads>(first, sum_of);
+    const float mean = __fadd_rn(about, first[0] / n);
+
+    float sum[2] = {};  // of differences from there, and of all squares
+    each([&](float count, float of, float variance) {
+      const float d = __fadd_rn(of, -mean);
+      sum[0] = __fmaf_rn(count, d, sum[0]), sum[1] = __fmaf_rn(count, __fmaf_rn(d, d, variance), sum[1]);
+    });
+    reduce_threads<kGroupNormThreads>(sum, sum_of);
+    const RowMoments found = row_moments(mean, sum, n);
+    if (threadIdx.x == 0) {
+      float* const to = group_part(args, group.whole, group.rest);
+      to[0] = found.mean, to[1] = 1 / square_root(__fadd_rn(found.variance, args.eps));
+    }
+  }
+}
+
+template <GroupNormConfig kConfig, bool kLast>
+__device__ __forceinline__ void normalise(const GroupNormArgs& args) {
+  for_tiles<kConfig, kLast>(args, [&](const GroupNormTile<kConfig, kLast>& tile) {
+    const GroupNormScales<kLast> by(tile);
+    tile.each([&](int position, int count) {
+      Piece p;
+      tile.load(tile.args.x, position, count, p);
+      for_elements([&](int i) {
+        const float normalised = __fmul_rn(__fadd_rn(p.v[i], -by[i].mean), by[i].inverse);
+        p.v[i] = __fmaf_rn(normalised, by[i].weight, by[i].bias);
+      });
+      if (tile.args.activation == Activation::kSilu)
+        for_elements([&](int i) { p.v[i] = activate<Activation::kSilu>(p.v[i], 0, 0); });
+      tile.store(tile.args.out, position, count, p);
+    });
+  });
+}
+
+template <GroupNormConfig kConfig>
+__device__ __forceinline__ void group_norm_gpu(const GroupNormArgs& args) {
+  constexpr bool kTyped = kConfig.dtype != DType::kNone;
+  const bool last = kTyped ? kConfig.channels_last : args.channels_last;
+  if (args.step == GroupNormStep::kGroups) return merge_group_moments(args);
+  const bool finds = args.step == GroupNormStep::kMoments;
+  if constexpr (!kTyped || kConfig.channels_last) {
+    if (last) return finds ? find_column_moments<kConfig>(args) : normalise<kConfig, true>(args);
+  }
+  if constexpr (!kTyped || !kConfig.channels_last) {
+    if (!last) return finds ? find_line_moments<kConfig>(args) : normalise<kConfig, false>(args);
+  }
+}
+
+}  // namespace tilewright

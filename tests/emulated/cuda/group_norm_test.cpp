@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+// Kernels of images, the source that NVRTC compiles, on the host.
+#include "emulated/cuda/cuda_words.hpp"
+#include "emulated/cuda/row_check.hpp"
+// After the words of CUDA.
+#include "group_norm_backward/group_norm_backward_gpu.cuh"
+
+namespace tilewright {
+namespace {
+
+using emulated::check_family, emulated::HostKernel;
+
+constexpr DType kF32 = DType::kF32, kBf16 = DType::kBf16, kNone = DType::kNone;
+
+template <GroupNormConfig kConfig>
+void check_images(const Operator& op, const std::shared_ptr<HostKernel>& kernel,
+                  std::initializer_list<const char*> problems) {
+  const bool generic = kConfig.dtype == kNone;
+  const KernelFamily& family =
+      *find_family(op.families(), fmt::format("{}{}", op.name(), generic ? "_generic_gpu" : "_gpu"));
+  RecipeStep step;
+  step.key = family.builtin_keys("sm_90a").front();
+  if (!generic) {
+    step.key = make_key(op.name(), family.name(), "sm_90a",
+                        fmt::format("x={}:channels_last={}", dtype_name(kConfig.dtype), kConfig.channels_last ? 1 : 0),
+                        print_fields(kConfig));
+  }
+  check_family(op, family, step, kernel, problems);
+}
+template <GroupNormConfig kConfig>
+void check_group_norm(std::initializer_list<const char*> problems) {
+  check_images<kConfig>(group_norm_operator(), std::make_shared<HostKernel>([](const void* args) {
+                          group_norm_gpu<kConfig>(*static_cast<const GroupNormArgs*>(args));
+                        }),
+                        problems);
+}
+template <GroupNormConfig kConfig>
+void check_group_norm_backward(std::initializer_list<const char*> problems) {
+  check_images<kConfig>(group_norm_backward_operator(), std::make_shared<HostKernel>([](const void* args) {
+                          group_norm_backward_gpu<kConfig>(*static_cast<const GroupNormArgs*>(args));
+                        }),
+                        problems);
+}
+
+TEST(EmulatedImageOperators, GroupNormMatchesTheReference) {
+  check_group_norm<GroupNormConfig{kBf16, true, true}>(
+      {"n=2:c=80:s=304:g=8:x=bf16:weight=bf16:bias=f32:activation=silu:channels_last=1",
+       "n=3:c=24:s=1:g=4:x=bf16:channels_last=1"});
+  check_group_norm<GroupNormConfig{kF32, false, true}>(
+      {"n=2:c=6:s=4104:g=2:x=f32:weight=f32:bias=f32", "n=1:c=3:s=64:g=3:x=f32:in_place=1"});
+  check_group_norm<GroupNormConfig{kF32, true, false}>({"n=2:c=66:s=33:g=22:x=f32:weight=f32:channels_last=1"});
+  check_group_norm<GroupNormConfig{kNone, false, false}>(
+      {"n=2:c=7:s=301:g=7:x=f16:weight=bf16:activation=silu", "n=2:c=9:s=70:g=3:x=bf16:bias=f16:channels_last=1",
+       "n=1:c=4:s=6:g=2:x=f32:sx=40.9:so=0.7", "n=1:c=1:s=1:g=1:x=f32"});
+}
+
+TEST(EmulatedImageOperators, GradientsOfGroupNormMatchTheReference) {
+  check_group_norm_backward<GroupNormConfig{kBf16, true, true}>(
+      {"n=2:c=80:s=304:g=8:x=bf16:weight=bf16:bias=f32:activation=silu:channels_last=1:dweight=f32:dbias=f32"});
+  check_group_norm_backward<GroupNormConfig{kF32, false, true}>(
+      {"n=2:c=6:s=4104:g=2:x=f32:weight=f32:bias=f32:dweight=f32:dbias=f32:activation=silu",
+       "n=1:c=3:s=64:g=3:x=f32:in_place=1"});
+  check_group_norm_backward<GroupNormConfig{kNone, false, false}>(
+      {"n=2:c=7:s=301:g=7:x=f16:weight=bf16:activation=silu:dweight=bf16",
+       "n=40:c=9:s=70:g=3:x=bf16:dbias=f16:channels_last=1:in_place=2", "n=0:c=4:s=6:g=2:x=f32:dbias=f32",
+       "n=2:c=4:s=0:g=2:x=f32:weight=f32:dweight=f32"});
+}
+
+}  // namespace
+}  // namespace tilewright
