@@ -104,8 +104,9 @@ constexpr unsigned long long share_of(unsigned long long mass, unsigned long lon
 // ---- A GPU's workspace -------------------------------------------------------------------------------------------------
 
 inline constexpr int kSampleChunk = 2 * kSelectThreads * kRowPiece;
-// With a row's tokens at the cut, and the masses of its bins.
-inline constexpr int kSampleGathered = 5120, kSampleSharedBytes = kSelectSharedBytes + kSampleGathered * 8 + kSelectBins * 8;
+// With a row's tokens at the cut, and what is known of the row.
+inline constexpr int kSampleGathered = 5120;
+inline constexpr int kSampleSharedBytes = kSelectSharedBytes + kSampleGathered * 8 + kSelectBins * 8 + 256;
 
 struct SampleChunk {
   float most, sum;  // of logits; of exponentials of differences from it

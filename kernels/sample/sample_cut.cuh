@@ -6,23 +6,55 @@
 
 namespace tilewright {
 
-// In units of the row's masses: of what stands before the bins that hold the end, of that with all of these, and of all tokens.
+// Masses in units of the row's: of what stands before the bins that hold the end, of that with all of these, and of all tokens.
 struct SampleCut {
   BinRange bins;
   unsigned count;  // of tokens before them
   unsigned long long before, with, total;
 };
 
+// Which tokens are at the cut, and their masses in its units.
+struct CutPlaces {
+  float most, inverse, behind, upper, lower;
+
+  __device__ __forceinline__ void set(const SampleRule& rule, float largest, const BinRange& bins) {
+    most = largest, inverse = rule.inverse;
+    behind = __fmul_rn(static_cast<float>(bins.first), kBinWidth);
+    const float top = place(most);
+    upper = bins.first == 0 ? -kNoToken : __fadd_rn(top, -behind);
+    lower = bins.last == kSelectBins - 1 ? kNoToken : __fmaf_rn(static_cast<float>(bins.last), -kBinWidth, top);
+  }
+  __device__ __forceinline__ float place(float x) const { return place_of(x, __fmul_rn(inverse, kLog2E)); }
+  __device__ __forceinline__ bool has(float x) const {
+    const float at = place(x);
+    return at <= upper && at >= lower;
+  }
+  __device__ __forceinline__ unsigned long long mass(float x) const {
+    const float d = scaled_difference(x, most, inverse);
+    return whole_mass(__fmul_rn(exp2_approx(__fmaf_rn(d, kLog2E, behind)), kCutMassUnit));
+  }
+};
+
 struct SampleListed {
   float x;
   unsigned id;
 };
-// Behind what a block selects with: tokens at the cut, and the masses of a row's bins in units of their own.
+// What a block knows of its row, in shared memory, because registers are few while it selects.
+struct SampledRow {
+  SampleRule rule;
+  SampleCut cut;
+  CutPlaces places;
+  float place, to_cut;  // of the largest logit; what a unit of the row's masses is at the cut
+  unsigned long long target, token;  // the mass that names the bin, the number that names the token in it
+  unsigned long long mass[kSelectBins];  // of bins, in units of their own
+};
+static_assert(kSelectSharedBytes + kSampleGathered * sizeof(SampleListed) + sizeof(SampledRow) <= kSampleSharedBytes);
+// Behind what it selects with, and tokens at the cut.
 __device__ __forceinline__ SampleListed* gathered_tokens() {
   return reinterpret_cast<SampleListed*>(dynamic_shared() + kSelectSharedBytes);
 }
-__device__ __forceinline__ unsigned long long* row_bins() {
-  return reinterpret_cast<unsigned long long*>(gathered_tokens() + kSampleGathered);
+__device__ __forceinline__ SampledRow& sampled_row() {
+  return *reinterpret_cast<SampledRow*>(gathered_tokens() + kSampleGathered);
 }
 // That of a thread's bin among the row's.
 __device__ __forceinline__ unsigned long long bin_among_row(unsigned bin, unsigned long long mass, int power) {
@@ -37,9 +69,9 @@ __device__ __forceinline__ float above_middle(float x, float factor) {
   return __fmaf_rn(x, factor, __fadd_rn(kPlaceOrigin, -place_of(x, factor)));
 }
 
-// Adds up the bins of a row's chunks; threads behind the last bin have none.
-__device__ __forceinline__ SampleCut merge_bins(const SampleArgs& args, long long row, float most) {
-  const SampleRule rule = own_rule(args, row);
+// Adds up the bins of a row's chunks, and finds which hold the end; threads behind the last bin have none.
+__device__ __forceinline__ void merge_bins(const SampleArgs& args, long long row, float most) {
+  const SampleRule& rule = sampled_row().rule;
   const SampleWorkspace work = sample_workspace(args);
   const SampleChunk* const chunks = work.chunks + row * args.chunks;
   const float factor = place_factor(rule), place = place_of(most, factor);
@@ -63,86 +95,60 @@ __device__ __forceinline__ SampleCut merge_bins(const SampleArgs& args, long lon
       const float unit = exp2_approx(__fmaf_rn(static_cast<float>(beyond), -kBinWidth, 32 - kBinMassBits));
       rest += scale_mass(bins.mass[bin], unit);
     }
-    row_bins()[bin] = mass;
+    sampled_row().mass[bin] = mass;
   }
   rest = scale_mass(first_beyond(rest, kAllMass).before, 1 / row_to_cut(kLast, 0, power));
   sum_bins(count, bin == kLast ? rest : bin < kLast ? bin_among_row(static_cast<unsigned>(bin), mass, power) : 0);
 
   // The first bin that reaches a limit. Of the mass of the k, what is before the bin of the k-th tells where it is at least.
   SelectShared& shared = select_shared();
-  SampleCut cut{};
-  cut.total = shared.mass_to[kLast];
+  const unsigned long long total = shared.mass_to[kLast];
   ChoiceLimits limits{rule.top_k, kAllMass};
+  const bool of_the_k = weighs_the_k(args, rule);
   int last = reach_bins(0, 0, limits).of_count;
   last = last < kLast ? last : kLast;
-  cut.bins = {last, last};
+  int first = last;
   if (rule.has_top_p) {
-    const bool of_the_k = weighs_the_k(args, rule);
     const unsigned long long least = last == 0 ? 0 : shared.mass_to[last - 1];
-    limits.mass = share_of(of_the_k ? least : cut.total, rule.share);
+    limits.mass = share_of(of_the_k ? least : total, rule.share);
     reset_reached();
     const int reached = reach_bins(0, 0, limits).of_mass;
-    cut.bins.first = reached < last ? reached : last;
-    cut.bins.last = of_the_k ? last : cut.bins.first;
+    first = reached < last ? reached : last, last = of_the_k ? last : first;
   }
   if (has_floor(rule)) {
-    cut.bins = with_floor(cut.bins, bins_of_floor(rule.floor, above_middle(most, factor)), weighs_the_k(args, rule));
+    const BinRange floor = bins_of_floor(rule.floor, above_middle(most, factor));
+    const BinRange both = with_floor({first, last}, floor, of_the_k);
+    first = both.first, last = both.last;
   }
-  if (cut.bins.first > 0) {
-    cut.count = shared.count_to[cut.bins.first - 1], cut.before = shared.mass_to[cut.bins.first - 1];
-  }
-  cut.with = shared.mass_to[cut.bins.last];
-  return cut;
+  if (bin != 0) return;
+  SampleCut& cut = sampled_row().cut;
+  cut.bins.first = first, cut.bins.last = last;
+  cut.count = first == 0 ? 0 : shared.count_to[first - 1], cut.before = first == 0 ? 0 : shared.mass_to[first - 1];
+  cut.with = shared.mass_to[last], cut.total = total;
 }
 
-// Which tokens are at the cut, and their masses in its units.
-struct CutPlaces {
-  float most, inverse, behind, upper, lower;
-
-  __device__ __forceinline__ CutPlaces(const SampleRule& rule, float largest, const BinRange& bins)
-      : most(largest), inverse(rule.inverse), behind(__fmul_rn(static_cast<float>(bins.first), kBinWidth)) {
-    const float place = place_of(most, inverse * kLog2E);
-    upper = bins.first == 0 ? -kNoToken : __fadd_rn(place, -behind);
-    lower = bins.last == kSelectBins - 1 ? kNoToken
-                                         : __fmaf_rn(static_cast<float>(bins.last), -kBinWidth, place);
-  }
-  __device__ __forceinline__ float place(float x) const { return place_of(x, inverse * kLog2E); }
-  __device__ __forceinline__ bool has(float x) const {
-    const float at = place(x);
-    return at <= upper && at >= lower;
-  }
-  __device__ __forceinline__ unsigned long long mass(float x) const {
-    const float d = scaled_difference(x, most, inverse);
-    return whole_mass(__fmul_rn(exp2_approx(__fmaf_rn(d, kLog2E, behind)), kCutMassUnit));
-  }
-};
 // One of them.
 struct CutToken {
   float x;
   long long id;
-  const CutPlaces& places;
   __device__ __forceinline__ float value() const { return x; }
   __device__ __forceinline__ TokenKey key() const { return token_key(x, id); }
-  __device__ __forceinline__ unsigned long long mass() const { return places.mass(x); }
+  __device__ __forceinline__ unsigned long long mass() const { return sampled_row().places.mass(x); }
 };
 
 // Lists a row's tokens at the cut in shared memory, in any order: how many there are, or -1 where they are too many.
 template <SampleConfig kConfig>
-__device__ __forceinline__ int gather(const SampleArgs& args, long long row, const CutPlaces& places) {
+__device__ __forceinline__ int gather(const SampleArgs& args, long long row) {
+  const CutPlaces& places = sampled_row().places;
   SelectShared& shared = select_shared();
   __syncthreads();
   if (select_thread() == 0) shared.listed = 0;
   __syncthreads();
   const SampleChunk* const chunks = sample_workspace(args).chunks + row * args.chunks;
 #pragma unroll 1
-  for (long long c = 0; c < args.chunks; c += kGatheredChunks) {
-    bool has = false;
-#pragma unroll
-    for (int i = 0; i < kGatheredChunks; ++i) {
-      has = has || (c + i < args.chunks && places.place(chunks[c + i].most) >= places.lower);
-    }
-    if (!has) continue;
-    ChunkPart<kConfig, 2 * kGatheredChunks> part{args, logits_of<kConfig>(args, row), c * kSampleChunk, {}};
+  for (long long c = 0; c < args.chunks; ++c) {
+    if (places.place(chunks[c].most) < places.lower) continue;
+    ChunkPart<kConfig> part{args, logits_of<kConfig>(args, row), c * kSampleChunk, {}};
     part.load();
     part.each([&](float x, long long id) {
       if (!places.has(x)) return;
@@ -154,14 +160,14 @@ __device__ __forceinline__ int gather(const SampleArgs& args, long long row, con
   return shared.listed <= kSampleGathered ? static_cast<int>(shared.listed) : -1;
 }
 
-// body(logit, id) of them: where they were gathered, or from the row, a warp a chunk.
+// body(CutToken) of them: where they were gathered, or from the row, a warp a chunk.
 template <SampleConfig kConfig, class Body>
-__device__ __forceinline__ void for_cut(const SampleArgs& args, long long row, const CutPlaces& places, int gathered,
-                                        Body&& body) {
+__device__ __forceinline__ void for_cut(const SampleArgs& args, long long row, int gathered, Body&& body) {
+  const CutPlaces& places = sampled_row().places;
 #pragma unroll 1
   for (int i = static_cast<int>(select_thread()); i < gathered; i += kSelectThreads) {
     const SampleListed one = gathered_tokens()[i];
-    body(one.x, static_cast<long long>(one.id));
+    body(CutToken{one.x, static_cast<long long>(one.id)});
   }
   if (gathered >= 0) return;
   const int me = static_cast<int>(select_thread()), lane = me % kRowLanes;
@@ -176,7 +182,7 @@ __device__ __forceinline__ void for_cut(const SampleArgs& args, long long row, c
 #pragma unroll 1
     for (int i = lane; i < count; i += kRowLanes) {
       const float x = logit_at<kConfig>(now, logits, start + i);
-      if (x != kNoToken && places.has(x)) body(x, start + i);
+      if (x != kNoToken && places.has(x)) body(CutToken{x, start + i});
     }
   }
 }

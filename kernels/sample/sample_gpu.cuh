@@ -62,14 +62,13 @@ __device__ __forceinline__ void find_in_chunk(const SampleArgs& args, long long 
   if (select_thread() == 0) work.chunks[item] = {most, sum, best == 0 ? -1 : key_id(best)};
 }
 
-// The token of a bin, in the order of ids, with whose mass more than its share `number` of the bin's is reached.
+// The token of a bin, in the order of ids, with whose mass more than its share of the bin's is reached.
 template <SampleConfig kConfig>
-__device__ __forceinline__ long long token_in_bin(const SampleArgs& args, long long row, float most, int bin,
-                                                  unsigned long long number) {
+__device__ __forceinline__ long long token_in_bin(const SampleArgs& args, long long row, int bin) {
   const SampleWorkspace work = sample_workspace(args);
-  const float factor = place_factor(own_rule(args, row)), place = place_of(most, factor);
   SelectShared& shared = select_shared();
-  unsigned long long target = high_product(number, row_bins()[bin]);
+  const SampledRow& its = sampled_row();
+  unsigned long long target = high_product(its.token, its.mass[bin]);
   // The chunk.
   long long chunk = 0;
 #pragma unroll 1
@@ -77,8 +76,9 @@ __device__ __forceinline__ long long token_in_bin(const SampleArgs& args, long l
     const long long c = chunk + select_thread();
     unsigned mass = 0;
     if (c < args.chunks) {
-      const int at = bin - bins_behind(place, place_of(work.chunks[row * args.chunks + c].most, factor));
-      mass = at >= 0 ? work.bins[row * args.chunks + c].mass[at] : 0;
+      const long long item = row * args.chunks + c;
+      const int at = bin - bins_behind(its.place, place_of(work.chunks[item].most, place_factor(its.rule)));
+      mass = at >= 0 ? work.bins[item].mass[at] : 0;
     }
     const ThreadBeyond found = first_beyond(mass, target);
     target -= found.before;
@@ -89,18 +89,16 @@ __device__ __forceinline__ long long token_in_bin(const SampleArgs& args, long l
   // The token.
   ChunkPart<kConfig> part{args, logits_of<kConfig>(args, row), chunk * kSampleChunk, {}};
   part.load();
-  const float wanted = __fmaf_rn(static_cast<float>(bin), -kBinWidth, place);
-#pragma unroll
-  for (int j = 0; j < part.kPieces; ++j) {
-    unsigned mass = 0;
+  const float factor = place_factor(its.rule), wanted = __fmaf_rn(static_cast<float>(bin), -kBinWidth, its.place);
+  const auto is_in = [&](int j) {
     const auto mass_of = [&](int i) {
       const float x = part.p[j].v[i];
       return place_of(x, factor) == wanted ? bin_mass(x, factor, wanted) : 0;
     };
+    unsigned mass = 0;
     for_elements([&](int i) { mass += mass_of(i); });
     const ThreadBeyond found = first_beyond(mass, target);
     target -= found.before;
-    if (found.thread < 0) continue;
     if (static_cast<int>(select_thread()) == found.thread) {
       unsigned long long sum = 0;
       bool drawn = false;
@@ -109,79 +107,112 @@ __device__ __forceinline__ long long token_in_bin(const SampleArgs& args, long l
         if (!drawn && sum > target) drawn = true, shared.found.key = static_cast<TokenKey>(part.id(j, i));
       });
     }
-    __syncthreads();
-    return static_cast<long long>(shared.found.key);
+    return found.thread >= 0;
+  };
+  static_assert(part.kPieces == 2);
+  if (!is_in(0)) is_in(1);
+  __syncthreads();
+  return static_cast<long long>(shared.found.key);
+}
+
+// Of tokens at the cut whose differences are at least `floor`.
+template <class Each>
+__device__ __forceinline__ unsigned long long mass_above(float floor, Each&& each) {
+  const CutPlaces& places = sampled_row().places;
+  unsigned long long sum = 0;
+  each([&](const CutToken& token) {
+    sum += scaled_difference(token.x, places.most, places.inverse) >= floor ? token.mass() : 0;
+  });
+  return first_beyond(sum, kAllMass).before;
+}
+// Where top_p ends at the cut, of so much mass of the row.
+__device__ __forceinline__ unsigned long long limit_at_cut(unsigned long long total) {
+  const SampledRow& its = sampled_row();
+  const unsigned long long share = share_of(total, its.rule.share), before = its.cut.before;
+  const unsigned long long limit = share > before ? scale_mass(share - before, its.to_cut) : 0;
+  return limit > 0 ? limit : 1;
+}
+// Whether the draw stays at the cut, where so much is left: where that does not reach so far, it is made again among what is left.
+__device__ __forceinline__ bool stays_at_cut(unsigned long long left) {
+  SampledRow& its = sampled_row();
+  const unsigned long long left_of_row = scale_mass(left, 1 / its.to_cut), before = its.cut.before;
+  if (before == 0 || its.target - before < left_of_row) return true;
+  const DrawNumbers numbers = draw_numbers(its.rule, 1);
+  const unsigned long long target = high_product(numbers.bin, before + left_of_row);
+  __syncthreads();
+  if (select_thread() == 0) its.target = target, its.token = numbers.token;
+  __syncthreads();
+  return target >= before;
+}
+// The token at the cut that a row's numbers name, or -1 where they name one before it.
+template <SampleConfig kConfig>
+__device__ __forceinline__ long long token_at_cut(const SampleArgs& args, long long row) {
+  const SampledRow& its = sampled_row();
+  const int gathered = gather<kConfig>(args, row);
+  const auto each = [&](auto&& body) { for_cut<kConfig>(args, row, gathered, body); };
+  // The end is sought for the mass of the k, for what is left, and for the token.
+  enum { kOfTheK, kLeft, kToken };
+  int step = weighs_the_k(args, its.rule) ? kOfTheK : kLeft;
+  ChoiceLimits limits{its.rule.top_k, kAllMass};
+  if (its.rule.has_top_p && step == kLeft) {
+    limits.mass = limit_at_cut(its.cut.total > 0 ? its.cut.total : mass_above(kNoToken, each));
   }
-  return -1;
+#pragma unroll 1
+  for (;; ++step) {
+    const ChoiceEnd found = find_end(step == kToken ? 0 : its.cut.count, 0, limits, true, each);
+    if (step == kToken) return key_id(found.key);
+    if (step == kOfTheK) {
+      limits.mass = limit_at_cut(its.cut.before + scale_mass(found.mass, 1 / its.to_cut));
+      continue;
+    }
+    unsigned long long left = found.mass;
+    if (has_floor(its.rule)) {
+      const unsigned long long above = mass_above(its.rule.floor, each);
+      left = above < left ? above : left;
+    }
+    if (!stays_at_cut(left)) return -1;
+    limits = {kAllTokens, high_product(its.token, left) + 1};
+  }
+}
+
+// Field by field: a whole struct would take its way through local memory.
+__device__ __forceinline__ void store_rule(const SampleArgs& args, long long row) {
+  SampleRule& to = sampled_row().rule;
+  const SampleRule rule = own_rule(args, row);
+  to.greedy = rule.greedy, to.inverse = rule.inverse, to.top_k = rule.top_k, to.has_top_p = rule.has_top_p;
+  to.share = rule.share, to.floor = rule.floor, to.seed = rule.seed, to.offset = rule.offset;
 }
 
 // The token of a row that is not greedy.
 template <SampleConfig kConfig>
 __device__ __forceinline__ long long draw_in_row(const SampleArgs& args, long long row, float most) {
+  SampledRow& its = sampled_row();
+  const unsigned me = select_thread();
+  __syncthreads();
+  if (me == 0) store_rule(args, row);
+  __syncthreads();
   const int power = mass_power(args.vocabulary);
-  const float factor = place_factor(own_rule(args, row));
+  const float factor = place_factor(its.rule), place = place_of(most, factor);
   // Without places all of the row is at the cut.
-  const bool binned = has_places(place_of(most, factor), /*of_row=*/true);
-  SampleCut cut{{0, kSelectBins - 1}, 0, 0, 0, 0};
-  if (binned) cut = merge_bins(args, row, most);
-  DrawNumbers numbers = draw_numbers(own_rule(args, row), 0);
-  unsigned long long target = high_product(numbers.bin, cut.with);
-  if (target >= cut.before) {
-    const CutPlaces places(own_rule(args, row), most, cut.bins);
-    const int gathered = gather<kConfig>(args, row, places);
-    const auto each = [&](auto&& body) {
-      for_cut<kConfig>(args, row, places, gathered, [&](float x, long long id) { body(CutToken{x, id, places}); });
-    };
-    const auto mass_of_those = [&](float floor) {
-      unsigned long long sum = 0;
-      each([&](const CutToken& token) {
-        sum += scaled_difference(token.x, most, places.inverse) >= floor ? token.mass() : 0;
-      });
-      return first_beyond(sum, kAllMass).before;
-    };
-    const float to_cut = binned ? row_to_cut(cut.bins.first, above_middle(most, factor), power) : 1;
-    if (!binned) cut.total = mass_of_those(kNoToken);
-
-    // The end is sought for the mass of the k, for what is left of the row, and for the token.
-    const SampleRule rule = own_rule(args, row);
-    const auto limit_of = [&](unsigned long long total) {
-      const unsigned long long share = share_of(total, rule.share);
-      const unsigned long long limit = share > cut.before ? scale_mass(share - cut.before, to_cut) : 0;
-      return limit > 0 ? limit : 1;
-    };
-    enum { kOfTheK, kLeft, kToken };
-    int step = weighs_the_k(args, rule) ? kOfTheK : kLeft;
-    ChoiceLimits limits{rule.top_k, kAllMass};
-    if (rule.has_top_p && step == kLeft) limits.mass = limit_of(cut.total);
-    unsigned count = cut.count;
-#pragma unroll 1
-    for (; step <= kToken; ++step) {
-      const ChoiceEnd found = find_end(count, 0, limits, true, each);
-      if (step == kToken) return key_id(found.key);
-      if (step == kOfTheK) {
-        limits.mass = limit_of(cut.before + scale_mass(found.mass, 1 / to_cut));
-        continue;
-      }
-      unsigned long long left = found.mass;
-      if (has_floor(rule)) {
-        const unsigned long long above = mass_of_those(rule.floor);
-        left = above < left ? above : left;
-      }
-      // Where what is left does not reach so far, again among what is left.
-      const unsigned long long left_of_row = scale_mass(left, 1 / to_cut);
-      bool taken = cut.before == 0 || target - cut.before < left_of_row;
-      if (!taken) {
-        numbers = draw_numbers(rule, 1);
-        target = high_product(numbers.bin, cut.before + left_of_row);
-        taken = target >= cut.before;
-      }
-      if (!taken) break;
-      count = 0, limits = {kAllTokens, high_product(numbers.token, left) + 1};
+  const bool binned = has_places(place, /*of_row=*/true);
+  if (binned) merge_bins(args, row, most);
+  if (me == 0) {
+    if (!binned) {
+      its.cut.bins.first = 0, its.cut.bins.last = kSelectBins - 1;
+      its.cut.count = 0, its.cut.before = its.cut.with = its.cut.total = 0;
     }
+    const DrawNumbers numbers = draw_numbers(its.rule, 0);
+    its.place = place, its.token = numbers.token, its.target = high_product(numbers.bin, its.cut.with);
+    its.to_cut = binned ? row_to_cut(its.cut.bins.first, above_middle(most, factor), power) : 1;
+    its.places.set(its.rule, most, its.cut.bins);
   }
-  const unsigned bin = select_thread();
-  const unsigned long long mass = bin < kSelectBins - 1 ? bin_among_row(bin, row_bins()[bin], power) : 0;
-  return token_in_bin<kConfig>(args, row, most, first_beyond(mass, target).thread, numbers.token);
+  __syncthreads();
+  if (its.target >= its.cut.before) {
+    const long long id = token_at_cut<kConfig>(args, row);
+    if (id >= 0) return id;
+  }
+  const unsigned long long mass = me < kSelectBins - 1 ? bin_among_row(me, its.mass[me], power) : 0;
+  return token_in_bin<kConfig>(args, row, first_beyond(mass, its.target).thread);
 }
 
 // A row's token.
@@ -226,15 +257,16 @@ __device__ __forceinline__ void choose_in_row(const SampleArgs& args, long long 
 
 template <SampleConfig kConfig>
 __device__ __forceinline__ void sample_gpu(const SampleArgs& given) {
-  const long long items = given.step == SampleStep::kFind ? given.rows * given.chunks : given.rows;
+  if (given.step == SampleStep::kFind) {
 #pragma unroll 1
-  for (long long item = blockIdx.x; item < items; item += anew(given).grid) {
-    const SampleArgs& args = anew(given);
-    if (args.step == SampleStep::kFind) {
-      find_in_chunk<kConfig>(args, item);
-    } else {
-      choose_in_row<kConfig>(args, item);
+    for (long long item = blockIdx.x; item < anew(given).rows * anew(given).chunks; item += anew(given).grid) {
+      find_in_chunk<kConfig>(anew(given), item);
     }
+    return;
+  }
+#pragma unroll 1
+  for (long long row = blockIdx.x; row < anew(given).rows; row += anew(given).grid) {
+    choose_in_row<kConfig>(anew(given), row);
   }
 }
 

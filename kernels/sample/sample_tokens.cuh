@@ -7,13 +7,13 @@
 
 namespace tilewright {
 
-// Chunks whose bins, and whose logits, are asked for at once, and whether bins are counted that nobody asks for. AMD GPUs lack scalar registers, for
+// Chunks whose bins are asked for at once, and whether bins are counted that nobody asks for. AMD GPUs lack scalar registers, for
 // conditions too.
 #if defined(__AMDGCN__)
-inline constexpr int kChunksAtOnce = 1, kGatheredChunks = 1;
+inline constexpr int kChunksAtOnce = 1;
 inline constexpr bool kCountsAll = true;
 #else
-inline constexpr int kChunksAtOnce = 4, kGatheredChunks = 2;
+inline constexpr int kChunksAtOnce = 4;
 inline constexpr bool kCountsAll = false;
 #endif
 
@@ -73,10 +73,10 @@ __device__ __forceinline__ float sum_of_block(float x) {
   return one[0];
 }
 
-// One thread's part of a chunk, or of several that follow each other: pieces of 8 logits.
-template <SampleConfig kConfig, int kGiven = 2>
+// One thread's part of a chunk: two pieces of 8 logits.
+template <SampleConfig kConfig>
 struct ChunkPart {
-  static constexpr int kPieces = kGiven;
+  static constexpr int kPieces = 2;
   const SampleArgs& args;
   const char* row;
   long long start;  // of the chunk
