@@ -144,11 +144,12 @@ __device__ __forceinline__ int gather(const SampleArgs& args, long long row) {
   __syncthreads();
   if (select_thread() == 0) shared.listed = 0;
   __syncthreads();
-  const SampleChunk* const chunks = sample_workspace(args).chunks + row * args.chunks;
 #pragma unroll 1
   for (long long c = 0; c < args.chunks; ++c) {
-    if (places.place(chunks[c].most) < places.lower) continue;
-    ChunkPart<kConfig> part{args, logits_of<kConfig>(args, row), c * kSampleChunk, {}};
+    // Nothing but the row stays in registers from chunk to chunk.
+    const SampleArgs& now = anew(args);
+    if (places.place(sample_workspace(now).chunks[row * now.chunks + c].most) < places.lower) continue;
+    ChunkPart<kConfig> part{now, logits_of<kConfig>(now, row), c * kSampleChunk, {}};
     part.load();
     part.each([&](float x, long long id) {
       if (!places.has(x)) return;
@@ -173,7 +174,6 @@ __device__ __forceinline__ void for_cut(const SampleArgs& args, long long row, i
   const int me = static_cast<int>(select_thread()), lane = me % kRowLanes;
 #pragma unroll 1
   for (long long c = me / kRowLanes; c < anew(args).chunks; c += kSelectWarps) {
-    // Nothing but the row stays in registers from chunk to chunk.
     const SampleArgs& now = anew(args);
     if (places.place(sample_workspace(now).chunks[row * now.chunks + c].most) < places.lower) continue;
     const char* const logits = logits_of<kConfig>(now, row);

@@ -64,7 +64,8 @@ __device__ __forceinline__ void find_in_chunk(const SampleArgs& args, long long 
 
 // The token of a bin, in the order of ids, with whose mass more than its share of the bin's is reached.
 template <SampleConfig kConfig>
-__device__ __forceinline__ long long token_in_bin(const SampleArgs& args, long long row, int bin) {
+__device__ __forceinline__ long long token_in_bin(const SampleArgs& given, long long row, int bin) {
+  const SampleArgs& args = anew(given);
   const SampleWorkspace work = sample_workspace(args);
   SelectShared& shared = select_shared();
   const SampledRow& its = sampled_row();
@@ -148,7 +149,7 @@ __device__ __forceinline__ bool stays_at_cut(unsigned long long left) {
 template <SampleConfig kConfig>
 __device__ __forceinline__ long long token_at_cut(const SampleArgs& args, long long row) {
   const SampledRow& its = sampled_row();
-  const int gathered = gather<kConfig>(args, row);
+  const int gathered = anew(gather<kConfig>(anew(args), row));
   const auto each = [&](auto&& body) { for_cut<kConfig>(args, row, gathered, body); };
   // The end is sought for the mass of the k, for what is left, and for the token.
   enum { kOfTheK, kLeft, kToken };
@@ -160,7 +161,15 @@ __device__ __forceinline__ long long token_at_cut(const SampleArgs& args, long l
 #pragma unroll 1
   for (;; ++step) {
     const ChoiceEnd found = find_end(step == kToken ? 0 : its.cut.count, 0, limits, true, each);
-    if (step == kToken) return key_id(found.key);
+    if (step == kToken) {
+      // The last one of the choice, of which an end tells no more than that.
+      TokenKey last = 0;
+      each([&](const CutToken& token) {
+        const TokenKey key = token.key();
+        last = key >= found.key && ~key > last ? ~key : last;
+      });
+      return key_id(~largest_key(last));
+    }
     if (step == kOfTheK) {
       limits.mass = limit_at_cut(its.cut.before + scale_mass(found.mass, 1 / its.to_cut));
       continue;
@@ -195,7 +204,7 @@ __device__ __forceinline__ long long draw_in_row(const SampleArgs& args, long lo
   const float factor = place_factor(its.rule), place = place_of(most, factor);
   // Without places all of the row is at the cut.
   const bool binned = has_places(place, /*of_row=*/true);
-  if (binned) merge_bins(args, row, most);
+  if (binned) merge_bins(anew(args), row, most);
   if (me == 0) {
     if (!binned) {
       its.cut.bins.first = 0, its.cut.bins.last = kSelectBins - 1;
@@ -208,7 +217,7 @@ __device__ __forceinline__ long long draw_in_row(const SampleArgs& args, long lo
   }
   __syncthreads();
   if (its.target >= its.cut.before) {
-    const long long id = token_at_cut<kConfig>(args, row);
+    const long long id = token_at_cut<kConfig>(anew(args), row);
     if (id >= 0) return id;
   }
   const unsigned long long mass = me < kSelectBins - 1 ? bin_among_row(me, its.mass[me], power) : 0;
