@@ -153,7 +153,7 @@ __device__ __forceinline__ long long token_at_cut(const SampleArgs& args, long l
   const auto each = [&](auto&& body) { for_cut<kConfig>(args, row, gathered, body); };
   // The end is sought for the mass of the k, for what is left, and for the token.
   enum { kOfTheK, kLeft, kToken };
-  int step = weighs_the_k(args, its.rule) ? kOfTheK : kLeft;
+  int step = anew(weighs_the_k(args, its.rule) ? kOfTheK : kLeft);
   ChoiceLimits limits{its.rule.top_k, kAllMass};
   if (its.rule.has_top_p && step == kLeft) {
     limits.mass = limit_at_cut(its.cut.total > 0 ? its.cut.total : mass_above(kNoToken, each));
@@ -227,41 +227,40 @@ __device__ __forceinline__ long long draw_in_row(const SampleArgs& args, long lo
 // A row's token.
 template <SampleConfig kConfig>
 __device__ __forceinline__ void choose_in_row(const SampleArgs& args, long long row) {
-  const SampleChunk* const chunks = sample_workspace(args).chunks + row * args.chunks;
+  const auto chunk_at = [&](long long c) -> const SampleChunk& {
+    const SampleArgs& now = anew(args);
+    return sample_workspace(now).chunks[row * now.chunks + c];
+  };
   float most = kNoToken;
+  TokenKey best = 0;
+  const bool greedy = own_rule(args, row).greedy;
 #pragma unroll 1
   for (long long c = select_thread(); c < args.chunks; c += kSelectThreads) {
-    most = chunks[c].most > most ? chunks[c].most : most;
+    const SampleChunk& chunk = chunk_at(c);
+    most = chunk.most > most ? chunk.most : most;
+    const TokenKey key = greedy && chunk.best >= 0 ? token_key(chunk.most, chunk.best) : 0;
+    best = key > best ? key : best;
   }
   most = largest_of_block(most);
   long long id = -1;
-  if (most != kNoToken && own_rule(args, row).greedy) {
-    TokenKey best = 0;
-#pragma unroll 1
-    for (long long c = select_thread(); c < args.chunks; c += kSelectThreads) {
-      const TokenKey key = chunks[c].best < 0 ? 0 : token_key(chunks[c].most, chunks[c].best);
-      best = key > best ? key : best;
-    }
-    id = key_id(largest_key(best));
-  } else if (most != kNoToken) {
-    id = draw_in_row<kConfig>(args, row, most);
-  }
+  if (most != kNoToken) id = greedy ? key_id(largest_key(best)) : draw_in_row<kConfig>(args, row, most);
   if (select_thread() != 0) return;
-  args.ids[row * args.id_words] = static_cast<int>(id);
-  if (args.id_words == 2) args.ids[row * 2 + 1] = static_cast<int>(id >> 32);
-  if (args.log_probabilities == nullptr) return;
+  const SampleArgs& to = anew(args);
+  to.ids[row * to.id_words] = static_cast<int>(id);
+  if (to.id_words == 2) to.ids[row * 2 + 1] = static_cast<int>(id >> 32);
+  if (to.log_probabilities == nullptr) return;
   // Its logarithm among all, by sums of chunks in their order.
-  const float inverse = own_rule(args, row).inverse;
+  const float inverse = own_rule(to, row).inverse;
   float sum = 0;
 #pragma unroll 1
-  for (long long c = 0; c < args.chunks; ++c) {
-    const SampleChunk chunk = chunks[c];
+  for (long long c = 0; c < to.chunks; ++c) {
+    const SampleChunk& chunk = chunk_at(c);
     const float d = __fmul_rn(scaled_difference(chunk.most, most, inverse), kLog2E);
     sum = chunk.most == kNoToken ? sum : __fmaf_rn(chunk.sum, exp2_approx(d), sum);
   }
-  const char* const logits = logits_of<kConfig>(args, row);
-  const float d = id < 0 ? sum : scaled_difference(logit_at<kConfig>(args, logits, id), most, inverse);
-  args.log_probabilities[row] = id < 0 ? __builtin_bit_cast(float, 0x7FC00000u) : __fadd_rn(d, -log_of_sum(sum));
+  const char* const logits = logits_of<kConfig>(to, row);
+  const float d = id < 0 ? sum : scaled_difference(logit_at<kConfig>(to, logits, id), most, inverse);
+  to.log_probabilities[row] = id < 0 ? __builtin_bit_cast(float, 0x7FC00000u) : __fadd_rn(d, -log_of_sum(sum));
 }
 
 template <SampleConfig kConfig>
