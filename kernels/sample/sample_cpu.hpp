@@ -236,7 +236,8 @@ inline __attribute__((noinline)) long long draw_token(SampleRow<kType>& row) {
     unsigned count = 0;
     for (int bin = 0; bin < cut.first; ++bin) count += bins.count[bin];
     const float to_cut = power_of_2(static_cast<float>(32 - power) + static_cast<float>(cut.first) * kBinWidth - above);
-    const unsigned long long left = mass_at_cut(row, count, before, total, to_cut), left_of_row = scale_mass(left, 1 / to_cut);
+    const unsigned long long left = mass_at_cut(row, count, before, total, to_cut),
+                             left_of_row = scale_mass(left, 1 / to_cut);
     bool taken = before == 0 || target - before < left_of_row;
     if (!taken) {
       numbers = draw_numbers(rule, 1);

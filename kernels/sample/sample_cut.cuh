@@ -44,8 +44,8 @@ struct SampledRow {
   SampleRule rule;
   SampleCut cut;
   CutPlaces places;
-  float place, to_cut;  // of the largest logit; what a unit of the row's masses is at the cut
-  unsigned long long target, token;  // the mass that names the bin, the number that names the token in it
+  float place, to_cut;                   // of the largest logit; what a unit of the row's masses is at the cut
+  unsigned long long target, token;      // the mass that names the bin, the number that names the token in it
   unsigned long long mass[kSelectBins];  // of bins, in units of their own
 };
 static_assert(kSelectSharedBytes + kSampleGathered * sizeof(SampleListed) + sizeof(SampledRow) <= kSampleSharedBytes);
@@ -63,7 +63,8 @@ __device__ __forceinline__ unsigned long long bin_among_row(unsigned bin, unsign
 }
 // What a unit of the row's masses is at the cut; `above` is where the most likely token is above its bin's middle.
 __device__ __forceinline__ float row_to_cut(int first, float above, int power) {
-  return exp2_approx(__fadd_rn(__fmaf_rn(static_cast<float>(first), kBinWidth, static_cast<float>(32 - power)), -above));
+  return exp2_approx(
+      __fadd_rn(__fmaf_rn(static_cast<float>(first), kBinWidth, static_cast<float>(32 - power)), -above));
 }
 __device__ __forceinline__ float above_middle(float x, float factor) {
   return __fmaf_rn(x, factor, __fadd_rn(kPlaceOrigin, -place_of(x, factor)));
@@ -86,7 +87,8 @@ __device__ __forceinline__ void merge_bins(const SampleArgs& args, long long row
     for (long long c = 0; c < args.chunks; ++c) {
       // Nothing branches around loads.
       const SampleBins& bins = work.bins[row * args.chunks + c];
-      const int behind = bins_behind(place, place_of(chunks[c].most, factor)), at = bin - behind, from = at < 0 ? 0 : at;
+      const int behind = bins_behind(place, place_of(chunks[c].most, factor)), at = bin - behind,
+                from = at < 0 ? 0 : at;
       const bool reaches = at >= 0 && bin < kLast;
       mass += reaches ? bins.mass[from] : 0;
       if (counts) count += reaches ? bins.count[from] : 0;
