@@ -16,6 +16,8 @@ install(DIRECTORY kernels/ DESTINATION ${TILEWRIGHT_SHARED_HEADERS_DIR} COMPONEN
 if(TARGET tilewright_program)
   install(TARGETS tilewright_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tilewright)
   install(PROGRAMS scripts/peer_torch.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tilewright COMPONENT tilewright)
+  install(FILES scripts/peer_torch_rows.py scripts/peer_torch_gpu.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tilewright
+          COMPONENT tilewright)
 endif()
 foreach(folder IN ITEMS models tuned)
   if(EXISTS ${PROJECT_SOURCE_DIR}/${folder})

@@ -95,6 +95,14 @@ Result<PeerProgram> find_torch() {
   return Status(StatusCode::kNotFound, fmt::format("PyTorch is not installed for {}", join(candidates)));
 }
 
+Result<PeerProgram> find_torch_on_gpu(int gpu) {
+  Result<PeerProgram> torch = find_torch();
+  if (!torch) return torch;
+  torch->argv.push_back(fmt::format("cuda:{}", gpu));  // also PyTorch's name for AMD's
+  torch->products = false;                             // the vendor's library is a family of our own
+  return torch;
+}
+
 Result<PeerProgram> find_openblas() {
   std::vector<std::string> libraries = {"libopenblas.so.0", "libopenblas.so"};
   for (std::string& file : python_files("", "numpy.libs/*openblas*")) libraries.push_back(std::move(file));

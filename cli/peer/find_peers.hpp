@@ -8,9 +8,10 @@
 
 namespace tilewright::cli {
 
-// A Python with PyTorch: $TILEWRIGHT_PYTHON alone when it is set, else build/venv of the source tree, then python3. The
+// A Python with PyTorch, on the CPU or on GPU `gpu`, where it times operators on rows: $TILEWRIGHT_PYTHON alone when it is set, else build/venv of the source tree, then python3. The
 // version comes from the package's metadata: torch is not imported. The error says what was tried.
 Result<PeerProgram> find_torch();
+Result<PeerProgram> find_torch_on_gpu(int gpu);
 // The system's libopenblas, else the copy that the same Pythons' NumPy carries.
 Result<PeerProgram> find_openblas();
 // $TILEWRIGHT_ONEDNN, else the newest of: libdnnl of the system, libdnnl in those Pythons' environments.

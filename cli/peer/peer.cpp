@@ -24,7 +24,7 @@ bool Peer::serves(const PeerRequest& request) const {
   const auto has = [](const std::vector<std::string>& list, const std::string& dtype) {
     return std::find(list.begin(), list.end(), dtype) != list.end();
   };
-  if (!request.rows.empty() && !program_.rows) return false;
+  if (request.rows.empty() ? !program_.products : !program_.rows) return false;
   return has(program_.dtypes, request.dtype) &&
          (request.weight == request.dtype || has(program_.weights, request.weight));
 }

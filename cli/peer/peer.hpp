@@ -19,6 +19,7 @@ struct PeerProgram {
   std::vector<std::string> dtypes;
   std::vector<std::string> weights = {};  // other dtypes of the weight, beside A of bf16
   bool rows = false;                      // operators on rows too
+  bool products = true;                   // products of matrices
 };
 
 class Peer {

@@ -20,10 +20,17 @@ bool is_weight_only(const GemmProblem& p) {
   return p.b_dtype == DType::kI8 && !p.scale_b.blocked() && !p.zero_b.present();
 }
 
-bool is_row_operator(std::string_view name) {
-  return name == "rms_norm" || name == "layer_norm" || name == "act_and_mul" || name == "quantize" || name == "rope" ||
-         name == "softmax";
-}
+// Those of scripts/peer_torch_rows.py.
+constexpr std::string_view kRowOperators[] = {"rms_norm",
+                                              "layer_norm",
+                                              "act_and_mul",
+                                              "rms_norm_backward",
+                                              "layer_norm_backward",
+                                              "act_and_mul_backward",
+                                              "quantize",
+                                              "rope",
+                                              "softmax",
+                                              "cross_entropy"};
 
 Status row_request(const Operator& op, ProblemRef problem, PeerRequest& request) {
   const RowProblem& p = problem_cast<RowProblem>(problem);
@@ -43,7 +50,7 @@ Status row_request(const Operator& op, ProblemRef problem, PeerRequest& request)
 }  // namespace
 
 Status peer_request(const Operator& op, ProblemRef problem, PeerRequest& request) {
-  if (is_row_operator(op.name())) return row_request(op, problem, request);
+  if (std::ranges::find(kRowOperators, op.name()) != std::end(kRowOperators)) return row_request(op, problem, request);
   if (op.name() != "gemm") return Status(StatusCode::kUnsupported, fmt::format("no peer for operator '{}'", op.name()));
   const GemmProblem& p = problem_cast<GemmProblem>(problem);
   const bool plain_epilogue = !p.c.present() && !p.bias.present() && p.step_count == 0 && !p.has_alpha &&

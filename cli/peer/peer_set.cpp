@@ -29,11 +29,18 @@ void add_peer_argument(Arguments& arguments, std::string& choice, PeerScope scop
 
 Result<PeerSet> PeerSet::make(const std::string& choice, DeviceId device, PeerScope scope) {
   PeerSet set;
-  const bool cpu = device.kind == DeviceKind::kCpu;
-  if (choice == "none" || (choice == "auto" && !cpu)) return set;
+  const bool cpu = device.kind == DeviceKind::kCpu, gpu = !cpu && device.kind != DeviceKind::kEmulated;
+  if (choice == "none") return set;
   if (!cpu) {
-    return Status(StatusCode::kUnsupported,
-                  fmt::format("argument '--peer' is '{}', allowed on {}: none", choice, to_string(device)));
+    const bool torch = gpu && scope == PeerScope::kAll;
+    if (choice != "auto" && !(torch && choice == "torch")) {
+      return Status(StatusCode::kUnsupported, fmt::format("argument '--peer' is '{}', allowed on {}: {}none, auto",
+                                                          choice, to_string(device), torch ? "torch, " : ""));
+    }
+    Result<PeerProgram> program = torch ? find_torch_on_gpu(device.index) : Status(StatusCode::kNotFound, "");
+    if (program) set.peers_.push_back(std::make_unique<Peer>(std::move(*program)));
+    if (!program && choice != "auto") return program.status();
+    return set;
   }
   if (const auto target = environment("TILEWRIGHT_CPU_TARGET")) hold_peers_to_target(*target);
   for (const KnownPeer& known : kPeers) {

@@ -20,7 +20,8 @@ void add_peer_argument(Arguments& arguments, std::string& choice, PeerScope scop
 class PeerSet {
  public:
   // `choice`: "none", "auto" (those that are installed; a line names each that is not), or a peer, which must be there.
-  // The peers are of the CPU: on another device `auto` is nobody, and a name is refused.
+  // On a GPU PyTorch alone is one, for operators on rows and where all are asked for; other names are refused, and where PyTorch
+  // alone is, any but `auto`, which is nobody.
   static Result<PeerSet> make(const std::string& choice, DeviceId device, PeerScope scope);
 
   bool empty() const { return peers_.empty(); }

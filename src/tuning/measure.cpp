@@ -38,11 +38,8 @@ struct Member {
   }
 };
 
-// One sample of a member of the group: microseconds a call.
-using Sample = std::function<Result<double>()>;
-
 // As many rounds as the time allows, between the bounds. A round takes `round_us`.
-Result<std::vector<Timing>> take_rounds(std::span<const Sample> members, Clock::time_point start, double round_us,
+Result<std::vector<Timing>> take_rounds(std::span<const TimedSample> members, Clock::time_point start, double round_us,
                                         const MeasureOptions& options) {
   std::vector<Timing> timings(members.size());
   if (members.empty()) return timings;
@@ -94,7 +91,7 @@ void summarise(Timing& timing) {
 
 Result<std::vector<Timing>> measure_calls(std::span<const TimedCall> calls, const MeasureOptions& options) {
   const Clock::time_point start = Clock::now();
-  std::vector<Sample> members;
+  std::vector<TimedSample> members;
   int turn = 0;
   double round_us = 0;
   for (const TimedCall& call : calls) {
@@ -116,10 +113,10 @@ Result<std::vector<Timing>> measure_calls(std::span<const TimedCall> calls, cons
 }
 
 Result<std::vector<Timing>> measure_graphs(Device& device, std::span<const TurnedCall> calls, int copies,
-                                           const MeasureOptions& options) {
+                                           const MeasureOptions& options, std::span<const TimedSample> others) {
   const Clock::time_point start = Clock::now();
   std::vector<std::unique_ptr<Burst>> bursts;
-  std::vector<Sample> members;
+  std::vector<TimedSample> members;
   double round_us = 0;
   for (const TurnedCall& call : calls) {
     double us = 0;
@@ -138,6 +135,7 @@ Result<std::vector<Timing>> measure_graphs(Device& device, std::span<const Turne
     members.push_back([burst = burst->get()] { return burst->run(); });
     bursts.push_back(std::move(*burst));
   }
+  members.insert(members.end(), others.begin(), others.end());
   return take_rounds(members, start, round_us, options);
 }
 

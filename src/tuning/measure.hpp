@@ -53,9 +53,11 @@ Result<std::vector<Timing>> measure_calls(std::span<const TimedCall> calls, cons
 Result<std::vector<Timing>> measure_plans(Device& device, std::span<const std::shared_ptr<const Plan>> plans,
                                           ProblemInstance& instance, const MeasureOptions& options,
                                           const LaunchContext& launch = {});
-// The same on a GPU for calls of any kind: each takes its turn's operands out of `copies`.
+// The same on a GPU for calls of any kind: each takes its turn's operands out of `copies`. Behind them in each round come
+// `others`, who time themselves: another process, say.
+using TimedSample = std::function<Result<double>()>;  // microseconds a call
 Result<std::vector<Timing>> measure_graphs(Device& device, std::span<const TurnedCall> calls, int copies,
-                                           const MeasureOptions& options);
+                                           const MeasureOptions& options, std::span<const TimedSample> others = {});
 
 // How many copies of a problem's operands, used in turn, come from memory every time: enough to fill the cold footprint
 // (device/host_memory.hpp). For InstanceOptions::rotations. `sides` that keep copies at the same time share half of the

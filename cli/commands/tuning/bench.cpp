@@ -253,7 +253,7 @@ Status tune_first(const BenchOptions& options, ContextImpl& context, const std::
   return results.status();
 }
 
-Result<ExitCode> run_on_gpu(const BenchOptions& options, ContextImpl& context, const Suite& suite,
+Result<ExitCode> run_on_gpu(const BenchOptions& options, ContextImpl& context, PeerSet peers, const Suite& suite,
                             const std::string& path) {
   const GpuBenchOptions own{.recipe = options.recipe,
                             .seconds = options.seconds > 0 ? options.seconds : 0.3,
@@ -264,7 +264,7 @@ Result<ExitCode> run_on_gpu(const BenchOptions& options, ContextImpl& context, c
   if (options.tune_first > 0) {
     if (Status s = tune_first(options, context, suite.problems); !s) return s;
   }
-  GpuBench bench(own, context);
+  GpuBench bench(own, context, std::move(peers));
   const auto write = [&]() -> Status {
     return path.empty() ? Status() : write_file(path, bench_csv_table(bench.rows()).to_csv());
   };
@@ -299,7 +299,7 @@ Result<ExitCode> run_bench(const BenchOptions& options) {
   if (!peers) return peers.status();
   Result<std::string> path = out_path(options, id->kind);
   if (!path) return path.status();
-  if (id->kind != DeviceKind::kCpu) return run_on_gpu(options, **context, *suite, *path);
+  if (id->kind != DeviceKind::kCpu) return run_on_gpu(options, **context, std::move(*peers), *suite, *path);
 
   Bench bench(options, **context, std::move(*peers));
   // Written after each row: what an interrupted run measured is not lost.

@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "command.hpp"
-#include "tuning/measure.hpp"
 
 namespace tilewright::cli {
 namespace {
@@ -102,11 +101,29 @@ Result<std::vector<GpuBench::Side>> GpuBench::sides_of(const SuiteProblem& item)
   return sides;
 }
 
+// Those that can run the problem: each has run it once, which made its tensors and its graph.
+std::vector<GpuBench::Rival> GpuBench::rivals_of(const NamedProblem& problem, int rotations) {
+  PeerRequest request;
+  std::vector<Rival> rivals;
+  if (peers_.empty() || !peer_request(*problem.op, problem.ref(), request)) return rivals;
+  request.rotations = rotations;
+  for (Peer* peer : peers_.serving(request)) {
+    const TimedSample sample = [peer, request] { return peer->burst(request); };
+    if (const Result<double> first = sample()) {
+      rivals.push_back({peer->name(), sample});
+    } else {
+      bar_.finish();
+      note(fmt::format("{}: {}", problem.text(), first.status().message()));
+    }
+  }
+  return rivals;
+}
+
 Status GpuBench::measure(const SuiteProblem& item) {
   const NamedProblem& problem = item.problem;
   Result<std::vector<Side>> sides = sides_of(item);
   if (!sides) return sides.status();
-  const int rotations = rotations_for(*problem.op, problem.ref(), spec_, item.baseline ? 2 : 1).copies;
+  const int rotations = rotations_for(*problem.op, problem.ref(), spec_, item.baseline || !peers_.empty() ? 2 : 1).copies;
   const auto instantiate = [&](const NamedProblem& of) -> Result<std::shared_ptr<ProblemInstance>> {
     Result<std::unique_ptr<ProblemInstance>> instance = of.op->instantiate(
         of.ref(), context_.device(), {.rotations = rotations, .device_data = context_.device_data()});
@@ -146,7 +163,10 @@ Status GpuBench::measure(const SuiteProblem& item) {
       return run_plan_in_row(context_.device(), *side.plan, side.instance->bindings(turn % rotations), stream);
     });
   }
-  const double seconds = options_.seconds / static_cast<double>(sides->size());
+  const std::vector<Rival> rivals = rivals_of(problem, rotations);
+  std::vector<TimedSample> others;
+  for (const Rival& rival : rivals) others.push_back(rival.sample);
+  const double seconds = options_.seconds / static_cast<double>(sides->size() + rivals.size());
   const bool hot = heats(operations, roof.limit_us(operations, bytes));
   MeasureOptions bursts{.seconds = seconds, .min_samples = 7, .max_samples = 101, .graph_us = kBurstUs};
   if (hot) bursts = rested_bursts(seconds);
@@ -163,7 +183,7 @@ Status GpuBench::measure(const SuiteProblem& item) {
     ways.push_back({", sustained", sustained_calls(kSustainedSeconds), roof.sustained(), {.ratio = item.bar.ratio}});
   }
   for (const Way& way : ways) {
-    const Result<std::vector<Timing>> timings = measure_graphs(context_.device(), calls, rotations, way.options);
+    const Result<std::vector<Timing>> timings = measure_graphs(context_.device(), calls, rotations, way.options, others);
     if (!timings) return timings.status();
     BenchRow row;
     row.item = item;
@@ -171,12 +191,13 @@ Status GpuBench::measure(const SuiteProblem& item) {
     row.item.bar = way.bar;
     row.edges = sides->front().plan->programmatic_edge ? "pdl" : "plain";
     row.rel_error = report.rel_error;
-    add_row(std::move(row), way.roof, *sides, *timings);
+    add_row(std::move(row), way.roof, *sides, rivals, *timings);
   }
   return {};
 }
 
-void GpuBench::add_row(BenchRow row, const Roof& roof, std::span<const Side> sides, std::span<const Timing> timings) {
+void GpuBench::add_row(BenchRow row, const Roof& roof, std::span<const Side> sides, std::span<const Rival> rivals,
+                       std::span<const Timing> timings) {
   const NamedProblem& problem = row.item.problem;
   row.device = to_string(spec_.id);
   row.threads = spec_.units;
@@ -187,6 +208,10 @@ void GpuBench::add_row(BenchRow row, const Roof& roof, std::span<const Side> sid
   row.limit = {fraction, fraction, fraction};
   for (size_t i = 1; i < sides.size(); ++i) {
     row.peers.push_back({sides[i].name, timings[i].us, paired_ratio(timings[i], timings.front()), sides[i].rival});
+  }
+  for (size_t i = 0; i < rivals.size(); ++i) {
+    const Timing& timing = timings[sides.size() + i];
+    row.peers.push_back({rivals[i].name, timing.us, paired_ratio(timing, timings.front())});
   }
   rows_.push_back(std::move(row));
 }

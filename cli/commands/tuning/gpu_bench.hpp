@@ -10,8 +10,10 @@
 
 #include "dispatch/context_impl.hpp"
 #include "output/progress_bar.hpp"
+#include "peer/peer_set.hpp"
 #include "results/bench/bench_table.hpp"
 #include "results/limit_probe.hpp"
+#include "tuning/measure.hpp"
 #include "tuning/report/roofline.hpp"
 
 namespace tilewright::cli {
@@ -27,8 +29,12 @@ struct GpuBenchOptions {
 
 class GpuBench {
  public:
-  GpuBench(const GpuBenchOptions& options, ContextImpl& context)
-      : options_(options), context_(context), spec_(context.spec(0)), probe_(context.device()) {}
+  GpuBench(const GpuBenchOptions& options, ContextImpl& context, PeerSet peers)
+      : options_(options),
+        context_(context),
+        peers_(std::move(peers)),
+        spec_(context.spec(0)),
+        probe_(context.device()) {}
 
   // `each` is called after each row. A row that cannot run is left out with its reason; a wrong result also counts as a
   // failure.
@@ -41,10 +47,17 @@ class GpuBench {
 
  private:
   struct Side;
+  // Another process that takes its turn.
+  struct Rival {
+    std::string name;
+    TimedSample sample;
+  };
+  std::vector<Rival> rivals_of(const NamedProblem& problem, int rotations);
   Result<std::vector<Side>> sides_of(const SuiteProblem& item);
   void compile_all(std::span<const SuiteProblem> problems);
   Status measure(const SuiteProblem& item);
-  void add_row(BenchRow row, const Roof& roof, std::span<const Side> sides, std::span<const Timing> timings);
+  void add_row(BenchRow row, const Roof& roof, std::span<const Side> sides, std::span<const Rival> rivals,
+               std::span<const Timing> timings);
   // The first of our own whose code can be had: the tables may name the vendor's as the winner.
   Result<std::shared_ptr<const Plan>> own_plan(const NamedProblem& problem, std::span<const Choice> choices);
   Result<std::shared_ptr<const Plan>> bind(const NamedProblem& problem, const Recipe& recipe);
@@ -54,6 +67,7 @@ class GpuBench {
 
   const GpuBenchOptions& options_;
   ContextImpl& context_;
+  PeerSet peers_;
   const DeviceSpec spec_;
   LimitProbe probe_;
   ProgressBar bar_;

@@ -12,7 +12,7 @@ namespace {
 // Every load and store calls the emulation (kernels/tile/emu/memory_callbacks.hpp), as wide as the source has it; code
 // stays in the order of the source, and no call of an instruction is made two.
 constexpr const char* kEmulatedFlags[] = {
-    "-O1",
+    "-Og",
     "-fsanitize=thread,alignment",
     "-fno-tree-vectorize",
     "-fno-tree-slp-vectorize",

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Row operators on every emulated AMD GPU, through dispatch: rows in registers and read again, every quantiser, tails.
+// Their source tells targets by the width of a wave alone, so the problems of a test take turns: its first runs on every
+// target, each other one on one target with waves of 64 lanes and one with waves of 32.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -25,6 +27,7 @@ class SlowAmdRowOperators : public testing::TestWithParam<int> {
 
   void check(const Operator& op, const std::string& text, const std::string& family = "",
              InputData data = InputData::kNormal) {
+    if (!has_turn(op, text)) return;
     ContextImpl& impl = context_->impl();
     const Result<std::vector<std::byte>> problem = op.parse_problem(text);
     ASSERT_TRUE(problem.ok()) << problem.status().to_string();
@@ -67,7 +70,22 @@ class SlowAmdRowOperators : public testing::TestWithParam<int> {
   }
 
  private:
+  // Whether this target runs the problem; a problem that comes again, with other data, has the turn that it had.
+  bool has_turn(const Operator& op, const std::string& text) {
+    if (op.name() != last_operator_) problems_ = 0;
+    if (op.name() != last_operator_ || text != last_problem_) ++problems_;
+    last_operator_ = op.name();
+    last_problem_ = text;
+    const bool wide = GetParam() < kWideTargets;
+    const int peers = wide ? kWideTargets : kTargets - kWideTargets;
+    return problems_ == 1 || problems_ % peers == GetParam() % peers;
+  }
+
+  static constexpr int kTargets = static_cast<int>(std::size(kEmulatedTargets));
+  static constexpr int kWideTargets = 3;  // those of CDNA come first
   std::unique_ptr<Context> context_;
+  std::string last_operator_, last_problem_;
+  int problems_ = 0;
 };
 
 // Sizes share kernels: each is compiled once.
@@ -314,8 +332,7 @@ TEST_P(SlowAmdRowOperators, TopKChoosesAsTheReferenceWithoutAFault) {
 // Two suites, which run side by side.
 const auto kTargetName = [](const testing::TestParamInfo<int>& info) { return kEmulatedTargets[info.param]; };
 INSTANTIATE_TEST_SUITE_P(Cdna, SlowAmdRowOperators, testing::Range(0, 3), kTargetName);
-INSTANTIATE_TEST_SUITE_P(Rdna, SlowAmdRowOperators, testing::Range(3, static_cast<int>(std::size(kEmulatedTargets))),
-                         kTargetName);
+INSTANTIATE_TEST_SUITE_P(Rdna, SlowAmdRowOperators, testing::Range(3, 5), kTargetName);
 
 }  // namespace
 }  // namespace tilewright

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""What scripts/peer_torch.py times beside suite `memory` is the function that tilewright computes."""
+"""What scripts/peer_torch_rows.py times beside suite `memory` is the function that tilewright computes."""
 
-import importlib.util
 import pathlib
+import sys
 
 import pytest
 import tilewright
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[3] / "scripts" / "peer_torch.py"
-SPEC = importlib.util.spec_from_file_location("peer_torch", SCRIPT)
-peer_torch = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(peer_torch)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts"))
+from peer_torch_rows import RowProblem  # noqa: E402  a script's, beside it
 
 
 @pytest.fixture(autouse=True)
@@ -27,8 +25,7 @@ def seed():
 def problem_of(text, m, n):
     op, _, fields = text.partition(" ")
     fields = fields if op == "rope" else f"m={m}:n={n}:{fields}"
-    request = {"m": m, "n": n, "k": 0, "dtype": "bf16", "rows": f"{op};{fields.replace(':', ';')}"}
-    return peer_torch.Problem(torch, request, rotations=2)
+    return RowProblem(torch, f"{op};{fields.replace(':', ';')}", m, n, rotations=2)
 
 
 def floats(codes, scale):
@@ -107,6 +104,17 @@ def test_gradients_of_activations(activation):
     (x,) = problem.weights[0]
     want = tilewright.act_and_mul_backward(x, problem.dy, activation)
     torch.testing.assert_close(problem.function(None, (x,))[0].float(), want.float(), rtol=0.03, atol=0.06)
+
+
+def test_the_loss_and_its_gradient():
+    problem = problem_of("cross_entropy x=f32:out=f32", 300, 256)
+    (x,) = problem.weights[1]
+    loss, gradient = problem.function(None, (x,))
+    want = tilewright.cross_entropy(x, problem.targets)
+    torch.testing.assert_close(loss, want[0], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(gradient, want[1], rtol=1e-4, atol=1e-6)
+    with torch.inference_mode():  # as the script calls it
+        torch.testing.assert_close(problem.function(None, problem.weights[0])[1], gradient)
 
 
 @pytest.mark.parametrize("log", [False, True])
