@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What host and sample's kernels share: the argument struct, the configs, where the workspace's parts lie, and the rules that both
-// compute: a row's options, the order of tokens, random numbers. Freestanding.
+// What host and sample's kernels share: the argument struct, the config, a row's options, where the workspace's parts lie. Freestanding.
 #pragma once
 
 #include "tile/common/token_order.hpp"
@@ -13,8 +12,8 @@ inline constexpr const char* kSampleJointNames[] = {"original_mass", "top_k_firs
 constexpr const char* const* enum_names(SampleJoint) { return kSampleJointNames; }
 constexpr int enum_count(SampleJoint) { return 2; }
 
-// Steps of a GPU's kernel: chunks of rows alone, what follows of all chunks of a row, chunks again, the token.
-enum class SampleStep : unsigned char { kFind, kMerge, kDraw, kChoose };
+// Steps of a GPU's kernel: chunks of rows alone, then a row's token.
+enum class SampleStep : unsigned char { kFind, kChoose };
 
 struct SampleArgs {
   long long rows, vocabulary, stride;  // of rows of logits
@@ -48,13 +47,6 @@ struct SampleConfig {
 inline constexpr float kNoToken = __builtin_bit_cast(float, 0xFF800000u), kMostLogit = 0x1.FFFFFEp127f;
 inline constexpr float kLeastTemperature = 1e-5f;  // below it a row is greedy
 
-// Masses are whole numbers, so that sums have no order: 2^40 is the most likely token's.
-inline constexpr float kMassUnit = 0x1p40f;
-constexpr unsigned long long whole_mass(float share) {
-  // The same on every device, which has no <cmath>. NOLINTNEXTLINE(bugprone-incorrect-roundings)
-  return static_cast<unsigned long long>(share * kMassUnit + 0.5f);
-}
-
 // ---- A row's options ---------------------------------------------------------------------------------------------------
 
 struct SampleRule {
@@ -80,7 +72,8 @@ constexpr SampleRule sample_rule(const SampleArgs& a, long long row) {
   if (a.temperature != nullptr) {
     const float t = a.temperature[row];
     rule.greedy = !(t >= kLeastTemperature);
-    if (!rule.greedy) rule.inverse = 1 / t;
+    // Beyond 2^100 all are alike; and minus infinity stays what it is.
+    if (!rule.greedy) rule.inverse = t < 0x1p100f ? 1 / t : 0x1p-100f;
   }
   if (a.top_k != nullptr && a.top_k[row] > 0 && a.top_k[row] < a.vocabulary) {
     rule.top_k = static_cast<unsigned>(a.top_k[row]);
@@ -98,78 +91,33 @@ constexpr SampleRule sample_rule(const SampleArgs& a, long long row) {
   rule.offset = number_of_words(a.offsets, a.offset_words, row);
   return rule;
 }
-constexpr bool has_cut(const SampleRule& r) { return !r.greedy && (r.top_k != kAllTokens || r.has_top_p); }
-constexpr bool has_floor(const SampleRule& r) { return !r.greedy && r.floor > kNoToken; }
-
+constexpr bool has_floor(const SampleRule& r) { return r.floor > kNoToken; }
+// Whether top_p is of the mass of the k.
+constexpr bool weighs_the_k(const SampleArgs& a, const SampleRule& r) {
+  return r.has_top_p && a.joint == SampleJoint::kTopKFirst && r.top_k != kAllTokens;
+}
 constexpr unsigned long long share_of(unsigned long long mass, unsigned long long share) {
   const unsigned long long part = (mass >> 32) * share + ((mass & 0xFFFFFFFFu) * share >> 32);
   return part > 0 ? part : 1;  // one token always belongs to it
 }
-// ---- Random numbers ----------------------------------------------------------------------------------------------------
-
-// Philox4x32-10 (Salmon, Moraes, Dror, Shaw, Parallel random numbers: as easy as 1, 2, 3, SC 2011): four words for four
-// neighbouring tokens. The key is the row's seed, the counter the tokens' number / 4 and the row's offset.
-struct PhiloxWords {
-  unsigned word[4];
-};
-constexpr PhiloxWords philox(unsigned long long seed, unsigned long long offset, unsigned tokens) {
-  unsigned c0 = tokens, c1 = 0, c2 = static_cast<unsigned>(offset), c3 = static_cast<unsigned>(offset >> 32);
-  unsigned k0 = static_cast<unsigned>(seed), k1 = static_cast<unsigned>(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const unsigned long long a = 0xD2511F53ull * c0, b = 0xCD9E8D57ull * c2;
-    const unsigned next0 = static_cast<unsigned>(b >> 32) ^ c1 ^ k0, next2 = static_cast<unsigned>(a >> 32) ^ c3 ^ k1;
-    c0 = next0, c1 = static_cast<unsigned>(b), c2 = next2, c3 = static_cast<unsigned>(a);
-    k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
-  }
-  return {{c0, c1, c2, c3}};
-}
-// A share of 0 to 1, both excluded, near 0 as fine as floats are.
-constexpr float share_of_word(unsigned word) {
-  const float t = (static_cast<float>(word) + 0.5f) * 0x1p-32f;
-  return t < 0x1.FFFFFEp-1f ? t : 0x1.FFFFFEp-1f;
-}
-// -log(1 - t) by its series, for t up to kSmallShare.
-inline constexpr float kSmallShare = 0x1p-6f;
-constexpr float small_exponential(float t) { return t + t * t * (0.5f + t * (1.0f / 3 + t * 0.25f)); }
 
 // ---- A GPU's workspace -------------------------------------------------------------------------------------------------
 
-inline constexpr int kSampleChunk = 2 * kSelectThreads * kRowPiece, kSampleListed = 1024;
-inline constexpr int kSampleSharedBytes = kSelectSharedBytes + 40960;  // with the lists of a row
+inline constexpr int kSampleChunk = 2 * kSelectThreads * kRowPiece;
+// With a row's tokens at the cut, and what is known of the row.
+inline constexpr int kSampleGathered = 5120;
+inline constexpr int kSampleSharedBytes = kSelectSharedBytes + kSampleGathered * 8 + kSelectBins * 8 + 256;
 
 struct SampleChunk {
   float most, sum;  // of logits; of exponentials of differences from it
-  unsigned listed;  // tokens at the cut; more than kSampleListed: none is in the list
-  unsigned reserved;
-  long long best;  // the drawn token's id, -1 = none
+  long long best;   // the first of the largest, where the row is greedy; -1 = none
 };
-// Tokens by their logits over the temperature, in steps of an eighth of an octave from the chunk's largest on; the last has the rest.
+// Tokens by their places, from the chunk's largest on; the last bin has the rest.
 struct SampleBins {
   unsigned count[kSelectBins], mass[kSelectBins];
 };
-// Bins before `first` are of the choice, those from it to `last` hold the cut.
-struct SampleCut {
-  float most;
-  int first, last;
-  unsigned count;  // of bins before `first`, and their mass
-  unsigned long long mass, total;
-};
-struct SampleListed {
-  float x;
-  unsigned id;
-};
-struct SampleWorkspace {
-  SampleChunk* chunks;
-  SampleCut* cuts;
-  SampleBins* bins;
-  SampleListed* lists;
-};
-constexpr long long sample_workspace_bytes(long long rows, long long chunks, bool cuts) {
-  const long long items = rows * chunks;
-  long long bytes = items * static_cast<long long>(sizeof(SampleChunk));
-  if (!cuts) return bytes;
-  bytes += rows * static_cast<long long>(sizeof(SampleCut)) + items * static_cast<long long>(sizeof(SampleBins));
-  return bytes + items * kSampleListed * static_cast<long long>(sizeof(SampleListed));
+constexpr long long sample_workspace_bytes(long long rows, long long chunks, bool draws) {
+  return rows * chunks * static_cast<long long>(sizeof(SampleChunk) + (draws ? sizeof(SampleBins) : 0));
 }
 
 }  // namespace tilewright

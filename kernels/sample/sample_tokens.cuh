@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What sample's steps on GPUs share: options of a row, tokens of a chunk in registers, their bins, masses and races.
+// What sample's steps on GPUs share: options of a row, tokens of a chunk in registers, their places and masses.
 #pragma once
 
-#include "sample/sample_args.hpp"
-#include "tile/common/logarithms.hpp"
+#include "sample/sample_draw.hpp"
 #include "tile/gpu/block_select.cuh"
 
 namespace tilewright {
@@ -27,7 +26,7 @@ __device__ __forceinline__ const SampleArgs& anew(const SampleArgs& args) {
 #endif
 }
 
-// What all threads have alike, as each one's own: AMD GPUs have no scalar registers for it, let alone for the keys of ten rounds of philox.
+// What all threads have alike, as each one's own: AMD GPUs have no scalar registers for it.
 __device__ __forceinline__ float own(float x) { return __builtin_bit_cast(float, anew(__builtin_bit_cast(int, x))); }
 __device__ __forceinline__ unsigned own(unsigned x) { return static_cast<unsigned>(anew(static_cast<int>(x))); }
 __device__ __forceinline__ unsigned long long own(unsigned long long x) {
@@ -39,75 +38,28 @@ __device__ __forceinline__ SampleRule own_rule(const SampleArgs& args, long long
   r.share = own(r.share), r.seed = own(r.seed), r.offset = own(r.offset);
   return r;
 }
-__device__ __forceinline__ SampleCut own_cut(const SampleCut& from) {
-  return {own(from.most), anew(from.first), anew(from.last), own(from.count), own(from.mass), own(from.total)};
-}
 
+struct SampleWorkspace {
+  SampleChunk* chunks;
+  SampleBins* bins;
+};
 __device__ __forceinline__ SampleWorkspace sample_workspace(const SampleArgs& a) {
-  const long long items = a.rows * a.chunks;
   SampleWorkspace w;
   w.chunks = reinterpret_cast<SampleChunk*>(a.workspace);
-  w.cuts = reinterpret_cast<SampleCut*>(w.chunks + items);
-  w.bins = reinterpret_cast<SampleBins*>(w.cuts + a.rows);
-  w.lists = reinterpret_cast<SampleListed*>(w.bins + items);
+  w.bins = reinterpret_cast<SampleBins*>(w.chunks + a.rows * a.chunks);
   return w;
 }
 
 // NaN as minus infinity, plus infinity as the largest number.
 __device__ __forceinline__ float clean_logit(float x) { return x != x ? kNoToken : x > kMostLogit ? kMostLogit : x; }
 
-// -log(-log(1 - t))
-__device__ __forceinline__ float gumbel_of(unsigned word) {
-  constexpr float kLog2 = 0x1.62E430p-1f;
-  const float t = share_of_word(word);
-  const float e = t < kSmallShare ? small_exponential(t) : __fmul_rn(-kLog2, log2_approx(__fadd_rn(1.0f, -t)));
-  return __fmul_rn(-kLog2, log2_approx(e));
-}
 __device__ __forceinline__ float scaled_difference(float x, float most, float inverse) {
   return __fmul_rn(__fadd_rn(x, -most), inverse);
 }
-// What a token races with.
-__device__ __forceinline__ TokenKey race_key(float d, unsigned word, long long id) {
-  return token_key(__fadd_rn(d, gumbel_of(word)), id);
-}
-
-// The bin of a logit, counted from all: eighths of an octave of its exponential. Beyond what floats tell apart all is one.
-__device__ __forceinline__ float octave_place(float y) {
-  constexpr float kMost = 0x1p23f;
-  return y < -kMost ? -kMost : y > kMost ? kMost : y;
-}
-__device__ __forceinline__ int octave_eighth(float x, float inverse) {
-  const float y = octave_place(__fmul_rn(x, __fmul_rn(inverse, 8 * kLog2E)));
-  const int whole = static_cast<int>(y);
-  return static_cast<float>(whole) > y ? whole - 1 : whole;
-}
-__device__ __forceinline__ int bin_of(float x, int top, float inverse) {
-  const int bin = top - octave_eighth(x, inverse);
-  return bin < kSelectBins ? bin : kSelectBins - 1;
-}
-// Which tokens are in better bins than those of the cut, and which in these: as bin_of() tells, by comparing a logit's place.
-struct CutEdges {
-  float factor, better, worst;
-
-  __device__ __forceinline__ CutEdges(const SampleCut& cut, float inverse) : factor(__fmul_rn(inverse, 8 * kLog2E)) {
-    constexpr int kAll = kSelectBins;
-    const int top = octave_eighth(cut.most, inverse);
-    better = cut.first < kAll ? static_cast<float>(top - cut.first + 1) : kNoToken;
-    worst = cut.last < kAll - 1 ? static_cast<float>(top - cut.last) : kNoToken;
-  }
-  __device__ __forceinline__ float place(float x) const { return octave_place(__fmul_rn(x, factor)); }
-  __device__ __forceinline__ bool is_better(float x) const { return place(x) >= better; }
-  __device__ __forceinline__ bool is_at_cut(float x) const { return place(x) >= worst && place(x) < better; }
-};
-// Exponentials of a chunk's bin in units of this share of the largest of the bin.
-inline constexpr float kBinUnit = 0x1p18f;
-__device__ __forceinline__ unsigned bin_mass(float x, float most, float inverse, int bin) {
-  const float d = __fmul_rn(scaled_difference(x, most, inverse), kLog2E);
-  const float share = exp2_approx(__fmaf_rn(static_cast<float>(bin), 0.125f, d));
-  return static_cast<unsigned>(__fmaf_rn(share < 1.25f ? share : 1.25f, kBinUnit, 0.5f));
-}
-__device__ __forceinline__ unsigned long long token_mass(float x, float most, float inverse) {
-  return whole_mass(exp2_approx(__fmul_rn(scaled_difference(x, most, inverse), kLog2E)));
+__device__ __forceinline__ float place_of(float x, float factor) { return __fmaf_rn(x, factor, kPlaceOrigin); }
+// In units of the bin that has the place.
+__device__ __forceinline__ unsigned bin_mass(float x, float factor, float place) {
+  return whole_share(exp2_approx(__fmaf_rn(x, factor, __fadd_rn(kPlaceOrigin, -place))));
 }
 
 __device__ __forceinline__ float largest_of_block(float x) {
@@ -139,7 +91,8 @@ struct ChunkPart {
       const long long left = args.vocabulary - id(j, 0);
       const int count = left < 0 ? 0 : left < kRowPiece ? static_cast<int>(left) : kRowPiece;
       load_piece<kConfig.x>(row, args.x, id(j, 0), count, p[j]);
-      for_elements([&](int i) { p[j].v[i] = i < count ? clean_logit(p[j].v[i]) : kNoToken; });
+      for_elements([&](int i) { p[j].v[i] = clean_logit(p[j].v[i]); });
+      if (count < kRowPiece) for_elements([&](int i) { p[j].v[i] = i < count ? p[j].v[i] : kNoToken; });
     }
   }
   // body(logit, id) of every token that may be chosen.
@@ -151,32 +104,6 @@ struct ChunkPart {
         if (p[j].v[i] != kNoToken) body(p[j].v[i], id(j, i));
       });
     }
-  }
-  // The best of the race among tokens of which takes(logit) holds; 0 = none.
-  template <class Takes>
-  __device__ __forceinline__ TokenKey race(const SampleRule& rule, float most, Takes&& takes) const {
-    TokenKey best = 0;
-#pragma unroll
-    for (int j = 0; j < kPieces; ++j) {
-#pragma unroll 1
-      for (int q = 0; q < kRowPiece; q += 4) {
-        float x[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) x[i] = q == 0 ? p[j].v[i] : p[j].v[4 + i];
-        unsigned taken = 0;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) taken |= x[i] != kNoToken && takes(x[i]) ? 1u << i : 0;
-        if (taken == 0) continue;
-        const long long first = id(j, q);
-        const PhiloxWords words = philox(rule.seed, rule.offset, static_cast<unsigned>(first >> 2));
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const TokenKey key = race_key(scaled_difference(x[i], most, rule.inverse), words.word[i], first + i);
-          best = (taken >> i & 1) != 0 && key > best ? key : best;
-        }
-      }
-    }
-    return best;
   }
 };
 

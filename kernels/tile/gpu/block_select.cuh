@@ -17,6 +17,12 @@ struct ChoiceEnd {
   unsigned long long mass;
 };
 
+// The thread that was sought, and what those before it have; -1 is none.
+struct ThreadBeyond {
+  int thread;
+  unsigned long long before;
+};
+
 // Shared memory, behind what reduce_threads() takes.
 inline constexpr int kSelectWarps = kSelectThreads / kRowLanes, kBinWarps = kSelectBins / kRowLanes;
 struct SelectShared {
@@ -31,6 +37,7 @@ struct SelectShared {
   TokenKey member[kSelectThreads];
   unsigned long long member_mass[kSelectThreads];
   ChoiceEnd found;
+  ThreadBeyond beyond;
 };
 static_assert(kRowSharedBytes + sizeof(SelectShared) <= kSelectSharedBytes);
 __device__ __forceinline__ SelectShared& select_shared() {
@@ -135,6 +142,31 @@ __device__ __forceinline__ BinsReached reach_bins(unsigned count, unsigned long 
   }
   __syncthreads();
   return {shared.reached[0], shared.reached[1]};
+}
+
+// The first of the threads that has more than `target` with those before it, in their order.
+__device__ __forceinline__ ThreadBeyond first_beyond(unsigned long long mass, unsigned long long target) {
+  SelectShared& shared = select_shared();
+  const unsigned me = select_thread();
+  unsigned long long before = 0, all = mass;
+#pragma unroll
+  for (unsigned distance = 1; distance < kRowLanes; distance *= 2) {
+    const unsigned long long other = lane_xor_bits(all, distance);
+    before += (me & distance) != 0 ? other : 0, all += other;
+  }
+  __syncthreads();
+  if (me % kRowLanes == 0) shared.member_mass[me / kRowLanes] = all;
+  __syncthreads();
+  all = 0;
+#pragma unroll
+  for (unsigned warp = 0; warp < kSelectWarps; ++warp) {
+    const unsigned long long its = shared.member_mass[warp];
+    before += warp < me / kRowLanes ? its : 0, all += its;
+  }
+  if (me == 0 && target >= all) shared.beyond = {-1, all};
+  if (before <= target && target - before < mass) shared.beyond = {static_cast<int>(me), before};
+  __syncthreads();
+  return shared.beyond;
 }
 
 // How many of each bin, and with what mass, are counted in shared memory; those of masses that nobody asks for are not.

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "op/rows/random_row_problems.hpp"
+#include "sample/sample_draw.hpp"
 
 namespace tilewright {
 namespace {

@@ -46,7 +46,7 @@ class SampleGpuFamily final : public KernelFamily {
   }
   int64_t workspace_bytes(ProblemRef ref, const DeviceSpec&, const RecipeStep&) const override {
     const auto& p = problem_cast<SampleProblem>(ref);
-    return sample_workspace_bytes(p.rows, sample_chunks(p), p.cuts());
+    return sample_workspace_bytes(p.rows, sample_chunks(p), p.greedy == 0);
   }
   std::string numerics_id(const RecipeStep&) const override { return "chunks"; }
   std::span<const std::string_view> knob_names() const override { return {}; }
@@ -87,11 +87,10 @@ class SampleGpuFamily final : public KernelFamily {
       Stage& stage = stages.emplace_back(sample_stage(p, args, kernel));
       stage.shape.grid = {static_cast<uint32_t>(args.grid), 1, 1};
       stage.shape.threads = kSelectThreads;
-      stage.shape.shared_bytes = what == SampleStep::kChoose && p.cuts() ? kSampleSharedBytes : kSelectSharedBytes;
+      stage.shape.shared_bytes = what == SampleStep::kChoose && p.greedy == 0 ? kSampleSharedBytes : kSelectSharedBytes;
       stage.patches.push_back({ArgPatch::Kind::kWorkspace, 0, static_cast<uint32_t>(offsetof(SampleArgs, workspace))});
     };
     add(SampleStep::kFind, p.rows * chunks);
-    if (p.cuts()) add(SampleStep::kMerge, p.rows), add(SampleStep::kDraw, p.rows * chunks);
     add(SampleStep::kChoose, p.rows);
     return stages;
   }
@@ -120,8 +119,7 @@ class SampleGpuFamily final : public KernelFamily {
     return legal ? Status() : refuse_gpu_sample(key.text + ": no legal config");
   }
   double predict_gpu_sample(const SampleProblem& p, const DeviceSpec& device) const {
-    const double reads = p.cuts() ? 2 : 1;
-    return (kSampleGpuLaunchSeconds + reads * sample_bytes(p) / memory_bytes_per_second(device)) * (generic_ ? 2 : 1);
+    return (kSampleGpuLaunchSeconds + sample_bytes(p) / memory_bytes_per_second(device)) * (generic_ ? 2 : 1);
   }
 
   const bool generic_;

@@ -8,6 +8,7 @@
 #include "dispatch/instance/comparison.hpp"
 #include "dispatch/problem_instance.hpp"
 #include "ops/sample/problem/sample_problem.hpp"
+#include "sample/sample_draw.hpp"
 
 namespace tilewright {
 
@@ -18,9 +19,7 @@ struct SampleReferenceRow {
   double inverse = 1, top_p = 1, min_p = 0;  // as the tensors have them, not as the rule rounds them
 };
 
-// Of every token: 1 surely of the choice, -1 surely not; 0: so near the end of what top_p or min_p leave that f32 may err either way.
-std::vector<int> sample_support(const SampleProblem& problem, const SampleReferenceRow& row);
-// "" where `id` is a token that the row allows: of the support, and first in the race but for what f32 may err.
+// "" where `id` is a token that the row allows: of the choice, and named by its random numbers but for what f32 may err.
 std::string check_sample(const SampleProblem& problem, const SampleReferenceRow& row, int64_t id);
 // The logarithm of a token's probability.
 ReferenceElement sample_log_probability(const SampleReferenceRow& row, int64_t id);

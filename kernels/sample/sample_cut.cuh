@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+// Where a row's choice ends, by a block: what bins of all chunks say, and the tokens of the bins that hold the end.
+#pragma once
+
+#include "sample/sample_tokens.cuh"
+
+namespace tilewright {
+
+// Masses in units of the row's: of what stands before the bins that hold the end, of that with all of these, and of all tokens.
+struct SampleCut {
+  BinRange bins;
+  unsigned count;  // of tokens before them
+  unsigned long long before, with, total;
+};
+
+// Which tokens are at the cut, and their masses in its units.
+struct CutPlaces {
+  float most, inverse, behind, upper, lower;
+
+  __device__ __forceinline__ void set(const SampleRule& rule, float largest, const BinRange& bins) {
+    most = largest, inverse = rule.inverse;
+    behind = __fmul_rn(static_cast<float>(bins.first), kBinWidth);
+    const float top = place(most);
+    upper = bins.first == 0 ? -kNoToken : __fadd_rn(top, -behind);
+    lower = bins.last == kSelectBins - 1 ? kNoToken : __fmaf_rn(static_cast<float>(bins.last), -kBinWidth, top);
+  }
+  __device__ __forceinline__ float place(float x) const { return place_of(x, __fmul_rn(inverse, kLog2E)); }
+  __device__ __forceinline__ bool has(float x) const {
+    const float at = place(x);
+    return at <= upper && at >= lower;
+  }
+  __device__ __forceinline__ unsigned long long mass(float x) const {
+    const float d = scaled_difference(x, most, inverse);
+    return whole_mass(__fmul_rn(exp2_approx(__fmaf_rn(d, kLog2E, behind)), kCutMassUnit));
+  }
+};
+
+struct SampleListed {
+  float x;
+  unsigned id;
+};
+// What a block knows of its row, in shared memory, because registers are few while it selects.
+struct SampledRow {
+  SampleRule rule;
+  SampleCut cut;
+  CutPlaces places;
+  float place, to_cut;                   // of the largest logit; what a unit of the row's masses is at the cut
+  unsigned long long target, token;      // the mass that names the bin, the number that names the token in it
+  unsigned long long mass[kSelectBins];  // of bins, in units of their own
+};
+static_assert(kSelectSharedBytes + kSampleGathered * sizeof(SampleListed) + sizeof(SampledRow) <= kSampleSharedBytes);
+// Behind what it selects with, and tokens at the cut.
+__device__ __forceinline__ SampleListed* gathered_tokens() {
+  return reinterpret_cast<SampleListed*>(dynamic_shared() + kSelectSharedBytes);
+}
+__device__ __forceinline__ SampledRow& sampled_row() {
+  return *reinterpret_cast<SampledRow*>(gathered_tokens() + kSampleGathered);
+}
+// That of a thread's bin among the row's.
+__device__ __forceinline__ unsigned long long bin_among_row(unsigned bin, unsigned long long mass, int power) {
+  const auto unit = static_cast<float>(power - kBinMassBits);
+  return scale_mass(mass, exp2_approx(__fmaf_rn(static_cast<float>(bin), -kBinWidth, unit)));
+}
+// What a unit of the row's masses is at the cut; `above` is where the most likely token is above its bin's middle.
+__device__ __forceinline__ float row_to_cut(int first, float above, int power) {
+  return exp2_approx(
+      __fadd_rn(__fmaf_rn(static_cast<float>(first), kBinWidth, static_cast<float>(32 - power)), -above));
+}
+__device__ __forceinline__ float above_middle(float x, float factor) {
+  return __fmaf_rn(x, factor, __fadd_rn(kPlaceOrigin, -place_of(x, factor)));
+}
+
+// Adds up the bins of a row's chunks, and finds which hold the end; threads behind the last bin have none.
+__device__ __forceinline__ void merge_bins(const SampleArgs& args, long long row, float most) {
+  const SampleRule& rule = sampled_row().rule;
+  const SampleWorkspace work = sample_workspace(args);
+  const SampleChunk* const chunks = work.chunks + row * args.chunks;
+  const float factor = place_factor(rule), place = place_of(most, factor);
+  constexpr int kLast = kSelectBins - 1;
+  const bool counts = kCountsAll || rule.top_k != kAllTokens;
+  const int bin = static_cast<int>(select_thread()), power = mass_power(args.vocabulary);
+  // The rest is what is behind the last bin but one, in units of the last.
+  unsigned count = 0;
+  unsigned long long mass = 0, rest = 0;
+  if (bin < kSelectBins) {
+#pragma unroll kChunksAtOnce
+    for (long long c = 0; c < args.chunks; ++c) {
+      // Nothing branches around loads.
+      const SampleBins& bins = work.bins[row * args.chunks + c];
+      const int behind = bins_behind(place, place_of(chunks[c].most, factor)), at = bin - behind,
+                from = at < 0 ? 0 : at;
+      const bool reaches = at >= 0 && bin < kLast;
+      mass += reaches ? bins.mass[from] : 0;
+      if (counts) count += reaches ? bins.count[from] : 0;
+      const int beyond = bin == kLast ? behind : bin + behind - kLast;
+      if (beyond < 0) continue;
+      const float unit = exp2_approx(__fmaf_rn(static_cast<float>(beyond), -kBinWidth, 32 - kBinMassBits));
+      rest += scale_mass(bins.mass[bin], unit);
+    }
+    sampled_row().mass[bin] = mass;
+  }
+  rest = scale_mass(first_beyond(rest, kAllMass).before, 1 / row_to_cut(kLast, 0, power));
+  sum_bins(count, bin == kLast ? rest : bin < kLast ? bin_among_row(static_cast<unsigned>(bin), mass, power) : 0);
+
+  // The first bin that reaches a limit. Of the mass of the k, what is before the bin of the k-th tells where it is at least.
+  SelectShared& shared = select_shared();
+  const unsigned long long total = shared.mass_to[kLast];
+  ChoiceLimits limits{rule.top_k, kAllMass};
+  const bool of_the_k = weighs_the_k(args, rule);
+  int last = reach_bins(0, 0, limits).of_count;
+  last = last < kLast ? last : kLast;
+  int first = last;
+  if (rule.has_top_p) {
+    const unsigned long long least = last == 0 ? 0 : shared.mass_to[last - 1];
+    limits.mass = share_of(of_the_k ? least : total, rule.share);
+    reset_reached();
+    const int reached = reach_bins(0, 0, limits).of_mass;
+    first = reached < last ? reached : last, last = of_the_k ? last : first;
+  }
+  if (has_floor(rule)) {
+    const BinRange floor = bins_of_floor(rule.floor, above_middle(most, factor));
+    const BinRange both = with_floor({first, last}, floor, of_the_k);
+    first = both.first, last = both.last;
+  }
+  if (bin != 0) return;
+  SampleCut& cut = sampled_row().cut;
+  cut.bins.first = first, cut.bins.last = last;
+  cut.count = first == 0 ? 0 : shared.count_to[first - 1], cut.before = first == 0 ? 0 : shared.mass_to[first - 1];
+  cut.with = shared.mass_to[last], cut.total = total;
+}
+
+// One of them.
+struct CutToken {
+  float x;
+  long long id;
+  __device__ __forceinline__ float value() const { return x; }
+  __device__ __forceinline__ TokenKey key() const { return token_key(x, id); }
+  __device__ __forceinline__ unsigned long long mass() const { return sampled_row().places.mass(x); }
+};
+
+// Lists a row's tokens at the cut in shared memory, in any order: how many there are, or -1 where they are too many.
+template <SampleConfig kConfig>
+__device__ __forceinline__ int gather(const SampleArgs& args, long long row) {
+  const CutPlaces& places = sampled_row().places;
+  SelectShared& shared = select_shared();
+  __syncthreads();
+  if (select_thread() == 0) shared.listed = 0;
+  __syncthreads();
+#pragma unroll 1
+  for (long long c = 0; c < args.chunks; ++c) {
+    // Nothing but the row stays in registers from chunk to chunk.
+    const SampleArgs& now = anew(args);
+    if (places.place(sample_workspace(now).chunks[row * now.chunks + c].most) < places.lower) continue;
+    ChunkPart<kConfig> part{now, logits_of<kConfig>(now, row), c * kSampleChunk, {}};
+    part.load();
+    part.each([&](float x, long long id) {
+      if (!places.has(x)) return;
+      const unsigned at = add_shared(&shared.listed, 1);
+      if (at < kSampleGathered) gathered_tokens()[at] = {x, static_cast<unsigned>(id)};
+    });
+  }
+  __syncthreads();
+  return shared.listed <= kSampleGathered ? static_cast<int>(shared.listed) : -1;
+}
+
+// body(CutToken) of them: where they were gathered, or from the row, a warp a chunk.
+template <SampleConfig kConfig, class Body>
+__device__ __forceinline__ void for_cut(const SampleArgs& args, long long row, int gathered, Body&& body) {
+  const CutPlaces& places = sampled_row().places;
+#pragma unroll 1
+  for (int i = static_cast<int>(select_thread()); i < gathered; i += kSelectThreads) {
+    const SampleListed one = gathered_tokens()[i];
+    body(CutToken{one.x, static_cast<long long>(one.id)});
+  }
+  if (gathered >= 0) return;
+  const int me = static_cast<int>(select_thread()), lane = me % kRowLanes;
+#pragma unroll 1
+  for (long long c = me / kRowLanes; c < anew(args).chunks; c += kSelectWarps) {
+    const SampleArgs& now = anew(args);
+    if (places.place(sample_workspace(now).chunks[row * now.chunks + c].most) < places.lower) continue;
+    const char* const logits = logits_of<kConfig>(now, row);
+    const long long start = c * kSampleChunk, rest = now.vocabulary - start;
+    const int count = rest < kSampleChunk ? static_cast<int>(rest) : kSampleChunk;
+#pragma unroll 1
+    for (int i = lane; i < count; i += kRowLanes) {
+      const float x = logit_at<kConfig>(now, logits, start + i);
+      if (x != kNoToken && places.has(x)) body(CutToken{x, start + i});
+    }
+  }
+}
+
+}  // namespace tilewright
