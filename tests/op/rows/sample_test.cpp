@@ -176,6 +176,39 @@ TEST(Sample, AMillionDrawsHaveTheDistribution) {
   std::ranges::sort(sorted, std::greater());
   for (const double s : shares) cut.push_back(s >= sorted[4] ? s : 0);
   EXPECT_LT(statistic({.top_k = 5}, cut), 18.5);  // 4 degrees of freedom
+  // Where the end of the choice is in the bin that is drawn, and where it is not.
+  double all = 0, before = 0;
+  for (const double s : shares) all += s;
+  std::vector<double> nucleus(shares.size(), 0), likely(shares.size(), 0);
+  for (const double s : sorted) {
+    for (size_t i = 0; i < shares.size(); ++i) {
+      if (shares[i] == s && before < 0.75 * all) nucleus[i] = s;
+      if (shares[i] == s && s >= 0.3 * sorted[0]) likely[i] = s;
+    }
+    before += s;
+  }
+  EXPECT_LT(statistic({.top_p = 0.75f}, nucleus), 37.7);
+  EXPECT_LT(statistic({.min_p = 0.3f}, likely), 37.7);
+}
+
+// Half of the mass is with tokens each of which is 2^-17 of the likeliest; logits that places do not tell apart are drawn from all the same.
+TEST(Sample, TailsAndLogitsOutOfReachAreDrawn) {
+  const std::unique_ptr<Context> context = row_context("off");
+  constexpr int64_t kRows = 400;
+  const auto share_of_first = [&](const std::vector<float>& logits, const Options& options) {
+    const Drawn drawn = draw(*context, logits, kRows, options, 99);
+    return static_cast<double>(std::ranges::count(drawn.ids, 0)) / kRows;
+  };
+  std::vector<float> tail(1 + (1 << 17), -17 * std::log(2.0f));
+  tail[0] = 0;
+  EXPECT_NEAR(share_of_first(tail, {}), 0.5, 0.1);
+  for (const float large : {3e6f, -3e6f}) {
+    const std::vector<float> two = {large, large - 1};
+    EXPECT_NEAR(share_of_first(two, {}), 0.731, 0.1);
+    EXPECT_EQ(share_of_first(two, {.top_p = 0.7f}), 1);
+    EXPECT_NEAR(share_of_first(two, {.top_p = 0.8f}), 0.731, 0.1);
+    EXPECT_EQ(share_of_first(two, {.min_p = 0.5f}), 1);
+  }
 }
 
 // A row's token depends on nothing beside it.
