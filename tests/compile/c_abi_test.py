@@ -15,7 +15,7 @@ ROOT = pathlib.Path(os.environ.get("TILEWRIGHT_SOURCE_DIR", pathlib.Path(__file_
 LIBRARY = pathlib.Path(os.environ.get("TILEWRIGHT_BINARY_DIR", ROOT / "build")) / "lib" / "libtilewright.so"
 HEADERS = [
     ROOT / "include" / "tilewright" / name
-    for name in ("tilewright.h", "row_operators.h", "logit_operators.h", "cache_operators.h")
+    for name in ("tilewright.h", "row_operators.h", "logit_operators.h", "cache_operators.h", "image_operators.h")
 ]
 PROGRAM = pathlib.Path(__file__).with_name("c_abi_program.c")
 COMPILERS = [name for name in ("cc", "gcc", "clang", "clang-19") if shutil.which(name)]
