@@ -2,8 +2,8 @@
 # Files that are neighbours are compiled together, up to sixteen at a time: headers are read and templates made once for
 # all of them. Neighbours by path, but what includes a library whose templates cost seconds comes first. No two files of a
 # target may therefore give one name to two things: scripts/check_neighbours.py looks for such names.
-# -DTILEWRIGHT_UNITY=OFF compiles each file by itself: better while one file is edited again and again, and .ci/run full
-# does so to see that every file includes what it uses.
+# -DTILEWRIGHT_UNITY=OFF compiles each file by itself: better while one file is edited again and again. clang-tidy reads
+# each file by itself too (cmake/unity_database.py), and finds one that does not include what it uses.
 option(TILEWRIGHT_UNITY "Compile neighbouring files together" ${PROJECT_IS_TOP_LEVEL})
 
 # tilewright_unity(target [but...]): `but` are regular expressions of paths that stay by themselves, as do files with
