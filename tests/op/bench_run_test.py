@@ -114,7 +114,9 @@ class Bench(Program):
 class Peers(Program):
     """Libraries that may be missing: what they answer, when they are there."""
 
-    REQUEST = "m=9:n=32:k=64:dtype={}:packed={}:scaled={}:threads={}:rotations=2:repetitions=3"
+    REQUEST = (
+        "m=9:n=32:k=64:dtype={0}:weight={0}:group=0:packed={1}:scaled={2}:rows=:threads={3}:rotations=2:repetitions=3"
+    )
 
     def ask(self, kind, library, *lines):
         # Leaks of another library are not ours to find, and looking for them among its threads can crash the looker.
