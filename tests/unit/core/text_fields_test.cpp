@@ -53,7 +53,7 @@ TEST(TextFields, ARefusalBeginsWithTheFieldAndIsTheLastOneRead) {
     const Status status = taken.take(c.text);
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << c.text;
     EXPECT_EQ(status.message(), c.message) << c.text;
-    if (std::string_view(c.text).ends_with("flag=1")) EXPECT_FALSE(taken.flag) << c.text;
+    EXPECT_FALSE(taken.flag) << c.text;  // no field behind a refused one is read
   }
 }
 
