@@ -4,6 +4,7 @@
 
 #include "sample/sample_args.hpp"
 #include "tile/common/logarithms.hpp"
+#include "tile/common/philox.hpp"
 
 namespace tilewright {
 
@@ -68,29 +69,14 @@ constexpr BinRange with_floor(const BinRange& cut, const BinRange& floor, bool o
 
 // ---- Random numbers ----------------------------------------------------------------------------------------------------
 
-// Philox4x32-10 (Salmon, Moraes, Dror, Shaw, Parallel random numbers: as easy as 1, 2, 3, SC 2011). The key is the row's seed, the
-// counter the row's offset and which try it is.
-struct PhiloxWords {
-  unsigned word[4];
-};
-constexpr PhiloxWords philox(unsigned long long seed, unsigned long long offset, unsigned turn) {
-  unsigned c0 = turn, c1 = 0, c2 = static_cast<unsigned>(offset), c3 = static_cast<unsigned>(offset >> 32);
-  unsigned k0 = static_cast<unsigned>(seed), k1 = static_cast<unsigned>(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const unsigned long long a = 0xD2511F53ull * c0, b = 0xCD9E8D57ull * c2;
-    const unsigned next0 = static_cast<unsigned>(b >> 32) ^ c1 ^ k0, next2 = static_cast<unsigned>(a >> 32) ^ c3 ^ k1;
-    c0 = next0, c1 = static_cast<unsigned>(b), c2 = next2, c3 = static_cast<unsigned>(a);
-    k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
-  }
-  return {{c0, c1, c2, c3}};
-}
 // The upper 64 bits of a product.
 constexpr unsigned long long high_product(unsigned long long a, unsigned long long b) {
   const unsigned long long a0 = a & 0xFFFFFFFFu, a1 = a >> 32, b0 = b & 0xFFFFFFFFu, b1 = b >> 32;
   const unsigned long long middle = a1 * b0 + (a0 * b0 >> 32), other = a0 * b1 + (middle & 0xFFFFFFFFu);
   return a1 * b1 + (middle >> 32) + (other >> 32);
 }
-// Two numbers of 0 to 1 a try, in units of 2^-64: the first one names the bin, the second one the token in it.
+// Two numbers of 0 to 1 a try, in units of 2^-64: the first one names the bin, the second one the token in it. Philox has the
+// row's seed for its key, for its counter the row's offset and which try it is.
 struct DrawNumbers {
   unsigned long long bin, token;
 };

@@ -224,15 +224,6 @@ TEST(Sample, ARowDoesNotDependOnOthersOrOnUnits) {
   }
 }
 
-// Known answers of Random123's distribution: philox4x32 10.
-TEST(Sample, PhiloxGivesItsKnownAnswers) {
-  const auto words = [](uint64_t seed, uint64_t offset, unsigned tokens) {
-    const PhiloxWords w = philox(seed, offset, tokens);
-    return std::vector<unsigned>(w.word, w.word + 4);
-  };
-  EXPECT_EQ(words(0, 0, 0), (std::vector<unsigned>{0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u}));
-}
-
 TEST(Sample, RefusalsNameArgumentValueAndAllowedSet) {
   const std::unique_ptr<Context> context = row_context("off");
   float logits[32] = {}, numbers[4] = {};

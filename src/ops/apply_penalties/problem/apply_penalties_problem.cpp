@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "core/fields.hpp"
 #include "core/tensor/strided.hpp"
+#include "core/text_fields.hpp"
 
 namespace tilewright {
 namespace {
@@ -186,31 +186,22 @@ Result<ApplyPenaltiesProblem> parse_apply_penalties_problem(std::string_view tex
   p.rows = p.n = kUnset;
   given.stride = given.stride_out = kUnset;
   for (SeenProblem& s : given.seen) s.stride_row = s.stride = s.stride_counts = kUnset;
-  for (std::string_view rest = text; !rest.empty();) {
-    const std::string_view item = rest.substr(0, rest.find(':'));
-    rest.remove_prefix(std::min(item.size() + 1, rest.size()));
-    const size_t equal = item.find('=');
-    const std::string_view name = item.substr(0, equal),
-                           value = equal == std::string_view::npos ? "" : item.substr(equal + 1);
-    Status s(StatusCode::kInvalidArgument, "none of its fields");
-    const auto read = [&](const char* field, auto& to) {
-      if (name == field) s = fields_detail::parse_value(value, to);
+  const Status taken = for_each_text_field(text, [&](TextField& field) {
+    const auto flag = [&](const char* name, uint8_t& to) {
+      bool set = to != 0;
+      field.read(name, set), to = set;
     };
-    const auto flag = [&](const char* field, uint8_t& to) {
-      bool set = false;
-      if (name == field) s = fields_detail::parse_value(value, set), to = set;
-    };
-    read("b", p.rows), read("v", p.n), read("x", p.x);
-    read("prompt", p.seen[0].tokens), read("output", p.seen[1].tokens);
+    field.read("b", p.rows), field.read("v", p.n), field.read("x", p.x);
+    field.read("prompt", p.seen[0].tokens), field.read("output", p.seen[1].tokens);
     flag("prompt_counts", p.seen[0].counts), flag("output_counts", p.seen[1].counts);
     flag("repetition", p.repetition), flag("presence", p.presence), flag("frequency", p.frequency);
     flag("in_place", p.in_place);
-    read("sx", given.stride), read("so", given.stride_out);
-    read("spr", given.seen[0].stride_row), read("sp", given.seen[0].stride);
-    read("sor", given.seen[1].stride_row), read("st", given.seen[1].stride);
-    read("spc", given.seen[0].stride_counts), read("soc", given.seen[1].stride_counts);
-    if (!s) return refuse_penalties("problem '{}': {}: {}", text, item, s.message());
-  }
+    field.read("sx", given.stride), field.read("so", given.stride_out);
+    field.read("spr", given.seen[0].stride_row), field.read("sp", given.seen[0].stride);
+    field.read("sor", given.seen[1].stride_row), field.read("st", given.seen[1].stride);
+    field.read("spc", given.seen[0].stride_counts), field.read("soc", given.seen[1].stride_counts);
+  });
+  if (!taken) return refuse_penalties("problem '{}': {}", text, taken.message());
   if (p.rows == kUnset || p.n == kUnset || p.x == DType::kNone) {
     return refuse_penalties("problem '{}': expected b=..:v=..:x=..", text);
   }

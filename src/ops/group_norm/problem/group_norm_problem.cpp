@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "core/fields.hpp"
+#include "core/text_fields.hpp"
 
 namespace tilewright {
 namespace {
@@ -99,25 +99,15 @@ Result<GroupNormProblem> parse_group_norm_problem(std::string_view text, bool ba
   bool last = false, unaligned = false;
   int64_t in_place = 0;
   std::string_view sx, so, sdy;
-  for (std::string_view rest = text; !rest.empty();) {
-    const std::string_view item = rest.substr(0, rest.find(':'));
-    rest.remove_prefix(std::min(item.size() + 1, rest.size()));
-    const size_t equal = item.find('=');
-    const std::string_view name = item.substr(0, equal),
-                           value = equal == std::string_view::npos ? "" : item.substr(equal + 1);
-    Status s(StatusCode::kInvalidArgument, "none of its fields");
-    const auto read = [&](const char* field, auto& to) {
-      if (name == field) s = fields_detail::parse_value(value, to);
-    };
-    read("n", p.images), read("c", p.channels), read("s", p.positions), read("g", p.groups);
-    read("x", p.dtype), read("weight", p.weight), read("bias", p.bias), read("activation", p.activation);
-    read("channels_last", last), read("in_place", in_place), read("unaligned", unaligned);
-    if (backward) read("dweight", p.dweight), read("dbias", p.dbias);
-    if (name == "sx") sx = value, s = {};
-    if (name == "so") so = value, s = {};
-    if (name == "sdy" && backward) sdy = value, s = {};
-    if (!s) return refuse_group_norm(p, "problem '{}': {}: {}", text, item, s.message());
-  }
+  const Status taken = for_each_text_field(text, [&](TextField& field) {
+    field.read("n", p.images), field.read("c", p.channels), field.read("s", p.positions), field.read("g", p.groups);
+    field.read("x", p.dtype), field.read("weight", p.weight), field.read("bias", p.bias),
+        field.read("activation", p.activation);
+    field.read("channels_last", last), field.read("in_place", in_place), field.read("unaligned", unaligned);
+    if (backward) field.read("dweight", p.dweight), field.read("dbias", p.dbias), field.read("sdy", sdy);
+    field.read("sx", sx), field.read("so", so);
+  });
+  if (!taken) return refuse_group_norm(p, "problem '{}': {}", text, taken.message());
   if (p.images == kUnset || p.channels == kUnset || p.positions == kUnset || p.groups == kUnset) {
     return refuse_group_norm(p, "problem '{}': expected n=..:c=..:s=..:g=..:x=..", text);
   }

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/fields.hpp"
 #include "core/tensor/strided.hpp"
+#include "core/text_fields.hpp"
 
 namespace tilewright {
 namespace {
@@ -186,25 +186,16 @@ Result<MoeRoutingProblem> parse_moe_routing_problem(std::string_view text) {
   p.tokens = p.experts = p.k = kUnset;
   p.stride_logits = p.stride_weights = p.stride_ids = p.local_experts = kUnset;
   bool renormalise = false, unaligned = false;
-  for (std::string_view rest = text; !rest.empty();) {
-    const std::string_view item = rest.substr(0, rest.find(':'));
-    rest.remove_prefix(std::min(item.size() + 1, rest.size()));
-    const size_t equal = item.find('=');
-    const std::string_view name = item.substr(0, equal),
-                           value = equal == std::string_view::npos ? "" : item.substr(equal + 1);
-    Status s(StatusCode::kInvalidArgument, "none of its fields");
-    const auto read = [&](const char* field, auto& to) {
-      if (name == field) s = fields_detail::parse_value(value, to);
-    };
-    read("t", p.tokens), read("e", p.experts), read("k", p.k);
-    read("x", p.x), read("bias", p.bias);
-    read("score", p.score), read("renormalise", renormalise);
-    read("groups", p.groups), read("topk_groups", p.topk_groups), read("group_score", p.group_score);
-    read("first", p.first_expert), read("local", p.local_experts);
-    read("unaligned", unaligned);
-    read("sx", p.stride_logits), read("sw", p.stride_weights), read("si", p.stride_ids);
-    if (!s) return refuse_routing("problem '{}': {}: {}", text, item, s.message());
-  }
+  const Status taken = for_each_text_field(text, [&](TextField& field) {
+    field.read("t", p.tokens), field.read("e", p.experts), field.read("k", p.k);
+    field.read("x", p.x), field.read("bias", p.bias);
+    field.read("score", p.score), field.read("renormalise", renormalise);
+    field.read("groups", p.groups), field.read("topk_groups", p.topk_groups), field.read("group_score", p.group_score);
+    field.read("first", p.first_expert), field.read("local", p.local_experts);
+    field.read("unaligned", unaligned);
+    field.read("sx", p.stride_logits), field.read("sw", p.stride_weights), field.read("si", p.stride_ids);
+  });
+  if (!taken) return refuse_routing("problem '{}': {}", text, taken.message());
   if (p.tokens == kUnset || p.experts == kUnset || p.k == kUnset || p.x == DType::kNone) {
     return refuse_routing("problem '{}': expected t=..:e=..:k=..:x=..", text);
   }

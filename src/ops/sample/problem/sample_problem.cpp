@@ -4,10 +4,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "core/fields.hpp"
 #include "core/tensor/strided.hpp"
+#include "core/text_fields.hpp"
 
 namespace tilewright {
 namespace {
@@ -160,30 +158,21 @@ Result<SampleProblem> parse_sample_problem(std::string_view text) {
   constexpr int64_t kUnset = INT64_MIN;
   p.rows = p.vocabulary = p.stride = kUnset;
   bool greedy = false, unaligned = false, seeded = false;
-  for (std::string_view rest = text; !rest.empty();) {
-    const std::string_view item = rest.substr(0, rest.find(':'));
-    rest.remove_prefix(std::min(item.size() + 1, rest.size()));
-    const size_t equal = item.find('=');
-    const std::string_view name = item.substr(0, equal),
-                           value = equal == std::string_view::npos ? "" : item.substr(equal + 1);
-    Status s(StatusCode::kInvalidArgument, "none of its fields");
-    const auto read = [&](const char* field, auto& to) {
-      if (name == field) s = fields_detail::parse_value(value, to);
-    };
-    read("b", p.rows), read("v", p.vocabulary), read("x", p.x), read("sx", p.stride);
-    read("joint", p.joint), read("greedy", greedy), read("unaligned", unaligned);
+  const Status taken = for_each_text_field(text, [&](TextField& field) {
+    field.read("b", p.rows), field.read("v", p.vocabulary), field.read("x", p.x), field.read("sx", p.stride);
+    field.read("joint", p.joint), field.read("greedy", greedy), field.read("unaligned", unaligned);
     for (const SampleRowTensor& t : sample_row_tensors()) {
-      if (name != t.name) continue;
+      if (field.name != t.name) continue;
       int64_t words = 0;
-      s = fields_detail::parse_value(value, words);
-      if (s && (words < 0 || words > (t.wide ? 2 : 1))) {
-        s = Status(StatusCode::kInvalidArgument, t.wide ? "allowed: 0 to 2 words" : "allowed: 0, 1");
+      field.read(t.name, words);
+      if (field.status && (words < 0 || words > (t.wide ? 2 : 1))) {
+        field.status = Status(StatusCode::kInvalidArgument, t.wide ? "allowed: 0 to 2 words" : "allowed: 0, 1");
       }
       p.*t.words = static_cast<uint8_t>(words);
       seeded = seeded || t.slot == kSampleSeeds;
     }
-    if (!s) return refuse_sample("problem '{}': {}: {}", text, item, s.message());
-  }
+  });
+  if (!taken) return refuse_sample("problem '{}': {}", text, taken.message());
   if (p.rows == kUnset || p.vocabulary == kUnset || p.x == DType::kNone) {
     return refuse_sample("problem '{}': expected b=..:v=..:x=..", text);
   }

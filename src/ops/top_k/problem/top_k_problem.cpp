@@ -4,10 +4,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "core/fields.hpp"
 #include "core/tensor/strided.hpp"
+#include "core/text_fields.hpp"
 
 namespace tilewright {
 namespace {
@@ -137,21 +135,12 @@ Result<TopKProblem> parse_top_k_problem(std::string_view text) {
   constexpr int64_t kUnset = INT64_MIN;
   p.rows = p.n = p.k = p.stride = p.stride_values = p.stride_indices = kUnset;
   bool values = true, lengths = false, unaligned = false;
-  for (std::string_view rest = text; !rest.empty();) {
-    const std::string_view item = rest.substr(0, rest.find(':'));
-    rest.remove_prefix(std::min(item.size() + 1, rest.size()));
-    const size_t equal = item.find('=');
-    const std::string_view name = item.substr(0, equal),
-                           value = equal == std::string_view::npos ? "" : item.substr(equal + 1);
-    Status s(StatusCode::kInvalidArgument, "none of its fields");
-    const auto read = [&](const char* field, auto& to) {
-      if (name == field) s = fields_detail::parse_value(value, to);
-    };
-    read("m", p.rows), read("n", p.n), read("k", p.k), read("x", p.x);
-    read("values", values), read("lengths", lengths), read("unaligned", unaligned);
-    read("sx", p.stride), read("sv", p.stride_values), read("si", p.stride_indices);
-    if (!s) return refuse_top_k("problem '{}': {}: {}", text, item, s.message());
-  }
+  const Status taken = for_each_text_field(text, [&](TextField& field) {
+    field.read("m", p.rows), field.read("n", p.n), field.read("k", p.k), field.read("x", p.x);
+    field.read("values", values), field.read("lengths", lengths), field.read("unaligned", unaligned);
+    field.read("sx", p.stride), field.read("sv", p.stride_values), field.read("si", p.stride_indices);
+  });
+  if (!taken) return refuse_top_k("problem '{}': {}", text, taken.message());
   if (p.rows == kUnset || p.n == kUnset || p.k == kUnset || p.x == DType::kNone) {
     return refuse_top_k("problem '{}': expected m=..:n=..:k=..:x=..", text);
   }

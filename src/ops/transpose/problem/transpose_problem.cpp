@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <span>
 
-#include "core/fields.hpp"
+#include "core/text_fields.hpp"
 
 namespace tilewright {
 namespace {
@@ -165,27 +165,18 @@ Result<TransposeProblem> parse_transpose_problem(std::string_view text) {
   p.m = p.n = kUnset;
   bool unaligned = false;
   std::string_view strides[2];
-  for (std::string_view rest = text; !rest.empty();) {
-    const std::string_view item = rest.substr(0, rest.find(':'));
-    rest.remove_prefix(std::min(item.size() + 1, rest.size()));
-    const size_t equal = item.find('=');
-    const std::string_view name = item.substr(0, equal),
-                           value = equal == std::string_view::npos ? "" : item.substr(equal + 1);
-    Status s(StatusCode::kInvalidArgument, "none of its fields");
-    const auto read = [&](const char* field, auto& to) {
-      if (name == field) s = fields_detail::parse_value(value, to);
-    };
-    read("m", p.m), read("n", p.n), read("x", p.dtype), read("unaligned", unaligned);
-    if (name == "sx" || name == "so") strides[name == "so"] = value, s = {};
-    if (name == "b") {
+  const Status taken = for_each_text_field(text, [&](TextField& field) {
+    field.read("m", p.m), field.read("n", p.n), field.read("x", p.dtype), field.read("unaligned", unaligned);
+    field.read("sx", strides[0]), field.read("so", strides[1]);
+    if (field.name == "b") {
       std::array<int64_t, kTransposeBatch> sizes{};
       size_t count = 0;
-      s = parse_transpose_numbers(value, 'x', sizes, count);
+      field.status = parse_transpose_numbers(field.value, 'x', sizes, count);
       p.batch = {1, 1, 1};
       std::copy_n(sizes.begin(), count, p.batch.end() - static_cast<ptrdiff_t>(count));
     }
-    if (!s) return refuse_transpose("problem '{}': {}: {}", text, item, s.message());
-  }
+  });
+  if (!taken) return refuse_transpose("problem '{}': {}", text, taken.message());
   if (p.m == kUnset || p.n == kUnset || p.dtype == DType::kNone) {
     return refuse_transpose("problem '{}': expected m=..:n=..:x=..", text);
   }
