@@ -30,7 +30,7 @@ constexpr int64_t kMostParts = 2048;
 constexpr int64_t kManyElements = int64_t{1} << 21;
 
 // Blocks that take a part of a row each, of one piece a thread.
-constexpr int kPartThreads = 256, kMostRowParts = 64, kPartElements = kPartThreads * kRowPiece;
+constexpr int kPartThreads = 256, kMostRowParts = 64, kRowPartElements = kPartThreads * kRowPiece;
 
 // A block of rows and columns that share a scale is found and written by a block of threads, in eight turns.
 constexpr RowGpuShape kScaleBlockShape{16, 8};
@@ -83,7 +83,7 @@ int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
     const int others = c.x == DType::kF32 ? 30 : c.plain ? 18 : 31;
     return blocks_of(others + c.pieces * (kRowPiece + asked - words(c.x)), 6);
   }
-  const bool lean = c.plain && !op.columns;
+  const bool lean = c.plain && !op.columns && !op.dequantises;
   const int others = op.backward ? (c.plain ? 36 : 64) : singly ? 40 : lean ? 16 : 24;
   const int most = !c.whole ? 2 : lean ? 6 : 4;
   return blocks_of(others + (singly ? 1 : c.pieces) * kRowPiece + c.pieces * asked, most);
@@ -119,6 +119,7 @@ bool has_whole_rows(const RowProblem& p) {
 }
 // Whether a call has nothing that few calls have (RowGpuConfig).
 bool is_plain(const RowProblem& p) {
+  if (p.quant == Quantisation::kBlock) return false;  // slower: its loads move apart
   return p.size[0] == 1 && p.size[1] == 1 && p.smooth == DType::kNone && !p.unit_offset && !p.round_before_weight &&
          !p.squared && !p.rotates();
 }
@@ -191,7 +192,7 @@ std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const A
   if (takes_clusters(op, p, arch)) std::ranges::copy(cluster_shapes(op, p), std::inserter(shapes, shapes.begin()));
   const bool many = takes_pieces_singly(op, p.quant) && p.rows() * p.n >= kManyElements;
   if (many) std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 4; });
-  const auto parts = std::bit_ceil(static_cast<uint64_t>(p.n + kPartElements - 1) / kPartElements);
+  const auto parts = std::bit_ceil(static_cast<uint64_t>(p.n + kRowPartElements - 1) / kRowPartElements);
   if (!many && takes_parts(op, p, arch) && parts > 1 && parts <= kMostRowParts)
     shapes.insert(shapes.begin(), {kPartThreads, 1, 1, static_cast<int>(parts)});
   return shapes;
