@@ -60,8 +60,7 @@ __device__ __forceinline__ void act_and_mul_backward_gpu(const RowArgs& given) {
       if (is_squared<kConfig>(args)) for_elements([&](int i) { slope.v[i] *= v.v[i] + v.v[i], v.v[i] *= v.v[i]; });
       for_elements([&](int i) { slope.v[i] = (cut >> i & 1) != 0 ? 0 : slope.v[i] * grad.v[i]; });
       const GateMode gate = gate_of<kConfig>(args);
-      if (gate == GateMode::kNone)
-        return store_piece<kConfig.out, kConfig.whole>(dx, args.out.dtype, n, count, slope);
+      if (gate == GateMode::kNone) return store_piece<kConfig.out, kConfig.whole>(dx, args.out.dtype, n, count, slope);
       for_elements([&](int i) {
         v.v[i] = fabsf(up.v[i]) > args.limit ? 0 : v.v[i] * grad.v[i];
         slope.v[i] *= at_most(at_least(up.v[i], -args.limit), args.limit) + args.up_offset;

@@ -147,9 +147,7 @@ std::vector<RowGpuShape> whole_head_shapes(const RowProblem& p, bool amd) {
 bool takes_whole_heads(const RowProblem& p) {
   return p.rotates() && has_whole_heads(p) && !whole_head_shapes(p, false).empty();
 }
-int64_t row_capacity(const RowGpuShape& s) {
-  return int64_t{s.threads} * s.pieces * s.cluster * s.parts * kRowPiece;
-}
+int64_t row_capacity(const RowGpuShape& s) { return int64_t{s.threads} * s.pieces * s.cluster * s.parts * kRowPiece; }
 // Whether blocks may take a part of a row each.
 bool takes_parts(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {
   return arch.vendor == ArchVendor::kNvidia && !reduces_rows(op, p.quant) && !p.rotates() && !p.finds_of_tensor() &&
@@ -159,8 +157,8 @@ bool takes_parts(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {
 // Rows that one block would read twice: a cluster keeps them in registers. Those that nothing is found of are read once anyway, and a
 // scale of the tensor has steps of its own.
 bool takes_clusters(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {
-  return arch.target == "sm_90a" && reduces_rows(op, p.quant) && !op.gates_norm && !op.backward && !p.finds_of_tensor() &&
-         p.n > row_capacity({kMostRowThreads, most_pieces(kMostRowThreads)});
+  return arch.target == "sm_90a" && reduces_rows(op, p.quant) && !op.gates_norm && !op.backward &&
+         !p.finds_of_tensor() && p.n > row_capacity({kMostRowThreads, most_pieces(kMostRowThreads)});
 }
 // Four pieces a thread, or eight. Softmax's chunks, which stay as they lie, have room for eight where rows are many: fewer blocks meet for
 // a row.
