@@ -17,15 +17,16 @@ struct GatedInput {
 
   __device__ __forceinline__ void start(const GpuRow<kConfig>& row) {
     tensors.start(row, [&args = row.args, &at = row.at](auto&& ask) {
-      const bool interleaved = args.gate == GateMode::kInterleaved;
-      const long long behind = interleaved ? kRowPiece : args.gate == GateMode::kSeparated ? args.n : 0;
+      const GateMode gate = gate_of<kConfig>(args);
+      const bool interleaved = gate == GateMode::kInterleaved;
+      const long long behind = interleaved ? kRowPiece : gate == GateMode::kSeparated ? args.n : 0;
       const char* const x = row_start<kConfig.x>(args.x, at);
       ask(x, x + behind * dtype_bits(kConfig.x) / 8, interleaved ? 2 : 1);
     });
   }
   __device__ __forceinline__ void take(const RowArgs& args, const char* x, long long n, int count, int j, Piece& gate,
                                        Piece& up) const {
-    const bool interleaved = args.gate == GateMode::kInterleaved;
+    const bool interleaved = gate_of<kConfig>(args) == GateMode::kInterleaved;
     if constexpr (Tensors::kAsks) {
       tensors.take_first(j, count, gate);
       tensors.take_second(j, count, up);
@@ -34,17 +35,21 @@ struct GatedInput {
       const DType dtype = args.x.dtype;
       if (interleaved) return load_pairs<kConfig.x, kConfig.whole>(x, dtype, n, count, gate, up);
       load_piece<kConfig.x, kConfig.whole>(x, dtype, n, count, gate);
-      if (args.gate == GateMode::kSeparated) load_piece<kConfig.x, kConfig.whole>(x, dtype, args.n + n, count, up);
+      if (gate_of<kConfig>(args) == GateMode::kSeparated)
+        load_piece<kConfig.x, kConfig.whole>(x, dtype, args.n + n, count, up);
     }
   }
 };
+
+inline constexpr float kNoLimit = __builtin_bit_cast(float, 0x7F800000u);
 
 template <Activation kActivation>
 __device__ __forceinline__ void activate_piece(Piece& p) {
   for_elements([&](int i) { p.v[i] = activate<kActivation>(p.v[i], 0, 0); });
 }
+template <RowGpuConfig kConfig>
 __device__ __forceinline__ void activate_gate(const RowArgs& args, Piece& p) {
-  switch (args.activation) {
+  switch (activation_of<kConfig>(args)) {
     case Activation::kRelu: return activate_piece<Activation::kRelu>(p);
     case Activation::kGelu: return activate_piece<Activation::kGelu>(p);
     case Activation::kGeluTanh: return activate_piece<Activation::kGeluTanh>(p);
@@ -69,14 +74,16 @@ __device__ __forceinline__ void act_and_mul_gpu(const RowArgs& given) {
       Piece up;
       input.take(args, x, n, count, j, p, up);
 
-      for_elements([&](int i) { p.v[i] = at_most(p.v[i], args.limit); });
-      activate_gate(args, p);
-      if (args.squared) for_elements([&](int i) { p.v[i] *= p.v[i]; });
-      if (args.gate != GateMode::kNone) {
-        for_elements([&](int i) { p.v[i] *= at_most(at_least(up.v[i], -args.limit), args.limit) + args.up_offset; });
+      const bool cuts = args.limit != kNoLimit;
+      if (cuts) for_elements([&](int i) { p.v[i] = at_most(p.v[i], args.limit); });
+      activate_gate<kConfig>(args, p);
+      if (is_squared<kConfig>(args)) for_elements([&](int i) { p.v[i] *= p.v[i]; });
+      if (gate_of<kConfig>(args) != GateMode::kNone) {
+        if (cuts) for_elements([&](int i) { up.v[i] = at_most(at_least(up.v[i], -args.limit), args.limit); });
+        for_elements([&](int i) { p.v[i] *= up.v[i] + args.up_offset; });
       }
       // Zeros behind the row's end: no activation but sigmoid makes another of them.
-      if (args.activation == Activation::kSigmoid)
+      if (activation_of<kConfig>(args) == Activation::kSigmoid)
         for_elements([&](int i) { p.v[i] = is_there<kConfig>(i, count) ? p.v[i] : 0; });
     };
     // All of it is read before any of it is written, where it stays in registers.

@@ -15,8 +15,9 @@ __device__ __forceinline__ void slope_of_piece(Piece& p, Piece& slope, float alp
     p.v[i] = found.value, slope.v[i] = found.slope;
   });
 }
+template <RowGpuConfig kConfig>
 __device__ __forceinline__ void slope_of_gate(const RowArgs& args, Piece& p, Piece& slope) {
-  switch (args.activation) {
+  switch (activation_of<kConfig>(args)) {
     case Activation::kRelu: return slope_of_piece<Activation::kRelu>(p, slope, 1);
     case Activation::kGelu: return slope_of_piece<Activation::kGelu>(p, slope, 1);
     case Activation::kGeluTanh: return slope_of_piece<Activation::kGeluTanh>(p, slope, 1);
@@ -55,16 +56,16 @@ __device__ __forceinline__ void act_and_mul_backward_gpu(const RowArgs& given) {
         cut |= (v.v[i] > args.limit ? 1u : 0u) << i;
         v.v[i] = at_most(v.v[i], args.limit);
       });
-      slope_of_gate(args, v, slope);
-      if (args.squared) for_elements([&](int i) { slope.v[i] *= v.v[i] + v.v[i], v.v[i] *= v.v[i]; });
+      slope_of_gate<kConfig>(args, v, slope);
+      if (is_squared<kConfig>(args)) for_elements([&](int i) { slope.v[i] *= v.v[i] + v.v[i], v.v[i] *= v.v[i]; });
       for_elements([&](int i) { slope.v[i] = (cut >> i & 1) != 0 ? 0 : slope.v[i] * grad.v[i]; });
-      if (args.gate == GateMode::kNone)
-        return store_piece<kConfig.out, kConfig.whole>(dx, args.out.dtype, n, count, slope);
+      const GateMode gate = gate_of<kConfig>(args);
+      if (gate == GateMode::kNone) return store_piece<kConfig.out, kConfig.whole>(dx, args.out.dtype, n, count, slope);
       for_elements([&](int i) {
         v.v[i] = fabsf(up.v[i]) > args.limit ? 0 : v.v[i] * grad.v[i];
         slope.v[i] *= at_most(at_least(up.v[i], -args.limit), args.limit) + args.up_offset;
       });
-      if (args.gate == GateMode::kInterleaved) return store_pairs<kConfig.out>(dx, args.out.dtype, n, count, slope, v);
+      if (gate == GateMode::kInterleaved) return store_pairs<kConfig.out>(dx, args.out.dtype, n, count, slope, v);
       store_piece<kConfig.out, kConfig.whole>(dx, args.out.dtype, n, count, slope);
       store_piece<kConfig.out, kConfig.whole>(dx, args.out.dtype, args.n + n, count, v);
     });

@@ -12,8 +12,8 @@ template <RowGpuConfig kConfig>
 __device__ __forceinline__ void layer_norm_backward_gpu(const RowArgs& given) {
   for_backward_rows<kConfig>(given, [&](GpuRow<kConfig>& row, BackwardRows<kConfig>& rows) {
     const auto load = [&](long long n, int count, Piece& p, int j) { rows.load(n, count, p, j); };
-    const RowMoments moments = find_moments(row, load, load);
-    const float inverse = 1 / square_root(__fadd_rn(moments.variance, anew(row.args).eps));
+    const RowMoments moments = find_moments(row, load);
+    const float inverse = inverse_root(__fadd_rn(moments.variance, anew(row.args).eps));
 
     float sum[2] = {};  // of the gradient, and of its products with the normalised elements
     row.template each<false>(load, [&](long long n, int count, Piece& p, int j) {

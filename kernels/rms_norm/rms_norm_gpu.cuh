@@ -20,12 +20,12 @@ __device__ __forceinline__ void rms_norm_gpu(const RowArgs& given) {
         [&](long long n, int count, Piece& p, int j) { input.first(n, count, p, j); },
         [&](long long, int, Piece& p) { for_elements([&](int i) { squares = __fmaf_rn(p.v[i], p.v[i], squares); }); });
     squares = row.reduce(squares, sum_of);
-    const float inverse = 1 / square_root(__fadd_rn(squares / static_cast<float>(args.n), args.eps));
+    const float inverse = inverse_root(__fmaf_rn(squares, reciprocal_near_one(static_cast<float>(args.n)), args.eps));
 
     store_row<kConfig>(row, [&](long long n, int count, Piece& p, int j) {
       if constexpr (kConfig.pieces == 0) input.again(n, count, p);
       for_elements([&](int i) { p.v[i] = __fmul_rn(p.v[i], inverse); });
-      if (args.round_before_weight) round_piece<kConfig.x>(args.x.dtype, p);
+      if (rounds_before_weight<kConfig>(args)) round_piece<kConfig.x>(args.x.dtype, p);
       columns.scale(n, count, p, j);
     });
   });

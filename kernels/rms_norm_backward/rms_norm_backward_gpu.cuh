@@ -23,7 +23,7 @@ __device__ __forceinline__ void rms_norm_backward_gpu(const RowArgs& given) {
     row.reduce(sum, sum_of);
     const RowArgs& args = anew(row.args);
     const auto n = static_cast<float>(args.n);
-    const float inverse = 1 / square_root(__fadd_rn(sum[0] / n, args.eps));
+    const float inverse = inverse_root(__fmaf_rn(sum[0], reciprocal_near_one(n), args.eps));
     return NormGradient{0, inverse, 0, __fmul_rn(sum[1] / n, inverse)};
   });
 }

@@ -20,5 +20,9 @@ __device__ __forceinline__ float at_most(float x, float upper) { return x < uppe
 
 // Rounded once.
 __device__ __forceinline__ float square_root(float x) { return __builtin_sqrtf(x); }
+// 1 / sqrt(x), relative error below 2 u; infinity for 0.
+__device__ __forceinline__ float inverse_root(float x) { return 1 / square_root(x); }
+// 1 / x of a number that is_near_one (quantise.hpp).
+__device__ __forceinline__ float reciprocal_near_one(float x) { return 1 / x; }
 
 }  // namespace tilewright

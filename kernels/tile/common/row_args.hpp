@@ -114,32 +114,38 @@ enum class RowStep : unsigned char {
   kColumns,  // sums of columns, from parts of them that rows left
 };
 
+// What most kernels read comes first: a GPU fetches arguments by lines of 64 bytes, one after another as they are needed.
 struct RowArgs {
-  long long size[kRowDims];
-  long long rows, n;
-  RowTensor x, residual, residual_out, out;  // x: [.., 2 N] where it is gated
-  RowVector weight, bias, smooth;
-  QuantisedScales scale;
-  float eps;
-  bool unit_offset;          // the weight is 1 + what stands there
-  bool round_before_weight;  // to x's type
+  RowTensor x;  // [.., 2 N] where it is gated
+  long long n;
+  RowTensor out;
+  long long rows;
+  long long grid;  // GPU: blocks
   Activation activation;
   GateMode gate;
-  bool squared;                   // the activation's square
-  bool log;                       // softmax's logarithm
-  float limit, alpha, up_offset;  // act_and_mul's; softmax: alpha is a factor of x
-  long long weight_groups;        // gated_rms_norm: rows of the third dimension go round among so many weights
-  bool gate_first;                // the gate comes before the norm
-  Arithmetic arithmetic;          // elementwise's
-  bool single;                    // its residual has one element a row
-  RowRotation rotation;           // rope's
-  RowLoss loss;
-  RowBackward backward;
-  bool stream;     // CPU: writes go past the caches
-  long long grid;  // GPU: blocks
-  float* parts;    // [part_count]: largest magnitudes; of rows in chunks what is found of each; of sums of columns [N]
-  long long part_count;
   RowStep step;
+  bool flat;                 // the first two dimensions are 1
+  bool unit_offset;          // the weight is 1 + what stands there
+  bool round_before_weight;  // to x's type
+  bool squared;              // the activation's square
+  bool log;                  // softmax's logarithm
+  RowVector weight, bias, smooth;
+  float eps;
+  float limit, alpha, up_offset;  // act_and_mul's; softmax: alpha is a factor of x
+  RowTensor residual;
+  Arithmetic arithmetic;  // elementwise's
+  bool single;            // its residual has one element a row
+  bool gate_first;        // gated_rms_norm: the gate comes before the norm
+  bool stream;            // CPU: writes go past the caches
+  RowTensor residual_out;
+  long long size[kRowDims];
+  QuantisedScales scale;
+  float* parts;  // [part_count]: largest magnitudes; of rows in chunks what is found of each; of sums of columns [N]
+  long long part_count;
+  RowBackward backward;
+  long long weight_groups;  // gated_rms_norm: rows of the third dimension go round among so many weights
+  RowRotation rotation;     // rope's
+  RowLoss loss;
 };
 
 // Where a part of the sums of columns is; null of those that nobody asks for. Those of the weight come first.
@@ -156,7 +162,7 @@ struct RowIndex {
   long long i[kRowDims];
 };
 constexpr RowIndex row_index(const RowArgs& args, long long row) {
-  if (args.size[0] == 1 && args.size[1] == 1) return {{0, 0, row}};  // no division
+  if (args.flat) return {{0, 0, row}};  // no division
   if (args.rows >> 32 == 0) {
     const auto r = static_cast<unsigned>(row), inner = static_cast<unsigned>(args.size[2]), upper = r / inner;
     const auto middle = static_cast<unsigned>(args.size[1]);
@@ -277,7 +283,9 @@ struct RowCpuConfig {
 // `columns`: the type of all vectors along a row; kNone: each has its own, told at run time. `whole`: rows have no rest, and every
 // piece of them starts where one load or store takes it whole. `group`: of neighbours that share a scale; 0 where no group does, or
 // told at run time. Of whole heads that turn, `threads` share the pairs, and each takes `pieces` heads of a token. `cluster` blocks of
-// `threads` share a row: sm_90's.
+// `threads` share a row: sm_90's. So do `parts` blocks that need not meet, where nothing is reduced across a row.
+// `plain`: rows of one dimension, nothing that smooths columns, no 1 added to the weight and nothing rounded before it, no square; the
+// next four fields tell what there is. Else the arguments tell all that at run time.
 struct RowGpuConfig {
   static constexpr const char* kTypeName = "RowGpuConfig";
   DType x, residual, out;
@@ -285,7 +293,10 @@ struct RowGpuConfig {
   int threads, pieces;
   DType columns = DType::kNone;
   bool whole = false;
-  int group = 0, cluster = 1;
+  int group = 0, cluster = 1, parts = 1;
+  bool plain = false, weight = false, bias = false;
+  Activation activation{};
+  GateMode gate{};
 
   bool operator==(const RowGpuConfig&) const = default;
   template <class Self, class Visit>
@@ -300,17 +311,24 @@ struct RowGpuConfig {
     visit("whole", self.whole);
     visit("group", self.group);
     visit("cluster", self.cluster);
+    visit("parts", self.parts);
+    visit("plain", self.plain);
+    visit("weight", self.weight);
+    visit("bias", self.bias);
+    visit("activation", self.activation);
+    visit("gate", self.gate);
   }
 };
 
 // Pieces a thread of a chunk, where rows are reduced in chunks: those that a cluster keeps are larger.
 constexpr int row_chunk_pieces(int cluster) { return cluster > 1 ? 4 : 2; }
 
-inline constexpr int kRowPiece = 8;           // elements that a thread takes at a time: 16 bytes of a 16-bit type
-inline constexpr int kRowBlockThreads = 256;  // of a block, unless a row takes more
-inline constexpr int kRowLanes = 32;          // that exchange values in registers, on every GPU
-inline constexpr int kRowReduced = 2;         // values that one reduction takes at most
-inline constexpr int kRowSharedBytes = 32 * kRowReduced * 4;
+inline constexpr int kRowPiece = 8;                 // elements that a thread takes at a time: 16 bytes of a 16-bit type
+inline constexpr int kRowBlockThreads = 256;        // of a block, unless a row takes more
+inline constexpr int kRowLanes = 32;                // that exchange values in registers, on every GPU
+inline constexpr int kRowReduced = 3;               // values that one reduction takes at most
+inline constexpr int kRowParts = 32 * kRowReduced;  // floats that warps leave for each other in a reduction
+inline constexpr int kRowSharedBytes = 2 * kRowParts * 4;
 // Of a block, with what blocks of its cluster send each other.
 inline constexpr int kRowFoundBytes = 32;  // a block, at most
 constexpr int row_shared_bytes(int cluster) {
@@ -318,7 +336,7 @@ constexpr int row_shared_bytes(int cluster) {
 }
 // Whether a row's weight is asked for together with the row: a few words a thread, else the registers are better spent on more blocks.
 constexpr bool row_asks_weight(const RowGpuConfig& c) {
-  if (!c.whole || c.pieces == 0 || c.columns == DType::kNone) return false;
+  if (!c.whole || c.pieces == 0 || c.columns == DType::kNone || (c.plain && !c.weight)) return false;
   return c.cluster > 1 || c.pieces * dtype_bits(c.columns) <= (c.threads <= kRowBlockThreads ? 32 : 16);
 }
 constexpr int row_block_threads(int threads) { return threads > kRowBlockThreads ? threads : kRowBlockThreads; }

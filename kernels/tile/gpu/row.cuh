@@ -149,6 +149,36 @@ __device__ __forceinline__ void round_piece(DType dtype, Piece& p) {
   });
 }
 
+// What a call has of what few calls have.
+template <RowGpuConfig kConfig>
+__device__ __forceinline__ bool has_weight(const RowArgs& args) {
+  return kConfig.plain ? kConfig.weight : args.weight.data != nullptr;
+}
+template <RowGpuConfig kConfig>
+__device__ __forceinline__ bool has_bias(const RowArgs& args) {
+  return kConfig.plain ? kConfig.bias : args.bias.data != nullptr;
+}
+template <RowGpuConfig kConfig>
+__device__ __forceinline__ bool adds_one(const RowArgs& args) {
+  return !kConfig.plain && args.unit_offset;
+}
+template <RowGpuConfig kConfig>
+__device__ __forceinline__ bool rounds_before_weight(const RowArgs& args) {
+  return !kConfig.plain && args.round_before_weight;
+}
+template <RowGpuConfig kConfig>
+__device__ __forceinline__ bool is_squared(const RowArgs& args) {
+  return !kConfig.plain && args.squared;
+}
+template <RowGpuConfig kConfig>
+__device__ __forceinline__ Activation activation_of(const RowArgs& args) {
+  return kConfig.plain ? kConfig.activation : args.activation;
+}
+template <RowGpuConfig kConfig>
+__device__ __forceinline__ GateMode gate_of(const RowArgs& args) {
+  return kConfig.plain ? kConfig.gate : args.gate;
+}
+
 // kNone: the tensor tells its type.
 template <DType kType>
 __device__ __forceinline__ char* row_start(const RowTensor& t, const RowIndex& at) {
@@ -161,9 +191,10 @@ __device__ __forceinline__ bool is_there(int i, int count) {
   return kConfig.whole ? count > 0 : i < count;
 }
 
-// Of kThreads neighbours, in each of them: of lanes first, then by 32 in their order. Two values at a time wait once.
-template <int kThreads, int kValues, class Merge>
-__device__ __forceinline__ void reduce_threads(float (&x)[kValues], Merge&& merge) {
+// Of kThreads neighbours, in each of them: of lanes first, then by 32 in their order. Two values at a time wait once. kFree: nobody
+// reads any longer what the reduction before left in this place.
+template <int kThreads, bool kFree = false, int kValues, class Merge>
+__device__ __forceinline__ void reduce_threads(float (&x)[kValues], Merge&& merge, int place = 0) {
   static_assert(kValues <= kRowReduced);
   constexpr int kTogether = kThreads < kRowLanes ? kThreads : kRowLanes;
   const auto me = static_cast<unsigned>(anew(static_cast<int>(threadIdx.x)));
@@ -173,14 +204,18 @@ __device__ __forceinline__ void reduce_threads(float (&x)[kValues], Merge&& merg
 #pragma unroll
     for (int v = 0; v < kValues; ++v) {
       const float other = lane_xor(x[v], static_cast<unsigned>(distance));
-      // The lower lane's first: NaN and zeros of two signs then come out alike in both.
-      x[v] = lower ? merge(x[v], other) : merge(other, x[v]);
+      if constexpr (requires { merge.kCommutes; }) {
+        x[v] = merge(x[v], other);
+      } else {
+        // The lower lane's first: NaN and zeros of two signs then come out alike in both.
+        x[v] = lower ? merge(x[v], other) : merge(other, x[v]);
+      }
     }
   }
   if constexpr (kThreads > kRowLanes) {
     constexpr int kParts = kThreads / kRowLanes;
-    auto* const parts = reinterpret_cast<float*>(dynamic_shared());
-    __syncthreads();
+    auto* const parts = reinterpret_cast<float*>(dynamic_shared()) + place * kRowParts;
+    if constexpr (!kFree) __syncthreads();
     if (me % kRowLanes == 0) {
 #pragma unroll
       for (int v = 0; v < kValues; ++v) parts[me / kRowLanes * kValues + v] = x[v];
@@ -200,17 +235,18 @@ __device__ __forceinline__ void reduce_threads(float (&x)[kValues], Merge&& merg
 template <RowGpuConfig kConfig>
 struct GpuRow {
   static constexpr int kThreads = kConfig.threads;  // of a block
-  static constexpr int kStep = kThreads * kConfig.cluster * kRowPiece;
+  static constexpr int kStep = kThreads * kConfig.cluster * kConfig.parts * kRowPiece;
   static constexpr int kRows = row_block_threads(kThreads) / kThreads;  // of a block at a time
   static constexpr int kKept = kConfig.pieces;
 
   const RowArgs& args;
-  long long index, step;  // of the row, and to the block's next
+  long long index;  // of the row
   RowIndex at;
   bool there;
   int thread;  // of the row's
   RowCluster<kConfig.cluster>& cluster;
   Piece kept[kKept == 0 ? 1 : kKept];
+  int place = 0;  // of the next reduction: of two by turns, none waits for who still reads the last one
 
   __device__ __forceinline__ int count_at(long long n) const {
     if constexpr (kConfig.whole) return there && n < anew(args).n ? kRowPiece : 0;
@@ -254,12 +290,13 @@ struct GpuRow {
 
   // Of all threads of the row, in each of them.
   template <int kValues, class Merge>
-  __device__ __forceinline__ void reduce(float (&x)[kValues], Merge&& merge) const {
-    reduce_threads<kThreads>(x, merge);
+  __device__ __forceinline__ void reduce(float (&x)[kValues], Merge&& merge) {
+    reduce_threads<kThreads, true>(x, merge, place);
+    place ^= 1;
     cluster.reduce(x, merge);
   }
   template <class Merge>
-  __device__ __forceinline__ float reduce(float x, Merge&& merge) const {
+  __device__ __forceinline__ float reduce(float x, Merge&& merge) {
     float one[1] = {x};
     reduce(one, merge);
     return one[0];
@@ -270,6 +307,7 @@ struct GpuRow {
 template <RowGpuConfig kConfig>
 __device__ __forceinline__ int row_thread() {
   const auto thread = static_cast<int>(threadIdx.x % kConfig.threads);
+  if constexpr (kConfig.parts > 1) return static_cast<int>(blockIdx.x % kConfig.parts) * kConfig.threads + thread;
   if constexpr (kConfig.cluster == 1) return thread;
   return RowCluster<kConfig.cluster>::rank() * kConfig.threads + thread;
 }
@@ -277,22 +315,29 @@ __device__ __forceinline__ int row_thread() {
 // The rows of a block, or of a cluster, one set after another: body(GpuRow).
 template <RowGpuConfig kConfig, class Body>
 __device__ __forceinline__ void for_rows(const RowArgs& args, Body&& body) {
-  constexpr int kThreads = kConfig.threads, kRows = GpuRow<kConfig>::kRows, kBlocks = kConfig.cluster;
-  RowCluster<kBlocks> cluster;
+  constexpr int kThreads = kConfig.threads, kRows = GpuRow<kConfig>::kRows, kBlocks = kConfig.cluster * kConfig.parts;
+  static_assert(kConfig.cluster == 1 || kConfig.parts == 1);
+  RowCluster<kConfig.cluster> cluster;
+  const long long begin = static_cast<long long>(blockIdx.x) / kBlocks * kRows;
 #pragma unroll 1
-  for (long long first = static_cast<long long>(blockIdx.x) / kBlocks * kRows; first < args.rows;
-       first += args.grid / kBlocks * kRows) {
+  for (long long first = begin; first < args.rows; first += args.grid / kBlocks * kRows) {
+    if (first != begin) __syncthreads();  // who still reads what the last rows were reduced to
     // What follows from the arguments is no more than a row needs: a kernel that walks has no registers for what all rows share.
     const RowArgs& given = anew(args);
     const long long row = first + threadIdx.x / kThreads;
     const bool there = row < given.rows;
-    const RowIndex at = row_index(given, there ? row : given.rows - 1);
-    GpuRow<kConfig> mine{given, row, given.grid / kBlocks * kRows, at, there, row_thread<kConfig>(), cluster, {}};
+    const long long known = there ? row : given.rows - 1;
+    const RowIndex at = kConfig.plain ? RowIndex{{0, 0, known}} : row_index(given, known);
+    GpuRow<kConfig> mine{given, row, at, there, row_thread<kConfig>(), cluster, {}};
     body(mine);
   }
 }
 
-__device__ __forceinline__ float sum_of(float a, float b) { return __fadd_rn(a, b); }
+struct SumOf {
+  static constexpr bool kCommutes = true;
+  __device__ __forceinline__ float operator()(float a, float b) const { return __fadd_rn(a, b); }
+};
+inline constexpr SumOf sum_of{};
 __device__ __forceinline__ float larger_magnitude(float most, float x) { return at_least(fabsf(x), most); }
 
 }  // namespace tilewright

@@ -56,7 +56,7 @@ struct BackwardRows {
         [&](long long n, int count, Piece& p, int j) { load(n, count, p, j); },
         [&](long long n, int count, Piece& p, int j) {
           const RowArgs& args = anew(row.args);
-          const bool first = row.index < row.step;
+          const bool first = row.index < args.grid * GpuRow<kConfig>::kRows;
           for_elements([&](int i) { p.v[i] = __fmul_rn(__fadd_rn(p.v[i], -by.about), by.inverse); });
           if (args.backward.weight.data != nullptr) {
             Piece product;

@@ -115,7 +115,7 @@ __device__ __forceinline__ void reduce_chunks(const RowArgs& given) {
     const long long mine = first + threadIdx.x / kConfig.threads, item = mine < items ? mine : items - 1;
     const long long index = item / each;
     const int chunk = static_cast<int>(item - index * each);
-    GpuRow<kConfig> row{args, index, 0, row_index(args, index), mine < items, row_thread<kConfig>(), alone, {}};
+    GpuRow<kConfig> row{args, index, row_index(args, index), mine < items, row_thread<kConfig>(), alone, {}};
     RowInput<kConfig> input(args);
     input.start(row);
     Reduction of(row);

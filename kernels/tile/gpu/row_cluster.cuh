@@ -91,7 +91,7 @@ struct RowCluster {
   // Of values that all threads of a block have alike, those of all blocks.
   template <int kValues, class Merge>
   __device__ __forceinline__ void reduce(float (&x)[kValues], Merge&& merge) {
-    static_assert(kValues <= kRowReduced && kRowReduced == 2);
+    static_assert(kValues <= 2);
     const auto bits = [](float value) { return __builtin_bit_cast(unsigned, value); };
     const uint4* const found = exchange(uint4{bits(x[0]), bits(x[kValues - 1]), 0, 0});
 #pragma unroll

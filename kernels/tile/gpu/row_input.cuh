@@ -176,6 +176,7 @@ inline constexpr DType kColumnType = kConfig.x == DType::kNone ? DType::kNone : 
 // Times what smooths columns, where there is something.
 template <RowGpuConfig kConfig>
 __device__ __forceinline__ void smooth_columns(const RowArgs& given, long long n, int count, Piece& p) {
+  if constexpr (kConfig.plain) return;
   const RowVector& smooth = anew(given).smooth;
   if (smooth.data == nullptr) return;
   Piece factor;
@@ -195,7 +196,7 @@ struct RowColumns {
 
   // The weight may be asked for before the row; the others, which are rarer, are read where they are used.
   __device__ __forceinline__ explicit RowColumns(const RowArgs& args) : given(args) {
-    if (args.weight.data != nullptr) weight_words.ask(args, args.weight.data);
+    if (has_weight<kConfig>(args)) weight_words.ask(args, args.weight.data);
   }
 
   __device__ __forceinline__ static void column(const RowVector& v, long long n, int count, Piece& to) {
@@ -204,20 +205,20 @@ struct RowColumns {
   // The weight, or 1. The j-th piece.
   __device__ __forceinline__ void take_weight(long long n, int count, Piece& weight, int j) const {
     const RowArgs& args = anew(given);
-    if (args.weight.data == nullptr) return for_elements([&](int i) { weight.v[i] = 1; });
+    if (!has_weight<kConfig>(args)) return for_elements([&](int i) { weight.v[i] = 1; });
     if constexpr (Words::kAsks) {
       weight_words.take(j, count, weight);
     } else {
       column(args.weight, n, count, weight);
     }
-    if (args.unit_offset) for_elements([&](int i) { weight.v[i] = __fadd_rn(weight.v[i], 1.0f); });
+    if (adds_one<kConfig>(args)) for_elements([&](int i) { weight.v[i] = __fadd_rn(weight.v[i], 1.0f); });
   }
   // v * weight + bias, times what smooths: what norms end with. The j-th piece.
   __device__ __forceinline__ void scale(long long n, int count, Piece& p, int j) const {
     const RowArgs& args = anew(given);
     Piece weight, other;
     take_weight(n, count, weight, j);
-    if (args.bias.data != nullptr) {
+    if (has_bias<kConfig>(args)) {
       column(args.bias, n, count, other);
       for_elements([&](int i) { p.v[i] = __fmaf_rn(p.v[i], weight.v[i], other.v[i]); });
     } else {

@@ -1,35 +1,117 @@
 // SPDX-License-Identifier: MIT
-// Mean and variance of a row on GPUs, in two passes.
+// Mean and variance of a row on GPUs in one pass: pieces, threads, warps and blocks of a cluster have moments of their own, which are
+// joined. Source: Chan, Golub and LeVeque, Algorithms for Computing the Sample Variance (The American Statistician 37, 1983).
 #pragma once
 
 #include "tile/gpu/row_input.cuh"
 
 namespace tilewright {
 
-// Of what first(n, count, piece, j) makes; where rows are read again, again(n, count, piece, j) makes the same.
-template <RowGpuConfig kConfig, class First, class Again>
-__device__ __forceinline__ RowMoments find_moments(GpuRow<kConfig>& row, First&& first, Again&& again) {
-  // Nearly the mean: a sum of N may have lost some of it.
-  const auto n = static_cast<float>(row.args.n);
-  float sum[2] = {};  // of values, and of their magnitudes
-  row.template each<true>(first, [&](long long, int, Piece& p) {
-    for_elements([&](int i) { sum[0] = __fadd_rn(sum[0], p.v[i]), sum[1] = __fadd_rn(sum[1], fabsf(p.v[i])); });
-  });
-  row.reduce(sum, sum_of);
-  const float about = near_mean(sum, n, [](float x) { return square_root(x); });
+// The mean of `count` elements, and the sum of the squares of their differences from it.
+struct Moments {
+  float mean, squares, count;
+};
+// Of two parts, where `part` is the second's share of the elements. Of equal means the mean is that mean, to the bit.
+__device__ __forceinline__ Moments joined(const Moments& a, const Moments& b, float part) {
+  const float apart = __fadd_rn(b.mean, -a.mean);
+  return {__fmaf_rn(apart, part, a.mean),
+          __fmaf_rn(__fmul_rn(apart, apart), __fmul_rn(a.count, part), __fadd_rn(a.squares, b.squares)),
+          __fadd_rn(a.count, b.count)};
+}
+__device__ __forceinline__ Moments joined(const Moments& a, const Moments& b) {
+  const float count = at_least(__fadd_rn(a.count, b.count), 1.0f);
+  const Moments both = joined(a, b, __fmul_rn(b.count, reciprocal_near_one(count)));
+  return a.count == 0 ? b : both;
+}
+// Of two that have as many elements: the same whichever comes first.
+__device__ __forceinline__ Moments joined_alike(const Moments& a, const Moments& b) {
+  const float apart = __fadd_rn(b.mean, -a.mean);
+  return {__fmul_rn(__fadd_rn(a.mean, b.mean), 0.5f),
+          __fmaf_rn(__fmul_rn(apart, apart), __fmul_rn(a.count, 0.5f), __fadd_rn(a.squares, b.squares)),
+          __fadd_rn(a.count, b.count)};
+}
 
-  // Differences from there lose nothing to cancellation, and their own mean says how far the mean is.
-  sum[0] = sum[1] = 0;  // of differences, and of their squares
-  row.template each<false>(again, [&](long long, int count, Piece& p) {
-    const int there = anew(count);
-    for_elements([&](int i) {
-      const float d = is_there<kConfig>(i, there) ? __fadd_rn(p.v[i], -about) : 0;
-      sum[0] = __fadd_rn(sum[0], d);
-      sum[1] = __fmaf_rn(d, d, sum[1]);
-    });
+// Of a piece: equal elements add up exactly, or differ by zeros from the first.
+template <bool kWhole>
+__device__ __forceinline__ Moments piece_moments(const Piece& p, int count) {
+  Moments of{0, 0, static_cast<float>(count)};
+  if constexpr (kWhole) {
+    Piece sum = p;
+#pragma unroll
+    for (int half = kRowPiece / 2; half > 0; half /= 2) {
+#pragma unroll
+      for (int i = 0; i < half; ++i) sum.v[i] = __fadd_rn(sum.v[i], sum.v[i + half]);
+    }
+    of.mean = __fmul_rn(sum.v[0], 1.0f / kRowPiece);
+  } else {
+    float sum = 0;
+    for_elements([&](int i) { sum = __fadd_rn(sum, i < count ? __fadd_rn(p.v[i], -p.v[0]) : 0); });
+    of.mean = __fmaf_rn(sum, reciprocal_near_one(at_least(of.count, 1.0f)), p.v[0]);
+  }
+  for_elements([&](int i) {
+    const float d = __fadd_rn(p.v[i], -of.mean);
+    of.squares = kWhole || i < count ? __fmaf_rn(d, d, of.squares) : of.squares;
   });
-  row.reduce(sum, sum_of);
-  return row_moments(about, sum, n);
+  return of;
+}
+
+// Of all threads of the row, in each of them. kAlike: all of them have as many elements.
+template <bool kAlike, RowGpuConfig kConfig>
+__device__ __forceinline__ Moments join_threads(GpuRow<kConfig>& row, Moments mine) {
+  constexpr int kThreads = kConfig.threads, kTogether = kThreads < kRowLanes ? kThreads : kRowLanes;
+  const auto me = static_cast<unsigned>(anew(static_cast<int>(threadIdx.x)));
+  if constexpr (kAlike) mine.count = GpuRow<kConfig>::kKept * kRowPiece;
+#pragma unroll
+  for (unsigned distance = 1; distance < kTogether; distance *= 2) {
+    const Moments other{lane_xor(mine.mean, distance), lane_xor(mine.squares, distance),
+                        kAlike ? mine.count : lane_xor(mine.count, distance)};
+    const bool lower = (me & distance) == 0;
+    mine = kAlike ? joined_alike(mine, other) : joined(lower ? mine : other, lower ? other : mine);
+  }
+  if constexpr (kThreads > kRowLanes) {
+    constexpr int kParts = kThreads / kRowLanes;
+    auto* const parts = reinterpret_cast<Moments*>(dynamic_shared() + row.place * kRowParts * sizeof(float));
+    row.place ^= 1;
+    if (me % kRowLanes == 0) parts[me / kRowLanes] = mine;
+    __syncthreads();
+    const Moments* const from = parts + me / kThreads * kParts;
+    mine = from[0];
+#pragma unroll
+    for (int i = 1; i < kParts; ++i) {
+      mine = kAlike ? joined(mine, from[i], 1.0f / static_cast<float>(i + 1)) : joined(mine, from[i]);
+    }
+  }
+  if constexpr (kConfig.cluster > 1) {
+    struct alignas(16) Found {
+      Moments of;
+      float unused;
+    };
+    const Found* const found = row.cluster.exchange(Found{mine, 0});
+    mine = found[0].of;
+#pragma unroll
+    for (int block = 1; block < kConfig.cluster; ++block) mine = joined(mine, found[block].of);
+  }
+  return mine;
+}
+
+// Of what make(n, count, piece, j) makes.
+template <RowGpuConfig kConfig, class Make>
+__device__ __forceinline__ RowMoments find_moments(GpuRow<kConfig>& row, Make&& make) {
+  Moments mine{0, 0, 0};
+  row.template each<true>(make, [&](long long, int count, Piece& p, int j) {
+    const int there = anew(count);
+    const Moments of = piece_moments<kConfig.whole>(p, there);
+    if constexpr (kConfig.whole && kConfig.pieces > 0) {
+      const Moments both = j == 0 ? of : joined(mine, of, 1.0f / static_cast<float>(j + 1));
+      mine = there > 0 ? both : mine;
+    } else {
+      mine = joined(mine, of);
+    }
+  });
+  const long long n = anew(row.args).n;
+  const bool alike = kConfig.whole && kConfig.pieces > 0 && n == GpuRow<kConfig>::kStep * kConfig.pieces;
+  const Moments all = alike ? join_threads<true>(row, mine) : join_threads<false>(row, mine);
+  return {all.mean, __fmul_rn(all.squares, reciprocal_near_one(static_cast<float>(n)))};
 }
 
 }  // namespace tilewright

@@ -8,17 +8,8 @@
 
 namespace tilewright {
 
-// is_near_one and 1 / x of such an x (quantise.hpp), in few instructions.
+// is_near_one (quantise.hpp), in few instructions.
 __device__ __forceinline__ bool near_one(float x) { return fabsf(x) >= 0x1p-100f && fabsf(x) <= 0x1p100f; }
-__device__ __forceinline__ float reciprocal_near_one(float x) {
-#if defined(__AMDGCN__)
-  return 1 / x;
-#else
-  // What a division compiles to, without its other cases.
-  const float first = reciprocal_approx(x);
-  return __fmaf_rn(first, __fmaf_rn(first, -x, 1.0f), first);
-#endif
-}
 __device__ __forceinline__ Divisor divisor(float scale) { return {scale, reciprocal_near_one(scale), near_one(scale)}; }
 // IEEE's quotient by a scale that is near one.
 __device__ __forceinline__ float corrected_quotient(float x, const Divisor& by) {

@@ -37,5 +37,17 @@ __device__ __forceinline__ float at_most(float x, float upper) {
 
 // Rounded once.
 __device__ __forceinline__ float square_root(float x) { return __fsqrt_rn(x); }
+// 1 / sqrt(x), relative error below 2 u; infinity for 0.
+__device__ __forceinline__ float inverse_root(float x) {
+  float y;
+  asm("rsqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  const float error = __fmaf_rn(-__fmul_rn(x, y), y, 1.0f);  // no number for 0 and infinity
+  return error == error ? __fmaf_rn(__fmul_rn(y, 0.5f), error, y) : y;
+}
+// 1 / x of a number that is_near_one (quantise.hpp): what a division compiles to, without its other cases.
+__device__ __forceinline__ float reciprocal_near_one(float x) {
+  const float first = reciprocal_approx(x);
+  return __fmaf_rn(first, __fmaf_rn(first, -x, 1.0f), first);
+}
 
 }  // namespace tilewright

@@ -20,6 +20,7 @@ constexpr RowOp kLayerNorm{.name = "layer_norm",
                            .smooth = true,
                            .eps = true,
                            .quantises = false,
+                           .usual_bias = true,
                            .reference = &layer_norm_reference};
 
 RowFunctions layer_norm_functions() { return {kLayerNorm, layer_norm_operator()}; }

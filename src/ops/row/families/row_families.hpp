@@ -34,9 +34,9 @@ std::vector<Stage> column_stages(const RowProblem& problem, const Stage& rows, c
 // What they need of the workspace.
 int64_t row_workspace_bytes(const RowProblem& problem, int64_t parts);
 
-// How a GPU's threads share the problem's rows: `threads` of each of a cluster's blocks.
+// How a GPU's threads share the problem's rows: `threads` of each of a cluster's blocks, or of blocks that take a part of a row each.
 struct RowGpuShape {
-  int threads, pieces, cluster = 1;
+  int threads, pieces, cluster = 1, parts = 1;
 };
 // The best first; the order does not depend on how many rows there are, so that none has other bits beside others.
 std::vector<RowGpuShape> row_gpu_shapes(int64_t n);

@@ -29,6 +29,9 @@ constexpr int64_t kMostParts = 2048;
 // Elements that fill a GPU although each thread takes four pieces.
 constexpr int64_t kManyElements = int64_t{1} << 21;
 
+// Blocks that take a part of a row each, of one piece a thread.
+constexpr int kPartThreads = 256, kMostRowParts = 64, kRowPartElements = kPartThreads * kRowPiece;
+
 // A block of rows and columns that share a scale is found and written by a block of threads, in eight turns.
 constexpr RowGpuShape kScaleBlockShape{16, 8};
 
@@ -52,6 +55,11 @@ bool takes_pieces_singly(const RowOp& op, Quantisation quant) {
 // Whether long rows are reduced in chunks, of which bits tell nothing but their size.
 bool takes_chunks(const RowOp& op) { return op.softmax || op.loses; }
 
+// Whether something is found of all of a row.
+bool reduces_rows(const RowOp& op, Quantisation quant) {
+  return op.columns || op.gates_norm || op.norm_backward() || takes_chunks(op) || quant == Quantisation::kRow;
+}
+
 // NVIDIA: blocks that an SM's registers are to have room for. Many are in flight where a row's pieces, as floats and as they were
 // asked for, leave room; so many registers are for all else.
 int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
@@ -72,11 +80,13 @@ int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
     return std::clamp(65536 / (row_block_threads(c.threads) * registers), 1, most * 256 / row_block_threads(c.threads));
   };
   if (c.whole && c.quant == Quantisation::kNone && !singly && !op.backward) {  // x's words become the floats
-    const int others = c.x == DType::kF32 ? 30 : op.columns && row_asks_weight(c) ? 31 : 26;
+    const int others = c.x == DType::kF32 ? 30 : c.plain ? 18 : 31;
     return blocks_of(others + c.pieces * (kRowPiece + asked - words(c.x)), 6);
   }
-  const int others = op.backward ? 64 : singly ? 40 : 24;
-  return blocks_of(others + (singly ? 1 : c.pieces) * kRowPiece + c.pieces * asked, c.whole ? 4 : 2);
+  const bool lean = c.plain && !op.columns && !op.dequantises;
+  const int others = op.backward ? (c.plain ? 36 : 64) : singly ? 40 : lean ? 16 : 24;
+  const int most = !c.whole ? 2 : lean ? 6 : 4;
+  return blocks_of(others + (singly ? 1 : c.pieces) * kRowPiece + c.pieces * asked, most);
 }
 bool legal_shape(const RowGpuShape& s, int least_threads) {
   const bool clustered = s.cluster > 1;
@@ -84,6 +94,8 @@ bool legal_shape(const RowGpuShape& s, int least_threads) {
   const bool pieces = s.pieces == 0 || (std::has_single_bit(static_cast<unsigned>(s.pieces)) && s.pieces <= most);
   if (clustered && (s.pieces < row_chunk_pieces(s.cluster) || s.threads != kClusterThreads)) return false;
   if (s.cluster > kMostRowCluster || !std::has_single_bit(static_cast<unsigned>(s.cluster))) return false;
+  if (s.parts > kMostRowParts || !std::has_single_bit(static_cast<unsigned>(s.parts))) return false;
+  if (s.parts > 1 && (clustered || s.pieces == 0)) return false;
   return pieces && s.threads >= least_threads && s.threads <= kMostRowThreads &&
          std::has_single_bit(static_cast<unsigned>(s.threads));
 }
@@ -104,6 +116,12 @@ bool has_whole_rows(const RowProblem& p) {
     for (const int64_t stride : t->stride) whole = whole && stride % kRowPiece == 0;
   }
   return whole;
+}
+// Whether a call has nothing that few calls have (RowGpuConfig).
+bool is_plain(const RowProblem& p) {
+  if (p.quant == Quantisation::kBlock) return false;  // slower: its loads move apart
+  return p.size[0] == 1 && p.size[1] == 1 && p.smooth == DType::kNone && !p.unit_offset && !p.round_before_weight &&
+         !p.squared && !p.rotates();
 }
 // The same of heads that turn: their pairs, parts and tables, too.
 bool has_whole_heads(const RowProblem& p) {
@@ -129,14 +147,18 @@ std::vector<RowGpuShape> whole_head_shapes(const RowProblem& p, bool amd) {
 bool takes_whole_heads(const RowProblem& p) {
   return p.rotates() && has_whole_heads(p) && !whole_head_shapes(p, false).empty();
 }
-int64_t row_capacity(const RowGpuShape& s) { return int64_t{s.threads} * s.pieces * s.cluster * kRowPiece; }
+int64_t row_capacity(const RowGpuShape& s) { return int64_t{s.threads} * s.pieces * s.cluster * s.parts * kRowPiece; }
+// Whether blocks may take a part of a row each.
+bool takes_parts(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {
+  return arch.vendor == ArchVendor::kNvidia && !reduces_rows(op, p.quant) && !p.rotates() && !p.finds_of_tensor() &&
+         !(op.quantises && p.quant == Quantisation::kBlock);
+}
 
 // Rows that one block would read twice: a cluster keeps them in registers. Those that nothing is found of are read once anyway, and a
 // scale of the tensor has steps of its own.
 bool takes_clusters(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {
-  const bool reduces = op.columns || op.softmax || op.loses || p.quant == Quantisation::kRow;
-  return arch.target == "sm_90a" && reduces && !op.rotates && !op.backward && !p.finds_of_tensor() &&
-         p.n > row_capacity({kMostRowThreads, most_pieces(kMostRowThreads)});
+  return arch.target == "sm_90a" && reduces_rows(op, p.quant) && !op.gates_norm && !op.backward &&
+         !p.finds_of_tensor() && p.n > row_capacity({kMostRowThreads, most_pieces(kMostRowThreads)});
 }
 // Four pieces a thread, or eight. Softmax's chunks, which stay as they lie, have room for eight where rows are many: fewer blocks meet for
 // a row.
@@ -166,9 +188,11 @@ std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const A
       std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 1; });
   }
   if (takes_clusters(op, p, arch)) std::ranges::copy(cluster_shapes(op, p), std::inserter(shapes, shapes.begin()));
-  if (takes_pieces_singly(op, p.quant) && p.rows() * p.n >= kManyElements) {
-    std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 4; });
-  }
+  const bool many = takes_pieces_singly(op, p.quant) && p.rows() * p.n >= kManyElements;
+  if (many) std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 4; });
+  const auto parts = std::bit_ceil(static_cast<uint64_t>(p.n + kRowPartElements - 1) / kRowPartElements);
+  if (!many && takes_parts(op, p, arch) && parts > 1 && parts <= kMostRowParts)
+    shapes.insert(shapes.begin(), {kPartThreads, 1, 1, static_cast<int>(parts)});
   return shapes;
 }
 
@@ -210,11 +234,12 @@ class RowGpuFamily final : public KernelFamily {
     if (Status s = parse_gpu_config(step.key, config); !s || generic_) return s;
     const auto& p = problem_cast<RowProblem>(ref);
     // What is typed at run time, and rows with a rest, hold whatever the problem has.
-    RowGpuConfig need = gpu_config(p, {config.threads, config.pieces, config.cluster});
+    RowGpuConfig need = gpu_config(p, shape_of(config));
     const bool has_columns = p.weight != DType::kNone || p.bias != DType::kNone || p.smooth != DType::kNone;
     if (!config.whole && op_.rotates) need.columns = DType::kNone;
     if (!op_.rotates && (config.columns == DType::kNone || !has_columns)) need.columns = config.columns;
     if (!config.whole) need.whole = false;
+    if (!config.plain) set_plain(false, p, need);
     if (config.group == 0) need.group = 0;
     if (!(config == need)) {
       return refuse_gpu(
@@ -223,8 +248,9 @@ class RowGpuFamily final : public KernelFamily {
     if (op_.rotates && config.whole) return check_heads(p, config);
     if (config.cluster > 1 && !takes_clusters(op_, p, *device.arch))
       return refuse_gpu("a cluster of blocks shares no such row");
+    if (config.parts > 1 && !takes_parts(op_, p, *device.arch)) return refuse_gpu("such a row has no parts");
     const bool blocks = op_.quantises && p.quant == Quantisation::kBlock;
-    const int64_t capacity = row_capacity({config.threads, config.pieces, config.cluster});
+    const int64_t capacity = row_capacity(shape_of(config));
     if (blocks || config.pieces == 0 || p.n <= capacity) return {};
     return refuse_gpu(fmt::format("rows of {} elements, the kernel keeps {}", p.n, capacity));
   }
@@ -316,12 +342,13 @@ class RowGpuFamily final : public KernelFamily {
   // Where sums are kept from one row to the next, as many blocks as run at a time, each with as many rows; else
   // a block a row. The kernel goes on where the grid ends; AMD GPUs count work-items in 32 bits.
   int64_t row_grid(const RowProblem& p, const RowGpuConfig& config, const DeviceSpec& device, int64_t chunks) const {
-    const int64_t together = std::max<int64_t>(chunks, config.cluster);  // blocks that take a row
+    const int64_t shared = int64_t{config.cluster} * config.parts;
+    const int64_t together = std::max<int64_t>(chunks, shared);  // blocks that take a row
     const int64_t blocks = std::max<int64_t>(row_blocks(p, config) * together, 1);
     const int64_t at_a_time = op_.norm_backward() ? std::max(1, device.units) * int64_t{resident_blocks(op_, config)}
                                                   : (int64_t{1} << 31) / row_block_threads(config.threads);
     const int64_t turns = (blocks + at_a_time - 1) / at_a_time, each = (blocks + turns - 1) / turns;
-    return (each + config.cluster - 1) / config.cluster * config.cluster;
+    return (each + shared - 1) / shared * shared;
   }
   // Of the sums of columns: one for all threads that share rows.
   static int64_t column_parts(const RowGpuConfig& config, int64_t grid) {
@@ -341,12 +368,20 @@ class RowGpuFamily final : public KernelFamily {
   }
   RowGpuConfig gpu_config(const RowProblem& p, const RowGpuShape& shape) const {
     RowGpuConfig config{p.x.dtype, p.residual.dtype, p.out.dtype, p.quant, shape.threads, shape.pieces};
-    config.cluster = shape.cluster;
+    config.cluster = shape.cluster, config.parts = shape.parts;
+    set_plain(is_plain(p), p, config);
     if (!op_.rotates) config.columns = common_column_type(p), config.whole = has_whole_rows(p);
     if (op_.dequantises) config.columns = DType::kNone;
     if (has_groups(p.quant)) config.group = p.group;
     if (op_.rotates && takes_whole_heads(p)) config.columns = p.rotation.table, config.whole = true;
     return config;
+  }
+  static RowGpuShape shape_of(const RowGpuConfig& c) { return {c.threads, c.pieces, c.cluster, c.parts}; }
+  void set_plain(bool plain, const RowProblem& p, RowGpuConfig& config) const {
+    config.plain = plain, config.weight = plain && p.weight != DType::kNone;
+    config.bias = plain && p.bias != DType::kNone;
+    config.activation = plain && op_.gates ? p.activation : Activation::kNone;
+    config.gate = plain && op_.gates ? p.gate : GateMode::kNone;
   }
   KernelKey key_of(const RowGpuConfig& config, std::string_view target) const {
     return make_key(op_.name, name_, target, fmt::format("x={}", dtype_name(config.x)), print_fields(config));
@@ -365,10 +400,9 @@ class RowGpuFamily final : public KernelFamily {
     if (!(key == key_of(config, key.target)))
       return refuse_gpu(key.text + ": signature and config name different types");
     const int least = op_.rotates && config.whole ? 1 : kLeastRowThreads;
-    if (!legal_shape({config.threads, config.pieces, config.cluster}, least) ||
-        (config.whole && config.pieces == 0 && op_.rotates)) {
-      return refuse_gpu(fmt::format("{}: {} threads with {} pieces each, clusters of {}", key.text, config.threads,
-                                    config.pieces, config.cluster));
+    if (!legal_shape(shape_of(config), least) || (config.whole && config.pieces == 0 && op_.rotates)) {
+      return refuse_gpu(fmt::format("{}: {} threads with {} pieces each, clusters of {}, {} parts", key.text,
+                                    config.threads, config.pieces, config.cluster, config.parts));
     }
     const bool blocks = op_.quantises && config.quant == Quantisation::kBlock;
     if (blocks && (config.threads != kScaleBlockShape.threads || config.pieces != kScaleBlockShape.pieces)) {

@@ -26,6 +26,8 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
     if (op.rotates) p.n = 128, p.rotation.table = DType::kF32, p.rotation.heads = p.rotation.dims = 128;
     p.backward = op.backward;
     if (op.norm_backward()) p.weight = p.gradients.weight = x;
+    if (op.eps && !op.backward) p.weight = x;
+    if (op.usual_bias) p.bias = x;
     if (op.gates) p.activation = Activation::kSilu, p.gate = GateMode::kSeparated;
     if (residual) p.residual.dtype = x;
     if (residual && op.second == nullptr) p.residual_out.dtype = x;
@@ -72,6 +74,7 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
 Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_ptr<const LoadedKernel> kernel) {
   RowArgs args{};
   std::copy(p.size.begin(), p.size.end(), args.size);
+  args.flat = p.size[0] == 1 && p.size[1] == 1;
   args.rows = p.rows(), args.n = p.n;
   args.x = row_tensor(p.x), args.residual = row_tensor(p.residual);
   args.residual_out = row_tensor(p.residual_out), args.out = row_tensor(p.out);

@@ -203,6 +203,7 @@ struct RowOp {
   const char* second = nullptr;    // the residual is another operand of this name, which is not added
   bool gates_norm = false;         // gated_rms_norm's options; the second operand must be given
   bool arithmetic = false;         // elementwise's options; the output may be codes without a scale
+  bool usual_bias = false;         // is mostly called with a bias, too
   bool backward = false;  // the second operand is a gradient, as is the output, x's; of norms with columns' gradients
   // y of one row in float64, before it is quantised, with what f32 may err.
   void (*reference)(const RowProblem& problem, RowReference& row);

@@ -12,5 +12,7 @@ inline float reciprocal_approx(float x) { return 1.0f / x; }
 inline float at_least(float x, float lower) { return x < lower || lower != lower ? lower : x; }
 inline float at_most(float x, float upper) { return x > upper || upper != upper ? upper : x; }
 inline float square_root(float x) { return std::sqrt(x); }
+inline float inverse_root(float x) { return 1 / std::sqrt(x); }
+inline float reciprocal_near_one(float x) { return 1 / x; }
 
 }  // namespace tilewright
