@@ -6,6 +6,7 @@
 
 #include "compile/amd/amd_kernels.hpp"
 #include "core/fields.hpp"
+#include "gemm/gemm_args.hpp"  // the names of activations and gates
 #include "ops/op_list.hpp"
 #include "tile/common/row_args.hpp"
 
