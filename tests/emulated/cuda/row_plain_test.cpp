@@ -84,9 +84,9 @@ TEST(EmulatedPlainRows, BlocksThatReduceNothingShareARow) {
     c.residual = kF16;
     return c;
   }();
-  check<kSum, elementwise_gpu<kSum>>(elementwise_operator(),
-                                     {"m=2:n=16384:x=f16:residual=f16:arithmetic=add", "m=0:n=16384:x=f16:residual=f16",
-                                      "m=3:n=14344:x=f16:residual=f16:arithmetic=mul"});
+  check<kSum, elementwise_gpu<kSum>>(elementwise_operator(), {"m=2:n=16384:x=f16:residual=f16:arithmetic=add",
+                                                              "m=0:n=16384:x=f16:residual=f16:arithmetic=add",
+                                                              "m=3:n=14344:x=f16:residual=f16:arithmetic=mul"});
 
   static constexpr RowGpuConfig kCodes = [] {
     RowGpuConfig c = in_parts(kBf16, 2, Activation::kNone, GateMode::kNone);
