@@ -10,6 +10,9 @@
 #include "quantize/quantize_gpu.cuh"
 #include "rms_norm/rms_norm_gpu.cuh"
 
+#include <algorithm>
+#include <vector>
+
 #include "ops/op_list.hpp"
 
 namespace tilewright {
@@ -50,6 +53,39 @@ TEST(EmulatedPlainRows, NormsTakeTheWeightAndBiasOfTheirType) {
   static constexpr RowGpuConfig kNeither = plain(kF16, kF16, 16, 1, true, false, false);
   check<kNeither, rms_norm_gpu<kNeither>>(rms_norm_operator(), {"m=33:n=128:x=f16", "m=3:n=104:x=f16"});
   check<kNeither, layer_norm_gpu<kNeither>>(layer_norm_operator(), {"m=33:n=128:x=f16", "m=3:n=104:x=f16"});
+}
+
+// What layer_norm promises of rows of equal elements, and of means far above the deviation.
+TEST(EmulatedPlainRows, MomentsOfEqualElementsAreTheirValueAndNoDifference) {
+  for (const float value : {0.0f, 0.1f, -1234.567f, 3e18f, 1e-41f}) {
+    Piece p;
+    for (float& x : p.v) x = value;
+    Moments all = piece_moments<true>(p, kRowPiece);
+    for (int i = 2; i < 7; ++i) all = joined(all, piece_moments<true>(p, kRowPiece), 1.0f / static_cast<float>(i));
+    all = joined(all, piece_moments<false>(p, 5));
+    all = joined_alike(joined({0, 0, 0}, all), all);
+    EXPECT_EQ(all.mean, value);
+    EXPECT_EQ(all.squares, 0.0f) << value;
+    EXPECT_EQ(all.count, 2 * (6 * kRowPiece + 5));
+  }
+}
+
+TEST(EmulatedPlainRows, MomentsFarFromZeroKeepTheirVariance) {
+  Moments all{0, 0, 0};
+  double sum = 0, squares = 0;
+  constexpr int kPieces = 100, kCount = kPieces * kRowPiece;
+  std::vector<float> x(kCount);
+  for (int i = 0; i < kCount; ++i) x[static_cast<size_t>(i)] = 1e4f + static_cast<float>(i * 37 % 101) * 0.25f;
+  for (const float v : x) sum += v;
+  for (const float v : x) squares += (v - sum / kCount) * (v - sum / kCount);
+  for (int piece = 0; piece < kPieces; ++piece) {
+    Piece p;
+    std::copy_n(x.begin() + piece * kRowPiece, kRowPiece, p.v);
+    all = joined(all, piece_moments<true>(p, kRowPiece));
+  }
+  // Each piece and each joining rounds the mean once; squares of differences hardly notice.
+  EXPECT_NEAR(all.mean, sum / kCount, 2 * kPieces * all.mean * 0x1p-24);
+  EXPECT_NEAR(all.squares, squares, squares * 1e-5);
 }
 
 TEST(EmulatedPlainRows, ARowWithARestIsPlainToo) {
