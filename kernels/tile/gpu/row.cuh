@@ -318,10 +318,9 @@ __device__ __forceinline__ void for_rows(const RowArgs& args, Body&& body) {
   constexpr int kThreads = kConfig.threads, kRows = GpuRow<kConfig>::kRows, kBlocks = kConfig.cluster * kConfig.parts;
   static_assert(kConfig.cluster == 1 || kConfig.parts == 1);
   RowCluster<kConfig.cluster> cluster;
-  const long long begin = static_cast<long long>(blockIdx.x) / kBlocks * kRows;
+  long long first = static_cast<long long>(blockIdx.x) / kBlocks * kRows;
 #pragma unroll 1
-  for (long long first = begin; first < args.rows; first += args.grid / kBlocks * kRows) {
-    if (first != begin) __syncthreads();  // who still reads what the last rows were reduced to
+  while (first < args.rows) {
     // What follows from the arguments is no more than a row needs: a kernel that walks has no registers for what all rows share.
     const RowArgs& given = anew(args);
     const long long row = first + threadIdx.x / kThreads;
@@ -330,6 +329,8 @@ __device__ __forceinline__ void for_rows(const RowArgs& args, Body&& body) {
     const RowIndex at = kConfig.plain ? RowIndex{{0, 0, known}} : row_index(given, known);
     GpuRow<kConfig> mine{given, row, at, there, row_thread<kConfig>(), cluster, {}};
     body(mine);
+    first += args.grid / kBlocks * kRows;
+    if (first < args.rows) __syncthreads();  // for who still reads what these rows were reduced to
   }
 }
 

@@ -11,6 +11,10 @@ namespace tilewright {
 struct Moments {
   float mean, squares, count;
 };
+// Field by field: a choice between two structs would have them in memory.
+__device__ __forceinline__ Moments chosen(bool first, const Moments& a, const Moments& b) {
+  return {first ? a.mean : b.mean, first ? a.squares : b.squares, first ? a.count : b.count};
+}
 // Of two parts, where `part` is the second's share of the elements. Of equal means the mean is that mean, to the bit.
 __device__ __forceinline__ Moments joined(const Moments& a, const Moments& b, float part) {
   const float apart = __fadd_rn(b.mean, -a.mean);
@@ -21,7 +25,7 @@ __device__ __forceinline__ Moments joined(const Moments& a, const Moments& b, fl
 __device__ __forceinline__ Moments joined(const Moments& a, const Moments& b) {
   const float count = at_least(__fadd_rn(a.count, b.count), 1.0f);
   const Moments both = joined(a, b, __fmul_rn(b.count, reciprocal_near_one(count)));
-  return a.count == 0 ? b : both;
+  return chosen(a.count == 0, b, both);
 }
 // Of two that have as many elements: the same whichever comes first.
 __device__ __forceinline__ Moments joined_alike(const Moments& a, const Moments& b) {
@@ -66,7 +70,11 @@ __device__ __forceinline__ Moments join_threads(GpuRow<kConfig>& row, Moments mi
     const Moments other{lane_xor(mine.mean, distance), lane_xor(mine.squares, distance),
                         kAlike ? mine.count : lane_xor(mine.count, distance)};
     const bool lower = (me & distance) == 0;
-    mine = kAlike ? joined_alike(mine, other) : joined(lower ? mine : other, lower ? other : mine);
+    if constexpr (kAlike) {
+      mine = joined_alike(mine, other);
+    } else {
+      mine = joined(chosen(lower, mine, other), chosen(lower, other, mine));
+    }
   }
   if constexpr (kThreads > kRowLanes) {
     constexpr int kParts = kThreads / kRowLanes;
@@ -103,7 +111,7 @@ __device__ __forceinline__ RowMoments find_moments(GpuRow<kConfig>& row, Make&& 
     const Moments of = piece_moments<kConfig.whole>(p, there);
     if constexpr (kConfig.whole && kConfig.pieces > 0) {
       const Moments both = j == 0 ? of : joined(mine, of, 1.0f / static_cast<float>(j + 1));
-      mine = there > 0 ? both : mine;
+      mine = chosen(there > 0, both, mine);
     } else {
       mine = joined(mine, of);
     }
