@@ -80,7 +80,7 @@ int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
     return std::clamp(65536 / (row_block_threads(c.threads) * registers), 1, most * 256 / row_block_threads(c.threads));
   };
   if (c.whole && c.quant == Quantisation::kNone && !singly && !op.backward) {  // x's words become the floats
-    const int others = c.x == DType::kF32 ? 30 : !c.plain ? 31 : c.bias ? 22 : 18;
+    const int others = c.x == DType::kF32 ? 30 : !c.plain ? 31 : op.loses ? 27 : c.bias ? 22 : 18;
     return blocks_of(others + c.pieces * (kRowPiece + asked - words(c.x)), 6);
   }
   const bool lean = c.plain && !op.columns && !op.dequantises;
