@@ -214,7 +214,7 @@ __device__ __forceinline__ void reduce_threads(float (&x)[kValues], Merge&& merg
   }
   if constexpr (kThreads > kRowLanes) {
     constexpr int kParts = kThreads / kRowLanes;
-    auto* const parts = reinterpret_cast<float*>(dynamic_shared()) + place * kRowParts;
+    auto* const parts = reinterpret_cast<float*>(dynamic_shared()) + place * kRowLeftFloats;
     if constexpr (!kFree) __syncthreads();
     if (me % kRowLanes == 0) {
 #pragma unroll

@@ -78,7 +78,8 @@ __device__ __forceinline__ Moments join_threads(GpuRow<kConfig>& row, Moments mi
   }
   if constexpr (kThreads > kRowLanes) {
     constexpr int kParts = kThreads / kRowLanes;
-    auto* const parts = reinterpret_cast<Moments*>(dynamic_shared() + row.place * kRowParts * sizeof(float));
+    static_assert(sizeof(Moments) <= kRowReduced * sizeof(float));
+    auto* const parts = reinterpret_cast<Moments*>(dynamic_shared() + row.place * kRowLeftFloats * sizeof(float));
     row.place ^= 1;
     if (me % kRowLanes == 0) parts[me / kRowLanes] = mine;
     __syncthreads();
