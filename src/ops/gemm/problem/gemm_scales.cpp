@@ -24,7 +24,7 @@ const char* name_of(ScaleSide side) {
 const char* group_name(ScaleSide side) { return side == ScaleSide::kA ? "scale_group_a" : "scale_group_b"; }
 int64_t outer_size(const GemmProblem& p, ScaleSide side) { return side == ScaleSide::kA ? p.m : p.n; }
 
-constexpr DType kDTypes[] = {DType::kF32, DType::kF16, DType::kBf16, DType::kE8M0, DType::kF8E4M3};
+constexpr DType kScaleDTypes[] = {DType::kF32, DType::kF16, DType::kBf16, DType::kE8M0, DType::kF8E4M3};
 constexpr DType kZeroDTypes[] = {DType::kI8, DType::kI4, DType::kU4, DType::kF32, DType::kF16, DType::kBf16};
 
 Status check_group(ScaleSide side, int64_t outer, int64_t k) {
@@ -48,7 +48,7 @@ Status check_dtype(ScaleSide side, DType dtype, bool blocked) {
   }
   if (dtype == DType::kF32) return {};
   if (!blocked) return refuse_scale("argument '{}' is {}, allowed: f32", name_of(side), dtype_name(dtype));
-  if (std::find(std::begin(kDTypes), std::end(kDTypes), dtype) != std::end(kDTypes)) return {};
+  if (std::find(std::begin(kScaleDTypes), std::end(kScaleDTypes), dtype) != std::end(kScaleDTypes)) return {};
   return refuse_scale("argument '{}' is {}, allowed for groups along K: f32, f16, bf16, e8m0, e4m3", name_of(side),
                       dtype_name(dtype));
 }
