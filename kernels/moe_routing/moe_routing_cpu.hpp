@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// moe_routing_cpu: a token's logits become what the choice is among, 16 at a time; then each that is better than the worst of the chosen
-// finds its place among them. Typed by its config, or at run time.
+// moe_routing_cpu: 16 tokens at a time, one in each lane. Logits become what the choice is among, as they lie, and are transposed; then
+// networks of comparisons choose. Typed by its config, or at run time.
 #pragma once
 
-#include "moe_routing/moe_routing_args.hpp"
+#include "moe_routing/router_choice_cpu.hpp"
 #include "tile/cpu/row.hpp"
+#include "tile/cpu/transpose.hpp"
 #include "tile/cpu/vec_math.hpp"
 
 namespace tilewright {
@@ -21,116 +22,141 @@ TILEWRIGHT_INLINE F32x16 sqrt_softplus(F32x16 x) {
   return F32x16::load(lane);
 }
 
-// Those of a token that were found so far, best first.
-struct RouterChosen {
-  int count = 0;
-  float value[kMostChosen];
-  int expert[kMostChosen];
-
-  // Experts come in ascending order: of equals the first one stays before.
-  TILEWRIGHT_INLINE void offer(int most, float v, int e) {
-    int at = count < most ? count++ : most - 1;
-    for (; at > 0 && v > value[at - 1]; --at) value[at] = value[at - 1], expert[at] = expert[at - 1];
-    value[at] = v, expert[at] = e;
-  }
-  TILEWRIGHT_INLINE void offer_all(int most, const float* v, int begin, int end) {
-    for (int e = begin; e < end; ++e) {
-      if (count < most || v[e] > value[most - 1]) offer(most, v[e], e);
-    }
-  }
+// What the scores of a token in each lane have in common.
+struct RouterSoftmax {
+  F32x16 most, inverse;
 };
-
-// What the scores of a token have in common.
-struct RouterToken {
-  float most = 0, inverse = 1;
-};
-TILEWRIGHT_INLINE F32x16 router_scores(const MoeRoutingArgs& args, const RouterToken& token, F32x16 x) {
+TILEWRIGHT_INLINE F32x16 router_scores(const MoeRoutingArgs& args, const RouterSoftmax& by, F32x16 x) {
   switch (args.score) {
     case RouterScore::kSigmoid: return sigmoid(x);
     case RouterScore::kSqrtSoftplus: return sqrt_softplus(x);
-    default: return exp(x - F32x16::splat(token.most)) * F32x16::splat(token.inverse);
+    default: return exp(x - by.most) * by.inverse;
   }
 }
-// The largest of a softmax and what its exponentials are multiplied by, of value(piece).
-template <class Value>
-TILEWRIGHT_INLINE RouterToken router_softmax(int count, Value&& value) {
-  RouterToken token;
-  token.most = largest_value(count, kLeastValue, value);
-  float sum[1];
-  sum_row(count, sum, [&](F32x16(&part)[1], auto piece) __attribute__((always_inline)) {
-    part[0] = part[0] + within_row(exp(value(piece) - F32x16::splat(token.most)), piece);
-  });
-  token.inverse = 1 / sum[0];
-  return token;
-}
 
+// 16 tokens, or the last `count`; other lanes have the first one.
 template <DType kType>
-TILEWRIGHT_INLINE void route_token(const MoeRoutingArgs& args, long long at) {
-  const DType type = kType == DType::kNone ? args.x : kType;
-  const char* const row = static_cast<const char*>(args.logits) + at * args.stride_logits * dtype_bits(type) / 8;
-  const RowVector bias{args.bias, args.bias_dtype};
-  float v[kMostExperts];
-  const auto logits = [&](auto piece) __attribute__((always_inline)) { return load_piece<kType>(row, type, piece); };
-  RouterToken token;
-  if (needs_softmax(args)) token = router_softmax(args.experts, logits);
-  for_pieces(args.experts, [&](auto piece) __attribute__((always_inline)) {
-    F32x16 x = logits(piece);
-    if (args.scored) {
-      x = router_scores(args, token, x);
-      if (args.bias != nullptr) x = x + load_column(bias, piece);
-    }
-    // NaN is as bad as minus infinity.
-    store_typed<DType::kF32>(reinterpret_cast<char*>(v + piece.n), piece, select_nan(x, F32x16::splat(kWorstLogit), x));
-  });
+struct RouterTokens {
+  const MoeRoutingArgs& args;
+  DType type;
+  int count;
+  const char* row[kVec];
+  RouterSoftmax softmax{};
+  alignas(64) float value[kMostExperts][kVec];  // logits, then what the choice is among, of an expert by token
+  alignas(64) int chosen[kMostChosen][kVec];
 
-  RouterChosen chosen;
-  if (args.groups == 1) {
-    chosen.offer_all(args.k, v, 0, args.experts);
-  } else {
-    // Groups are chosen as experts are.
-    RouterChosen best;
-    for (int g = 0; g < args.groups; ++g) {
-      RouterChosen two;
-      const bool sums = args.group_score == GroupScore::kTwoLargest && args.group_experts > 1;
-      two.offer_all(2, v, g * args.group_experts, (g + 1) * args.group_experts);
-      const float score = sums ? two.value[0] + two.value[1] : two.value[0];
-      best.offer(args.topk_groups + 1, score == score ? score : kWorstLogit, g);
-      if (best.count > args.topk_groups) best.count = args.topk_groups;
+  TILEWRIGHT_INLINE RouterTokens(const MoeRoutingArgs& a, long long first, int tokens)
+      : args(a), type(kType == DType::kNone ? a.x : kType), count(tokens) {
+    for (int t = 0; t < kVec; ++t) {
+      const long long token = first + (t < count ? t : 0);
+      row[t] = static_cast<const char*>(args.logits) + token * args.stride_logits * dtype_bits(type) / 8;
     }
-    bool open[kMostExpertGroups] = {};
-    for (int i = 0; i < best.count; ++i) open[best.expert[i]] = true;
-    for (int g = 0; g < args.groups; ++g) {
-      if (open[g]) chosen.offer_all(args.k, v, g * args.group_experts, (g + 1) * args.group_experts);
-    }
+    for_pieces(args.experts, [&](auto piece) __attribute__((always_inline)) {
+      I32x16 rows[kVec];
+      for (int t = 0; t < kVec; ++t) rows[t] = as_int(load_piece<kType>(row[t], type, piece));
+      transpose_16x16(rows);
+      for (int e = 0; e < piece.count; ++e) rows[e].store(value[piece.n + e]);
+    });
   }
 
+  TILEWRIGHT_INLINE void find_softmax() {
+    F32x16 most = F32x16::splat(kLeastValue), sum[4];
+    for (int e = 0; e < args.experts; ++e) most = at_least(F32x16::load(value[e]), most);
+    for (F32x16& part : sum) part = F32x16::splat(0);
+    int e = 0;
+    for (; e + 4 <= args.experts; e += 4) {
+      unroll<4>([&](auto i)
+                    __attribute__((always_inline)) { sum[i] = sum[i] + exp(F32x16::load(value[e + i]) - most); });
+    }
+    for (; e < args.experts; ++e) sum[0] = sum[0] + exp(F32x16::load(value[e]) - most);
+    softmax = {most, F32x16::splat(1) / ((sum[0] + sum[1]) + (sum[2] + sum[3]))};
+  }
+
+  TILEWRIGHT_INLINE void score_all() {
+    const RowVector bias{args.bias, args.bias_dtype};
+    for_pieces(args.experts, [&](auto piece) __attribute__((always_inline)) {
+      alignas(64) float added[kVec] = {};
+      if (args.bias != nullptr) load_column(bias, piece).store(added);
+      for (int i = 0; i < piece.count; ++i) {
+        float* const at = value[piece.n + i];
+        (router_scores(args, softmax, F32x16::load(at)) + F32x16::splat(added[i])).store(at);
+      }
+    });
+  }
+  // NaN is as bad as minus infinity.
+  TILEWRIGHT_INLINE F32x16 candidate(int expert) const {
+    const F32x16 x = F32x16::load(value[expert]);
+    return select_nan(x, F32x16::splat(kWorstLogit), x);
+  }
+
+  // A group's largest value, or the sum of its two largest, as a number of their order.
+  TILEWRIGHT_INLINE I32x16 group_score(int group) const {
+    F32x16 one = F32x16::splat(kWorstLogit), two = one;
+    for (int e = group * args.group_experts; e < (group + 1) * args.group_experts; ++e) {
+      const F32x16 x = candidate(e);
+      two = at_least(at_most(x, one), two);
+      one = at_least(x, one);
+    }
+    const bool sums = args.group_score == GroupScore::kTwoLargest && args.group_experts > 1;
+    const F32x16 score = sums ? one + two : one;
+    return ordered(select_nan(score, F32x16::splat(kWorstLogit), score));
+  }
+
+  template <class Choice>
+  TILEWRIGHT_INLINE void choose(Choice choice) {
+    I32x16 open[kMostExpertGroups];
+    if (args.groups > 1) {
+      I32x16 scores[kMostExpertGroups];
+      for (int g = 0; g < args.groups; ++g) scores[g] = group_score(g);
+      open_groups(args, scores, open);
+    }
+    for (int g = 0; g < args.groups; ++g) {
+      const int end = (g + 1) * args.group_experts;
+      for (int e = g * args.group_experts; e < end; e += Choice::kBatch) {
+        I32x16 keys[Choice::kBatch];
+        unroll<Choice::kBatch>([&](auto i) __attribute__((always_inline)) {
+          keys[i] = e + i < end ? ordered(candidate(e + i)) : I32x16::splat(kNoKey);
+          if (args.groups > 1) keys[i] = select_greater(I32x16::splat(0), open[g], keys[i], I32x16::splat(kNoKey));
+        });
+        choice.offer(keys, e);
+      }
+    }
+    for (int j = 0; j < args.k; ++j) choice.expert(j).store(chosen[j]);
+  }
+
+  TILEWRIGHT_INLINE float logit(int t, int expert) const {
+    if (type == DType::kF32) return read_as<float>(reinterpret_cast<const float*>(row[t]) + expert);
+    if (type == DType::kBf16) return widen(reinterpret_cast<const bf16*>(row[t])[expert]);
+    return widen(reinterpret_cast<const f16*>(row[t])[expert]);
+  }
   // Scores of the chosen, from their logits.
-  float x[kMostChosen];
-  for (int j = 0; j < args.k; ++j) {
-    const RowPiece<false> one{chosen.expert[j], 1};
-    float lane[kVec];
-    load_piece<kType>(row, type, one).store(lane);
-    x[j] = lane[0];
+  TILEWRIGHT_INLINE void store_chosen(long long first) {
+    alignas(64) float weight[kMostChosen][kVec];
+    RouterSoftmax by = softmax;
+    const bool of_chosen = args.score == RouterScore::kSoftmax && !needs_softmax(args);
+    if (of_chosen) by = {F32x16::splat(kLeastValue), F32x16::splat(1)};
+    for (int j = 0; j < args.k; ++j) {
+      for (int t = 0; t < kVec; ++t) weight[j][t] = logit(t, chosen[j][t]);
+      if (of_chosen) by.most = at_least(F32x16::load(weight[j]), by.most);
+    }
+    F32x16 sum = F32x16::splat(0);
+    for (int j = 0; j < args.k; ++j) {
+      const F32x16 score = router_scores(args, by, F32x16::load(weight[j]));
+      score.store(weight[j]);
+      sum = sum + score;
+    }
+    F32x16 factor = F32x16::splat(args.scale);
+    if (args.renormalise) factor = factor / (sum + F32x16::splat(kLeastRouterSum));
+    for (int j = 0; j < args.k; ++j) (F32x16::load(weight[j]) * factor).store(weight[j]);
+    for (int t = 0; t < count; ++t) {
+      for (int j = 0; j < args.k; ++j) {
+        const int id = local_expert(args, chosen[j][t]);
+        args.ids[(first + t) * args.stride_ids + j] = id;
+        args.weights[(first + t) * args.stride_weights + j] = id < 0 ? 0 : weight[j][t];
+      }
+    }
   }
-  const auto piece_of = [&](auto piece) __attribute__((always_inline)) {
-    return load_piece<DType::kF32>(reinterpret_cast<const char*>(x), DType::kF32, piece);
-  };
-  if (args.score == RouterScore::kSoftmax && !needs_softmax(args)) {
-    token.most = largest_value(args.k, kLeastValue, piece_of);
-  }
-  float weight[kMostChosen], sum[1];
-  sum_row(args.k, sum, [&](F32x16(&part)[1], auto piece) __attribute__((always_inline)) {
-    const F32x16 scores = router_scores(args, token, piece_of(piece));
-    store_typed<DType::kF32>(reinterpret_cast<char*>(weight + piece.n), piece, scores);
-    part[0] = part[0] + within_row(scores, piece);
-  });
-  const float by = args.renormalise ? args.scale / (sum[0] + kLeastRouterSum) : args.scale;
-  for (int j = 0; j < args.k; ++j) {
-    const int id = local_expert(args, chosen.expert[j]);
-    args.ids[at * args.stride_ids + j] = id;
-    args.weights[at * args.stride_weights + j] = id < 0 ? 0 : weight[j] * by;
-  }
-}
+};
 
 // A unit takes tokens that follow each other.
 template <MoeRoutingCpuConfig kConfig>
@@ -139,7 +165,24 @@ void moe_routing_cpu(const MoeRoutingArgs& args, unsigned unit, unsigned units) 
     const long long each = args.tokens / units, more = args.tokens % units;
     return of * each + (of < more ? of : more);
   };
-  for (long long token = edge(unit); token < edge(unit + 1); ++token) route_token<kConfig.x>(args, token);
+  // 16 bits tell a value.
+  const bool packed = kConfig.x != DType::kF32 && args.x != DType::kF32 && !args.scored && args.groups == 1;
+  const long long end = edge(unit + 1);
+  for (long long first = edge(unit); first < end; first += kVec) {
+    RouterTokens<kConfig.x> tokens(args, first, end - first < kVec ? static_cast<int>(end - first) : kVec);
+    if (needs_softmax(args)) tokens.find_softmax();
+    if (args.scored) tokens.score_all();
+    if (packed && args.k <= 4) {
+      tokens.choose(PackedChoice<4>());
+    } else if (packed && args.k <= 8) {
+      tokens.choose(PackedChoice<8>());
+    } else if (args.k <= 8) {
+      tokens.choose(OrderedChoice<8>(args.k));
+    } else {
+      tokens.choose(OrderedChoice<kMostChosen>(args.k));
+    }
+    tokens.store_chosen(first);
+  }
 }
 
 }  // namespace TILEWRIGHT_ISA

@@ -16,9 +16,14 @@ struct RouterKey {
   static constexpr int kNone = -0x7FFF0000;
   __device__ __forceinline__ static int of(float value, int expert) { return ordered(value) + (0xFFFF - expert); }
   __device__ __forceinline__ static int expert(int key) { return 0xFFFF - (key & 0xFFFF); }
+  __device__ __forceinline__ static float value(int key) { return unordered(key & ~0xFFFF); }
   __device__ __forceinline__ static int ordered(float value) {
     const int bits = __builtin_bit_cast(int, value), sign = bits >> 31;
     return ((bits & 0x7FFFFFFF) ^ sign) - sign;
+  }
+  __device__ __forceinline__ static float unordered(int number) {
+    const int sign = number >> 31;
+    return __builtin_bit_cast(float, ((number ^ sign) - sign) | (sign & static_cast<int>(0x80000000u)));
   }
   __device__ __forceinline__ static int exchange(int key, unsigned distance) {
     return __builtin_bit_cast(int, lane_xor(__builtin_bit_cast(float, key), distance));
@@ -33,6 +38,9 @@ struct RouterKey<true> {
                                   (0xFFFFu - static_cast<unsigned>(expert)));
   }
   __device__ __forceinline__ static int expert(long long key) { return 0xFFFF - static_cast<int>(key & 0xFFFF); }
+  __device__ __forceinline__ static float value(long long key) {
+    return RouterKey<false>::unordered(static_cast<int>(key >> 32));
+  }
   __device__ __forceinline__ static long long exchange(long long key, unsigned distance) {
     const auto high = static_cast<unsigned>(RouterKey<false>::exchange(static_cast<int>(key >> 32), distance));
     const auto low = static_cast<unsigned>(RouterKey<false>::exchange(static_cast<int>(key), distance));
@@ -301,7 +309,7 @@ struct RouterLane {
     }
   }
 
-  // chosen(j, expert) of the j-th best, in every lane.
+  // chosen(j, key) of the j-th best, in every lane.
   template <class Chosen>
   __device__ __forceinline__ void choose(Chosen&& chosen) {
     find_best();
@@ -315,7 +323,7 @@ struct RouterLane {
         const Key other = Keys::exchange(all, static_cast<unsigned>(distance));
         all = other > all ? other : all;
       }
-      chosen(j, Keys::expert(all));
+      chosen(j, all);
       if (all != mine) continue;
       const Key last = best[0];
       best[0] = best[1], best[1] = best[2], best[2] = best[3], best[3] = Keys::kNone;
@@ -349,20 +357,24 @@ __device__ __forceinline__ void moe_routing_gpu(const MoeRoutingArgs& given) {
     if (args.groups > 1) part.choose_groups();
 
     // The j-th is kept by lane j, and so on round.
-    int expert[kKept];
+    using Keys = typename RouterLane<kConfig>::Keys;
+    typename Keys::Type key[kKept];
 #pragma unroll
-    for (int s = 0; s < kKept; ++s) expert[s] = 0;
-    part.choose([&](int j, int chosen) {
+    for (int s = 0; s < kKept; ++s) key[s] = Keys::kNone;
+    part.choose([&](int j, auto chosen) {
 #pragma unroll
-      for (int s = 0; s < kKept; ++s) expert[s] = j == lane + s * kLanes ? chosen : expert[s];
+      for (int s = 0; s < kKept; ++s) key[s] = j == lane + s * kLanes ? chosen : key[s];
     });
 
-    // Scores of the chosen, from their logits.
+    // Scores of the chosen, from their logits: keys have them but where the choice was among scores. The worst may have been NaN.
     float weight[kKept];
+    int expert[kKept];
 #pragma unroll
     for (int s = 0; s < kKept; ++s) {
-      weight[s] = kWorstLogit;
+      weight[s] = kWorstLogit, expert[s] = 0;
       if (lane + s * kLanes >= args.k) continue;
+      weight[s] = Keys::value(key[s]), expert[s] = Keys::expert(key[s]);
+      if (!part.scored() && weight[s] != kWorstLogit) continue;
       Piece one;
       load_piece<kConfig.x>(row, args.x, expert[s], 1, one);
       weight[s] = one.v[0];

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// The best of many experts for 16 tokens at a time, one in each lane. Freestanding.
+#pragma once
+
+#include "moe_routing/moe_routing_args.hpp"
+#include "tile/cpu/vec_order.hpp"
+
+namespace tilewright {
+inline namespace TILEWRIGHT_ISA {
+
+inline constexpr int kNoKey = -0x7FFFFFFF - 1;  // worse than that of minus infinity
+
+// Where 16 bits tell a value, its key has the expert's number, too: no two are alike, and networks of comparisons sort them, as many as
+// are kept at a time.
+template <int kMost>
+struct PackedChoice {
+  static_assert(kMost == 4 || kMost == 8);
+  static constexpr int kBatch = kMost;
+  I32x16 key[kMost];
+
+  TILEWRIGHT_INLINE PackedChoice() {
+    unroll<kMost>([&](auto i) __attribute__((always_inline)) { key[i] = I32x16::splat(kNoKey); });
+  }
+  TILEWRIGHT_INLINE static I32x16 key_of(I32x16 value, int expert) {
+    const I32x16 all = I32x16::splat(kMostExperts - 1);
+    return (value & (all ^ I32x16::splat(-1))) | I32x16::splat(kMostExperts - 1 - expert);
+  }
+  TILEWRIGHT_INLINE I32x16 expert(int i) const {
+    const I32x16 all = I32x16::splat(kMostExperts - 1);
+    return all - (key[i] & all);
+  }
+
+  // kBatch of them, of experts from `first` on; nothing is kNoKey.
+  TILEWRIGHT_INLINE void offer(I32x16 (&k)[kBatch], int first) {
+    const I32x16 none = I32x16::splat(kNoKey);
+    unroll<kBatch>([&](auto i) __attribute__((always_inline)) {
+      k[i] = select_greater(k[i], none, key_of(k[i], first + i), none);
+    });
+    // Batcher's network.
+    order(k[0], k[1]), order(k[2], k[3]), order(k[0], k[2]), order(k[1], k[3]), order(k[1], k[2]);
+    if constexpr (kMost == 8) {
+      order(k[4], k[5]), order(k[6], k[7]), order(k[4], k[6]), order(k[5], k[7]), order(k[5], k[6]);
+      order(k[0], k[4]), order(k[1], k[5]), order(k[2], k[6]), order(k[3], k[7]);
+      order(k[2], k[4]), order(k[3], k[5]), order(k[1], k[2]), order(k[3], k[4]), order(k[5], k[6]);
+    }
+    // The better half of both, which falls and rises, in order.
+    unroll<kMost>([&](auto i) __attribute__((always_inline)) { key[i] = larger(key[i], k[kMost - 1 - i]); });
+    if constexpr (kMost == 8) unroll<4>([&](auto i) __attribute__((always_inline)) { order(key[i], key[i + 4]); });
+    for_pairs<2>(), for_pairs<1>();
+  }
+
+ private:
+  template <int kDistance>
+  TILEWRIGHT_INLINE void for_pairs() {
+    unroll<kMost>([&](auto i) __attribute__((always_inline)) {
+      if constexpr ((i & kDistance) == 0) order(key[i], key[i + kDistance]);
+    });
+  }
+};
+
+// Else each that is better than the last one kept finds its place among them. Experts come in ascending order: of equals the first one
+// stays before.
+template <int kMost>
+struct OrderedChoice {
+  static constexpr int kBatch = 1;
+  I32x16 key[kMost], number[kMost];
+  int most;
+
+  TILEWRIGHT_INLINE explicit OrderedChoice(int count = kMost) : most(count) {
+    for (int i = 0; i < kMost; ++i) key[i] = I32x16::splat(kNoKey), number[i] = I32x16::splat(0);
+  }
+  TILEWRIGHT_INLINE I32x16 expert(int i) const { return number[i]; }
+
+  TILEWRIGHT_INLINE void offer(const I32x16 (&k)[1], int expert) {
+    const I32x16 mine = I32x16::splat(expert), given = k[0];
+    // An index that is constant keeps them in registers.
+    if (!any_greater(given, key[kMost <= 8 ? kMost - 1 : most - 1])) return;
+    const auto place = [&](int i) __attribute__((always_inline)) {
+      I32x16 new_key = select_greater(given, key[i], given, key[i]);
+      I32x16 new_number = select_greater(given, key[i], mine, number[i]);
+      if (i > 0) {
+        new_key = select_greater(given, key[i - 1], key[i - 1], new_key);
+        new_number = select_greater(given, key[i - 1], number[i - 1], new_number);
+      }
+      key[i] = new_key, number[i] = new_number;
+    };
+    if constexpr (kMost <= 8) {
+      unroll<kMost>([&](auto i) __attribute__((always_inline)) { place(kMost - 1 - i); });
+    } else {
+      for (int i = most; i-- > 0;) place(i);
+    }
+  }
+};
+
+// Which of the groups a token may choose from: all bits of a lane, or none. In order of their scores, of equals the first one before.
+TILEWRIGHT_INLINE void open_groups(const MoeRoutingArgs& args, const I32x16* scores, I32x16* open) {
+  for (int g = 0; g < args.groups; ++g) {
+    I32x16 better = I32x16::splat(0);
+    const I32x16 one = I32x16::splat(1), zero = I32x16::splat(0);
+    for (int other = 0; other < args.groups; ++other) {
+      if (other == g) continue;
+      better = better + (other < g ? select_greater(scores[g], scores[other], zero, one)
+                                   : select_greater(scores[other], scores[g], one, zero));
+    }
+    open[g] = select_greater(I32x16::splat(args.topk_groups), better, I32x16::splat(-1), zero);
+  }
+}
+
+}  // namespace TILEWRIGHT_ISA
+}  // namespace tilewright

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+// Lanes of integers by their order.
+#pragma once
+
+#include "tile/cpu/vec.hpp"
+
+namespace tilewright {
+inline namespace TILEWRIGHT_ISA {
+
+#if TILEWRIGHT_AVX512
+
+TILEWRIGHT_INLINE I32x16 larger(I32x16 a, I32x16 b) { return {_mm512_maskz_max_epi32(kAllLanes, a.v, b.v)}; }
+TILEWRIGHT_INLINE I32x16 smaller(I32x16 a, I32x16 b) { return {_mm512_maskz_min_epi32(kAllLanes, a.v, b.v)}; }
+TILEWRIGHT_INLINE I32x16 select_greater(I32x16 a, I32x16 b, I32x16 yes, I32x16 no) {
+  return {_mm512_mask_blend_epi32(_mm512_cmpgt_epi32_mask(a.v, b.v), no.v, yes.v)};
+}
+TILEWRIGHT_INLINE bool any_greater(I32x16 a, I32x16 b) { return _mm512_cmpgt_epi32_mask(a.v, b.v) != 0; }
+
+#else
+
+#if TILEWRIGHT_AVX2
+TILEWRIGHT_INLINE I32x8 larger(I32x8 a, I32x8 b) { return {_mm256_max_epi32(a.v, b.v)}; }
+TILEWRIGHT_INLINE I32x8 smaller(I32x8 a, I32x8 b) { return {_mm256_min_epi32(a.v, b.v)}; }
+TILEWRIGHT_INLINE I32x8 select_greater(I32x8 a, I32x8 b, I32x8 yes, I32x8 no) {
+  return {_mm256_blendv_epi8(no.v, yes.v, _mm256_cmpgt_epi32(a.v, b.v))};
+}
+TILEWRIGHT_INLINE bool any_greater(I32x8 a, I32x8 b) { return _mm256_movemask_epi8(_mm256_cmpgt_epi32(a.v, b.v)) != 0; }
+#else
+TILEWRIGHT_INLINE I32x4 select_greater(I32x4 a, I32x4 b, I32x4 yes, I32x4 no) {
+  const __m128i greater = _mm_cmpgt_epi32(a.v, b.v);
+  return {_mm_or_si128(_mm_and_si128(greater, yes.v), _mm_andnot_si128(greater, no.v))};
+}
+TILEWRIGHT_INLINE I32x4 larger(I32x4 a, I32x4 b) { return select_greater(a, b, a, b); }
+TILEWRIGHT_INLINE I32x4 smaller(I32x4 a, I32x4 b) { return select_greater(a, b, b, a); }
+TILEWRIGHT_INLINE bool any_greater(I32x4 a, I32x4 b) { return _mm_movemask_epi8(_mm_cmpgt_epi32(a.v, b.v)) != 0; }
+#endif
+
+template <class Half>
+TILEWRIGHT_INLINE IntPair<Half> larger(IntPair<Half> a, IntPair<Half> b) {
+  return {larger(a.lo, b.lo), larger(a.hi, b.hi)};
+}
+template <class Half>
+TILEWRIGHT_INLINE IntPair<Half> smaller(IntPair<Half> a, IntPair<Half> b) {
+  return {smaller(a.lo, b.lo), smaller(a.hi, b.hi)};
+}
+template <class Half>
+TILEWRIGHT_INLINE IntPair<Half> select_greater(IntPair<Half> a, IntPair<Half> b, IntPair<Half> yes, IntPair<Half> no) {
+  return {select_greater(a.lo, b.lo, yes.lo, no.lo), select_greater(a.hi, b.hi, yes.hi, no.hi)};
+}
+template <class Half>
+TILEWRIGHT_INLINE bool any_greater(IntPair<Half> a, IntPair<Half> b) {
+  return any_greater(a.lo, b.lo) || any_greater(a.hi, b.hi);
+}
+
+#endif
+
+// The larger one first.
+TILEWRIGHT_INLINE void order(I32x16& a, I32x16& b) {
+  const I32x16 first = larger(a, b);
+  b = smaller(a, b), a = first;
+}
+
+// Floats as integers of the same order, where zeros of both signs are equal; not of NaN. None is the least integer.
+TILEWRIGHT_INLINE I32x16 ordered(F32x16 x) {
+  const I32x16 bits = as_int(x + F32x16::splat(0));
+  return bits ^ shift_right<1>(shift_right_signed<31>(bits));
+}
+
+}  // namespace TILEWRIGHT_ISA
+}  // namespace tilewright
