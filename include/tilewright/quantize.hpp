@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// quantize: rows of N elements as codes, over scales that are given or found: out * scale is x, times smooth, nearly.
+// quantize: rows of N elements as codes, over scales that are given or found: out * scale is x, times smooth, rotated, nearly.
 //
 // Shapes: x, out [..., N]; smooth [N]; scale by `quant` (docs/quantisation.md). Dtypes: x f32, f16, bf16; out e4m3, e5m2 (OCP and
 // FNUZ), i8, e2m1. Strides, sizes and aliasing as rms_norm's. docs/quantize.md has the contract.
@@ -22,6 +22,10 @@ struct QuantizeCall {
   TensorView tensor_scale;
   bool find_tensor_scale = false;
   ScaleRounding rounding = ScaleRounding::kDown;
+  int64_t hadamard =
+      0;  // neighbours of x * smooth that a Hadamard transform rotates: 16, 32, 64 or 128, N a multiple; 0 = none
+  TensorView
+      random_state;  // a seed and an offset: codes are rounded by chance; absent: to the nearest. i32 [2], or [2, 2]: the words of i64
   std::string recipe;  // force this recipe (text form); "" = choose
 };
 

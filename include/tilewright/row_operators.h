@@ -95,7 +95,9 @@ typedef struct tilewright_quantize_call {
   const char* recipe;             /* force this recipe; NULL = choose */
   const TwDLTensor* tensor_scale; /* as tilewright_norm_call's, read or written */
   uint8_t find_tensor_scale;      /* written */
-  uint8_t reserved[7];
+  uint8_t reserved[3];
+  int32_t hadamard;               /* neighbours that are rotated: 16, 32, 64 or 128; 0 = none */
+  const TwDLTensor* random_state; /* optional, i64 or i32 [2], a seed and an offset: rounds by chance */
 } tilewright_quantize_call;
 
 /* As tilewright_gemm() and its like. */

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
-// quantize_gpu: rows, times what smooths columns, over scales that are given or found. Typed by its config, or at run time.
+// quantize_gpu: rows, times what smooths columns, rotated or not, over scales that are given or found. Typed by its config, or at run
+// time.
 #pragma once
 
+#include "quantize/chance_gpu.cuh"
+#include "quantize/hadamard_gpu.cuh"
 #include "tile/gpu/row_blocks.cuh"
 
 namespace tilewright {
@@ -15,20 +18,25 @@ __device__ __forceinline__ void quantize_rows(const RowArgs& args) {
     use([&](long long n, int count, Piece& p, int j) {
       input.added(n, count, p, j);
       smooth_columns<kConfig>(row.args, n, count, p);
+      rotate_block<kConfig>(row.args, p);
     });
   };
   if (find_tensor_scale<kConfig>(args, with_values)) return;
-  for_rows<kConfig>(
-      args, [&](GpuRow<kConfig>& row) { with_values(row, [&](auto&& make) { store_row<kConfig>(row, make); }); });
+  for_rows<kConfig>(args, [&](GpuRow<kConfig>& row) {
+    with_values(row, [&](auto&& make) { store_row<kConfig>(row, make, RoundByChance<kConfig>{row.args}); });
+  });
 }
 
 template <RowGpuConfig kConfig>
 __device__ __forceinline__ void quantize_gpu(const RowArgs& args) {
+  const auto blocks = [&] {
+    store_blocks<kConfig>(args, [&](Piece& p) { rotate_block<kConfig>(args, p); }, RoundByChance<kConfig>{args});
+  };
   if constexpr (kConfig.quant == Quantisation::kBlock) {
-    store_blocks<kConfig>(args);
+    blocks();
   } else {
     if constexpr (kConfig.x == DType::kNone) {
-      if (args.scale.quant == Quantisation::kBlock) return store_blocks<kConfig>(args);
+      if (args.scale.quant == Quantisation::kBlock) return blocks();
     }
     quantize_rows<kConfig>(args);
   }

@@ -2,6 +2,7 @@
 // What host and sample's kernels share: the argument struct, the config, a row's options, where the workspace's parts lie. Freestanding.
 #pragma once
 
+#include "tile/common/philox.hpp"
 #include "tile/common/token_order.hpp"
 
 namespace tilewright {
@@ -60,12 +61,6 @@ struct SampleRule {
 };
 inline constexpr unsigned kAllTokens = 0xFFFFFFFFu;
 
-constexpr unsigned long long number_of_words(const int* words, int count, long long row) {
-  if (words == nullptr) return 0;
-  const auto low = static_cast<unsigned>(words[row * count]);
-  const int high = count == 2 ? words[row * 2 + 1] : words[row] >> 31;
-  return static_cast<unsigned long long>(static_cast<unsigned>(high)) << 32 | low;
-}
 constexpr SampleRule sample_rule(const SampleArgs& a, long long row) {
   SampleRule rule{a.greedy, 1, kAllTokens, false, 0, kNoToken, 0, 0};
   if (a.greedy) return rule;

@@ -8,14 +8,6 @@
 namespace tilewright::python {
 namespace {
 
-// [T] of i32, or the words of i64.
-TensorView numbers(RowArguments& arguments, const char* name, nb::handle given) {
-  if (given.is_none()) return {};
-  static constinit PythonFunction words(kFrameworks, "words");
-  const nb::object views = words.get()(static_cast<int>(arguments.input.framework), given);
-  return arguments.optional(name, views);
-}
-
 // What both operators have. Scales that are found are written; those beside a cache of codes are one number unless said.
 template <class Call>
 void read_caches(RowArguments& arguments, Call& call, nb::handle key_cache, nb::handle value_cache,
@@ -24,7 +16,7 @@ void read_caches(RowArguments& arguments, Call& call, nb::handle key_cache, nb::
   const char* const op = arguments.op;
   call.key_cache = arguments.optional("key_cache", key_cache, Access::kWrite);
   call.value_cache = arguments.optional("value_cache", value_cache, Access::kWrite);
-  call.slot_mapping = numbers(arguments, "slot_mapping", slot_mapping);
+  call.slot_mapping = arguments.numbers("slot_mapping", slot_mapping);
   call.key_layout = named(op, "key_layout", key_layout, CacheLayout::kNhd);
   call.value_layout = named(op, "value_layout", value_layout, CacheLayout::kNhd);
   call.scales = named(op, "scales", scales, key_scale.is_none() ? CacheScales::kNone : CacheScales::kTensor);
@@ -56,7 +48,7 @@ void mla_cache_write_function(nb::handle kv_c, nb::handle k_pe, nb::handle cache
   RowArguments arguments("mla_cache_write", kv_c, units);
   const TensorView rest = arguments.optional("k_pe", k_pe), of_both = arguments.optional("scale", scale);
   const TensorView rows = arguments.optional("cache", cache, Access::kWrite);
-  const TensorView slots = numbers(arguments, "slot_mapping", slot_mapping);
+  const TensorView slots = arguments.numbers("slot_mapping", slot_mapping);
   Result<KvCacheWriteCall> call = mla_cache_write_call(arguments.input.view, rest, rows, slots, of_both);
   check(call.status());
   call->recipe = recipe;
@@ -86,7 +78,7 @@ nb::object qk_norm_rope_cache_function(nb::handle q, nb::handle k, nb::handle v,
   call.norm = norm, call.eps = eps, call.unit_offset = unit_offset, call.interleaved = interleaved;
   call.q_weight = arguments.optional("q_weight", q_weight), call.k_weight = arguments.optional("k_weight", k_weight);
   call.cos = arguments.optional("cos", cos), call.sin = arguments.optional("sin", sin);
-  call.positions = numbers(arguments, "positions", positions);
+  call.positions = arguments.numbers("positions", positions);
   call.sections = section_pairs(kOp, sections);
   call.section_order = named(kOp, "section_order", section_order, RopeSections::kRuns);
   call.q_scales = named(kOp, "q_scales", q_scales, q_scale.is_none() ? CacheScales::kNone : CacheScales::kTensor);
@@ -109,7 +101,7 @@ void kv_cache_copy_function(nb::handle from, nb::handle to, nb::handle mapping, 
   KvCacheCopyCall call;
   call.from = arguments.input.view;
   call.to = arguments.optional("to", to, Access::kWrite);
-  call.mapping = numbers(arguments, "mapping", mapping);
+  call.mapping = arguments.numbers("mapping", mapping);
   call.recipe = recipe;
   Status status;
   {

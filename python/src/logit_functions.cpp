@@ -88,14 +88,6 @@ nb::object moe_routing_function(nb::handle logits, int64_t k, nb::handle bias, n
   return nb::make_tuple(out, ids);
 }
 
-// Numbers of rows: i32, or the words of i64.
-TensorView row_numbers(RowArguments& arguments, const char* name, nb::handle given, Access access = Access::kRead) {
-  if (given.is_none()) return {};
-  static constinit PythonFunction words(kFrameworks, "words");
-  const nb::object views = words.get()(static_cast<int>(arguments.input.framework), given);
-  return arguments.optional(name, views, access);
-}
-
 nb::object sample_function(nb::handle logits, nb::handle seeds, nb::handle temperature, nb::handle top_k,
                            nb::handle top_p, nb::handle min_p, nb::handle offsets, nb::handle joint, bool greedy,
                            nb::object out, nb::handle log_probabilities, const std::string& recipe, int units) {
@@ -108,14 +100,14 @@ nb::object sample_function(nb::handle logits, nb::handle seeds, nb::handle tempe
   call.top_k = arguments.optional("top_k", top_k);
   call.top_p = arguments.optional("top_p", top_p);
   call.min_p = arguments.optional("min_p", min_p);
-  call.seeds = row_numbers(arguments, "seeds", seeds);
-  call.offsets = row_numbers(arguments, "offsets", offsets);
+  call.seeds = arguments.numbers("seeds", seeds);
+  call.offsets = arguments.numbers("offsets", offsets);
   call.joint = named(kOp, "joint", joint, SampleJoint::kOriginalMass);
   call.greedy = greedy, call.recipe = recipe;
   if (out.is_none()) {
     call.ids = arguments.result("out", out, DType::kI32, 0);
   } else {
-    call.ids = row_numbers(arguments, "out", out, Access::kWrite);
+    call.ids = arguments.numbers("out", out, Access::kWrite);
   }
   call.log_probabilities = arguments.optional("log_probabilities", log_probabilities, Access::kWrite);
   Status status;

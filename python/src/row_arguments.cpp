@@ -54,6 +54,13 @@ TensorView RowArguments::indices(const char* name, nb::handle value) {
   return optional(name, given);
 }
 
+TensorView RowArguments::numbers(const char* name, nb::handle value, Access access) {
+  if (value.is_none()) return {};
+  static constinit PythonFunction words(kFrameworks, "words");
+  const nb::object given = words.get()(static_cast<int>(input.framework), value);
+  return optional(name, given, access);
+}
+
 TensorView RowArguments::made(const char* name, nb::object& given, DType dtype, const nb::list& shape) {
   if (given.is_none()) {
     static constinit PythonFunction empty(kFrameworks, "empty");

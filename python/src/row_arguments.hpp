@@ -45,6 +45,8 @@ struct RowArguments {
   TensorView optional(const char* name, nb::handle value, Access access = Access::kRead);
   // Numbers of i32; of i64 their low words.
   TensorView indices(const char* name, nb::handle value);
+  // Numbers of i32, or the words of i64.
+  TensorView numbers(const char* name, nb::handle value, Access access = Access::kRead);
   // `given`, or a new tensor of x's framework: x's shape with another last size, -1 = its own; 0 = none.
   TensorView result(const char* name, nb::object& given, DType dtype, int64_t last);
   // One f32 that is written: `given`, or a new tensor.

@@ -139,12 +139,14 @@ nb::object rope_function(nb::handle q, nb::handle cos, nb::handle sin, nb::handl
 // "tensor" without a scale finds it.
 nb::object quantize_function(nb::handle x, nb::handle quant, nb::object out, nb::handle out_dtype, nb::object scale,
                              nb::handle scale_dtype, nb::object tensor_scale, bool find_tensor_scale, int64_t group,
-                             nb::handle rounding, nb::handle smooth, const std::string& recipe, int units) {
+                             nb::handle rounding, nb::handle smooth, int64_t hadamard, nb::handle random_state,
+                             const std::string& recipe, int units) {
   constexpr const char* kOp = "quantize";
   RowArguments arguments(kOp, x, units);
   QuantizeCall call;
   call.x = arguments.input.view;
   call.smooth = arguments.optional("smooth", smooth);
+  call.hadamard = hadamard, call.random_state = arguments.numbers("random_state", random_state);
   call.quant = named(kOp, "quant", quant, Quantisation::kRow);
   if (call.quant == Quantisation::kTensor && scale.is_none()) call.quant = Quantisation::kDynamic;
   call.rounding = named(kOp, "rounding", rounding, ScaleRounding::kDown);
@@ -357,7 +359,8 @@ void bind_row_operators(nb::module_& module) {
              nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(), nb::arg("scale") = nb::none(),
              nb::arg("scale_dtype") = nb::none(), nb::arg("tensor_scale") = nb::none(),
              nb::arg("find_tensor_scale") = false, nb::arg("group") = 0, nb::arg("rounding") = nb::none(),
-             nb::arg("smooth") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
+             nb::arg("smooth") = nb::none(), nb::arg("hadamard") = 0, nb::arg("random_state") = nb::none(),
+             nb::arg("recipe") = "", nb::arg("units") = 0,
              "x as codes, and the scales: codes * scale is x. Returns both, and a scale of the tensor that is found.");
   module.def("dequantize", &dequantize_function, nb::arg("x"), nb::arg("scale"), nb::arg("quant") = "row",
              nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(),

@@ -430,6 +430,8 @@ def quantize(
     group: int = 0,
     rounding: Literal["down", "up", "ceil", "even"] | None = None,
     smooth: _Tensor | None = None,
+    hadamard: Literal[0, 16, 32, 64, 128] = 0,
+    random_state: _Tensor | None = None,
     recipe: str = "",
     units: int = 0,
 ) -> tuple[Any, ...]: ...

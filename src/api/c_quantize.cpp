@@ -11,7 +11,7 @@ Status read_quantize_call(const char* function, const tilewright_quantize_call* 
   if (from == nullptr) return missing(function, "call");
   tilewright_quantize_call given = tilewright_quantize_call_defaults();
   if (Status s = read_struct<56>("tilewright_quantize_call", from, given); !s) return s;
-  call.group = given.group, call.find_tensor_scale = given.find_tensor_scale != 0;
+  call.group = given.group, call.hadamard = given.hadamard, call.find_tensor_scale = given.find_tensor_scale != 0;
   if (given.recipe != nullptr) call.recipe = given.recipe;
   Status s = read_number("quantize", "quant", given.quant, call.quant);
   if (s) s = read_number("quantize", "scale_rounding", given.scale_rounding, call.rounding);
@@ -20,6 +20,7 @@ Status read_quantize_call(const char* function, const tilewright_quantize_call* 
   if (s) s = read_tensor("scale", given.scale, addresses, call.scale);
   if (s) s = read_tensor("tensor_scale", given.tensor_scale, addresses, call.tensor_scale);
   if (s) s = read_tensor("smooth", given.smooth, addresses, call.smooth);
+  if (s) s = read_numbers("random_state", given.random_state, addresses, call.random_state);
   return s;
 }
 

@@ -22,4 +22,12 @@ constexpr PhiloxWords philox(unsigned long long seed, unsigned long long offset,
   return {{c0, c1, c2, c3}};
 }
 
+// Seeds and their like: the index'th number, of one word, which has a sign, or of two, the lower one first. Absent: 0.
+constexpr unsigned long long number_of_words(const int* words, int count, long long index) {
+  if (words == nullptr) return 0;
+  const auto low = static_cast<unsigned>(words[index * count]);
+  const int high = count == 2 ? words[index * 2 + 1] : words[index] >> 31;
+  return static_cast<unsigned long long>(static_cast<unsigned>(high)) << 32 | low;
+}
+
 }  // namespace tilewright

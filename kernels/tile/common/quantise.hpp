@@ -26,6 +26,11 @@ constexpr bool has_groups(Quantisation q) { return q == Quantisation::kGroup || 
 // Neighbours that share a scale of this type unless said otherwise: as MX, NVFP4 and DeepSeek-V3.
 constexpr int usual_row_group(DType scale) { return scale == DType::kE8M0 ? 32 : scale == DType::kF8E4M3 ? 16 : 128; }
 inline constexpr int kScaleBlock = 128;  // rows, and elements of each
+// Neighbours that a Hadamard transform rotates, and what makes it keep lengths: 1 / sqrt(block).
+constexpr bool is_hadamard_block(long long block) { return block == 16 || block == 32 || block == 64 || block == 128; }
+constexpr float hadamard_factor(int block) {
+  return block == 16 ? 0.25f : block == 32 ? 0x1.6A09E6p-3f : block == 64 ? 0.125f : 0x1.6A09E6p-4f;
+}
 constexpr long long scale_blocks(long long elements) { return (elements + kScaleBlock - 1) / kScaleBlock; }
 
 // How a scale becomes a power of two (e8m0). `max` is the largest value of the type, 2^top the largest power of two in it.

@@ -106,6 +106,14 @@ struct NormGradient {
   float about, inverse, mean, along;
 };
 
+// quantize's: blocks of so many neighbours are rotated, none where it is 0. Quotients are rounded by chance where there is a state: a
+// seed and an offset.
+struct RowQuantising {
+  const int* random_state;
+  int state_words;  // of each
+  int hadamard;
+};
+
 // The steps of a call whose scale is found over all of the tensor, or that sums columns; others have the third one only.
 enum class RowStep : unsigned char {
   kFind,     // each unit or block its part of the largest magnitude
@@ -146,6 +154,7 @@ struct RowArgs {
   long long weight_groups;  // gated_rms_norm: rows of the third dimension go round among so many weights
   RowRotation rotation;     // rope's
   RowLoss loss;
+  RowQuantising quantising;
 };
 
 // Where a part of the sums of columns is; null of those that nobody asks for. Those of the weight come first.
@@ -170,6 +179,9 @@ constexpr RowIndex row_index(const RowArgs& args, long long row) {
   }
   const long long upper = row / args.size[2];
   return {{upper / args.size[1], upper % args.size[1], row % args.size[2]}};
+}
+constexpr long long row_number(const RowArgs& args, const RowIndex& at) {
+  return (at.i[0] * args.size[1] + at.i[1]) * args.size[2] + at.i[2];
 }
 constexpr long long row_offset(const long long (&stride)[kRowDims], const RowIndex& at) {
   const long long inner = at.i[2] * stride[2];
@@ -263,11 +275,12 @@ constexpr RowAngles row_angles(const Args& args, const RowIndex& at, int axis = 
                    r.positions[axis * r.stride_axis + at.i[0] * r.stride_position[0] + at.i[1] * r.stride_position[1]]);
 }
 
-// What a kernel is compiled for. kNone as x: typed at run time, all of it.
+// What a kernel is compiled for. kNone as x: typed at run time, all of it. `hadamard`, `chance`: quantize rotates blocks, rounds by chance.
 struct RowCpuConfig {
   static constexpr const char* kTypeName = "RowCpuConfig";
   DType x, residual, out;  // residual: kNone = absent
   Quantisation quant;
+  bool hadamard = false, chance = false;
 
   bool operator==(const RowCpuConfig&) const = default;
   template <class Self, class Visit>
@@ -276,8 +289,19 @@ struct RowCpuConfig {
     visit("residual", self.residual);
     visit("out", self.out);
     visit("quant", self.quant);
+    visit("hadamard", self.hadamard);
+    visit("chance", self.chance);
   }
 };
+// What a kernel of quantize does beside quantising, told by its config, or at run time.
+template <class Config>
+constexpr bool rotates_blocks(const Config& config, const RowArgs& args) {
+  return config.x == DType::kNone ? args.quantising.hadamard != 0 : config.hadamard;
+}
+template <class Config>
+constexpr bool rounds_by_chance(const Config& config, const RowArgs& args) {
+  return config.x == DType::kNone ? args.quantising.random_state != nullptr : config.chance;
+}
 
 // `threads` of a block share a row, in pieces of 8 elements; each keeps `pieces` of them in registers. 0: rows are read again.
 // `columns`: the type of all vectors along a row; kNone: each has its own, told at run time. `whole`: rows have no rest, and every
@@ -297,6 +321,7 @@ struct RowGpuConfig {
   bool plain = false, weight = false, bias = false;
   Activation activation{};
   GateMode gate{};
+  bool hadamard = false, chance = false;  // as RowCpuConfig's
 
   bool operator==(const RowGpuConfig&) const = default;
   template <class Self, class Visit>
@@ -317,6 +342,8 @@ struct RowGpuConfig {
     visit("bias", self.bias);
     visit("activation", self.activation);
     visit("gate", self.gate);
+    visit("hadamard", self.hadamard);
+    visit("chance", self.chance);
   }
 };
 

@@ -88,9 +88,15 @@ TILEWRIGHT_INLINE float store_scale(const QuantisedScales& scales, DType out, lo
   return scale;
 }
 
+// What is done to quotients before they become codes, of the elements from n on: nothing.
+struct KeepQuotients {
+  static constexpr bool kKeeps = true;
+  TILEWRIGHT_INLINE F32x16 operator()(F32x16 quotients, long long) const { return quotients; }
+};
+
 // Groups of 16 kCount neighbours: in registers between their largest value and their codes.
-template <DType kOut, int kCount, class Value>
-TILEWRIGHT_INLINE void encode_groups(const RowArgs& args, const RowIndex& at, char* row, Value&& value) {
+template <DType kOut, int kCount, class Value, class Round>
+TILEWRIGHT_INLINE void encode_groups(const RowArgs& args, const RowIndex& at, char* row, Value&& value, Round&& round) {
   constexpr int kGroup = kCount * kVec;
   const bool stream = args.stream && reinterpret_cast<unsigned long long>(row) % 64 == 0;
   long long scale_at = row_offset(args.scale.stride, at);
@@ -102,7 +108,7 @@ TILEWRIGHT_INLINE void encode_groups(const RowArgs& args, const RowIndex& at, ch
       most = larger_magnitude(most, v[i]);
     });
     const Divisor by = divisor_of(store_scale(args.scale, kOut, scale_at, largest_lane(most)));
-    unroll<kCount>([&](auto i) __attribute__((always_inline)) { v[i] = divided(v[i], by); });
+    unroll<kCount>([&](auto i) __attribute__((always_inline)) { v[i] = round(divided(v[i], by), n + i * kVec); });
     encode_many<kOut>(row + n * dtype_bits(kOut) / 8, v, stream);
   }
   if (n == args.n) return;
@@ -110,7 +116,8 @@ TILEWRIGHT_INLINE void encode_groups(const RowArgs& args, const RowIndex& at, ch
   const auto rest = [&](auto piece) { return value(decltype(piece){begin + piece.n, piece.count}); };
   const Divisor by = divisor_of(store_scale(args.scale, kOut, scale_at, largest_magnitude(args.n - begin, rest)));
   for_pieces(args.n - begin, [&](auto piece) {
-    encode_tail<kOut>(row + (begin + piece.n) * dtype_bits(kOut) / 8, divided(rest(piece), by), piece.count);
+    encode_tail<kOut>(row + (begin + piece.n) * dtype_bits(kOut) / 8, round(divided(rest(piece), by), begin + piece.n),
+                      piece.count);
   });
 }
 
@@ -144,8 +151,8 @@ inline __attribute__((noinline)) void encode_any(char* to, DType dtype, const fl
     default: return as(TypeTag<DType::kF32>{});
   }
 }
-template <class Value>
-TILEWRIGHT_INLINE void store_row_any(const RowArgs& args, const RowIndex& at, char* row, Value&& value) {
+template <class Value, class Round>
+TILEWRIGHT_INLINE void store_row_any(const RowArgs& args, const RowIndex& at, char* row, Value&& value, Round&& round) {
   const Quantisation quant = args.scale.quant;
   Divisor by{};
   if (is_per_tensor(quant) || quant == Quantisation::kRow) by = row_divisor(args, quant, at, value);
@@ -163,30 +170,39 @@ TILEWRIGHT_INLINE void store_row_any(const RowArgs& args, const RowIndex& at, ch
     if (quant == Quantisation::kGroup) {
       by = divisor_of(store_scale(args.scale, args.out.dtype, scale_at, largest_lane(most)));
     }
+    const bool divides = quant != Quantisation::kNone, early = divides && !round.kKeeps;
+    if (early) {
+      for (int i = 0; i < count; i += kVec) {
+        round(divided(F32x16::load(values + i), by), n + i).store(values + i);
+      }
+    }
     encode_any(row + n * dtype_bits(args.out.dtype) / 8, args.out.dtype, values, count,
-               quant == Quantisation::kNone ? nullptr : &by);
+               divides && !early ? &by : nullptr);
   }
 }
 
 // A row of the output, each value by `value(piece)`, with zeros behind the row's end: asked for once, or twice where its scale must be found first.
-template <RowCpuConfig kConfig, class Value>
-TILEWRIGHT_INLINE void store_row(const RowArgs& args, const RowIndex& at, Value&& value) {
+// round(quotients, n) has them before they are narrowed.
+template <RowCpuConfig kConfig, class Value, class Round = KeepQuotients>
+TILEWRIGHT_INLINE void store_row(const RowArgs& args, const RowIndex& at, Value&& value, Round&& round = {}) {
   constexpr DType kOut = kConfig.out;
   char* const row = row_start(args.out, at);
   if constexpr (kConfig.x == DType::kNone) {
-    store_row_any(args, at, row, value);
+    store_row_any(args, at, row, value, round);
   } else if constexpr (kConfig.quant == Quantisation::kNone) {
     encode_row<kOut>(args, row, value);
   } else if constexpr (kConfig.quant == Quantisation::kGroup) {
     switch (args.scale.group) {
-      case 16: return encode_groups<kOut, 1>(args, at, row, value);
-      case 32: return encode_groups<kOut, 2>(args, at, row, value);
-      case 64: return encode_groups<kOut, 4>(args, at, row, value);
-      default: return encode_groups<kOut, 8>(args, at, row, value);
+      case 16: return encode_groups<kOut, 1>(args, at, row, value, round);
+      case 32: return encode_groups<kOut, 2>(args, at, row, value, round);
+      case 64: return encode_groups<kOut, 4>(args, at, row, value, round);
+      default: return encode_groups<kOut, 8>(args, at, row, value, round);
     }
   } else {
     const Divisor by = row_divisor(args, kConfig.quant, at, value);
-    encode_row<kOut>(args, row, [&](auto piece) __attribute__((always_inline)) { return divided(value(piece), by); });
+    encode_row<kOut>(args, row, [&](auto piece) __attribute__((always_inline)) {
+      return round(divided(value(piece), by), piece.n);
+    });
   }
 }
 

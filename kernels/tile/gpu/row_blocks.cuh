@@ -17,9 +17,9 @@ struct Flag {
   static constexpr bool value = kValue;
 };
 
-// Of x, times what smooths columns.
-template <RowGpuConfig kConfig>
-__device__ __forceinline__ void store_blocks(const RowArgs& given) {
+// Of x, times what smooths columns, after turn(piece), which all threads call; round() as store_row's.
+template <RowGpuConfig kConfig, class Turn, class Round>
+__device__ __forceinline__ void store_blocks(const RowArgs& given, Turn&& turn_piece, const Round& round) {
   static_assert(row_block_threads(kConfig.threads) == kRowBlockThreads);
   constexpr bool kKeeps = kConfig.x != DType::kNone, kAsks = kConfig.whole && kKeeps;
   const int across = static_cast<int>(threadIdx.x) % kBlockAcross * kRowPiece;
@@ -55,6 +55,7 @@ __device__ __forceinline__ void store_blocks(const RowArgs& given) {
         load_piece<kConfig.x>(from + turn * x_step, x.dtype, n, there, p);
       }
       smooth_columns<kConfig>(given, n, there, p);
+      turn_piece(p);
     };
 
     // body(turn, count, piece): made before it, or of those that stay in registers only if `make_always`.
@@ -83,9 +84,11 @@ __device__ __forceinline__ void store_blocks(const RowArgs& given) {
     const Divisor by = found_divisor(args.scale, out, block.scale_at, most[0], threadIdx.x == 0);
     char* const to = row_start<kConfig.out>(args.out, at);
     const long long step = kBlockDown * args.out.stride[2] * dtype_bits(out) / 8;
+    const long long first_row = row_number(args, at);
     each(Flag<false>{}, [&](int turn, int there, Piece& p) {
       if (there == 0) return;
       divide<true>(p, by);
+      round(out, first_row + turn * kBlockDown, n, p);
       encode_piece<kConfig.out, kConfig.whole>(to + turn * step, out, n, there, p);
     });
   }

@@ -124,10 +124,15 @@ __device__ __forceinline__ float largest_of_group(float most, int sharing) {
   return most;
 }
 
+// What is done to quotients before they become codes: nothing.
+struct KeepQuotients {
+  __device__ __forceinline__ void operator()(DType, long long, long long, Piece&) const {}
+};
+
 // A row of the output, of the values that make(n, count, piece, j) makes, with zeros behind `count`: of those in registers, once;
-// or where rows are read again, in each pass.
-template <RowGpuConfig kConfig, class Make>
-__device__ __forceinline__ void store_row(GpuRow<kConfig>& row, Make&& make) {
+// or where rows are read again, in each pass. round(out, row, n, piece) has the quotients before they are narrowed.
+template <RowGpuConfig kConfig, class Make, class Round = KeepQuotients>
+__device__ __forceinline__ void store_row(GpuRow<kConfig>& row, Make&& make, const Round& round = {}) {
   const RowArgs& args = anew(row.args);
   const DType out = kConfig.out == DType::kNone ? args.out.dtype : kConfig.out;
   const Quantisation quant = kConfig.x == DType::kNone ? args.scale.quant : kConfig.quant;
@@ -146,6 +151,7 @@ __device__ __forceinline__ void store_row(GpuRow<kConfig>& row, Make&& make) {
       // Multiples of a scale that is given may saturate.
       constexpr bool kBounded = kConfig.out != DType::kF4E2M1 && kConfig.out != DType::kNone;
       divide<kBounded>(p, by);
+      round(out, row.index, n, p);
       encode_piece<kConfig.out, kConfig.whole>(to, out, n, count, p);
     });
     return;
@@ -155,6 +161,7 @@ __device__ __forceinline__ void store_row(GpuRow<kConfig>& row, Make&& make) {
   const auto encode = [&](long long n, int count, Piece& p) {
     if (quant == Quantisation::kRow) divide<true>(p, by);
     if (is_per_tensor(quant)) divide<false>(p, by);
+    if (quant != Quantisation::kNone) round(out, row.index, n, p);
     encode_piece<kConfig.out, kConfig.whole>(to, out, n, count, p);
   };
   if (quant == Quantisation::kRow) {

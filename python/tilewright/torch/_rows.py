@@ -22,6 +22,7 @@ _FLOAT8_SCALE = getattr(torch, "float8_e8m0fnu", None)
 # What stands in every schema.
 _PLAN = 'str recipe="", int units=0'
 _FOUND = 'str quant="row", int group=0, str rounding="down", Tensor? tensor_scale=None'  # scales that are found
+_TURNED = "Tensor? smooth=None, int hadamard=0, Tensor? random_state=None"  # what quantize does beside
 
 
 def define_rows(
@@ -201,7 +202,7 @@ def _fake_quantize_static(
 
 define_rows(
     "quantize",
-    f"Tensor x, {_FOUND.replace('int group', '*, int group')}, Tensor? smooth=None, {_PLAN}",
+    f"Tensor x, {_FOUND.replace('int group', '*, int group')}, {_TURNED}, {_PLAN}",
     "ScalarType? out_dtype=None, ScalarType? scale_dtype=None",
     ("result", "scale"),
     _quantize,
@@ -210,7 +211,7 @@ define_rows(
 )
 define_rows(
     "quantize_nvfp4",
-    f"Tensor x, *, Tensor? smooth=None, {_PLAN}",
+    f"Tensor x, *, {_TURNED}, {_PLAN}",
     "",
     ("result", "scale", "tensor_scale"),
     _quantize_nvfp4,
@@ -219,7 +220,7 @@ define_rows(
 )
 define_rows(
     "quantize_static",
-    f"Tensor x, Tensor scale, *, Tensor? smooth=None, {_PLAN}",
+    f"Tensor x, Tensor scale, *, {_TURNED}, {_PLAN}",
     "ScalarType? out_dtype=None",
     ("result",),
     _quantize_static,

@@ -53,6 +53,7 @@ std::vector<std::vector<std::byte>> RowOperator::tail_problems(ProblemRef ref) c
   for (const auto& [m, n] : {std::pair{1, 1}, {3, 7}, {2, 17}, {5, 127}, {3, 129}, {7, 1000}, {2, 16392}}) {
     RowProblem p = problem_cast<RowProblem>(ref);
     p.size = {1, 1, m}, p.n = n;
+    if (p.hadamard != 0) p.n = (n + p.hadamard - 1) / p.hadamard * p.hadamard;
     if (p.rotates()) fit_rotation(p);
     set_contiguous(p);
     tails.push_back(row_problem_bytes(p));

@@ -273,12 +273,18 @@ TEST_P(SlowAmdRowOperators, QuantizeHasTheReferencesCodes) {
                            "m=3:n=330:x=bf16:out=e2m1:quant=group:scale=e8m0:rounding=up",
                            "m=4:n=256:x=f32:out=e4m3:quant=group:ss=0.0.1.4", "m=150:n=264:x=bf16:out=e4m3:quant=block",
                            "m=5:n=1000:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=found",
-                           "m=2x129:n=131:x=f32:out=e2m1:quant=block:scale=e8m0:smooth=f32"}) {
+                           "m=2x129:n=131:x=f32:out=e2m1:quant=block:scale=e8m0:smooth=f32",
+                           "m=19:n=384:x=bf16:out=e4m3:quant=row:hadamard=128",
+                           "m=3:n=352:x=bf16:out=e2m1:quant=group:scale=e8m0:hadamard=32:state_words=2",
+                           "m=130:n=160:x=bf16:out=i8:quant=block:hadamard=16:state_words=2",
+                           "m=7:n=301:x=f32:out=e5m2fnuz:quant=dynamic:state_words=2"}) {
     check(quantize_operator(), text);
   }
   for (const char* text :
        {"m=19:n=301:x=f16:out=e5m2fnuz:quant=dynamic", "m=3:n=300:x=bf16:out=e5m2:quant=tensor",
-        "m=130:n=133:x=f16:out=i8:quant=block", "m=3:n=77:x=f32:out=e2m1:quant=group:scale=e4m3:tensor_scale=found"}) {
+        "m=130:n=133:x=f16:out=i8:quant=block", "m=3:n=77:x=f32:out=e2m1:quant=group:scale=e4m3:tensor_scale=found",
+        "m=3:n=320:x=bf16:out=e4m3:quant=group:hadamard=64:state_words=2",
+        "m=129:n=128:x=bf16:out=e4m3:quant=block:hadamard=128"}) {
     check(quantize_operator(), text, "quantize_generic_gpu");
   }
 }

@@ -82,7 +82,8 @@ TEST(Quantize, EmptyTensorsHaveTheScaleOneAndNoCodes) {
 
 std::string random_quantize_text(test::Random& random) {
   const int64_t m0 = test::pick(random, 1, 5), m1 = test::chance(random, 0.05) ? 0 : test::pick(random, 1, 9);
-  const int64_t n = test::chance(random, 0.1) ? 1 : test::pick(random, 2, test::chance(random, 0.1) ? 9000 : 400);
+  int64_t n = test::chance(random, 0.1) ? 1 : test::pick(random, 2, test::chance(random, 0.1) ? 9000 : 400);
+  if (test::chance(random, 0.2)) n = (n + 15) / 16 * 16;
   std::string text = fmt::format("m={}x{}:n={}:x={}", m0, m1, n, test::pick_one(random, {"f32", "f16", "bf16"}));
   if (test::chance(random, 0.3)) text += ":smooth=" + test::pick_one(random, {"f32", "f16", "bf16"});
   const std::string out = test::pick_one(random, {"e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz", "i8", "e2m1"});
@@ -99,6 +100,9 @@ std::string random_quantize_text(test::Random& random) {
     // Scales along M, as GEMM takes them too.
     if (m1 > 0 && test::chance(random, 0.4)) text += fmt::format(":ss=0.{}.1.{}", m1, m0 * m1);
   }
+  if (n % 16 == 0 && test::chance(random, 0.6))
+    text += ":hadamard=" + std::string(n % 128 == 0 ? "128" : n % 64 == 0 ? "64" : "16");
+  if (test::chance(random, 0.3)) text += ":state_words=2";
   if (quant == "block" && out != "i8" && test::chance(random, 0.3)) text += ":scale=e8m0";
   const int64_t step = n + n % 2 + 2 * test::pick(random, 0, 4);
   if (test::chance(random, 0.4)) text += fmt::format(":sx=0.{}.{}", m1 * step, step);
@@ -251,6 +255,14 @@ TEST(Quantize, RefusalsNameArgumentValueAndAllowedSet) {
             "quantize: argument 'tensor_scale' has shape [4], expected one element");
   EXPECT_EQ(refusal([](QuantizeCall& c) { c.find_tensor_scale = true; }),
             "quantize: argument 'tensor_scale' is missing: it is to be found");
+  EXPECT_EQ(refusal([](QuantizeCall& c) { c.hadamard = 8; }),
+            "quantize: argument 'hadamard' is 8, allowed: 0, 16, 32, 64, 128");
+  EXPECT_EQ(refusal([](QuantizeCall& c) { c.hadamard = 16; }),
+            "quantize: argument 'x' has rows of 8 elements, expected a multiple of 'hadamard', 16");
+  EXPECT_EQ(refusal([&](QuantizeCall& c) { c.random_state = TensorView::contiguous(data, DType::kF32, {2}); }),
+            "quantize: argument 'random_state' is f32, allowed: i32, or i64 as its words");
+  EXPECT_EQ(refusal([&](QuantizeCall& c) { c.random_state = TensorView::contiguous(data, DType::kI32, {3}); }),
+            "quantize: argument 'random_state' has shape [3], expected [2], contiguous: a seed and an offset");
   EXPECT_EQ(refusal([](QuantizeCall& c) { c.scale.dtype = DType::kF8E4M3; }),
             "quantize: argument 'scale' is e4m3, allowed for groups of e2m1 only");
 }
@@ -259,7 +271,9 @@ TEST(SlowQuantize, EveryCompiledInstanceIsRightOnEveryTail) {
   const std::unique_ptr<Context> context = row_context("on");
   const Operator& op = quantize_operator();
   for (const char* text :
-       {"m=8:n=64:x=f16:out=e5m2fnuz:quant=dynamic", "m=8:n=64:x=f32:out=e2m1:quant=group:scale=e8m0"}) {
+       {"m=8:n=64:x=f16:out=e5m2fnuz:quant=dynamic", "m=8:n=64:x=f32:out=e2m1:quant=group:scale=e8m0",
+        "m=8:n=64:x=bf16:out=i8:quant=row:hadamard=32", "m=8:n=64:x=f32:out=e4m3:quant=group:state_words=2",
+        "m=8:n=128:x=bf16:out=e2m1:quant=group:scale=e4m3:hadamard=128:state_words=2"}) {
     const std::vector<std::byte> problem = *op.parse_problem(text);
     for (const std::vector<std::byte>& tail : op.tail_problems(problem)) {
       const VerifyReport report = run_row_problem(*context, op, op.problem_text(tail));

@@ -86,6 +86,8 @@ def cases():
         "quantize-tensor": (ops.quantize, (half, "tensor"), {}),
         "quantize-block": (ops.quantize, (half, "block"), {"out_dtype": torch.int8}),
         "quantize-group": (ops.quantize, (half, "group"), {"smooth": weight, "group": 64}),
+        "quantize-hadamard": (ops.quantize, (half, "group"), {"hadamard": 64, "group": 32, "smooth": weight}),
+        "quantize-stochastic": (ops.quantize, (x,), {"random_state": torch.tensor([7, 3]), "hadamard": 16}),
         "dequantize": (ops.dequantize, ((x * 20).to(torch.int8), x.abs().amax(-1, keepdim=True)), {}),
         "dequantize-group": (
             ops.dequantize,

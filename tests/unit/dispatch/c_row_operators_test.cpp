@@ -62,7 +62,7 @@ TEST(CLayerNorm, NormalisesPreparesQueriesExplainsAndRefuses) {
   EXPECT_EQ(std::string(tilewright_last_error()).substr(0, 21), "tilewright_layer_norm");
 }
 
-static_assert(sizeof(tilewright_quantize_call) == 72 && offsetof(tilewright_quantize_call, x) == 8);
+static_assert(sizeof(tilewright_quantize_call) == 80 && offsetof(tilewright_quantize_call, x) == 8);
 
 TEST(CQuantize, QuantisesPreparesQueriesExplainsAndRefuses) {
   float x[2][4] = {{1, 2, 3, 254}, {-1, 1, -127, 1}}, scale[1] = {};
@@ -89,6 +89,28 @@ TEST(CQuantize, QuantisesPreparesQueriesExplainsAndRefuses) {
   EXPECT_EQ(tilewright_quantize(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
   EXPECT_EQ(std::string(tilewright_last_error()), "quantize: argument 'quant' is -1, allowed: 0 to 5");
   EXPECT_EQ(tilewright_quantize(nullptr, nullptr, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+}
+
+TEST(CQuantize, BlocksRotateAndAStateRoundsByChance) {
+  float x[16] = {4, 4}, scale[1] = {1};
+  signed char codes[16] = {};
+  int64_t shape[2] = {1, 16}, one[1] = {1}, two[1] = {2}, state[2] = {5, 0};
+  const TwDLTensor in{x, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0}, out{codes, {1, 0}, 2, {0, 8, 1}, shape, nullptr, 0};
+  const TwDLTensor given{scale, {1, 0}, 1, {2, 32, 1}, one, nullptr, 0},
+      random{state, {1, 0}, 1, {0, 64, 1}, two, nullptr, 0};
+  tilewright_quantize_call call = tilewright_quantize_call_defaults();
+  call.x = &in, call.out = &out, call.scale = &given, call.quant = TILEWRIGHT_QUANT_TENSOR, call.hadamard = 16;
+  ASSERT_EQ(tilewright_quantize(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(codes[i], i % 2 == 0 ? 2 : 0);  // 4 and 4 or -4, over 4
+  scale[0] = 4, call.random_state = &random;
+  ASSERT_EQ(tilewright_quantize(nullptr, &call, nullptr), TILEWRIGHT_OK) << tilewright_last_error();
+  int ones = 0;
+  for (int i = 0; i < 16; i += 2) ones += codes[i];
+  EXPECT_GT(ones, 0);  // of eight halves
+  EXPECT_LT(ones, 8);
+  call.hadamard = 12;
+  EXPECT_EQ(tilewright_quantize(nullptr, &call, nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  EXPECT_EQ(std::string(tilewright_last_error()), "quantize: argument 'hadamard' is 12, allowed: 0, 16, 32, 64, 128");
 }
 
 TEST(CQuantize, ScalesInTwoLevelsGoThereAndBack) {

@@ -19,7 +19,9 @@ constexpr std::string_view kGenericRowTarget = "x86-64";
 
 bool row_compiled_for(std::string_view target) { return target == "x86-64-v3" || target == "x86-64-v4"; }
 
-RowCpuConfig row_cpu_config(const RowProblem& p) { return {p.x.dtype, p.residual.dtype, p.out.dtype, p.quant}; }
+RowCpuConfig row_cpu_config(const RowProblem& p) {
+  return {p.x.dtype, p.residual.dtype, p.out.dtype, p.quant, p.hadamard != 0, p.state_words != 0};
+}
 
 // Writes that no cache will hold go past them.
 bool writes_past_caches(const RowProblem& p, const DeviceSpec& device) {
@@ -133,6 +135,8 @@ class RowCpuFamily final : public KernelFamily {
     if (Status s = parse_fields(key.config(), config); !s) return refuse_cpu(key.text + ": " + s.message());
     if (!(key == key_of(config, key.target)))
       return refuse_cpu(key.text + ": signature and config name different types");
+    if ((config.hadamard || config.chance) && !op_.quantises)
+      return refuse_cpu(key.text + ": hadamard and chance are quantize's");
     if (!runs_on("x86-64-v3", key.target)) return refuse_cpu(key.text + ": needs x86-64-v3 or better");
     const Status s = check_row_types(op_, config.x, config.residual, config.out, config.quant);
     return s ? s : refuse_cpu(key.text + ": " + s.message());

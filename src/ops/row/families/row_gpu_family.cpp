@@ -369,6 +369,7 @@ class RowGpuFamily final : public KernelFamily {
   RowGpuConfig gpu_config(const RowProblem& p, const RowGpuShape& shape) const {
     RowGpuConfig config{p.x.dtype, p.residual.dtype, p.out.dtype, p.quant, shape.threads, shape.pieces};
     config.cluster = shape.cluster, config.parts = shape.parts;
+    config.hadamard = p.hadamard != 0, config.chance = p.state_words != 0;
     set_plain(is_plain(p), p, config);
     if (!op_.rotates) config.columns = common_column_type(p), config.whole = has_whole_rows(p);
     if (op_.dequantises) config.columns = DType::kNone;
@@ -409,6 +410,8 @@ class RowGpuFamily final : public KernelFamily {
       return refuse_gpu(fmt::format("{}: {} threads with {} pieces each, of blocks {} with {}", key.text,
                                     config.threads, config.pieces, kScaleBlockShape.threads, kScaleBlockShape.pieces));
     }
+    if ((config.hadamard || config.chance) && !op_.quantises)
+      return refuse_gpu(key.text + ": hadamard and chance are quantize's");
     if (config.group != 0 && !(has_groups(config.quant) && is_row_group(config.group))) {
       return refuse_gpu(fmt::format("{}: groups of {}", key.text, config.group));
     }

@@ -15,7 +15,7 @@ RowTensor row_tensor(const RowTensorProblem& t) { return {nullptr, {t.stride[0],
 
 std::vector<RowProblem> usual_row_problems(const RowOp& op) {
   std::vector<RowProblem> problems;
-  const auto add = [&](DType x, bool residual, DType out, Quantisation quant) {
+  const auto add = [&](DType x, bool residual, DType out, Quantisation quant, bool turned = false) {
     if ((residual && !op.residual) || (!residual && (op.gates_norm || op.backward))) return;
     RowProblem p;
     p.size[2] = p.n = 4096;
@@ -36,6 +36,7 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
     if (quant == Quantisation::kGroup && (x == DType::kF4E2M1 || out == DType::kF4E2M1)) {
       p.scale.dtype = DType::kF8E4M3, p.group = usual_row_group(p.scale.dtype);
     }
+    if (turned) p.hadamard = 16, p.state_words = 2;
     set_contiguous(p);
     problems.push_back(p);
   };
@@ -66,6 +67,7 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
       add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kDynamic);
       add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kBlock);
       add(DType::kBf16, residual, DType::kF4E2M1, Quantisation::kGroup);
+      add(DType::kBf16, residual, DType::kF4E2M1, Quantisation::kGroup, /*turned=*/true);
     }
   }
   return problems;
@@ -82,6 +84,7 @@ Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_pt
   std::copy(p.scale.stride.begin(), p.scale.stride.end(), args.scale.stride);
   args.scale.stride_group = p.stride_group;
   args.scale.quant = p.quant, args.scale.group = p.group;
+  args.quantising.hadamard = p.hadamard, args.quantising.state_words = p.state_words;
   args.scale.dtype = p.scale.dtype, args.scale.rounding = p.rounding;
   args.unit_offset = p.unit_offset != 0, args.round_before_weight = p.round_before_weight != 0;
   args.activation = p.activation, args.gate = p.gate, args.squared = p.squared != 0;
@@ -121,6 +124,7 @@ Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_pt
   pointer(p.scale.present(), kRowScale, offsetof(RowArgs, scale) + offsetof(QuantisedScales, data));
   pointer(p.tensor_scale != TensorScale::kNone, kRowTensorScale,
           offsetof(RowArgs, scale) + offsetof(QuantisedScales, of_tensor));
+  pointer(p.state_words != 0, kRowRandomState, offsetof(RowArgs, quantising) + offsetof(RowQuantising, random_state));
   const size_t rotation = offsetof(RowArgs, rotation);
   pointer(p.rotates(), kRowCosine, rotation + offsetof(RowRotation, cosine));
   pointer(p.rotates(), kRowSine, rotation + offsetof(RowRotation, sine));

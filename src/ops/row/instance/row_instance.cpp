@@ -89,6 +89,10 @@ class RowInstance final : public ProblemInstance {
     if (s) s = add_column(kRowWeight, "weight", p_.weight);
     if (s) s = add_column(kRowBias, "bias", p_.bias);
     if (s) s = add_column(kRowSmooth, "smooth", p_.smooth);
+    if (s && p_.state_words != 0) {
+      inputs_.emplace_back(kRowRandomState, "random_state", DType::kI32);
+      s = inputs_.back().buffer.allocate(device, DType::kI32, {{2 * p_.state_words, 1}});
+    }
     if (s) s = add(inputs_, kRowAdded, "dresidual", p_.gradients.added, p_.n, 1);
     for (const auto& [slot, name, dtype] :
          {std::tuple<RowPointerSlot, const char*, DType>{kRowWeightGradient, "dweight", p_.gradients.weight},

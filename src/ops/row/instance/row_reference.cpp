@@ -8,17 +8,49 @@
 #include "core/tensor/tolerance.hpp"
 #include "ops/row/instance/row_instance.hpp"
 #include "tile/common/numeric.hpp"
+#include "tile/common/philox.hpp"
 #include "tilewright/dtype.hpp"
 
 namespace tilewright {
 namespace {
 
-// The code of value / scale, as its value.
-double quantised_value(DType dtype, float value, float scale) {
+// The code of a quotient, as its value.
+double quantised_value(DType dtype, float quotient) {
   unsigned char code[1] = {};
-  const float quotient = value / scale;
   store_element(dtype, code, 0, quotient);
   return load_element(dtype, code, 0);
+}
+
+// Of the type's values beside a quotient, the one away from zero where the part of the step that is left, in 65536ths, and the chance
+// are a whole step: docs/quantize.md.
+double value_by_chance(DType dtype, float quotient, uint32_t chance) {
+  if (std::isnan(quotient)) return quantised_value(dtype, quotient);
+  const bool negative = std::signbit(quotient);
+  const double limit = dtype == DType::kI8 && negative ? 128 : quantised_limit(dtype);
+  const double magnitude = std::min(std::fabs(static_cast<double>(quotient)), limit);
+  double step = 1;
+  if (dtype != DType::kI8) {
+    double smallest = 1;  // normal value, which is the first whose half has one bit less
+    const auto is_value = [&](double v) { return quantised_value(dtype, static_cast<float>(v)) == v; };
+    const int mantissa = mantissa_bits(dtype);
+    while (is_value(smallest * 0.5 * (1 + std::ldexp(1.0, -mantissa)))) smallest *= 0.5;
+    int exponent = 0;
+    std::frexp(std::max(magnitude, smallest), &exponent);
+    step = std::ldexp(1.0, exponent - 1 - mantissa);
+  }
+  const double steps = magnitude / step, whole = std::floor(steps);
+  const bool up = std::floor((steps - whole) * 65536) + chance >= 65536;
+  return std::copysign((whole + (up ? 1 : 0)) * step, quotient);
+}
+// The 16 bits of element i of a row: of every eight there is one draw.
+uint32_t chance_of_element(const RowProblem& p, const RowHostTensors& tensors, int64_t row, int64_t i) {
+  const auto number = [&](int64_t i) {
+    return number_of_words(static_cast<const int32_t*>(tensors.data[kRowRandomState]), p.state_words, i);
+  };
+  const int64_t draw = row * ((p.n + 7) / 8) + i / 8;
+  const PhiloxWords words = philox(number(0), number(1), static_cast<uint64_t>(draw));
+  const uint32_t word = words.word[i % 8 / 2];
+  return i % 2 == 0 ? word & 0xFFFF : word >> 16;
 }
 
 // A scale, and those that come out where the largest magnitude is off by `error`.
@@ -271,7 +303,11 @@ void compare_quantised_row(const RowOp& op, const RowProblem& p, const RowHostTe
       const ReferenceElement& one = y[static_cast<size_t>(i)];
       const double got = load_element(p.out.dtype, out, first + i);
       if (op.quantises) {
-        comparison.add(got, {quantised_value(p.out.dtype, static_cast<float>(one.value), by), 0}, {row, i});
+        const float quotient = static_cast<float>(one.value) / by;
+        const double want = p.state_words != 0
+                                ? value_by_chance(p.out.dtype, quotient, chance_of_element(p, tensors, row, i))
+                                : quantised_value(p.out.dtype, quotient);
+        comparison.add(got, {want, 0}, {row, i});
         continue;
       }
       if (!std::isfinite(one.value) || !std::isfinite(by)) continue;  // tests of their own have those

@@ -148,6 +148,27 @@ Status read_tensor_scale(const RowOp& op, const RowCall& call, RowProblem& p) {
   return {};
 }
 
+// quantize's: what is done before and after the division.
+Status read_quantising(const RowOp& op, const RowCall& call, RowProblem& p) {
+  if (call.hadamard != 0 && !is_hadamard_block(call.hadamard)) {
+    return refuse_row(op, "argument 'hadamard' is {}, allowed: 0, 16, 32, 64, 128", call.hadamard);
+  }
+  p.hadamard = static_cast<int32_t>(call.hadamard);
+  const TensorView& t = call.random_state;
+  if (!t.defined()) return {};
+  if (Status s = check_device(op, "random_state", t, call.x); !s) return s;
+  if (t.dtype != DType::kI32) {
+    return refuse_row(op, "argument 'random_state' is {}, allowed: i32, or i64 as its words", dtype_name(t.dtype));
+  }
+  const bool words = t.rank == 2 && t.shape[1] == 2 && t.stride[1] == 1;
+  if ((t.rank != 1 && !words) || t.shape[0] != 2 || t.stride[0] != t.rank) {
+    return refuse_row(op, "argument 'random_state' has shape {}, expected [2], contiguous: a seed and an offset",
+                      row_shape(t));
+  }
+  p.state_words = static_cast<uint8_t>(t.rank);
+  return {};
+}
+
 // Merges outer dimensions and leaves at most kRowDims.
 Status collapse_rows(const RowOp& op, const TensorView& x, const ShortList<OuterTensor, 5>& tensors, RowProblem& p) {
   ShortList<int, kMaxRank> kept;  // dimensions, outermost first, of more than one element
@@ -254,6 +275,10 @@ Status check_row_addresses(const RowOp& op, const RowProblem& p, const RowBindin
     const bool written = p.tensor_scale == TensorScale::kFound;
     all.push_back(
         {"tensor_scale", b.pointers[kRowTensorScale], touched_bytes(DType::kF32, {{1, 1}}), nullptr, written});
+  }
+  if (p.state_words != 0) {
+    const ByteRange state = touched_bytes(DType::kI32, {{2 * p.state_words, 1}});
+    all.push_back({"random_state", b.pointers[kRowRandomState], state, nullptr, false});
   }
   if (p.scale.present()) {
     all.push_back(
@@ -372,6 +397,7 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
     return refuse_row(op, "argument 'scale' is given, and the output is {}", dtype_name(call.out.dtype));
   }
   if (s = read_tensor_scale(op, call, p); !s) return s;
+  if (s = read_quantising(op, call, p); !s) return s;
   if (s = collapse_rows(op, x, tensors, p); !s) return s;
   b.pointers = {call.x.data,
                 call.residual.data,
@@ -392,6 +418,7 @@ Status make_row_problem(const RowOp& op, const RowCall& call, bool check_address
                 call.added.data,
                 call.weight_gradient.data,
                 call.bias_gradient.data};
+  b.pointers[kRowRandomState] = call.random_state.data;
   b.scalars = {call.eps,       call.limit == 0 ? std::numeric_limits<float>::infinity() : call.limit,
                call.alpha,     call.up_offset,
                call.smoothing, call.z,

@@ -73,6 +73,17 @@ Status check_row_dtypes(const RowOp& op, const RowProblem& p) {
   if (p.log && !op.softmax) return refuse_problem(op, "argument 'log' is none of this operator's");
   if (p.activation == Activation::kClamp)
     return refuse_problem(op, "argument 'activation' is clamp: 'limit' does that");
+  if ((p.hadamard != 0 || p.state_words != 0) && !op.quantises) {
+    return refuse_problem(op, "argument 'hadamard' or 'random_state' is none of this operator's");
+  }
+  if (p.state_words > 2) return refuse_problem(op, "state_words is {}, allowed: 0, 1, 2", p.state_words);
+  if (p.hadamard != 0 && !is_hadamard_block(p.hadamard)) {
+    return refuse_problem(op, "argument 'hadamard' is {}, allowed: 0, 16, 32, 64, 128", p.hadamard);
+  }
+  if (p.hadamard != 0 && p.n % p.hadamard != 0) {
+    return refuse_problem(op, "argument 'x' has rows of {} elements, expected a multiple of 'hadamard', {}", p.n,
+                          p.hadamard);
+  }
   if (p.unit_offset && p.weight == DType::kNone) {
     return refuse_problem(op, "argument 'unit_offset' is true, and there is no 'weight'");
   }
@@ -265,6 +276,8 @@ ProblemSignature row_signature(const RowProblem& p) {
   }
   if (p.quant == Quantisation::kGroup) s.core += fmt::format(":group={}", p.group);
   if (p.tensor_scale == TensorScale::kFound) s.core += ":tensor_scale=found";
+  if (p.hadamard != 0) s.core += fmt::format(":hadamard={}", p.hadamard);
+  if (p.state_words != 0) s.core += fmt::format(":state_words={}", p.state_words);
   if (p.gate != GateMode::kNone) s.core += fmt::format(":gate={}", kGateModeNames[static_cast<int>(p.gate)]);
   if (p.rotates()) {
     s.core += fmt::format(":dims={}:table={}:interleaved={}", p.rotation.dims, dtype_name(p.rotation.table),

@@ -80,7 +80,9 @@ struct RowProblem {
   uint8_t single = 0;  // elementwise's residual has one element a row
   TensorScale tensor_scale = TensorScale::kNone;
   uint8_t backward = 0;      // out is x's gradient, the residual that of what x made
-  uint8_t reserved[7] = {};  // no padding: problems are compared as bytes
+  uint8_t state_words = 0;   // quantize rounds by chance: a seed and an offset, of so many words each
+  uint8_t reserved[2] = {};  // no padding: problems are compared as bytes
+  int32_t hadamard = 0;      // quantize rotates blocks of so many neighbours
   RowRotationProblem rotation;
   RowLossProblem loss;
   RowBackwardProblem gradients;
@@ -136,6 +138,7 @@ enum RowPointerSlot : uint16_t {
   kRowBiasGradient,
   kRowSequences,
   kRowOffsets,
+  kRowRandomState,
   kRowPointerSlots
 };
 enum RowScalarSlot : uint16_t {
@@ -169,6 +172,8 @@ struct RowCall {
   int64_t group = 0;
   ScaleRounding rounding = ScaleRounding::kDown;
   bool find_tensor_scale = false;
+  int64_t hadamard = 0;       // quantize's, as the next
+  TensorView random_state{};  // i32 [2], or [2, 2]: the words of i64
   Activation activation = Activation::kNone;
   GateMode gate = GateMode::kNone;  // x is [..., 2 N]
   bool squared = false;

@@ -72,6 +72,8 @@ std::string print_row_problem(const RowProblem& p) {
   if (p.tensor_scale != TensorScale::kNone) {
     text += fmt::format(":tensor_scale={}", kTensorScaleNames[static_cast<int>(p.tensor_scale)]);
   }
+  if (p.hadamard != 0) text += fmt::format(":hadamard={}", p.hadamard);
+  if (p.state_words != 0) text += fmt::format(":state_words={}", p.state_words);
   if (p.rotates()) text += print_rotation(p);
   if (p.has_loss()) text += print_loss(p);
   if (p.backward) text += print_backward(p);
@@ -156,6 +158,10 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
         s = fields_detail::parse_value(value, p.rounding);
       } else if (name == "tensor_scale") {
         s = fields_detail::parse_value(value, p.tensor_scale);
+      } else if (name == "hadamard") {
+        s = fields_detail::parse_value(value, p.hadamard);
+      } else if (name == "state_words") {
+        s = fields_detail::parse_value(value, p.state_words);
       } else if (name == "group") {
         s = fields_detail::parse_value(value, p.group);
       } else if (name == "residual_out") {
