@@ -10,7 +10,8 @@ inline namespace TILEWRIGHT_ISA {
 
 // Bits are drawn for 128 elements at a time.
 inline constexpr int kChanceTurns = 128 / kChancePiece;
-inline __attribute__((noinline)) void draw_chances(const int* random_state, int state_words, long long first, unsigned* words) {
+inline __attribute__((noinline)) void draw_chances(const int* random_state, int state_words, long long first,
+                                                   unsigned* words) {
   for (int turn = 0; turn < kChanceTurns; ++turn) {
     const PhiloxWords drawn = chances_of(random_state, state_words, first + turn);
     for (int i = 0; i < 4; ++i) words[4 * turn + i] = drawn.word[i];

@@ -16,9 +16,14 @@ struct RoundByChance {
   __device__ __forceinline__ void operator()(DType out, long long row, long long n, Piece& p) const {
     if (!rounds_by_chance(kConfig, given)) return;
     const RowArgs& args = anew(given);
-    const PhiloxWords bits = chances_of(args.quantising.random_state, args.quantising.state_words, row * chance_pieces(args.n) + n / kChancePiece);
-    const ChanceGrid grid = chance_grid(out);
-    for_elements([&](int i) { p.v[i] = round_by_chance(p.v[i], grid, chance_of(bits, i)); });
+    const PhiloxWords bits = chances_of(args.quantising.random_state, args.quantising.state_words,
+                                        row * chance_pieces(args.n) + n / kChancePiece);
+    const auto round = [&](const ChanceGrid& grid) {
+      for_elements([&](int i) { p.v[i] = round_by_chance(p.v[i], grid, chance_of(bits, i)); });
+    };
+    if constexpr (kConfig.out == DType::kNone) return round(chance_grid(out));
+    constexpr ChanceGrid kGrid = chance_grid(kConfig.out == DType::kNone ? DType::kI8 : kConfig.out);
+    round(kGrid);
   }
 };
 

@@ -28,15 +28,17 @@ __device__ __forceinline__ void quantize_rows(const RowArgs& args) {
 }
 
 template <RowGpuConfig kConfig>
+__device__ __forceinline__ void quantize_blocks(const RowArgs& args) {
+  store_blocks<kConfig>(args, [&](Piece& p) { rotate_block<kConfig>(args, p); }, RoundByChance<kConfig>{args});
+}
+
+template <RowGpuConfig kConfig>
 __device__ __forceinline__ void quantize_gpu(const RowArgs& args) {
-  const auto blocks = [&] {
-    store_blocks<kConfig>(args, [&](Piece& p) { rotate_block<kConfig>(args, p); }, RoundByChance<kConfig>{args});
-  };
   if constexpr (kConfig.quant == Quantisation::kBlock) {
-    blocks();
+    quantize_blocks<kConfig>(args);
   } else {
     if constexpr (kConfig.x == DType::kNone) {
-      if (args.scale.quant == Quantisation::kBlock) return blocks();
+      if (args.scale.quant == Quantisation::kBlock) return quantize_blocks<kConfig>(args);
     }
     quantize_rows<kConfig>(args);
   }

@@ -83,7 +83,7 @@ int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
     const int others = c.x == DType::kF32 ? 30 : !c.plain ? 31 : op.loses ? 27 : c.bias ? 22 : 18;
     return blocks_of(others + c.pieces * (kRowPiece + asked - words(c.x)), 6);
   }
-  const bool lean = c.plain && !op.columns && !op.dequantises;
+  const bool lean = c.plain && !op.columns && !op.dequantises && !c.chance;
   const int others = op.backward ? (c.plain ? 36 : 64) : singly ? 40 : lean ? 16 : 24;
   const int most = !c.whole ? 2 : lean ? 6 : 4;
   return blocks_of(others + (singly ? 1 : c.pieces) * kRowPiece + c.pieces * asked, most);
