@@ -69,13 +69,14 @@ struct MoeRoutingCpuConfig {
 };
 
 // `lanes` share a token, `group_lanes` of them a group of experts, whose pieces of 8 go round among them: at most `slots` experts a
-// lane. Each keeps `kept` of the chosen. `wide`: keys of 64 bits, for any choice; else of 32, for logits of bf16. `whole`: every lane
-// has all its slots, in pieces that one load takes.
+// lane. Each keeps `kept` of the chosen. `wide`: keys of 64 bits, for any choice; else of 32, for logits of 16. `whole`: every lane
+// has all its slots, in pieces that one load takes. `few`: 4 or 8 if no more are chosen; 0: any number.
 struct MoeRoutingGpuConfig {
   static constexpr const char* kTypeName = "MoeRoutingGpuConfig";
   DType x;
   int lanes, group_lanes, slots, kept;
   bool wide, whole;
+  int few = 0;
 
   bool operator==(const MoeRoutingGpuConfig&) const = default;
   template <class Self, class Visit>
@@ -87,6 +88,7 @@ struct MoeRoutingGpuConfig {
     visit("kept", self.kept);
     visit("wide", self.wide);
     visit("whole", self.whole);
+    visit("few", self.few);
   }
 };
 

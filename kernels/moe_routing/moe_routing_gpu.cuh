@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// moe_routing_gpu: a few lanes share a token, whose logits stay in their registers, or are read again. Each lane keeps its four best in order, as keys that
-// hold value and expert, and looks again where all four were chosen; the chosen follow one after another by exchanges between lanes.
+// moe_routing_gpu: a few lanes share a token, whose logits stay in their registers, or are read again. Keys hold value and expert. Of a few,
+// each lane keeps its four or eight best in order, and lanes merge theirs. Else each keeps four and looks again where all of them were chosen; the
+// chosen follow one after another by exchanges between lanes.
 #pragma once
 
 #include "moe_routing/moe_routing_args.hpp"
@@ -14,9 +15,10 @@ template <bool kWide>
 struct RouterKey {
   using Type = int;
   static constexpr int kNone = -0x7FFF0000;
-  __device__ __forceinline__ static int of(float value, int expert) { return ordered(value) + (0xFFFF - expert); }
-  __device__ __forceinline__ static int expert(int key) { return 0xFFFF - (key & 0xFFFF); }
-  __device__ __forceinline__ static float value(int key) { return unordered(key & ~0xFFFF); }
+  static constexpr int kLast = kMostExperts - 1;  // bits that values of 16 bits leave as floats
+  __device__ __forceinline__ static int of(float value, int expert) { return ordered(value) + (kLast - expert); }
+  __device__ __forceinline__ static int expert(int key) { return kLast - (key & kLast); }
+  __device__ __forceinline__ static float value(int key) { return unordered(key & ~kLast); }
   __device__ __forceinline__ static int ordered(float value) {
     const int bits = __builtin_bit_cast(int, value), sign = bits >> 31;
     return ((bits & 0x7FFFFFFF) ^ sign) - sign;
@@ -61,13 +63,34 @@ __device__ __forceinline__ void order_four(Key (&k)[4]) {
   order(k[0], k[2]), order(k[1], k[3]);
   order(k[1], k[2]);
 }
-// The best four of both, in order.
-template <class Key>
-__device__ __forceinline__ void merge_four(Key (&best)[4], const Key (&more)[4]) {
+// The best of both, as many, in order.
+template <int kMost, class Key>
+__device__ __forceinline__ void merge_best(Key (&best)[kMost], const Key (&more)[kMost]) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) best[i] = best[i] > more[3 - i] ? best[i] : more[3 - i];
-  order(best[0], best[2]), order(best[1], best[3]);
-  order(best[0], best[1]), order(best[2], best[3]);
+  for (int i = 0; i < kMost; ++i) best[i] = best[i] > more[kMost - 1 - i] ? best[i] : more[kMost - 1 - i];
+#pragma unroll
+  for (int distance = kMost / 2; distance > 0; distance /= 2) {
+#pragma unroll
+    for (int i = 0; i < kMost; ++i) {
+      if ((i & distance) == 0) order(best[i], best[i + distance]);
+    }
+  }
+}
+// Eight in order, by Batcher's network.
+template <class Key>
+__device__ __forceinline__ void order_eight(Key (&k)[8]) {
+  order(k[0], k[1]), order(k[2], k[3]), order(k[4], k[5]), order(k[6], k[7]);
+  order(k[0], k[2]), order(k[1], k[3]), order(k[4], k[6]), order(k[5], k[7]);
+  order(k[1], k[2]), order(k[5], k[6]);
+  order(k[0], k[4]), order(k[1], k[5]), order(k[2], k[6]), order(k[3], k[7]);
+  order(k[2], k[4]), order(k[3], k[5]);
+  order(k[1], k[2]), order(k[3], k[4]), order(k[5], k[6]);
+}
+// Eight values as one, by pairs.
+template <class Merge>
+__device__ __forceinline__ float of_pairs(const Piece& p, Merge&& merge) {
+  const float low = merge(merge(p.v[0], p.v[1]), merge(p.v[2], p.v[3]));
+  return merge(low, merge(merge(p.v[4], p.v[5]), merge(p.v[6], p.v[7])));
 }
 
 inline constexpr float kWorstLogit = __builtin_bit_cast(float, 0xFF800000u);
@@ -118,7 +141,8 @@ struct RouterLane {
   bool open = true;              // its group may be chosen from
   float most, by;                // softmax's: the largest, and 1 / sum
   float v[kHolds ? kSlots : 1];  // logits, then what the choice is among
-  Key best[4];                   // of what was not chosen; less `first`
+  static constexpr int kBest = kConfig.few == 8 ? 8 : 4;
+  Key best[kBest];  // of what was not chosen; less `first`
 
   // Experts from the lane's first to a slot's.
   __device__ __forceinline__ static constexpr int offset(int slot) {
@@ -176,10 +200,12 @@ struct RouterLane {
   __device__ __forceinline__ void find_softmax() {
     most = kLeastValue;
     float sum = 0;
-    each<false>([&](int, const Piece& p) { for_elements([&](int i) { most = at_least(p.v[i], most); }); });
+    each<false>([&](int, const Piece& p) { most = at_least(of_pairs(p, at_least), most); });
     most = over_lanes(most, [](float a, float b) { return at_least(a, b); });
     each<false>([&](int, const Piece& p) {
-      for_elements([&](int i) { sum = __fadd_rn(sum, router_exp(__fadd_rn(p.v[i], -most))); });
+      Piece e;
+      for_elements([&](int i) { e.v[i] = router_exp(__fadd_rn(p.v[i], -most)); });
+      sum = __fadd_rn(sum, of_pairs(e, sum_of));
     });
     by = reciprocal_approx(over_lanes(sum, sum_of));
   }
@@ -279,7 +305,7 @@ struct RouterLane {
 #pragma unroll
       for (int i = 0; i < 4; ++i) four[i] = make(half + i);
       order_four(four);
-      merge_four(best, four);
+      merge_best(best, four);
     }
   }
   __device__ __forceinline__ void find_best() {
@@ -293,6 +319,36 @@ struct RouterLane {
     });
 #pragma unroll
     for (int i = 0; i < 4; ++i) best[i] = open ? best[i] : Keys::kNone;
+  }
+  __device__ __forceinline__ void find_eight() {
+    each<true>([&](int j, const Piece& p) {
+      Key eight[8];
+      for_elements([&](int i) {
+        const int slot = j * kRowPiece + i;
+        eight[i] = has(slot) ? Keys::of(p.v[i], offset(slot)) : Keys::kNone;
+      });
+      order_eight(eight);
+      if (j > 0) return merge_best(best, eight);
+      for_elements([&](int i) { best[i] = eight[i]; });
+    });
+    for_elements([&](int i) { best[i] = open ? best[i] : Keys::kNone; });
+  }
+  // The best of all lanes, in each of them.
+  __device__ __forceinline__ void find_few() {
+    if constexpr (kBest == 8) {
+      find_eight();
+    } else {
+      find_best();
+    }
+#pragma unroll
+    for (int i = 0; i < kBest; ++i) best[i] -= first;
+#pragma unroll
+    for (int distance = 1; distance < kLanes; distance *= 2) {
+      Key other[kBest];
+#pragma unroll
+      for (int i = 0; i < kBest; ++i) other[i] = Keys::exchange(best[i], static_cast<unsigned>(distance));
+      merge_best(best, other);
+    }
   }
   // Those below `last`, which was the fourth. It is rare that a lane has more than four of the chosen: the registers are others'.
   __device__ __forceinline__ void find_next(Key last) {
@@ -361,10 +417,19 @@ __device__ __forceinline__ void moe_routing_gpu(const MoeRoutingArgs& given) {
     typename Keys::Type key[kKept];
 #pragma unroll
     for (int s = 0; s < kKept; ++s) key[s] = Keys::kNone;
-    part.choose([&](int j, auto chosen) {
+    if constexpr (kConfig.few > 0) {
+      part.find_few();
 #pragma unroll
-      for (int s = 0; s < kKept; ++s) key[s] = j == lane + s * kLanes ? chosen : key[s];
-    });
+      for (int s = 0; s < kKept; ++s) {
+#pragma unroll
+        for (int i = 0; i < part.kBest; ++i) key[s] = i == lane + s * kLanes ? part.best[i] : key[s];
+      }
+    } else {
+      part.choose([&](int j, auto chosen) {
+#pragma unroll
+        for (int s = 0; s < kKept; ++s) key[s] = j == lane + s * kLanes ? chosen : key[s];
+      });
+    }
 
     // Scores of the chosen, from their logits: keys have them but where the choice was among scores. The worst may have been NaN.
     float weight[kKept];

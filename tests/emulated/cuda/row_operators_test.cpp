@@ -282,6 +282,16 @@ void check_moe_routing(std::initializer_list<const char*> problems) {
 TEST(EmulatedRowOperators, MoeRoutingChoosesAsTheReference) {
   check_moe_routing<MoeRoutingGpuConfig{kBf16, 8, 8, 32, 1, false, true}>(
       {"t=33:e=256:k=8:x=bf16", "t=65:e=256:k=8:x=bf16:renormalise=1", "t=1:e=256:k=1:x=bf16:score=sigmoid"});
+  check_moe_routing<MoeRoutingGpuConfig{kBf16, 8, 8, 32, 1, false, true, 8}>(
+      {"t=33:e=256:k=8:x=bf16", "t=65:e=256:k=5:x=bf16:renormalise=1"});
+  check_moe_routing<MoeRoutingGpuConfig{kF16, 2, 1, 24, 4, false, false, 8}>(
+      {"t=70:e=42:k=8:x=f16:groups=2:topk_groups=1:group_score=largest", "t=9:e=24:k=8:x=f16", "t=3:e=9:k=7:x=f16"});
+  check_moe_routing<MoeRoutingGpuConfig{kBf16, 8, 8, 16, 1, false, true, 4}>(
+      {"t=33:e=128:k=4:x=bf16:renormalise=1", "t=65:e=128:k=1:x=bf16"});
+  check_moe_routing<MoeRoutingGpuConfig{kF32, 1, 1, 8, 4, true, false, 4}>(
+      {"t=9:e=7:k=2:x=f32:score=sigmoid:bias=f32"});
+  check_moe_routing<MoeRoutingGpuConfig{kF32, 8, 8, 32, 1, true, true, 8}>(
+      {"t=33:e=256:k=8:x=f32", "t=9:e=256:k=3:x=f32:score=sigmoid:bias=f32"});
   check_moe_routing<MoeRoutingGpuConfig{kBf16, 4, 4, 24, 8, false, false}>(
       {"t=70:e=77:k=32:x=bf16:score=sqrt_softplus:first=5:local=33", "t=3:e=90:k=31:x=bf16:sx=91"});
   check_moe_routing<MoeRoutingGpuConfig{kBf16, 8, 1, 32, 1, true, true}>(

@@ -40,7 +40,8 @@ MoeRoutingGpuConfig router_gpu_config(const MoeRoutingProblem& p) {
   const auto slots = static_cast<int>((pieces + group_lanes - 1) / group_lanes * kRowPiece);
   MoeRoutingGpuConfig c{p.x, lanes, group_lanes, slots, 0, false, false};
   c.kept = static_cast<int>((p.k + lanes - 1) / lanes);
-  c.wide = p.x != DType::kBf16 || p.scored();
+  c.wide = p.x == DType::kF32 || p.scored();
+  c.few = p.k <= 4 ? 4 : p.k <= 8 ? 8 : 0;
   c.whole = fills_lanes(p, c);
   return c;
 }
@@ -80,6 +81,7 @@ class MoeRoutingGpuFamily final : public KernelFamily {
     };
     Status s = takes(generic_ || c.x == p.x, "logits");
     if (s) s = takes(c.wide || !p.scored(), "keys");
+    if (s) s = takes(c.few == 0 || p.k <= c.few, "numbers of chosen");
     if (s) s = takes(c.lanes / c.group_lanes >= kernel_groups(p), "groups");
     if (s) s = takes((pieces_of_group(p) + c.group_lanes - 1) / c.group_lanes * kRowPiece <= c.slots, "experts");
     if (s) s = takes(int64_t{c.kept} * c.lanes >= p.k, "numbers of chosen");
@@ -174,7 +176,8 @@ class MoeRoutingGpuFamily final : public KernelFamily {
     const auto power = [](int x) { return x >= 1 && x <= kRowLanes && std::has_single_bit(static_cast<unsigned>(x)); };
     const bool legal = power(c.lanes) && power(c.group_lanes) && c.group_lanes <= c.lanes && c.slots >= kRowPiece &&
                        c.slots <= kMostSlots && c.slots % kRowPiece == 0 && c.kept >= 1 &&
-                       c.kept * c.lanes < kMostChosen + c.lanes && (c.wide || c.x == DType::kBf16) &&
+                       c.kept * c.lanes < kMostChosen + c.lanes && (c.wide || c.x != DType::kF32) &&
+                       (c.few == 0 || c.few == 4 || c.few == 8) &&
                        (c.x == DType::kF32 || c.x == DType::kF16 || c.x == DType::kBf16);
     return legal ? Status() : refuse_gpu_router(key.text + ": no legal config");
   }
