@@ -311,7 +311,8 @@ void compare_quantised_row(const RowOp& op, const RowProblem& p, const RowHostTe
         continue;
       }
       if (!std::isfinite(one.value) || !std::isfinite(by)) continue;  // tests of their own have those
-      const double quotient = one.value / by, error = one.allowed / by;
+      // The quotient is rounded to f32 before it is to the code's type.
+      const double quotient = one.value / by, error = one.allowed / by + kUlpF32 * std::fabs(one.value / by);
       const double nearest = std::clamp(quotient, p.out.dtype == DType::kI8 ? -128 : -limit, limit);
       comparison.add(got,
                      {nearest, error * (1 + 4 * kUlpF32) + rounding_bound(p.out.dtype, std::fabs(quotient) + error)},
