@@ -5,6 +5,7 @@
 
 #include "tile/common/row_args.hpp"
 #include "tile/cpu/vec_io.hpp"
+#include "tile/cpu/vec_order.hpp"
 
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
@@ -216,17 +217,12 @@ TILEWRIGHT_INLINE F32x16 within_row(F32x16 x, RowPiece<kWhole> at, float behind 
   return F32x16::load(lane);
 }
 
-// The larger magnitude; NaN if one of them is.
+// The larger magnitude; NaN if one of them is: as integers NaN is the largest.
 TILEWRIGHT_INLINE F32x16 larger_magnitude(F32x16 most, F32x16 x) {
-  const F32x16 magnitude = absolute(x);
-  return select_nan(magnitude, magnitude, at_least(most, magnitude));
+  return as_float(larger(as_int(most), as_int(absolute(x))));
 }
-TILEWRIGHT_INLINE float largest_lane(F32x16 x) {
-  float lane[kVec], most = 0;
-  x.store(lane);
-  for (const float one : lane) most = one > most || one != one ? one : most;
-  return most;
-}
+// Of magnitudes.
+TILEWRIGHT_INLINE float largest_lane(F32x16 x) { return __builtin_bit_cast(float, largest_lane(as_int(x))); }
 template <class Value>
 TILEWRIGHT_INLINE float largest_magnitude(long long length, Value&& value) {
   F32x16 most[2] = {F32x16::splat(0), F32x16::splat(0)};

@@ -54,6 +54,26 @@ TILEWRIGHT_INLINE bool any_greater(IntPair<Half> a, IntPair<Half> b) {
 
 #endif
 
+TILEWRIGHT_INLINE int largest_lane(I32x16 x) {
+#if TILEWRIGHT_AVX2
+#if TILEWRIGHT_AVX512
+  const __m256i low = _mm512_maskz_extracti64x4_epi64(0xF, x.v, 0), high = _mm512_maskz_extracti64x4_epi64(0xF, x.v, 1);
+#else
+  const __m256i low = x.lo.v, high = x.hi.v;
+#endif
+  const __m256i eight = _mm256_max_epi32(low, high);
+  __m128i four = _mm_max_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4E));
+  four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0xB1));
+  return _mm_cvtsi128_si32(four);
+#else
+  I32x4 four = larger(larger(x.lo.lo, x.lo.hi), larger(x.hi.lo, x.hi.hi));
+  four = larger(four, {_mm_shuffle_epi32(four.v, 0x4E)});
+  four = larger(four, {_mm_shuffle_epi32(four.v, 0xB1)});
+  return _mm_cvtsi128_si32(four.v);
+#endif
+}
+
 // The larger one first.
 TILEWRIGHT_INLINE void order(I32x16& a, I32x16& b) {
   const I32x16 first = larger(a, b);
