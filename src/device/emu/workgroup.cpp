@@ -23,7 +23,7 @@
 #endif
 #endif
 #ifdef TILEWRIGHT_EMU_ASAN
-extern "C" void __asan_unpoison_memory_region(void const volatile* address, size_t size);
+#include <sanitizer/asan_interface.h>
 #endif
 
 namespace tilewright::emu {
