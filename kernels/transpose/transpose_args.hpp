@@ -31,21 +31,22 @@ struct TransposeConfig {
   }
 };
 
-// Square tiles of so many elements a side, in which a matrix is cut: number `index` of those of all matrices, those of the same columns
-// one after another.
+// Tiles of so many rows and columns, in which a matrix is cut: number `index` of those of all matrices, those of the same columns one
+// after another.
 struct TransposeTile {
   const char* x;  // its first element
   char* out;
   long long rows, columns;  // of x from there on
 };
-constexpr long long transpose_tiles(const TransposeArgs& args, int side) {
-  return args.batch[0] * args.batch[1] * args.batch[2] * ((args.m + side - 1) / side) * ((args.n + side - 1) / side);
+constexpr long long transpose_tiles(const TransposeArgs& args, int rows, int columns) {
+  const long long down = (args.m + rows - 1) / rows, right = (args.n + columns - 1) / columns;
+  return args.batch[0] * args.batch[1] * args.batch[2] * down * right;
 }
-constexpr TransposeTile transpose_tile(const TransposeArgs& args, long long index, int side) {
-  const Quotient down = divided_by(index, (args.m + side - 1) / side);
-  const Quotient right = divided_by(down.whole, (args.n + side - 1) / side);
+constexpr TransposeTile transpose_tile(const TransposeArgs& args, long long index, int rows, int columns) {
+  const Quotient down = divided_by(index, (args.m + rows - 1) / rows);
+  const Quotient right = divided_by(down.whole, (args.n + columns - 1) / columns);
   const Quotient inner = divided_by(right.whole, args.batch[2]), outer = divided_by(inner.whole, args.batch[1]);
-  const long long row = down.rest * side, column = right.rest * side;
+  const long long row = down.rest * rows, column = right.rest * columns;
   const auto offset = [&](const long long(&stride)[kTransposeBatch]) {
     return outer.whole * stride[0] + outer.rest * stride[1] + inner.rest * stride[2];
   };

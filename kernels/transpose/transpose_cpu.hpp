@@ -37,38 +37,63 @@ TILEWRIGHT_INLINE void transpose_square(const char* from, char* to) {
   for (int i = 0; i < kRows; ++i) _mm_store_si128(reinterpret_cast<__m128i*>(to + i * kTransposeLine), row[i]);
 }
 
+// A tile is as many rows as a line has elements, and eight lines wide: of a row of x, which may be alone on its page, more is read than
+// one. Whole lines of the output go past the caches where they are aligned and many, so that nothing is read to be overwritten.
+inline constexpr int kTransposeWide = 8;
+inline constexpr long long kTransposeCached = 4 << 20;  // bytes
+
 template <int kBytes>
 void transpose_lines(const TransposeArgs& args, unsigned unit, unsigned units) {
-  constexpr int kSide = kTransposeLine / kBytes, kRows = 16 / kBytes;
-  alignas(64) char in[kSide * kTransposeLine] = {}, out[kSide * kTransposeLine];
-  const long long tiles = transpose_tiles(args, kSide);
+  constexpr int kSide = kTransposeLine / kBytes, kRows = 16 / kBytes, kColumns = kTransposeWide * kSide;
+  alignas(64) char in[kTransposeWide][kSide * kTransposeLine] = {}, out[kSide * kTransposeLine];
+  const long long tiles = transpose_tiles(args, kSide, kColumns);
+  const bool many = args.batch[0] * args.batch[1] * args.batch[2] * args.m * args.n * kBytes > kTransposeCached;
+  const bool streams = many && args.row_out * kBytes % kTransposeLine == 0;
   const auto edge = [&](unsigned of) {
     const long long each = tiles / units, more = tiles % units;
     return of * each + (of < more ? of : more);
   };
-  // Rows of a tile, of which `count` are there, `elements` long.
-  const auto copy = [](long long count, long long elements, char* to, long long step_to, const char* from,
-                       long long step_from) {
-    for (long long i = 0; i < (count < kSide ? count : kSide); ++i, to += step_to, from += step_from) {
-      if (elements >= kSide) {
-        __builtin_memcpy(to, from, kTransposeLine);
-      } else {
-        __builtin_memcpy(to, from, static_cast<unsigned long>(elements * kBytes));
-      }
+  const auto copy_line = [](char* to, const char* from, long long elements) {
+    if (elements >= kSide) {
+      __builtin_memcpy(to, from, kTransposeLine);
+    } else if (elements > 0) {
+      __builtin_memcpy(to, from, static_cast<unsigned long>(elements * kBytes));
     }
   };
   const long long last = edge(unit + 1);
   for (long long index = edge(unit); index < last; ++index) {
-    const TransposeTile tile = transpose_tile(args, index, kSide);
-    copy(tile.rows, tile.columns, in, kTransposeLine, tile.x, args.row_x * kBytes);
-    for (int row = 0; row < kSide; row += kRows) {
-      for (int column = 0; column < kSide; column += kRows) {
-        transpose_square<kBytes>(in + row * kTransposeLine + column * kBytes,
-                                 out + column * kTransposeLine + row * kBytes);
+    const TransposeTile tile = transpose_tile(args, index, kSide, kColumns);
+    const int rows = tile.rows < kSide ? static_cast<int>(tile.rows) : kSide;
+    for (int row = 0; row < rows; ++row) {
+      const char* const from = tile.x + row * args.row_x * kBytes;
+      for (int wide = 0; wide < kTransposeWide; ++wide) {
+        copy_line(in[wide] + row * kTransposeLine, from + wide * kTransposeLine, tile.columns - wide * kSide);
       }
     }
-    copy(tile.columns, tile.rows, tile.out, args.row_out * kBytes, out, kTransposeLine);
+    for (int wide = 0; wide < kTransposeWide && wide * kSide < tile.columns; ++wide) {
+      for (int row = 0; row < kSide; row += kRows) {
+        for (int column = 0; column < kSide; column += kRows) {
+          transpose_square<kBytes>(in[wide] + row * kTransposeLine + column * kBytes,
+                                   out + column * kTransposeLine + row * kBytes);
+        }
+      }
+      const long long columns = tile.columns - wide * kSide;
+      char* to = tile.out + wide * kSide * args.row_out * kBytes;
+      const bool whole = streams && rows == kSide && reinterpret_cast<unsigned long long>(to) % kTransposeLine == 0;
+      for (int column = 0; column < (columns < kSide ? columns : kSide); ++column, to += args.row_out * kBytes) {
+        const char* const line = out + column * kTransposeLine;
+        if (!whole) {
+          copy_line(to, line, rows);
+          continue;
+        }
+        for (int i = 0; i < kTransposeLine; i += 16) {
+          _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
+                           _mm_load_si128(reinterpret_cast<const __m128i*>(line + i)));
+        }
+      }
+    }
   }
+  if (streams) _mm_sfence();
 }
 
 template <TransposeConfig kConfig>

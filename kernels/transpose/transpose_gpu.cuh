@@ -50,10 +50,10 @@ __device__ __forceinline__ void transpose_pieces(const TransposeArgs& args) {
   const auto piece_of = [&](int column, int piece) {
     return tile_words + (column * kTransposePieces + (piece ^ column / kEach)) * 4;
   };
-  const long long tiles = transpose_tiles(args, kSide);
+  const long long tiles = transpose_tiles(args, kSide, kSide);
 #pragma unroll 1
   for (long long index = blockIdx.x; index < tiles; index += args.grid) {
-    const TransposeTile tile = transpose_tile(args, index, kSide);
+    const TransposeTile tile = transpose_tile(args, index, kSide, kSide);
     if (down * kRows < tile.rows && right * kEach < tile.columns) {
       unsigned row[kRows][4], column[kEach][kWords];
       const char* from = tile.x + (down * kRows * args.row_x + right * kEach) * kBytes;
@@ -91,10 +91,10 @@ __device__ __forceinline__ void transpose_elements(const TransposeArgs& args) {
   constexpr int kSide = transpose_side(0), kRows = transpose_threads(0) / kSide;
   const int right = static_cast<int>(threadIdx.x) % kSide, first = static_cast<int>(threadIdx.x) / kSide;
   auto* const words = reinterpret_cast<unsigned*>(dynamic_shared());
-  const long long tiles = transpose_tiles(args, kSide);
+  const long long tiles = transpose_tiles(args, kSide, kSide);
 #pragma unroll 1
   for (long long index = blockIdx.x; index < tiles; index += args.grid) {
-    const TransposeTile tile = transpose_tile(args, index, kSide);
+    const TransposeTile tile = transpose_tile(args, index, kSide, kSide);
 #pragma unroll 1
     for (int row = first; row < kSide; row += kRows) {
       if (row >= tile.rows || right >= tile.columns) continue;
