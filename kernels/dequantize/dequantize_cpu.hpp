@@ -12,7 +12,7 @@ template <RowCpuConfig kConfig>
 void dequantize_cpu(const RowArgs& args, unsigned unit, unsigned units) {
   for_rows(args, unit, units, [&](const RowIndex& at) {
     const RowCodes<kConfig.x> codes(args, at);
-    const GivenScales<kConfig.x == DType::kNone ? Quantisation::kNone : kConfig.quant> scales(args, at);
+    GivenScales<kConfig.x == DType::kNone ? Quantisation::kNone : kConfig.quant> scales(args, at);
     char* const row = row_start(args.out, at);
     const auto value = [&](auto piece) __attribute__((always_inline)) {
       return codes.load(piece) * F32x16::splat(scales.at(piece.n));

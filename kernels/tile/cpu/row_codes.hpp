@@ -16,8 +16,11 @@ TILEWRIGHT_INLINE F32x16 widen_codes(const void* p) {
   } else if constexpr (kType == DType::kF4E2M1) {
     // An integer below 2^23 is the mantissa of its sum with that.
     const I32x16 codes = as_int(widen_nibbles<DType::kU4>(p) + F32x16::splat(0x1p23f)) & I32x16::splat(15);
-    const F32x16 magnitude = as_float(shift_left<22>(codes & I32x16::splat(7))) * F32x16::splat(0x1p126f);
-    return as_float(as_int(magnitude) | shift_left<28>(codes & I32x16::splat(8)));
+    const I32x16 magnitude = codes & I32x16::splat(7);
+    // 0 and 1 are halves. As subnormal floats a product would take CPUs a hundred cycles.
+    const F32x16 whole = to_float(magnitude), normal = as_float(shift_left<22>(magnitude) + I32x16::splat(126 << 23));
+    const F32x16 value = select_less(whole, F32x16::splat(2), whole * F32x16::splat(0.5f), normal);
+    return as_float(as_int(value) | shift_left<28>(codes & I32x16::splat(8)));
   } else {
     constexpr bool kE4 = kType == DType::kF8E4M3Fnuz;
     const I32x16 bytes = I32x16::widen_i8(p);
@@ -71,20 +74,24 @@ struct RowCodes {
   }
 };
 
-// The scales of a row that are read; kNone: the arguments tell which.
+// The scales of a row that are read; kNone: the arguments tell which. Those of a byte are widened 16 at a time.
 template <Quantisation kQuant>
 struct GivenScales {
   const QuantisedScales& scales;
   long long first;
   int shift;  // group = 2^shift
-  bool grouped;
+  bool grouped, wide;
+  long long groups, kept_from = -1;
   float one = 0;
+  alignas(64) float kept[kVec];
 
   TILEWRIGHT_INLINE GivenScales(const RowArgs& args, const RowIndex& at)
       : scales(args.scale),
         first(scale_offset(args.scale, args.scale.quant, at)),
         shift(args.scale.group > 0 ? __builtin_ctz(static_cast<unsigned>(args.scale.group)) : 0),
-        grouped(has_groups(kQuant == Quantisation::kNone ? args.scale.quant : kQuant)) {
+        grouped(has_groups(kQuant == Quantisation::kNone ? args.scale.quant : kQuant)),
+        wide(args.scale.dtype == DType::kF32),
+        groups((args.n + args.scale.group - 1) >> shift) {
     if (!grouped) one = load(first);
   }
   TILEWRIGHT_INLINE float load(long long at) const {
@@ -93,8 +100,26 @@ struct GivenScales {
     return read_as<float>(static_cast<const float*>(scales.data) + at);
   }
   // Of the elements from n on, up to the next group.
-  TILEWRIGHT_INLINE float at(long long n) const {
-    return grouped ? load(first + (n >> shift) * scales.stride_group) : one;
+  TILEWRIGHT_INLINE float at(long long n) {
+    if (!grouped) return one;
+    const long long group = n >> shift, in = group % kVec;
+    if (wide) return load(first + group * scales.stride_group);
+    if (group - in != kept_from) keep(group - in);
+    return kept[in];
+  }
+
+ private:
+  __attribute__((noinline)) void keep(long long from) {
+    kept_from = from;
+    alignas(16) unsigned char bytes[kVec] = {};
+    const auto* const codes = static_cast<const unsigned char*>(scales.data) + first + from * scales.stride_group;
+    const int there = groups - from < kVec ? static_cast<int>(groups - from) : kVec;
+    for (int i = 0; i < there; ++i) bytes[i] = codes[i * scales.stride_group];
+    if (scales.dtype == DType::kE8M0) {
+      for (int i = 0; i < kVec; ++i) kept[i] = widen(e8m0{bytes[i]});
+    } else {
+      (widen_codes<DType::kF8E4M3>(bytes) * F32x16::splat(of_tensor(scales))).store(kept);
+    }
   }
 };
 

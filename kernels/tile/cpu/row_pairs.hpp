@@ -7,9 +7,57 @@
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
+// 32 neighbours, whole, as those of even and of odd numbers, and back.
+using PairLanes = float __attribute__((vector_size(4 * kVec)));
+template <DType kType>
+TILEWRIGHT_INLINE void split_pairs(const char* from, F32x16& even, F32x16& odd) {
+  if constexpr (kType == DType::kF32) {
+    PairLanes low, high;
+    __builtin_memcpy(&low, from, sizeof(low));
+    __builtin_memcpy(&high, from + sizeof(low), sizeof(high));
+    const auto pick = [&]<int kFirst, int... kLane>(Index<kFirst>, detail::IndexList<kLane...>)
+                          __attribute__((always_inline)) {
+                            const PairLanes picked = __builtin_shufflevector(low, high, (2 * kLane + kFirst)...);
+                            return __builtin_bit_cast(F32x16, picked);
+                          };
+    constexpr detail::MakeIndexList<kVec>::List kLanes{};
+    even = pick(Index<0>{}, kLanes), odd = pick(Index<1>{}, kLanes);
+    return;
+  }
+  const I32x16 both = I32x16::load(from);
+  if constexpr (kType == DType::kBf16) {
+    even = as_float(shift_left<16>(both)), odd = as_float(both & I32x16::splat(static_cast<int>(0xFFFF0000u)));
+  } else if constexpr (kType == DType::kF16) {
+    alignas(32) unsigned short half[2][kVec];
+    both.narrow_16(half[0]), shift_right<16>(both).narrow_16(half[1]);
+    even = F32x16::load_f16(half[0]), odd = F32x16::load_f16(half[1]);
+  }
+}
+template <DType kType>
+TILEWRIGHT_INLINE void join_pairs(char* to, F32x16 even, F32x16 odd) {
+  if constexpr (kType == DType::kF32) {
+    const auto a = __builtin_bit_cast(PairLanes, even), b = __builtin_bit_cast(PairLanes, odd);
+    const auto join = [&]<int kFirst, int... kLane>(Index<kFirst>, detail::IndexList<kLane...>)
+                          __attribute__((always_inline)) {
+                            return __builtin_shufflevector(a, b, (kFirst + kLane / 2 + kLane % 2 * kVec)...);
+                          };
+    constexpr detail::MakeIndexList<kVec>::List kLanes{};
+    const PairLanes low = join(Index<0>{}, kLanes), high = join(Index<kVec / 2>{}, kLanes);
+    __builtin_memcpy(to, &low, sizeof(low));
+    __builtin_memcpy(to + sizeof(low), &high, sizeof(high));
+  } else {
+    alignas(32) unsigned short half[2][kVec];
+    store_vec<kType>(half[0], even), store_vec<kType>(half[1], odd);
+    (I32x16::widen_u16(half[0]) | shift_left<16>(I32x16::widen_u16(half[1]))).store(to);
+  }
+}
+
 // Elements 2 n and 2 n + 1 of a row, for the n of a piece; `row` points to its first element.
 template <DType kType, bool kWhole>
 TILEWRIGHT_INLINE void load_pairs(const char* row, DType dtype, RowPiece<kWhole> at, F32x16& even, F32x16& odd) {
+  if constexpr (kWhole && kType != DType::kNone) {
+    return split_pairs<kType>(row + 2 * at.n * dtype_bits(kType) / 8, even, odd);
+  }
   float pairs[2 * kVec], values[2][kVec];
   const int low = 2 * at.count < kVec ? 2 * at.count : kVec, high = 2 * at.count - low;
   load_piece<kType>(row, dtype, RowPiece<kWhole>{2 * at.n, low}).store(pairs);
@@ -23,6 +71,9 @@ TILEWRIGHT_INLINE void load_pairs(const char* row, DType dtype, RowPiece<kWhole>
 
 template <DType kType, bool kWhole>
 TILEWRIGHT_INLINE void store_pairs(char* row, DType dtype, RowPiece<kWhole> at, F32x16 even, F32x16 odd) {
+  if constexpr (kWhole && kType != DType::kNone) {
+    return join_pairs<kType>(row + 2 * at.n * dtype_bits(kType) / 8, even, odd);
+  }
   float pairs[2 * kVec], values[2][kVec];
   even.store(values[0]);
   odd.store(values[1]);
