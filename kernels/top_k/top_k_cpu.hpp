@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// top_k_cpu: the best so far are a heap whose root is the worst of them; what is better takes its place. Typed by its config, or at run time.
+// top_k_cpu: the best so far are a heap whose root is the worst of them; what is better, which few vectors
+// have, takes its place. Typed by its config, or at run time.
 #pragma once
 
 #include "tile/cpu/row.hpp"
@@ -49,8 +50,10 @@ void top_k_cpu(const TopKArgs& args, unsigned unit, unsigned units) {
     TopKHeap best;
     float worst = 0;  // of a heap that is full; an equal one later in the row is no better
     for_pieces(top_k_length(args, row), [&](auto piece) __attribute__((always_inline)) {
+      const F32x16 x = load_piece<kConfig.x>(from, type, piece);
+      if (best.size == args.k && !any_less(F32x16::splat(worst), x)) return;
       float lane[kVec];
-      load_piece<kConfig.x>(from, type, piece).store(lane);
+      x.store(lane);
       for (int i = 0; i < piece.count; ++i) {
         const bool full = best.size == args.k;
         if (full && !(lane[i] > worst)) continue;

@@ -74,6 +74,12 @@ TILEWRIGHT_INLINE int largest_lane(I32x16 x) {
 #endif
 }
 
+// Whether a lane of a is less than b's; not of NaN.
+TILEWRIGHT_INLINE bool any_less(F32x16 a, F32x16 b) {
+  const I32x16 zero = I32x16::splat(0);
+  return any_greater(as_int(select_less(a, b, F32x16::splat(1), F32x16::splat(0))), zero);
+}
+
 // The larger one first.
 TILEWRIGHT_INLINE void order(I32x16& a, I32x16& b) {
   const I32x16 first = larger(a, b);
