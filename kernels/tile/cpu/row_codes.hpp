@@ -17,7 +17,7 @@ TILEWRIGHT_INLINE F32x16 widen_codes(const void* p) {
     // An integer below 2^23 is the mantissa of its sum with that.
     const I32x16 codes = as_int(widen_nibbles<DType::kU4>(p) + F32x16::splat(0x1p23f)) & I32x16::splat(15);
     const I32x16 magnitude = codes & I32x16::splat(7);
-    // 0 and 1 are halves. As subnormal floats a product would take CPUs a hundred cycles.
+    // 0 and 1 are halves. As subnormal floats their product would be slow on CPUs.
     const F32x16 whole = to_float(magnitude), normal = as_float(shift_left<22>(magnitude) + I32x16::splat(126 << 23));
     const F32x16 value = select_less(whole, F32x16::splat(2), whole * F32x16::splat(0.5f), normal);
     return as_float(as_int(value) | shift_left<28>(codes & I32x16::splat(8)));
