@@ -41,16 +41,21 @@ TILEWRIGHT_INLINE void encode_halves(const RowArgs& args, char* row, Make&& make
 }
 
 template <RowCpuConfig kConfig>
-void act_and_mul_backward_cpu(const RowArgs& args, unsigned unit, unsigned units) {
+void act_and_mul_backward_cpu(const RowArgs& arguments, unsigned unit, unsigned units) {
   constexpr bool kTyped = kConfig.x != DType::kNone;
+  const RowArgs args = arguments;  // which no store changes
+  const long long next = fetch_distance(args.residual);
   const F32x16 limit = F32x16::splat(args.limit), zero = F32x16::splat(0);
   for_rows(args, unit, units, [&](const RowIndex& at) {
     const char *const x = row_start(args.x, at), *const dy = row_start(args.residual, at);
     char* const dx = row_start(args.out, at);
     const DType out = args.out.dtype;
+    const GatedNext<kConfig.x> gates(args, at);
     const auto make = [&](auto piece, F32x16& of_gate, F32x16& of_up) __attribute__((always_inline)) {
       F32x16 gate, up = of_up = zero;
       load_gated<kConfig.x>(args, x, piece, gate, up);
+      gates.fetch_next(piece);
+      if constexpr (kTyped) fetch(dy + piece.n * kBytes<kConfig.residual> + next);
       const F32x16 grad = load_piece<kConfig.residual>(dy, args.residual.dtype, piece);
 
       ActivationSlope v = gate_slope(args, at_most(gate, limit));

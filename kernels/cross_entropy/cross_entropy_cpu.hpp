@@ -22,7 +22,7 @@ void cross_entropy_cpu(const RowArgs& args, unsigned unit, unsigned units) {
     RowLogits of{0, kLeastValue, __builtin_bit_cast(float, 0x7FC00000u), 0};
     float sum = 1;
     if (!ignored || l.lse != nullptr) {
-      const RowExponentials all = sum_exponentials(args.n, 1, value);
+      const RowExponentials all = sum_exponentials(args.n, 1, input, value);
       of.most = all.most, of.logarithm = log_of_sum(all.sum), sum = all.sum;
       if (l.smoothing != 0) {
         float total[1];
@@ -44,9 +44,10 @@ void cross_entropy_cpu(const RowArgs& args, unsigned unit, unsigned units) {
     if constexpr (kConfig.x == DType::kNone || kConfig.out != DType::kNone) {
       if (args.out.data == nullptr) return;
       const RowGradient by = row_gradient(args, target, lse, sum);
-      store_row<kConfig>(args, at, [&](auto piece) __attribute__((always_inline)) {
+      store_row<kConfig>(args, at, input, [&](auto piece) __attribute__((always_inline)) {
         if (ignored) return F32x16::splat(0);
-        const F32x16 y = exp(value(piece) - F32x16::splat(of.most)) * F32x16::splat(by.by) - F32x16::splat(by.even);
+        const F32x16 y =
+            exp<true>(value(piece) - F32x16::splat(of.most)) * F32x16::splat(by.by) - F32x16::splat(by.even);
         const long long place = target - piece.n;
         if (place < 0 || place >= kVec) return y;
         float lane[kVec];

@@ -13,7 +13,7 @@ void elementwise_cpu(const RowArgs& args, unsigned unit, unsigned units) {
     const RowInput<kConfig> input(args, at);
     float one[kVec] = {};
     if (input.adds() && args.single) load_any(input.residual, args.residual.dtype, 1, one);
-    store_row<kConfig>(args, at, [&](auto piece) __attribute__((always_inline)) {
+    store_row<kConfig>(args, at, input, [&](auto piece) __attribute__((always_inline)) {
       const F32x16 v = input.own(piece);
       if (!input.adds()) return v;
       const F32x16 b = args.single ? F32x16::splat(one[0]) : input.other(piece);

@@ -12,10 +12,7 @@ template <RowCpuConfig kConfig>
 void gated_rms_norm_cpu(const RowArgs& args, unsigned unit, unsigned units) {
   for_rows(args, unit, units, [&](const RowIndex& at) {
     const RowInput<kConfig> input(args, at);
-    const auto gate = [&](auto piece) __attribute__((always_inline)) {
-      const F32x16 z = input.other(piece);
-      return z * sigmoid(z);
-    };
+    const auto gate = [&](auto piece) __attribute__((always_inline)) { return silu(input.other(piece)); };
     const auto value = [&](auto piece) __attribute__((always_inline)) {
       const F32x16 x = input.own(piece);
       return args.gate_first ? x * gate(piece) : x;
@@ -30,7 +27,7 @@ void gated_rms_norm_cpu(const RowArgs& args, unsigned unit, unsigned units) {
     if (weight.data != nullptr) {
       weight.data = offset_bytes(weight.data, at.i[2] % args.weight_groups * args.n * dtype_bits(weight.dtype) / 8);
     }
-    store_row<kConfig>(args, at, [&](auto piece) __attribute__((always_inline)) {
+    store_row<kConfig>(args, at, input, [&](auto piece) __attribute__((always_inline)) {
       F32x16 v = value(piece) * F32x16::splat(inverse);
       if (weight.data != nullptr) v = v * load_column(weight, piece);
       return args.gate_first ? v : v * gate(piece);

@@ -24,12 +24,7 @@ TILEWRIGHT_INLINE void normalise_head(const CacheArgs& args, const CacheHeads& m
     const F32x16 x = float_piece(head, at);
     squares = fma(x, x, squares);
   });
-  float lane[kVec];
-  squares.store(lane);
-  for (int width = kVec / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lane[i] += lane[i + width];
-  }
-  const float inverse = 1 / __builtin_sqrtf(lane[0] / static_cast<float>(mine.n) + args.eps);
+  const float inverse = 1 / __builtin_sqrtf(sum_lanes(squares) / static_cast<float>(mine.n) + args.eps);
   const float offset = args.unit_offset ? 1 : 0;
   for_pieces(mine.n, [&](auto at) __attribute__((always_inline)) {
     F32x16 x = F32x16::load(head + at.n) * F32x16::splat(inverse);
@@ -59,19 +54,14 @@ TILEWRIGHT_INLINE Divisor head_divisor(const CacheHeads& mine, DType dtype, cons
 
 // Floats as elements of `to`.
 template <DType kType>
-TILEWRIGHT_INLINE void encode_head(char* to, DType dtype, const float* head, int n, const Divisor* by) {
+TILEWRIGHT_INLINE void encode_head(char* to, DType dtype, const float* head, int n, const Divisor* by, bool stream) {
   if constexpr (kType == DType::kNone) {
     return encode_any(to, dtype, head, n, by);
   } else {
-    for_pieces(n, [&](auto at) __attribute__((always_inline)) {
-      F32x16 x = F32x16::load(head + at.n);
-      if constexpr (is_quantised(kType)) x = divided(x, *by);
-      char* const there = to + at.n * dtype_bits(kType) / 8;
-      if (at.count == kVec) {
-        encode<kType>(there, x);
-      } else {
-        encode_tail<kType>(there, x, at.count);
-      }
+    encode_values<kType>(to, n, stream, [&](auto at) __attribute__((always_inline)) {
+      const F32x16 x = F32x16::load(head + at.n);
+      if constexpr (is_quantised(kType)) return divided(x, *by);
+      return x;
     });
   }
 }
@@ -92,7 +82,10 @@ TILEWRIGHT_INLINE void write_head(const CacheArgs& args, const CacheHeads& mine,
   const DType x = kX == DType::kNone ? args.x : kX, dtype = kOut == DType::kNone ? out : kOut;
   const char* const from =
       static_cast<const char*>(mine.in) + (token * mine.stride_token + h * mine.stride_head) * dtype_bits(x) / 8;
-  for_pieces(mine.n, [&](auto at) __attribute__((always_inline)) { load_piece<kX>(from, x, at).store(head + at.n); });
+  for_pieces(mine.n, [&](auto at) __attribute__((always_inline)) {
+    fetch(from + at.n * dtype_bits(x) / 8 + kFetchedLines);
+    load_piece<kX>(from, x, at).store(head + at.n);
+  });
   if (mine.normed) normalise_head(args, mine, head);
   if (mine.turned) turn_head(args, token, head);
   Divisor by{};
@@ -104,7 +97,7 @@ TILEWRIGHT_INLINE void write_head(const CacheArgs& args, const CacheHeads& mine,
   const int bytes = dtype_bits(dtype) / 8;
   char* const to = static_cast<char*>(mine.out.data) + paged_head(mine.out, place, h) * bytes;
   const bool together = mine.out.element == 1 && mine.out.elements >= mine.n;
-  encode_head<kOut>(together ? to : codes, dtype, head, mine.n, is_quantised(dtype) ? &by : nullptr);
+  encode_head<kOut>(together ? to : codes, dtype, head, mine.n, is_quantised(dtype) ? &by : nullptr, false);
   if (!together) scatter_head(mine.out, bytes, to, codes, mine.n);
 }
 

@@ -22,7 +22,9 @@ TILEWRIGHT_INLINE void quantize_rows(const RowArgs& args, unsigned unit, unsigne
   }
   if constexpr (kConfig.quant != Quantisation::kBlock) {
     if (find_tensor_scale(args, unit, units, values)) return;
-    for_rows(args, unit, units, [&](const RowIndex& at) { store_row<kConfig>(args, at, values(at), rounds(at)); });
+    for_rows(args, unit, units, [&](const RowIndex& at) {
+      store_row<kConfig>(args, at, RowInput<kConfig>(args, at), values(at), rounds(at));
+    });
   }
 }
 

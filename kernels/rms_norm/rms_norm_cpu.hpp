@@ -17,7 +17,7 @@ void rms_norm_cpu(const RowArgs& args, unsigned unit, unsigned units) {
         sum_squares(args.n, [&](auto piece) __attribute__((always_inline)) { return input.first(piece); });
     const float inverse = 1 / __builtin_sqrtf(squares / static_cast<float>(args.n) + args.eps);
 
-    store_row<kConfig>(args, at, [&](auto piece) __attribute__((always_inline)) {
+    store_row<kConfig>(args, at, input, [&](auto piece) __attribute__((always_inline)) {
       F32x16 v = input.again(piece) * F32x16::splat(inverse);
       if (args.round_before_weight) v = rounded_to<kConfig.x>(args.x.dtype, v);
       return scale_columns(args, v, piece);

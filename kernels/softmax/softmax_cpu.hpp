@@ -18,14 +18,17 @@ void softmax_cpu(const RowArgs& args, unsigned unit, unsigned units) {
     const auto value = [&](auto piece)
                            __attribute__((always_inline)) { return input.added(piece) * F32x16::splat(sign); };
 
-    const RowExponentials all = sum_exponentials(args.n, factor, value);
+    alignas(64) float kept[kExponentialPart];
+    const bool keeps = args.n <= kExponentialPart && !args.log;
+    const RowExponentials all = sum_exponentials(args.n, factor, input, value, keeps ? kept : nullptr);
     const float most = all.most, sum = all.sum;
 
     // Without an exponential, the sum of nothing but minus infinities makes NaN of all.
     const float inverse = 1 / sum, logarithm = args.log ? log_of_sum(sum) : 0;
-    store_row<kConfig>(args, at, [&](auto piece) __attribute__((always_inline)) {
+    store_row<kConfig>(args, at, NothingNext(), [&](auto piece) __attribute__((always_inline)) {
+      if (keeps) return F32x16::load(kept + piece.n) * F32x16::splat(inverse);
       const F32x16 d = (value(piece) - F32x16::splat(most)) * F32x16::splat(factor);
-      return args.log ? d - F32x16::splat(logarithm) : exp(d) * F32x16::splat(inverse);
+      return args.log ? d - F32x16::splat(logarithm) : exp<true>(d) * F32x16::splat(inverse);
     });
   });
 }

@@ -182,17 +182,26 @@ TILEWRIGHT_INLINE F32x16 spread_two(const float* values) {
 #endif
 }
 
+// A float of 8 bits by its magnitude's code, in each lane: exact. One of f32's with the same fields would be subnormal where it is
+// (CPUs multiply those slowly), so it gets the smallest normal one's exponent, and what that adds is taken away.
+template <class Format>
+TILEWRIGHT_INLINE F32x16 widen_magnitude(I32x16 code) {
+  constexpr float kSmallest = __builtin_bit_cast(float, (Format::kRebias + 1) << 23);
+  const I32x16 fields = shift_left<Format::kShift>(code);
+  const F32x16 normal = as_float(fields + I32x16::splat(Format::kRebias << 23));
+  const F32x16 small = as_float(fields + I32x16::splat((Format::kRebias + 1) << 23)) - F32x16::splat(kSmallest);
+  return select_less(normal, F32x16::splat(kSmallest), small, normal);
+}
+
 // 16 bytes of i8, e4m3 or e5m2.
 template <DType kType>
 TILEWRIGHT_INLINE F32x16 widen_bytes(const void* p) {
   const I32x16 bytes = I32x16::widen_i8(p);
   if constexpr (kType == DType::kI8) return to_float(bytes);
-  // The exponent and the mantissa at f32's place, times the difference of the biases: exact, subnormals too.
   const I32x16 sign = bytes & I32x16::splat(static_cast<int>(0x80000000u));
-  constexpr int kMantissa = kType == DType::kF8E4M3 ? 3 : 2;
-  constexpr float kBias = kType == DType::kF8E4M3 ? 0x1p120f : 0x1p112f;
-  const I32x16 magnitude = shift_left<23 - kMantissa>(bytes & I32x16::splat(0x7F));
-  const F32x16 value = as_float(magnitude) * F32x16::splat(kBias);
+  const I32x16 magnitude = bytes & I32x16::splat(0x7F);
+  const F32x16 value =
+      kType == DType::kF8E4M3 ? widen_magnitude<e4m3::Format>(magnitude) : widen_magnitude<e5m2::Format>(magnitude);
   // Codes that are no number: e4m3 0x7F (480), e5m2 0x7C (65536: infinity) and above.
   const F32x16 largest = F32x16::splat(kType == DType::kF8E4M3 ? 448.0f : 57344.0f);
   const F32x16 special = kType == DType::kF8E4M3

@@ -26,15 +26,16 @@ TILEWRIGHT_INLINE void for_pieces(long long length, Body&& body) {
   if (n < length) body(RowPiece<false>{n, static_cast<int>(length - n)});
 }
 
-// A unit's share of `count` things, neighbours: body(which).
+// Where a unit's share of `count` things begins, and the one before it ends.
+TILEWRIGHT_INLINE long long share_edge(long long count, unsigned unit, unsigned units) {
+  const long long each = count / units, more = count % units;
+  return unit * each + (unit < more ? unit : more);
+}
+// A unit's share of them, neighbours: body(which).
 template <class Body>
 TILEWRIGHT_INLINE void for_share(long long count, unsigned unit, unsigned units, Body&& body) {
-  const auto edge = [&](unsigned of) {
-    const long long each = count / units, more = count % units;
-    return of * each + (of < more ? of : more);
-  };
-  const long long last = edge(unit + 1);
-  for (long long i = edge(unit); i < last; ++i) body(i);
+  const long long last = share_edge(count, unit + 1, units);
+  for (long long i = share_edge(count, unit, units); i < last; ++i) body(i);
 }
 // Of the rows: body(RowIndex).
 template <class Body>
@@ -104,7 +105,7 @@ TILEWRIGHT_INLINE void store_piece(char* row, DType dtype, RowPiece<kWhole> at, 
 template <DType kType>
 TILEWRIGHT_INLINE F32x16 rounded_to(DType dtype, F32x16 x) {
   if constexpr (kType == DType::kF32) return x;
-  if constexpr (kType == DType::kBf16) return widen_bf16(narrow_bf16(x));
+  if constexpr (kType == DType::kBf16) return as_float(round_to_bf16(x) & I32x16::splat(static_cast<int>(0xFFFF0000u)));
   char buffer[64];
   store_piece<kType>(buffer, dtype, RowPiece<true>{0, kVec}, x);
   return load_piece<kType>(buffer, dtype, RowPiece<true>{0, kVec});
@@ -113,6 +114,20 @@ TILEWRIGHT_INLINE F32x16 rounded_to(DType dtype, F32x16 x) {
 TILEWRIGHT_INLINE char* row_start(const RowTensor& t, const RowIndex& at) {
   return static_cast<char*>(t.data) + row_offset(t.stride, at) * dtype_bits(t.dtype) / 8;
 }
+
+// What a unit reads next is asked for while it works on what it has: so many bytes on, which is the next row, or some lines of a
+// long one. Where rows do not follow each other so, nothing is read that a program may not have.
+inline constexpr long long kFetchedRow = 1 << 18, kFetchedLines = 1 << 12;
+TILEWRIGHT_INLINE long long fetch_distance(const RowTensor& t) {
+  const long long next = t.stride[2] * dtype_bits(t.dtype) / 8;
+  return 0 <= next && next <= kFetchedRow ? next : kFetchedLines;
+}
+TILEWRIGHT_INLINE void fetch(const char* line) { __builtin_prefetch(line); }
+// In place of what has a next row: it was fetched before.
+struct NothingNext {
+  template <bool kWhole>
+  TILEWRIGHT_INLINE void fetch_next(RowPiece<kWhole>) const {}
+};
 
 // A vector along the row, of any float type.
 template <bool kWhole>
@@ -130,12 +145,15 @@ struct RowInput {
   const RowArgs& args;
   const char *x, *residual;
   char* sum;
+  long long x_next, residual_next;  // fetch_distance()
 
   TILEWRIGHT_INLINE RowInput(const RowArgs& a, const RowIndex& at)
       : args(a),
         x(row_start(a.x, at)),
         residual(row_start(a.residual, at)),
-        sum(a.residual_out.data == nullptr ? nullptr : row_start(a.residual_out, at)) {}
+        sum(a.residual_out.data == nullptr ? nullptr : row_start(a.residual_out, at)),
+        x_next(fetch_distance(a.x)),
+        residual_next(fetch_distance(a.residual)) {}
 
   TILEWRIGHT_INLINE bool adds() const {
     return kTyped ? kConfig.residual != DType::kNone : args.residual.data != nullptr;
@@ -161,6 +179,14 @@ struct RowInput {
     if (adds() && sum != nullptr) store_piece<kConfig.residual>(sum, args.residual.dtype, at, v);
     return v;
   }
+  // In the last pass over a row.
+  template <bool kWhole>
+  TILEWRIGHT_INLINE void fetch_next(RowPiece<kWhole> at) const {
+    if constexpr (kTyped) {
+      fetch(x + at.n * kBytes<kConfig.x> + x_next);
+      if (adds()) fetch(residual + at.n * kBytes<kConfig.residual> + residual_next);
+    }
+  }
   template <bool kWhole>
   TILEWRIGHT_INLINE F32x16 again(RowPiece<kWhole> at) const {
     // x or the residual may be where the sum stands now.
@@ -169,7 +195,8 @@ struct RowInput {
   }
 };
 
-inline constexpr int kRowFolds = 4;  // partial results that do not wait for each other
+inline constexpr long long kKeptValues = 8192;  // of a row, which stay near as floats
+inline constexpr int kRowFolds = 4;             // partial results that do not wait for each other
 
 // Sums along a row, of what fold(partial sums, piece) adds: always in this order, whatever the instructions are. Lanes behind the
 // row's end are folded too.
@@ -187,12 +214,7 @@ TILEWRIGHT_INLINE void sum_row(long long length, float (&sums)[kSums], Fold&& fo
   unroll<kSums>([&](auto s) __attribute__((always_inline)) {
     F32x16 all = part[0][s] + part[1][s];
     if constexpr (kFolds == 4) all = all + (part[2][s] + part[3][s]);
-    float lane[kVec];
-    all.store(lane);
-    for (int width = kVec / 2; width > 0; width /= 2) {
-      for (int i = 0; i < width; ++i) lane[i] += lane[i + width];
-    }
-    sums[s] = lane[0];
+    sums[s] = sum_lanes(all);
   });
 }
 
@@ -258,21 +280,24 @@ TILEWRIGHT_INLINE float largest_value(long long length, float most, Value&& valu
   return most;
 }
 
-// The weight, or 1.
+// v times the weight, where there is one.
 template <bool kWhole>
 TILEWRIGHT_INLINE F32x16 load_weight(const RowArgs& args, RowPiece<kWhole> at) {
-  if (args.weight.data == nullptr) return F32x16::splat(1);
   const F32x16 weight = load_column(args.weight, at);
   return args.unit_offset ? weight + F32x16::splat(1) : weight;
+}
+template <bool kWhole>
+TILEWRIGHT_INLINE F32x16 times_weight(const RowArgs& args, F32x16 v, RowPiece<kWhole> at) {
+  return args.weight.data == nullptr ? v : v * load_weight(args, at);
 }
 // v * weight + bias, times what smooths columns: what norms end with.
 template <bool kWhole>
 TILEWRIGHT_INLINE F32x16 scale_columns(const RowArgs& args, F32x16 v, RowPiece<kWhole> at) {
-  const F32x16 weight = load_weight(args, at);
-  if (args.bias.data != nullptr) {
-    v = fma(v, weight, load_column(args.bias, at));
+  if (args.bias.data == nullptr) {
+    v = times_weight(args, v, at);
   } else {
-    v = v * weight;
+    const F32x16 bias = load_column(args.bias, at);
+    v = args.weight.data == nullptr ? v + bias : fma(v, load_weight(args, at), bias);
   }
   return args.smooth.data != nullptr ? v * load_column(args.smooth, at) : v;
 }

@@ -34,7 +34,7 @@ struct BackwardRow {
   }
   template <bool kWhole>
   TILEWRIGHT_INLINE F32x16 weighted(RowPiece<kWhole> at) const {
-    return input.other(at) * load_weight(args, at);
+    return times_weight(args, input.other(at), at);
   }
 
   template <bool kWhole>
@@ -46,7 +46,7 @@ struct BackwardRow {
   }
   TILEWRIGHT_INLINE void store(const NormGradient& by) const {
     const F32x16 about = F32x16::splat(by.about), inverse = F32x16::splat(by.inverse);
-    store_row<kConfig>(args, place, [&](auto at) __attribute__((always_inline)) {
+    store_row<kConfig>(args, place, input, [&](auto at) __attribute__((always_inline)) {
       const F32x16 normalised = (x(at) - about) * inverse, dy = input.other(at);
       F32x16 dx = (weighted(at) - F32x16::splat(by.mean) - normalised * F32x16::splat(by.along)) * inverse;
       add_to(weight, at, dy * normalised);

@@ -7,47 +7,69 @@
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
-// A unit's share of the blocks, of values by `values(row)(piece)`; rounds(row) is as store_row's. A block is read twice: the second
-// time caches have it.
+inline constexpr int kBandBlocks = 8;  // that a row crosses at a time: what it reads there is long enough for memory
+
+// A unit's share of the blocks, of values by `values(row)(piece)`; rounds(row) is as store_row's. Neighbours of the same rows are read
+// together, and again for their codes: then caches have them.
 template <RowCpuConfig kConfig, class Values, class Rounds>
 TILEWRIGHT_INLINE void store_blocks(const RowArgs& args, unsigned unit, unsigned units, Values&& values,
                                     Rounds&& rounds) {
   const DType out = kConfig.x == DType::kNone ? args.out.dtype : kConfig.out;
-  for_share(row_blocks(args), unit, units, [&](long long which) __attribute__((always_inline)) {
+  const long long across = scale_blocks(args.n), last = share_edge(row_blocks(args), unit + 1, units);
+  int band = 0;
+  for (long long which = share_edge(row_blocks(args), unit, units); which < last; which += band) {
     const RowBlock block = row_block(args, which);
-    // use(row, value(piece)), pieces from the block's first column on.
-    const auto each_row = [&](auto&& use) __attribute__((always_inline)) {
+    const long long together = across - which % across < last - which ? across - which % across : last - which;
+    band = together < kBandBlocks ? static_cast<int>(together) : kBandBlocks;
+    // use(row, block of the band, where it begins, where it ends, value(piece))
+    const auto each = [&](auto&& use) __attribute__((always_inline)) {
       RowIndex at = block.first;
       for (int i = 0; i < block.rows; ++i, ++at.i[2]) {
         auto value = values(at);
-        use(at, [&](auto piece)
-                    __attribute__((always_inline)) { return value(decltype(piece){block.n + piece.n, piece.count}); });
+        for (int b = 0; b < band; ++b) {
+          const long long n = block.n + static_cast<long long>(b) * kScaleBlock, next = n + kScaleBlock;
+          use(at, b, n, next < args.n ? next : args.n, value);
+        }
       }
     };
-    float most = 0;
-    each_row([&](const RowIndex&, auto&& value) __attribute__((always_inline)) {
-      const float one = largest_magnitude(block.columns, value);
-      most = one > most || one != one ? one : most;
-    });
-    const Divisor by = divisor_of(store_scale(args.scale, out, block.scale_at, most));
-    each_row([&](const RowIndex& row, auto&& value) __attribute__((always_inline)) {
-      char* const to = row_start(args.out, row) + block.n * dtype_bits(out) / 8;
-      auto round = rounds(row);
-      for_pieces(block.columns, [&](auto piece) __attribute__((always_inline)) {
-        char* const at = to + piece.n * dtype_bits(out) / 8;
-        const F32x16 codes = round(divided(value(piece), by), block.n + piece.n);
-        if constexpr (kConfig.x == DType::kNone) {
-          alignas(64) float lanes[kVec];
-          codes.store(lanes);
-          encode_any(at, out, lanes, piece.count, nullptr);
-        } else if constexpr (decltype(piece)::whole) {
-          encode<kConfig.out>(at, codes);
-        } else {
-          encode_tail<kConfig.out>(at, codes, piece.count);
-        }
+
+    // The largest magnitude of each block, and its scale.
+    F32x16 most[kBandBlocks];
+    for (F32x16& one : most) one = F32x16::splat(0);
+    each([&](const RowIndex&, int b, long long n, long long to, auto& value) __attribute__((always_inline)) {
+      F32x16 mine = most[b];
+      for_pieces(to - n, [&](auto piece) __attribute__((always_inline)) {
+        mine = larger_magnitude(mine, value(decltype(piece){n + piece.n, piece.count}));
       });
+      most[b] = mine;
     });
-  });
+    Divisor by[kBandBlocks];
+    for (int b = 0; b < band; ++b) {
+      const long long scale_at = block.scale_at + b * args.scale.stride_group;
+      by[b] = divisor_of(store_scale(args.scale, out, scale_at, largest_lane(most[b])));
+    }
+
+    each([&](const RowIndex& at, int b, long long n, long long to, auto& value) __attribute__((always_inline)) {
+      char* const row = row_start(args.out, at);
+      auto round = rounds(at);
+      if constexpr (kConfig.x != DType::kNone) {
+        // The next band, which the second level of cache has room for.
+        const char* const next = row_start(args.x, at) + (n + band * kScaleBlock) * kBytes<kConfig.x>;
+        for (int line = 0; line < kScaleBlock * kBytes<kConfig.x>; line += 64) __builtin_prefetch(next + line, 0, 2);
+        if (to - n == kScaleBlock && by[b].near_one) {
+          constexpr int kCount = kScaleBlock / kVec;
+          F32x16 v[kCount];
+          unroll<kCount>([&](auto i) __attribute__((always_inline)) {
+            const RowPiece<true> piece{n + i * kVec, kVec};
+            v[i] = round(divided<true>(value(piece), by[b]), piece.n);
+          });
+          return encode_many<kConfig.out, true>(row + n * dtype_bits(kConfig.out) / 8, v,
+                                                args.stream && reinterpret_cast<unsigned long long>(row) % 64 == 0);
+        }
+      }
+      encode_pieces(row, out, n, to, by[b], value, round);
+    });
+  }
 }
 
 }  // namespace TILEWRIGHT_ISA

@@ -22,10 +22,9 @@ TILEWRIGHT_INLINE F32x16 widen_codes(const void* p) {
     const F32x16 value = select_less(whole, F32x16::splat(2), whole * F32x16::splat(0.5f), normal);
     return as_float(as_int(value) | shift_left<28>(codes & I32x16::splat(8)));
   } else {
-    constexpr bool kE4 = kType == DType::kF8E4M3Fnuz;
-    const I32x16 bytes = I32x16::widen_i8(p);
-    const I32x16 magnitude = shift_left<kE4 ? 20 : 21>(bytes & I32x16::splat(0x7F));
-    const F32x16 value = as_float(magnitude) * F32x16::splat(kE4 ? 0x1p119f : 0x1p111f);
+    const I32x16 bytes = I32x16::widen_i8(p), magnitude = bytes & I32x16::splat(0x7F);
+    const F32x16 value = kType == DType::kF8E4M3Fnuz ? widen_magnitude<e4m3fnuz::Format>(magnitude)
+                                                     : widen_magnitude<e5m2fnuz::Format>(magnitude);
     const I32x16 sign = bytes & I32x16::splat(static_cast<int>(0x80000000u));
     // What would be minus zero is NaN.
     return select_less(to_float(bytes), F32x16::splat(-127.5f), as_float(I32x16::splat(0x7FC00000)),
@@ -56,9 +55,10 @@ template <DType kType>
 struct RowCodes {
   const char* row;
   DType dtype;
+  long long next;
 
   TILEWRIGHT_INLINE RowCodes(const RowArgs& args, const RowIndex& at)
-      : row(row_start(args.x, at)), dtype(args.x.dtype) {}
+      : row(row_start(args.x, at)), dtype(args.x.dtype), next(fetch_distance(args.x)) {}
 
   template <bool kWhole>
   TILEWRIGHT_INLINE F32x16 load(RowPiece<kWhole> at) const {
@@ -68,6 +68,7 @@ struct RowCodes {
       return F32x16::load(values);
     } else {
       const char* const from = row + at.n * dtype_bits(kType) / 8;
+      fetch(from + next);
       if constexpr (kWhole) return widen_codes<kType>(from);
       return widen_codes_tail<kType>(from, at.count);
     }

@@ -8,13 +8,15 @@
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
-// IEEE's quotient (quantise.hpp).
+// IEEE's quotient (quantise.hpp). kBounded: the divisor was found from values that x is among, so no quotient is large.
+template <bool kBounded = false>
 TILEWRIGHT_INLINE F32x16 divided(F32x16 x, const Divisor& by) {
 #if TILEWRIGHT_AVX2
   if (by.near_one) {
     const F32x16 first = x * F32x16::splat(by.reciprocal);
-    const F32x16 rest = fma(first, F32x16::splat(-by.scale), x);
-    return select_less(absolute(first), F32x16::splat(0x1p100f), fma(rest, F32x16::splat(by.reciprocal), first), first);
+    const F32x16 rest = fma(first, F32x16::splat(-by.scale), x),
+                 mended = fma(rest, F32x16::splat(by.reciprocal), first);
+    return kBounded ? mended : select_less(absolute(first), F32x16::splat(0x1p100f), mended, first);
   }
 #endif
   return x / F32x16::splat(by.scale);
@@ -38,9 +40,24 @@ inline void encode_tail(char* to, F32x16 x, int count) {
   __builtin_memcpy(to, buffer, static_cast<unsigned>((bits + 7) / 8));
 }
 
-// Vectors of neighbours; whole aligned lines past the caches if `stream`.
-template <DType kOut, int kCount>
+// Vectors of neighbours; whole aligned lines past the caches if `stream`. kNumbers: none is NaN.
+template <DType kOut, bool kNumbers = false, int kCount>
 TILEWRIGHT_INLINE void encode_many(char* to, const F32x16 (&x)[kCount], bool stream) {
+#if TILEWRIGHT_AVX512
+  // A line at a time: in parts, its way past the caches would be as many.
+  constexpr int kLine = 32 / dtype_bits(kOut);
+  if constexpr (kCount % kLine == 0) {
+    unroll<kCount / kLine>([&](auto i) __attribute__((always_inline)) {
+      const __m512i line = join_line<kOut, kNumbers>(x + i * kLine);
+      if (stream) {
+        _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i * 64), line);
+      } else {
+        _mm512_storeu_si512(to + i * 64, line);
+      }
+    });
+    return;
+  }
+#endif
   constexpr int kEach = 2 * dtype_bits(kOut);
   if (kCount * kEach % 64 != 0 || !stream) {
     unroll<kCount>([&](auto i) __attribute__((always_inline)) { encode<kOut>(to + i * kEach, x[i]); });
@@ -53,21 +70,26 @@ TILEWRIGHT_INLINE void encode_many(char* to, const F32x16 (&x)[kCount], bool str
   });
 }
 
-// All of a row, each value by `value(piece)`.
-template <DType kOut, class Value>
-TILEWRIGHT_INLINE void encode_row(const RowArgs& args, char* row, Value&& value) {
+// `length` neighbours, each value by `value(piece)`; past the caches where lines are whole. kNumbers: none is NaN.
+template <DType kOut, bool kNumbers = false, class Value>
+TILEWRIGHT_INLINE void encode_values(char* row, long long length, bool past_caches, Value&& value) {
   constexpr int kCount = 32 / dtype_bits(kOut);  // vectors of a line
-  const bool stream = args.stream && reinterpret_cast<unsigned long long>(row) % 64 == 0;
+  const bool stream = past_caches && reinterpret_cast<unsigned long long>(row) % 64 == 0;
   long long n = 0;
-  for (; n + kCount * kVec <= args.n; n += kCount * kVec) {
+  for (; n + kCount * kVec <= length; n += kCount * kVec) {
     F32x16 v[kCount];
     unroll<kCount>([&](auto i) __attribute__((always_inline)) { v[i] = value(RowPiece<true>{n + i * kVec, kVec}); });
-    encode_many<kOut>(row + n * dtype_bits(kOut) / 8, v, stream);
+    encode_many<kOut, kNumbers>(row + n * dtype_bits(kOut) / 8, v, stream);
   }
-  for (; n + kVec <= args.n; n += kVec) encode<kOut>(row + n * dtype_bits(kOut) / 8, value(RowPiece<true>{n, kVec}));
-  if (n == args.n) return;
-  const int count = static_cast<int>(args.n - n);
+  for (; n + kVec <= length; n += kVec) encode<kOut>(row + n * dtype_bits(kOut) / 8, value(RowPiece<true>{n, kVec}));
+  if (n == length) return;
+  const int count = static_cast<int>(length - n);
   encode_tail<kOut>(row + n * dtype_bits(kOut) / 8, value(RowPiece<false>{n, count}), count);
+}
+// All of a row.
+template <DType kOut, bool kNumbers = false, class Value>
+TILEWRIGHT_INLINE void encode_row(const RowArgs& args, char* row, Value&& value) {
+  encode_values<kOut, kNumbers>(row, args.n, args.stream, value);
 }
 
 // Writes the scale of a group, and returns it.

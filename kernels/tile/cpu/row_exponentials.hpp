@@ -20,9 +20,11 @@ inline __attribute__((noinline)) float exp_one(float x) {
 struct RowExponentials {
   float most, sum;
 };
-// Of exp(factor (value(piece) - most)).
-template <class Value>
-TILEWRIGHT_INLINE RowExponentials sum_exponentials(long long length, float factor, Value&& value) {
+// Of exp(factor (value(piece) - most)). A row of one part leaves them in `kept`, which has room for it. Exponentials take longer than
+// memory does, so what is next is fetched beside them.
+template <class Next, class Value>
+TILEWRIGHT_INLINE RowExponentials sum_exponentials(long long length, float factor, const Next& next, Value&& value,
+                                                   float* kept = nullptr) {
   // The largest of a part, then the sum of its exponentials; what was summed before is scaled where it was not the largest.
   float most = kLeastValue, sum = 0;
   for (long long begin = 0; begin < length; begin += kExponentialPart) {
@@ -31,10 +33,18 @@ TILEWRIGHT_INLINE RowExponentials sum_exponentials(long long length, float facto
       return value(decltype(piece){begin + piece.n, piece.count});
     };
     const float before = most;
-    most = largest_value(count, most, here);
+    most = largest_value(count, most, [&](auto piece) __attribute__((always_inline)) {
+      const F32x16 v = here(piece);
+      if (kept != nullptr) v.store(kept + piece.n);
+      return v;
+    });
     float more[1];
     sum_row(count, more, [&](F32x16(&part)[1], auto piece) __attribute__((always_inline)) {
-      part[0] = part[0] + within_row(exp((here(piece) - F32x16::splat(most)) * F32x16::splat(factor)), piece);
+      next.fetch_next(decltype(piece){begin + piece.n, piece.count});
+      const F32x16 v = kept != nullptr ? F32x16::load(kept + piece.n) : here(piece);
+      const F32x16 e = within_row(exp<true>((v - F32x16::splat(most)) * F32x16::splat(factor)), piece);
+      if (kept != nullptr) e.store(kept + piece.n);
+      part[0] = part[0] + e;
     });
     sum = sum * exp_one((before - most) * factor) + more[0];
   }

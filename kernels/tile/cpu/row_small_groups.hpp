@@ -57,10 +57,10 @@ TILEWRIGHT_INLINE void store_scales(const QuantisedScales& scales, DType out, lo
 }
 
 // Groups of 16 kCount neighbours of a row, each value by `value(piece)`.
-template <DType kOut, int kCount, class Value, class Round>
-TILEWRIGHT_INLINE void encode_small_groups(const RowArgs& args, const RowIndex& at, char* row, Value&& value,
-                                           Round&& round) {
-  constexpr int kGroup = kCount * kVec, kSpan = kVec * kGroup, kBytes = kSpan * dtype_bits(kOut) / 8;
+template <DType kOut, int kCount, class Next, class Value, class Round>
+TILEWRIGHT_INLINE void encode_small_groups(const RowArgs& args, const RowIndex& at, char* row, const Next& next,
+                                           Value&& value, Round&& round) {
+  constexpr int kGroup = kCount * kVec, kSpan = kVec * kGroup;
   const bool stream = args.stream && reinterpret_cast<unsigned long long>(row) % 64 == 0;
   long long scale_at = row_offset(args.scale.stride, at);
   for (long long begin = 0; begin < args.n; begin += kSpan, scale_at += kVec * args.scale.stride_group) {
@@ -70,7 +70,9 @@ TILEWRIGHT_INLINE void encode_small_groups(const RowArgs& args, const RowIndex& 
     I32x16 most[kVec];
     for (I32x16& one : most) one = I32x16::splat(0);
     for_pieces(length, [&](auto piece) __attribute__((always_inline)) {
-      const F32x16 x = value(decltype(piece){begin + piece.n, piece.count});
+      const decltype(piece) here{begin + piece.n, piece.count};
+      next.fetch_next(here);
+      const F32x16 x = value(here);
       x.store(values + piece.n);
       I32x16& mine = most[piece.n / kGroup];
       mine = larger(mine, as_int(absolute(x)));
@@ -82,23 +84,20 @@ TILEWRIGHT_INLINE void encode_small_groups(const RowArgs& args, const RowIndex& 
     GroupDivisors by;
     store_scales(args.scale, kOut, scale_at, groups, as_float(all), by);
 
-    // Whole spans go past the caches as lines.
+    // A line at a time; what is left over through a buffer.
     char* const to = row + begin * dtype_bits(kOut) / 8;
-    alignas(64) char lines[kBytes];
-    char* const codes = length == kSpan && !stream ? to : lines;
-    for (int n = 0; n < length; n += kVec) {
-      encode<kOut>(codes + n * dtype_bits(kOut) / 8,
-                   round(divided(F32x16::load(values + n), by.of(n / kGroup)), begin + n));
+    const auto quotients = [&](int n) __attribute__((always_inline)) {
+      return round(divided<true>(F32x16::load(values + n), by.of(n / kGroup)), begin + n);
+    };
+    constexpr int kLine = 32 / dtype_bits(kOut);  // vectors
+    int n = 0;
+    for (; n + kLine * kVec <= length; n += kLine * kVec) {
+      F32x16 v[kLine];
+      unroll<kLine>([&](auto i) __attribute__((always_inline)) { v[i] = quotients(n + i * kVec); });
+      encode_many<kOut>(to + n * dtype_bits(kOut) / 8, v, stream);
     }
-    if (length < kSpan) {
-      const int bits = length * dtype_bits(kOut);
-      if (bits % 8 != 0) lines[bits / 8] &= 15;  // the last one of an odd number
-      __builtin_memcpy(to, lines, static_cast<unsigned>((bits + 7) / 8));
-    } else if (stream) {
-      unroll<kBytes / 16>([&](auto i) __attribute__((always_inline)) {
-        _mm_stream_si128(reinterpret_cast<__m128i*>(to) + i,
-                         _mm_load_si128(reinterpret_cast<const __m128i*>(lines) + i));
-      });
+    for (; n < length; n += kVec) {
+      encode_tail<kOut>(to + n * dtype_bits(kOut) / 8, quotients(n), length - n < kVec ? length - n : kVec);
     }
   }
 }

@@ -8,41 +8,6 @@
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
-// Groups of 16 kCount neighbours: in registers between their largest value and their codes.
-template <DType kOut, int kCount, class Value, class Round>
-TILEWRIGHT_INLINE void encode_groups(const RowArgs& args, const RowIndex& at, char* row, Value&& value, Round&& round) {
-  constexpr int kGroup = kCount * kVec;
-  const bool stream = args.stream && reinterpret_cast<unsigned long long>(row) % 64 == 0;
-  long long scale_at = row_offset(args.scale.stride, at);
-  long long n = 0;
-  for (; n + kGroup <= args.n; n += kGroup, scale_at += args.scale.stride_group) {
-    F32x16 v[kCount], most = F32x16::splat(0);
-    unroll<kCount>([&](auto i) __attribute__((always_inline)) {
-      v[i] = value(RowPiece<true>{n + i * kVec, kVec});
-      most = larger_magnitude(most, v[i]);
-    });
-    const Divisor by = divisor_of(store_scale(args.scale, kOut, scale_at, largest_lane(most)));
-    unroll<kCount>([&](auto i) __attribute__((always_inline)) { v[i] = round(divided(v[i], by), n + i * kVec); });
-    encode_many<kOut>(row + n * dtype_bits(kOut) / 8, v, stream);
-  }
-  if (n == args.n) return;
-  const long long begin = n;
-  const auto rest = [&](auto piece) { return value(decltype(piece){begin + piece.n, piece.count}); };
-  const Divisor by = divisor_of(store_scale(args.scale, kOut, scale_at, largest_magnitude(args.n - begin, rest)));
-  for_pieces(args.n - begin, [&](auto piece) {
-    encode_tail<kOut>(row + (begin + piece.n) * dtype_bits(kOut) / 8, round(divided(rest(piece), by), begin + piece.n),
-                      piece.count);
-  });
-}
-
-// The scale of a whole row, or of the tensor, where there is one.
-template <class Value>
-TILEWRIGHT_INLINE Divisor row_divisor(const RowArgs& args, Quantisation quant, const RowIndex& at, Value&& value) {
-  if (is_per_tensor(quant)) return divisor_of(*static_cast<const float*>(args.scale.data));
-  return divisor_of(
-      store_scale(args.scale, args.out.dtype, row_offset(args.scale.stride, at), largest_magnitude(args.n, value)));
-}
-
 // Typed at run time: a function, because kernels of this kind are small rather than fast.
 inline __attribute__((noinline)) void encode_any(char* to, DType dtype, const float* values, int count,
                                                  const Divisor* by) {
@@ -65,6 +30,88 @@ inline __attribute__((noinline)) void encode_any(char* to, DType dtype, const fl
     default: return as(TypeTag<DType::kF32>{});
   }
 }
+// Neighbours from n on over any scale, that of zeros, infinities or NaN too: few instructions, not a fast way.
+template <class Value, class Round>
+TILEWRIGHT_INLINE void encode_pieces(char* row, DType out, long long n, long long end, const Divisor& by, Value&& value,
+                                     Round&& round) {
+  for (; n < end; n += kVec) {
+    alignas(64) float lanes[kVec];
+    const RowPiece<false> piece{n, end - n < kVec ? static_cast<int>(end - n) : kVec};
+    round(divided(value(piece), by), n).store(lanes);
+    encode_any(row + n * dtype_bits(out) / 8, out, lanes, piece.count, nullptr);
+  }
+}
+
+// Groups of 16 kCount neighbours: in registers between their largest value and their codes.
+template <DType kOut, int kCount, class Next, class Value, class Round>
+TILEWRIGHT_INLINE void encode_groups(const RowArgs& args, const RowIndex& at, char* row, const Next& next,
+                                     Value&& value, Round&& round) {
+  constexpr int kGroup = kCount * kVec;
+  const bool stream = args.stream && reinterpret_cast<unsigned long long>(row) % 64 == 0;
+  long long scale_at = row_offset(args.scale.stride, at);
+  long long n = 0;
+  for (; n + kGroup <= args.n; n += kGroup, scale_at += args.scale.stride_group) {
+    alignas(64) float values[kGroup];
+    F32x16 most = F32x16::splat(0);
+    for (int i = 0; i < kGroup; i += 2 * kVec) {
+      const RowPiece<true> first{n + i, kVec}, second{n + i + kVec, kVec};
+      next.fetch_next(first), next.fetch_next(second);
+      const F32x16 a = value(first), b = value(second);
+      a.store(values + i), b.store(values + i + kVec);
+      most = larger_magnitude(larger_magnitude(most, a), b);
+    }
+    const Divisor by = divisor_of(store_scale(args.scale, kOut, scale_at, largest_lane(most)));
+    if (__builtin_expect(!by.near_one, 0)) {
+      encode_pieces(row, kOut, n, n + kGroup, by, value, round);
+      continue;
+    }
+    constexpr int kLine = 32 / dtype_bits(kOut) < kCount ? 32 / dtype_bits(kOut) : kCount;
+    for (int i = 0; i < kGroup; i += kLine * kVec) {
+      F32x16 v[kLine];
+      unroll<kLine>([&](auto j) __attribute__((always_inline)) {
+        v[j] = round(divided<true>(F32x16::load(values + i + j * kVec), by), n + i + j * kVec);
+      });
+      encode_many<kOut, true>(row + (n + i) * dtype_bits(kOut) / 8, v, stream);
+    }
+  }
+  if (n == args.n) return;
+  const auto rest = [&](auto piece) { return value(decltype(piece){n + piece.n, piece.count}); };
+  const Divisor by = divisor_of(store_scale(args.scale, kOut, scale_at, largest_magnitude(args.n - n, rest)));
+  encode_pieces(row, kOut, n, args.n, by, value, round);
+}
+
+// A row over a scale of its own. Values that fit stay in the first caches between their largest and their codes.
+template <DType kOut, class Next, class Value, class Round>
+TILEWRIGHT_INLINE void encode_scaled_row(const RowArgs& args, const RowIndex& at, char* row, const Next& next,
+                                         Value&& value, Round&& round) {
+  alignas(64) float values[kKeptValues];
+  const bool kept = args.n <= kKeptValues;
+  const float most = largest_magnitude(args.n, [&](auto piece) __attribute__((always_inline)) {
+    const F32x16 v = value(piece);
+    if (kept) v.store(values + piece.n);
+    return v;
+  });
+  const Divisor by = divisor_of(store_scale(args.scale, kOut, row_offset(args.scale.stride, at), most));
+  if (!by.near_one) return encode_pieces(row, kOut, 0, args.n, by, value, round);
+  if (kept) {
+    return encode_row<kOut, true>(args, row, [&](auto piece) __attribute__((always_inline)) {
+      next.fetch_next(piece);
+      return round(divided<true>(F32x16::load(values + piece.n), by), piece.n);
+    });
+  }
+  encode_row<kOut, true>(args, row, [&](auto piece) __attribute__((always_inline)) {
+    return round(divided<true>(value(piece), by), piece.n);
+  });
+}
+
+// The scale of a whole row, or of the tensor, where there is one.
+template <class Value>
+TILEWRIGHT_INLINE Divisor row_divisor(const RowArgs& args, Quantisation quant, const RowIndex& at, Value&& value) {
+  if (is_per_tensor(quant)) return divisor_of(*static_cast<const float*>(args.scale.data));
+  return divisor_of(
+      store_scale(args.scale, args.out.dtype, row_offset(args.scale.stride, at), largest_magnitude(args.n, value)));
+}
+
 template <class Value, class Round>
 TILEWRIGHT_INLINE void store_row_any(const RowArgs& args, const RowIndex& at, char* row, Value&& value, Round&& round) {
   const Quantisation quant = args.scale.quant;
@@ -96,25 +143,32 @@ TILEWRIGHT_INLINE void store_row_any(const RowArgs& args, const RowIndex& at, ch
 }
 
 // A row of the output, each value by `value(piece)`, with zeros behind the row's end: asked for once, or twice where its scale must be found first.
-// round(quotients, n) has them before they are narrowed.
-template <RowCpuConfig kConfig, class Value, class Round = KeepQuotients>
-TILEWRIGHT_INLINE void store_row(const RowArgs& args, const RowIndex& at, Value&& value, Round&& round = {}) {
+// round(quotients, n) has them before they are narrowed. In the last pass next.fetch_next(piece) is called.
+template <RowCpuConfig kConfig, class Next, class Value, class Round = KeepQuotients>
+TILEWRIGHT_INLINE void store_row(const RowArgs& args, const RowIndex& at, const Next& next, Value&& value,
+                                 Round&& round = {}) {
   constexpr DType kOut = kConfig.out;
   char* const row = row_start(args.out, at);
   if constexpr (kConfig.x == DType::kNone) {
     store_row_any(args, at, row, value, round);
   } else if constexpr (kConfig.quant == Quantisation::kNone) {
-    encode_row<kOut>(args, row, value);
+    encode_row<kOut>(args, row, [&](auto piece) __attribute__((always_inline)) {
+      next.fetch_next(piece);
+      return value(piece);
+    });
   } else if constexpr (kConfig.quant == Quantisation::kGroup) {
     switch (args.scale.group) {
-      case 16: return encode_small_groups<kOut, 1>(args, at, row, value, round);
-      case 32: return encode_small_groups<kOut, 2>(args, at, row, value, round);
-      case 64: return encode_groups<kOut, 4>(args, at, row, value, round);
-      default: return encode_groups<kOut, 8>(args, at, row, value, round);
+      case 16: return encode_small_groups<kOut, 1>(args, at, row, next, value, round);
+      case 32: return encode_small_groups<kOut, 2>(args, at, row, next, value, round);
+      case 64: return encode_groups<kOut, 4>(args, at, row, next, value, round);
+      default: return encode_groups<kOut, 8>(args, at, row, next, value, round);
     }
+  } else if constexpr (kConfig.quant == Quantisation::kRow) {
+    encode_scaled_row<kOut>(args, at, row, next, value, round);
   } else {
     const Divisor by = row_divisor(args, kConfig.quant, at, value);
     encode_row<kOut>(args, row, [&](auto piece) __attribute__((always_inline)) {
+      next.fetch_next(piece);
       return round(divided(value(piece), by), piece.n);
     });
   }

@@ -20,10 +20,11 @@ TILEWRIGHT_INLINE F32x16 polynomial(F32x16 x, const float (&c)[kCount]) {
 }
 
 // 1 ulp; results near or below the smallest normal number are 0: a subnormal lane is slow.
+template <bool kNotPositive = false>
 TILEWRIGHT_INLINE F32x16 exp(F32x16 argument) {
   // exp(x) = 2^n exp(r), |r| <= ln 2 / 2. Above the clamp the result is infinity all the same.
-  const F32x16 lowest = constant(-86.9f);
-  const F32x16 x = at_most(at_least(argument, lowest), constant(89.0f));
+  const F32x16 lowest = constant(-86.9f), above = at_least(argument, lowest);
+  const F32x16 x = kNotPositive ? above : at_most(above, constant(89.0f));
   const F32x16 n = round_to_whole(x * constant(1.44269504f));
   F32x16 r = fma(n, constant(-0.693359375f), x);  // ln 2 in two parts; the first has few bits, so the product is exact
   r = fma(n, constant(2.12194440e-4f), r);
@@ -39,12 +40,13 @@ TILEWRIGHT_INLINE F32x16 exp2_normal(F32x16 x) {
                                      0x1.c6b752p-5f, 0x1.3cea88p-7f, 0x1.5bba14p-10f};
   return scale_by_power(polynomial(x - n, kCoefficients), n);
 }
-// 1 / (1 + 2^x); from 126 on it is 0.
-TILEWRIGHT_INLINE F32x16 logistic2(F32x16 x) {
+// 1 / (1 + 2^x); from 126 on it is 0, and of NaN, whatever it is multiplied by.
+TILEWRIGHT_INLINE F32x16 logistic2_of_number(F32x16 x) {
   const F32x16 highest = constant(126.0f);
   const F32x16 e = exp2_normal(at_most(at_least(x, constant(-126.0f)), highest));
-  return select_less(x, highest, reciprocal(constant(1.0f) + e), select_nan(x, x, constant(0.0f)));
+  return select_less(x, highest, reciprocal(constant(1.0f) + e), constant(0.0f));
 }
+TILEWRIGHT_INLINE F32x16 logistic2(F32x16 x) { return select_nan(x, x, logistic2_of_number(x)); }
 
 // 1.4 ulps.
 TILEWRIGHT_INLINE F32x16 tanh(F32x16 x) {
@@ -59,20 +61,22 @@ TILEWRIGHT_INLINE F32x16 tanh(F32x16 x) {
 
 // 1 / (1 + exp(-x))
 TILEWRIGHT_INLINE F32x16 sigmoid(F32x16 x) { return logistic2(x * constant(-1.44269504f)); }
-// x / (1 + exp(-x)); like that formula, NaN at minus infinity.
-TILEWRIGHT_INLINE F32x16 silu(F32x16 x) { return x * sigmoid(x); }
+// x / (1 + exp(-alpha x)); like that formula, NaN at minus infinity.
+TILEWRIGHT_INLINE F32x16 silu(F32x16 x, float alpha = 1) {
+  return x * logistic2_of_number(x * constant(-1.44269504f * alpha));
+}
 
 // x Phi(x), Phi the normal distribution as a logistic function of x P(x^2). The last coefficient keeps that argument growing
 // outside the range of the fit, so that the result vanishes on the left. NaN at minus infinity.
 TILEWRIGHT_INLINE F32x16 gelu(F32x16 x) {
   constexpr float kCoefficients[] = {-0x1.26aec2p+1f,  -0x1.ad69c0p-4f, 0x1.8db0d0p-14f, 0x1.4eae5ep-13f,
                                      -0x1.812094p-17f, 0x1.9f1274p-22f, -0x1.6860d2p-28f};
-  return x * logistic2(x * polynomial(x * x, kCoefficients));
+  return x * logistic2_of_number(x * polynomial(x * x, kCoefficients));
 }
 // x/2 (1 + tanh(u)) = x / (1 + exp(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3)
 TILEWRIGHT_INLINE F32x16 gelu_tanh(F32x16 x) {
   constexpr float kCoefficients[] = {-2.30220819813f, -0.102943239480f};  // -2 sqrt(2/pi) log2(e) (1, 0.044715)
-  return x * logistic2(x * polynomial(x * x, kCoefficients));
+  return x * logistic2_of_number(x * polynomial(x * x, kCoefficients));
 }
 // x clamp(x + 3, 0, 6) / 6
 TILEWRIGHT_INLINE F32x16 hardswish(F32x16 x) {

@@ -74,6 +74,23 @@ TILEWRIGHT_INLINE int largest_lane(I32x16 x) {
 #endif
 }
 
+// Of all lanes, always in this order: halves are added, and halves of these.
+TILEWRIGHT_INLINE float sum_lanes(F32x16 x) {
+#if TILEWRIGHT_AVX2
+#if TILEWRIGHT_AVX512
+  const __m256 low = _mm512_maskz_extractf32x8_ps(0xFF, x.v, 0), high = _mm512_maskz_extractf32x8_ps(0xFF, x.v, 1);
+#else
+  const __m256 low = x.lo.v, high = x.hi.v;
+#endif
+  const __m256 eight = _mm256_add_ps(low, high);
+  __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+#else
+  __m128 four = _mm_add_ps(_mm_add_ps(x.lo.lo.v, x.hi.lo.v), _mm_add_ps(x.lo.hi.v, x.hi.hi.v));
+#endif
+  four = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(four, _mm_shuffle_ps(four, four, 1)));
+}
+
 // Whether a lane of a is less than b's; not of NaN.
 TILEWRIGHT_INLINE bool any_less(F32x16 a, F32x16 b) {
   const I32x16 zero = I32x16::splat(0);
