@@ -68,6 +68,7 @@ struct CacheArgs {
   float eps;
   DType x, q, cache, weight;
   long long grid;  // GPU: blocks
+  bool stream;     // CPU: writes go past the caches
 };
 
 // What a kernel is compiled for. kNone as x: typed at run time, all of it.

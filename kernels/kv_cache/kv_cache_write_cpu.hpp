@@ -17,27 +17,62 @@ TILEWRIGHT_INLINE void for_head(int n, Body&& body) {
 }
 TILEWRIGHT_INLINE F32x16 float_piece(const float* head, RowPiece<true> at) { return F32x16::load(head + at.n); }
 
-// Over the root of the mean square, times a weight. Floats behind the head are zeros.
-TILEWRIGHT_INLINE void normalise_head(const CacheArgs& args, const CacheHeads& mine, float* head) {
+// What heads of a tensor are multiplied by after the norm, as floats: made once for all of them.
+struct HeadWeights {
+  alignas(64) float of[kMostHeadElements + kVec];
+  bool given = false;
+
+  TILEWRIGHT_INLINE void load(const CacheArgs& args, const CacheHeads& mine) {
+    given = mine.normed && mine.weight != nullptr;
+    if (!given) return;
+    const float offset = args.unit_offset ? 1 : 0;
+    for_pieces(mine.n, [&](auto at) {
+      (load_column({mine.weight, args.weight}, at) + F32x16::splat(offset)).store(of + at.n);
+    });
+  }
+};
+// What turns all heads of a token, as floats.
+struct TokenAngles {
+  alignas(64) float cosine[kMostHeadElements / 2 + kVec];
+  alignas(64) float sine[kMostHeadElements / 2 + kVec];
+
+  TILEWRIGHT_INLINE void load(const CacheArgs& args, long long token) {
+    RowAngles of_axis[kRopeAxes];
+    for (int axis = 0; axis < args.rotation.axes; ++axis) of_axis[axis] = cache_angles(args, token, axis);
+    for_pieces(args.rotation.dims / 2, [&](auto at) {
+      const PairAngles angles = load_angles(args.rotation, of_axis, at);
+      angles.cosine.store(cosine + at.n), angles.sine.store(sine + at.n);
+    });
+  }
+};
+
+// Over the root of the mean square, times weights. Floats behind the head are zeros.
+TILEWRIGHT_INLINE void normalise_head(const CacheArgs& args, const CacheHeads& mine, const HeadWeights& weights,
+                                      float* head) {
   F32x16 squares = F32x16::splat(0);
   for_head(mine.n, [&](auto at) __attribute__((always_inline)) {
     const F32x16 x = float_piece(head, at);
     squares = fma(x, x, squares);
   });
   const float inverse = 1 / __builtin_sqrtf(sum_lanes(squares) / static_cast<float>(mine.n) + args.eps);
-  const float offset = args.unit_offset ? 1 : 0;
-  for_pieces(mine.n, [&](auto at) __attribute__((always_inline)) {
-    F32x16 x = F32x16::load(head + at.n) * F32x16::splat(inverse);
-    if (mine.weight != nullptr) x = x * (load_column({mine.weight, args.weight}, at) + F32x16::splat(offset));
-    x.store(head + at.n);
-  });
+  if (weights.given) {
+    for_head(mine.n, [&](auto at) __attribute__((always_inline)) {
+      (float_piece(head, at) * F32x16::splat(inverse) * F32x16::load(weights.of + at.n)).store(head + at.n);
+    });
+  } else {
+    for_head(mine.n, [&](auto at) __attribute__((always_inline)) {
+      (float_piece(head, at) * F32x16::splat(inverse)).store(head + at.n);
+    });
+  }
 }
 
-TILEWRIGHT_INLINE void turn_head(const CacheArgs& args, long long token, float* head) {
-  RowAngles of_axis[kRopeAxes];
-  for (int axis = 0; axis < args.rotation.axes; ++axis) of_axis[axis] = cache_angles(args, token, axis);
-  auto* const bytes = reinterpret_cast<char*>(head);
-  turn_pairs<DType::kF32>(args.rotation, of_axis, bytes, bytes, DType::kF32);
+TILEWRIGHT_INLINE void turn_head(const RowRotation& r, const TokenAngles& angles, float* head) {
+  turn_runs<DType::kF32>(
+      r, reinterpret_cast<const char*>(head), reinterpret_cast<char*>(head), DType::kF32,
+      [&](auto pairs) __attribute__((always_inline)) {
+        return PairAngles{load_piece<DType::kF32>(reinterpret_cast<const char*>(angles.cosine), DType::kF32, pairs),
+                          load_piece<DType::kF32>(reinterpret_cast<const char*>(angles.sine), DType::kF32, pairs)};
+      });
 }
 
 // The scale of a head, found from its largest magnitude and written, or given.
@@ -75,8 +110,9 @@ TILEWRIGHT_INLINE void scatter_head(const PagedTensor& t, int bytes, char* head,
 }
 
 template <DType kX, DType kOut>
-TILEWRIGHT_INLINE void write_head(const CacheArgs& args, const CacheHeads& mine, DType out, const CachePlace& place,
-                                  long long token, int h) {
+TILEWRIGHT_INLINE void write_head(const CacheArgs& args, const CacheHeads& mine, const HeadWeights& weights,
+                                  const TokenAngles& angles, DType out, const CachePlace& place, long long token,
+                                  int h) {
   alignas(64) float head[kMostHeadElements + kVec];
   alignas(64) char codes[kMostHeadElements * 4];
   const DType x = kX == DType::kNone ? args.x : kX, dtype = kOut == DType::kNone ? out : kOut;
@@ -86,8 +122,8 @@ TILEWRIGHT_INLINE void write_head(const CacheArgs& args, const CacheHeads& mine,
     fetch(from + at.n * dtype_bits(x) / 8 + kFetchedLines);
     load_piece<kX>(from, x, at).store(head + at.n);
   });
-  if (mine.normed) normalise_head(args, mine, head);
-  if (mine.turned) turn_head(args, token, head);
+  if (mine.normed) normalise_head(args, mine, weights, head);
+  if (mine.turned) turn_head(args.rotation, angles, head);
   Divisor by{};
   if (is_quantised(dtype)) {
     // A tail's lanes may have been written.
@@ -97,18 +133,19 @@ TILEWRIGHT_INLINE void write_head(const CacheArgs& args, const CacheHeads& mine,
   const int bytes = dtype_bits(dtype) / 8;
   char* const to = static_cast<char*>(mine.out.data) + paged_head(mine.out, place, h) * bytes;
   const bool together = mine.out.element == 1 && mine.out.elements >= mine.n;
-  encode_head<kOut>(together ? to : codes, dtype, head, mine.n, is_quantised(dtype) ? &by : nullptr, false);
+  encode_head<kOut>(together ? to : codes, dtype, head, mine.n, is_quantised(dtype) ? &by : nullptr,
+                    together && args.stream);
   if (!together) scatter_head(mine.out, bytes, to, codes, mine.n);
 }
 
 template <CacheCpuConfig kConfig>
-void kv_cache_write_cpu(const CacheArgs& args, unsigned unit, unsigned units) {
-  const auto edge = [&](unsigned of) {
-    const long long each = args.tokens / units, more = args.tokens % units;
-    return of * each + (of < more ? of : more);
-  };
-  const long long last = edge(unit + 1);
-  for (long long token = edge(unit); token < last; ++token) {
+void kv_cache_write_cpu(const CacheArgs& arguments, unsigned unit, unsigned units) {
+  const CacheArgs args = arguments;  // which no store changes
+  HeadWeights weights[kCacheTensors];
+  for (int tensor = 0; tensor < kCacheTensors; ++tensor) weights[tensor].load(args, args.heads[tensor]);
+  TokenAngles angles;
+  for_share(args.tokens, unit, units, [&](long long token) __attribute__((always_inline)) {
+    if (args.heads[kCacheQueries].turned || args.heads[kCacheKeys].turned) angles.load(args, token);
     for (int tensor = 0; tensor < kCacheTensors; ++tensor) {
       const CacheHeads& mine = args.heads[tensor];
       if (mine.heads == 0) continue;
@@ -117,14 +154,15 @@ void kv_cache_write_cpu(const CacheArgs& args, unsigned unit, unsigned units) {
       for (int h = 0; h < mine.heads; ++h) {
         if constexpr (kConfig.x == DType::kNone || kConfig.q != DType::kNone) {
           if (tensor == kCacheQueries) {
-            write_head<kConfig.x, kConfig.q>(args, mine, args.q, place, token, h);
+            write_head<kConfig.x, kConfig.q>(args, mine, weights[tensor], angles, args.q, place, token, h);
             continue;
           }
         }
-        write_head<kConfig.x, kConfig.cache>(args, mine, args.cache, place, token, h);
+        write_head<kConfig.x, kConfig.cache>(args, mine, weights[tensor], angles, args.cache, place, token, h);
       }
     }
-  }
+  });
+  if (args.stream) stream_fence();
 }
 
 }  // namespace TILEWRIGHT_ISA

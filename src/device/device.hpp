@@ -3,6 +3,7 @@
 // interface.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -50,6 +51,13 @@ struct DeviceSpec {
   const VendorLibraries* vendor = nullptr;  // null = none; lives as long as the device
   bool emulated = false;                    // its code is made by the host's compiler (docs/devices/emulation.md)
 };
+
+// Whether a CPU's caches will not hold what a call moves, so that its writes had better go past them. A virtual machine of few cores
+// sees all of a large last cache, which others fill: no core is taken to have more of one than 12 MiB.
+inline bool passes_caches(double bytes, const DeviceSpec& device) {
+  constexpr int64_t kMostOfUnit = int64_t{12} << 20, kLeast = int64_t{8} << 20;
+  return bytes > 2.0 * static_cast<double>(std::max(std::min(device.l3_bytes, device.units * kMostOfUnit), kLeast));
+}
 
 // Measured limits; what a time is reported against.
 struct DeviceLimits {

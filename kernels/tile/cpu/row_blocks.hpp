@@ -70,6 +70,7 @@ TILEWRIGHT_INLINE void store_blocks(const RowArgs& args, unsigned unit, unsigned
       encode_pieces(row, out, n, to, by[b], value, round);
     });
   }
+  if (args.stream) stream_fence();
 }
 
 }  // namespace TILEWRIGHT_ISA

@@ -111,10 +111,9 @@ TILEWRIGHT_INLINE PairAngles load_angles(const RowRotation& r, const RowAngles (
   return {F32x16::load(cosine), F32x16::load(sine)};
 }
 
-// Pairs of a row turned by these. kNone: `dtype` tells the type.
-template <DType kType>
-TILEWRIGHT_INLINE void turn_pairs(const RowRotation& r, const RowAngles (&of_axis)[kRopeAxes], const char* from,
-                                  char* to, DType dtype) {
+// Pairs of a row turned by what angles(piece) gives for 16 of them. kNone: `dtype` tells the type.
+template <DType kType, class Angles>
+TILEWRIGHT_INLINE void turn_runs(const RowRotation& r, const char* from, char* to, DType dtype, Angles&& angles) {
   const long long bytes = dtype_bits(kType == DType::kNone ? dtype : kType) / 8;
   for (int i = 0; i < turned_runs(r); ++i) {
     const RowTurn run = turned_run(r, i);
@@ -129,14 +128,20 @@ TILEWRIGHT_INLINE void turn_pairs(const RowRotation& r, const RowAngles (&of_axi
       }
       auto column = piece;
       column.n += run.begin;
-      const PairAngles angles = load_angles(r, of_axis, column);
-      const F32x16 first = fma(a, angles.cosine, F32x16::splat(0) - b * angles.sine);
-      const F32x16 second = fma(b, angles.cosine, a * angles.sine);
+      const PairAngles by = angles(column);
+      const F32x16 first = fma(a, by.cosine, F32x16::splat(0) - b * by.sine);
+      const F32x16 second = fma(b, by.cosine, a * by.sine);
       if (r.interleaved) return store_pairs<kType>(out, dtype, piece, first, second);
       store_piece<kType>(out, dtype, piece, first);
       store_piece<kType>(out + run.pairs * bytes, dtype, piece, second);
     });
   }
+}
+template <DType kType>
+TILEWRIGHT_INLINE void turn_pairs(const RowRotation& r, const RowAngles (&of_axis)[kRopeAxes], const char* from,
+                                  char* to, DType dtype) {
+  turn_runs<kType>(r, from, to, dtype,
+                   [&](auto pairs) __attribute__((always_inline)) { return load_angles(r, of_axis, pairs); });
 }
 
 }  // namespace TILEWRIGHT_ISA

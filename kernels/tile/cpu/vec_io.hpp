@@ -85,11 +85,7 @@ TILEWRIGHT_INLINE void stream_line(void* p, const F32x16 (&x)[kLineVectors<kType
   for (int i = 0; i < kLineVectors<kType>; ++i) store_vec<kType>(static_cast<char*>(p) + i * 16 * kBytes<kType>, x[i]);
 #endif
 }
-TILEWRIGHT_INLINE void stream_fence() {
-#if TILEWRIGHT_AVX512
-  _mm_sfence();
-#endif
-}
+TILEWRIGHT_INLINE void stream_fence() { _mm_sfence(); }
 
 // The first `count` < 16 elements, zero behind them. Nothing past them is touched.
 template <DType kType>

@@ -19,7 +19,8 @@ std::unique_ptr<KernelFamily> make_cache_generic_gpu_family(const CacheOp& op); 
 std::vector<CacheProblem> usual_cache_problems(const CacheOp& op);
 
 // Argument bytes without addresses, and where these go. `each`: heads of a set.
-Stage cache_stage(const CacheProblem& problem, int each, long long grid, std::shared_ptr<const LoadedKernel> kernel);
+Stage cache_stage(const CacheProblem& problem, int each, long long grid, std::shared_ptr<const LoadedKernel> kernel,
+                  bool stream = false);
 // Whether kRowPiece elements of a head are one aligned store.
 bool has_pieces(const CacheProblem& problem, int tensor);
 

@@ -39,7 +39,8 @@ bool has_pieces(const CacheProblem& p, int tensor) {
                              [](int64_t stride) { return stride % kRowPiece == 0; });
 }
 
-Stage cache_stage(const CacheProblem& p, int each, long long grid, std::shared_ptr<const LoadedKernel> kernel) {
+Stage cache_stage(const CacheProblem& p, int each, long long grid, std::shared_ptr<const LoadedKernel> kernel,
+                  bool stream) {
   CacheArgs args{};
   args.tokens = p.tokens, args.sets = p.tokens * p.all_heads() / each;
   args.blocks = p.blocks, args.block_size = p.block_size;
@@ -71,7 +72,7 @@ Stage cache_stage(const CacheProblem& p, int each, long long grid, std::shared_p
   set_sections(p.section_pairs, p.sections, r);
   r.stride_position[1] = p.stride_position, args.wide_positions = p.wide_positions != 0;
   args.unit_offset = p.unit_offset != 0;
-  args.x = p.x, args.q = p.q, args.cache = p.cache, args.weight = p.weight, args.grid = grid;
+  args.x = p.x, args.q = p.q, args.cache = p.cache, args.weight = p.weight, args.grid = grid, args.stream = stream;
 
   Stage stage;
   stage.kernel = std::move(kernel);

@@ -23,14 +23,6 @@ RowCpuConfig row_cpu_config(const RowProblem& p) {
   return {p.x.dtype, p.residual.dtype, p.out.dtype, p.quant, p.hadamard != 0, p.state_words != 0};
 }
 
-// Writes that no cache will hold go past them. A virtual machine of few cores sees all of a large last cache, which others fill: no
-// core has more of one than kCacheOfCore.
-constexpr int64_t kCacheOfCore = int64_t{12} << 20;
-bool writes_past_caches(const RowProblem& p, const DeviceSpec& device) {
-  const int64_t last = std::min(device.l3_bytes, device.units * kCacheOfCore);
-  return row_bytes_moved(p) > 2.0 * static_cast<double>(std::max(last, int64_t{8} << 20));
-}
-
 class RowCpuFamily final : public KernelFamily {
  public:
   RowCpuFamily(const RowOp& op, bool generic)
@@ -100,7 +92,7 @@ class RowCpuFamily final : public KernelFamily {
                                     std::shared_ptr<const LoadedKernel> kernel) const override {
     if (Status s = check(ref, device, step); !s) return s;
     const auto& p = problem_cast<RowProblem>(ref);
-    Stage stage = row_stage(p, writes_past_caches(p, device), 0, std::move(kernel));
+    Stage stage = row_stage(p, passes_caches(row_bytes_moved(p), device), 0, std::move(kernel));
     if (p.column_sums() > 0) {
       const int64_t parts = column_parts(p), columns = (p.n + kColumnsUnit - 1) / kColumnsUnit;
       LaunchShape of_columns = stage.shape;
