@@ -9,15 +9,63 @@
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
-// What 16 groups are divided by (divisor_of).
+// What 16 groups are divided by (divisor_of), and whether all are near one.
 struct GroupDivisors {
   alignas(64) float scale[kVec], reciprocal[kVec];
-
-  TILEWRIGHT_INLINE Divisor of(int group) const {
-    const float magnitude = scale[group] < 0 ? -scale[group] : scale[group];
-    return {scale[group], reciprocal[group], magnitude >= 0x1p-100f && magnitude <= 0x1p100f};
-  }
+  bool near_one;
 };
+
+// The largest lane of each of 16, to the lane of its number.
+TILEWRIGHT_INLINE I32x16 largest_of_each(I32x16 (&of)[kVec]) {
+#if TILEWRIGHT_AVX512
+  // Neighbours halve what they hold and share a register, four times.
+  __m512i eight[8], four[4], two[2];
+  const auto most = [](__m512i a, __m512i b) { return _mm512_maskz_max_epi32(kAllLanes, a, b); };
+  unroll<8>([&](auto i) __attribute__((always_inline)) {
+    const __m512i a = of[2 * i].v, b = of[2 * i + 1].v;
+    eight[i] = most(_mm512_maskz_unpacklo_epi32(kAllLanes, a, b), _mm512_maskz_unpackhi_epi32(kAllLanes, a, b));
+  });
+  unroll<4>([&](auto i) __attribute__((always_inline)) {
+    const __m512i a = eight[2 * i], b = eight[2 * i + 1];
+    four[i] = most(_mm512_maskz_unpacklo_epi64(0xFF, a, b), _mm512_maskz_unpackhi_epi64(0xFF, a, b));
+  });
+  const auto quarters = [&](__m512i a, __m512i b, auto even, auto odd) __attribute__((always_inline)) {
+    return most(_mm512_maskz_shuffle_i32x4(kAllLanes, a, b, even), _mm512_maskz_shuffle_i32x4(kAllLanes, a, b, odd));
+  };
+  unroll<2>([&](auto i) __attribute__((always_inline)) {
+    two[i] = quarters(four[2 * i], four[2 * i + 1], Index<0x44>{}, Index<0xEE>{});
+  });
+  return {quarters(two[0], two[1], Index<0x88>{}, Index<0xDD>{})};
+#else
+  transpose_16x16(of);
+  I32x16 all = of[0];
+  unroll<kVec - 1>([&](auto i) __attribute__((always_inline)) { all = larger(all, of[i + 1]); });
+  return all;
+#endif
+}
+
+// quantise.hpp's power_scale_for of each lane, as codes.
+TILEWRIGHT_INLINE I32x16 power_scales_for(F32x16 most, DType out, ScaleRounding rounding) {
+  const I32x16 zero = I32x16::splat(0), one = I32x16::splat(1), bits = as_int(most);
+  if (any_greater(I32x16::splat(0x00800000), bits) || any_greater(bits, I32x16::splat(0x7F7FFFFF))) {
+    // Zeros, subnormal numbers, infinities and NaN.
+    alignas(64) float of[kVec];
+    alignas(64) int codes[kVec];
+    most.store(of);
+    for (int g = 0; g < kVec; ++g) codes[g] = power_scale_for(of[g], out, rounding).bits;
+    return I32x16::load(codes);
+  }
+  const int limit = __builtin_bit_cast(int, quantised_limit(out));
+  const I32x16 half = I32x16::splat(rounding == ScaleRounding::kEven ? 1 << (22 - mantissa_bits(out)) : 0);
+  const I32x16 rounded = bits + half, rest = rounded & I32x16::splat(0x7FFFFF);
+  I32x16 code = shift_right<23>(rounded) - I32x16::splat((limit >> 23) - 127);
+  if (rounding == ScaleRounding::kUp) {
+    code = code + select_greater(rest, I32x16::splat(limit & 0x7FFFFF), one, zero);
+  } else if (rounding == ScaleRounding::kCeil) {
+    code = code + select_greater(rest, zero, one, zero);
+  }
+  return smaller(larger(code, zero), I32x16::splat(254));
+}
 
 // Writes the scales of the first `count` groups, from the largest magnitude of each (store_scale).
 TILEWRIGHT_INLINE void store_scales(const QuantisedScales& scales, DType out, long long at, int count, F32x16 most,
@@ -26,34 +74,45 @@ TILEWRIGHT_INLINE void store_scales(const QuantisedScales& scales, DType out, lo
   const auto not_zero = [&](F32x16 x) __attribute__((always_inline)) {
     return as_float(select_greater(as_int(absolute(x)), as_int(zero), as_int(x), as_int(one)));
   };
-  F32x16 scale = most / F32x16::splat(quantised_limit(out));
-  if (scales.dtype == DType::kE8M0) {
-    alignas(64) float of[kVec];
-    most.store(of);
-    for (int g = 0; g < kVec; ++g) {
-      const e8m0 code = power_scale_for(of[g], out, scales.rounding);
-      if (g < count) static_cast<e8m0*>(scales.data)[at + g * scales.stride_group] = code;
-      by.scale[g] = widen(code);
+  const auto store_bytes = [&](I32x16 codes) __attribute__((always_inline)) {
+    alignas(16) unsigned char bytes[kVec];
+    _mm_store_si128(reinterpret_cast<__m128i*>(bytes), low_bytes(codes));
+    auto* const to = static_cast<unsigned char*>(scales.data) + at;
+    if (count == kVec && scales.stride_group == 1) {
+      __builtin_memcpy(to, bytes, kVec);
+    } else {
+      for (int g = 0; g < count; ++g) to[g * scales.stride_group] = bytes[g];
     }
-    scale = F32x16::load(by.scale);
+  };
+  F32x16 scale = zero;
+  if (scales.dtype == DType::kE8M0) {
+    const I32x16 codes = power_scales_for(most, out, scales.rounding);
+    store_bytes(codes);
+    scale = power_of_code(codes);
   } else if (scales.dtype == DType::kF8E4M3) {
     const F32x16 of_all = F32x16::splat(of_tensor(scales));
-    alignas(16) unsigned char codes[kVec];
-    store_codes<DType::kF8E4M3>(codes, narrow_codes<DType::kF8E4M3>(scale / of_all));
-    for (int g = 0; g < kVec; ++g) {
-      codes[g] = (codes[g] & 0x7F) == 0 ? 1 : codes[g];  // the smallest one divides as well
-      if (g < count) static_cast<unsigned char*>(scales.data)[at + g * scales.stride_group] = codes[g];
-    }
-    scale = not_zero(widen_codes<DType::kF8E4M3>(codes) * of_all);
+    const I32x16 found = narrow_codes<DType::kF8E4M3>(most / F32x16::splat(quantised_limit(out)) / of_all);
+    // The smallest one divides as well as zero does.
+    const I32x16 magnitude = found & I32x16::splat(0x7F);
+    const I32x16 codes = select_greater(magnitude, I32x16::splat(0), found, I32x16::splat(1));
+    store_bytes(codes);
+    const F32x16 value = widen_magnitude<e4m3::Format>(codes & I32x16::splat(0x7F));
+    const F32x16 number = select_less(F32x16::splat(448), value, as_float(I32x16::splat(0x7FC00000)), value);
+    scale = not_zero(as_float(as_int(number) | shift_left<24>(codes & I32x16::splat(0x80))) * of_all);
   } else {
-    scale = not_zero(scale);
-    scale.store(by.scale);
+    scale = not_zero(most / F32x16::splat(quantised_limit(out)));
+    alignas(64) float found[kVec];
+    scale.store(found);
     for (int g = 0; g < count; ++g) {
-      __builtin_memcpy(static_cast<float*>(scales.data) + at + g * scales.stride_group, by.scale + g, 4);
+      __builtin_memcpy(static_cast<float*>(scales.data) + at + g * scales.stride_group, found + g, 4);
     }
   }
   scale.store(by.scale);
   (one / scale).store(by.reciprocal);
+  const F32x16 magnitude = absolute(scale);
+  const F32x16 far =
+      select_less(magnitude, F32x16::splat(0x1p-100f), one, select_less(F32x16::splat(0x1p100f), magnitude, one, zero));
+  by.near_one = !any_greater(as_int(select_nan(scale, one, far)), as_int(zero));
 }
 
 // Groups of 16 kCount neighbours of a row, each value by `value(piece)`.
@@ -69,35 +128,36 @@ TILEWRIGHT_INLINE void encode_small_groups(const RowArgs& args, const RowIndex& 
     alignas(64) float values[kSpan];
     I32x16 most[kVec];
     for (I32x16& one : most) one = I32x16::splat(0);
-    for_pieces(length, [&](auto piece) __attribute__((always_inline)) {
-      const decltype(piece) here{begin + piece.n, piece.count};
-      next.fetch_next(here);
-      const F32x16 x = value(here);
-      x.store(values + piece.n);
-      I32x16& mine = most[piece.n / kGroup];
-      mine = larger(mine, as_int(absolute(x)));
-    });
-    // The largest of each group, to its lane.
-    transpose_16x16(most);
-    I32x16 all = most[0];
-    unroll<kVec - 1>([&](auto i) __attribute__((always_inline)) { all = larger(all, most[i + 1]); });
+    for (int g = 0; g < groups; ++g) {
+      const int first = g * kGroup, there = length - first < kGroup ? length - first : kGroup;
+      F32x16 mine = F32x16::splat(0);
+      for_pieces(there, [&](auto piece) __attribute__((always_inline)) {
+        const decltype(piece) here{begin + first + piece.n, piece.count};
+        next.fetch_next(here);
+        const F32x16 x = value(here);
+        x.store(values + first + piece.n);
+        mine = larger_magnitude(mine, x);
+      });
+      most[g] = as_int(mine);
+    }
     GroupDivisors by;
-    store_scales(args.scale, kOut, scale_at, groups, as_float(all), by);
+    store_scales(args.scale, kOut, scale_at, groups, as_float(largest_of_each(most)), by);
 
-    // A line at a time; what is left over through a buffer.
+    // A line at a time where all scales are ordinary numbers.
     char* const to = row + begin * dtype_bits(kOut) / 8;
-    const auto quotients = [&](int n) __attribute__((always_inline)) {
-      return round(divided<true>(F32x16::load(values + n), by.of(n / kGroup)), begin + n);
+    const auto quotients = [&](int n, bool near_one) __attribute__((always_inline)) {
+      const Divisor mine{by.scale[n / kGroup], by.reciprocal[n / kGroup], near_one};
+      return round(divided<true>(F32x16::load(values + n), mine), begin + n);
     };
     constexpr int kLine = 32 / dtype_bits(kOut);  // vectors
     int n = 0;
-    for (; n + kLine * kVec <= length; n += kLine * kVec) {
+    for (; by.near_one && n + kLine * kVec <= length; n += kLine * kVec) {
       F32x16 v[kLine];
-      unroll<kLine>([&](auto i) __attribute__((always_inline)) { v[i] = quotients(n + i * kVec); });
-      encode_many<kOut>(to + n * dtype_bits(kOut) / 8, v, stream);
+      unroll<kLine>([&](auto i) __attribute__((always_inline)) { v[i] = quotients(n + i * kVec, true); });
+      encode_many<kOut, true>(to + n * dtype_bits(kOut) / 8, v, stream);
     }
     for (; n < length; n += kVec) {
-      encode_tail<kOut>(to + n * dtype_bits(kOut) / 8, quotients(n), length - n < kVec ? length - n : kVec);
+      encode_tail<kOut>(to + n * dtype_bits(kOut) / 8, quotients(n, false), length - n < kVec ? length - n : kVec);
     }
   }
 }
