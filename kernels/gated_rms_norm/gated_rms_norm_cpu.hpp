@@ -19,7 +19,13 @@ void gated_rms_norm_cpu(const RowArgs& args, unsigned unit, unsigned units) {
     };
 
     // 1 / sqrt(mean of squares + eps)
-    const float squares = sum_squares(args.n, value);
+    alignas(64) float values[kKeptValues];
+    const bool kept = args.n <= kKeptValues;
+    const float squares = sum_squares(args.n, [&](auto piece) __attribute__((always_inline)) {
+      const F32x16 v = value(piece);
+      if (kept) v.store(values + piece.n);
+      return v;
+    });
     const float inverse = 1 / __builtin_sqrtf(squares / static_cast<float>(args.n) + args.eps);
 
     // Rows of the third dimension go round among the weight's groups.
@@ -28,7 +34,7 @@ void gated_rms_norm_cpu(const RowArgs& args, unsigned unit, unsigned units) {
       weight.data = offset_bytes(weight.data, at.i[2] % args.weight_groups * args.n * dtype_bits(weight.dtype) / 8);
     }
     store_row<kConfig>(args, at, input, [&](auto piece) __attribute__((always_inline)) {
-      F32x16 v = value(piece) * F32x16::splat(inverse);
+      F32x16 v = (kept ? F32x16::load(values + piece.n) : value(piece)) * F32x16::splat(inverse);
       if (weight.data != nullptr) v = v * load_column(weight, piece);
       return args.gate_first ? v : v * gate(piece);
     });

@@ -30,7 +30,7 @@ __device__ __forceinline__ void gated_rms_norm_gpu(const RowArgs& given) {
       for_elements([&](int i) { squares = __fmaf_rn(p.v[i], p.v[i], squares); });
     });
     squares = row.reduce(squares, sum_of);
-    const float inverse = 1 / square_root(__fadd_rn(squares / static_cast<float>(args.n), args.eps));
+    const float inverse = inverse_root(__fmaf_rn(squares, reciprocal_near_one(static_cast<float>(args.n)), args.eps));
 
     // Rows of the third dimension go round among the weight's groups.
     const RowVector& weight = args.weight;

@@ -84,13 +84,16 @@ struct CacheCpuConfig {
     visit("cache", self.cache);
   }
 };
-// `threads` share a head, each has 16 elements of it in two pieces, of each of `heads` heads of a token and tensor.
+// `threads` share a head, each has 16 elements of it in two pieces, of each of `heads` heads of a token and tensor. `plain`: pieces
+// are stored at once, no 1 is added to weights, what turns lies half of the dims apart and has one axis of positions; else the
+// arguments tell.
 struct CacheGpuConfig {
   static constexpr const char* kTypeName = "CacheGpuConfig";
   DType x, q, cache;
   DType table, weight;  // kNone: nothing turns; no weights
   bool norm, finds;     // queries and keys are normalised; scales are found
   int threads, heads;
+  bool plain = false;
 
   bool operator==(const CacheGpuConfig&) const = default;
   template <class Self, class Visit>
@@ -104,6 +107,7 @@ struct CacheGpuConfig {
     visit("finds", self.finds);
     visit("threads", self.threads);
     visit("heads", self.heads);
+    visit("plain", self.plain);
   }
 };
 inline constexpr int kHeadPieces = 2 * kRowPiece;  // elements of a head that a thread has
@@ -135,8 +139,9 @@ constexpr CachePlace cache_place(const CacheArgs& args, int tensor, long long to
   return {slot / args.block_size, static_cast<int>(slot % args.block_size), true};
 }
 constexpr long long paged_head(const PagedTensor& t, const CachePlace& at, int head) {
-  return at.block * t.block + head * t.head + at.position / t.positions * t.position_run +
-         at.position % t.positions * t.position;
+  const long long first = at.block * t.block + head * t.head;
+  if (at.position < t.positions) return first + at.position * t.position;  // no division
+  return first + at.position / t.positions * t.position_run + at.position % t.positions * t.position;
 }
 constexpr long long paged_element(const PagedTensor& t, int d) {
   if (d < t.elements) return d * t.element;

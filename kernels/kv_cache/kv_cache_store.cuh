@@ -43,12 +43,14 @@ __device__ __forceinline__ void store_one(void* to, DType dtype, long long i, fl
   static_cast<unsigned char*>(to)[i] = static_cast<unsigned char>(code);
 }
 
-// Elements d to d + 8 of a head that starts at `head`.
-template <DType kType>
-__device__ __forceinline__ void store_paged(const PagedTensor& t, char* head, int d, const Piece& from) {
+// Elements d to d + 8 of a head that starts at `head`, of which d lies `at` elements behind. kPieces: always in one store.
+template <DType kType, bool kPieces>
+__device__ __forceinline__ void store_paged(const PagedTensor& t, char* head, int d, long long at, const Piece& from) {
   constexpr int kBytes = dtype_bits(kType) / 8;
-  if (t.pieces) return encode_piece<kType, true>(head + paged_element(t, d) * kBytes, kType, 0, kRowPiece, from);
-  if constexpr (is_quantised(kType)) {
+  if (kPieces || t.pieces) return encode_piece<kType, true>(head + at * kBytes, kType, 0, kRowPiece, from);
+  if constexpr (kPieces) {
+    return;
+  } else if constexpr (is_quantised(kType)) {
     unsigned word[2];
     narrow_codes(kType, from, word);
     for_elements([&](int i) { head[paged_element(t, d + i)] = static_cast<char>(word[i / 4] >> (8 * (i % 4))); });

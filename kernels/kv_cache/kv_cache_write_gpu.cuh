@@ -56,7 +56,7 @@ __device__ __forceinline__ void kv_cache_write_heads(const CacheArgs& given) {
       const int column = (turns ? at.pair : 0) * dtype_bits(kTable) / 8;
       cosine_words.load(angles.cosine + column);
       sine_words.load(angles.sine + column);
-      if (args.rotation.axes > 1) {
+      if (!kConfig.plain && args.rotation.axes > 1) {
         const auto angles_of = [&](int axis) { return cache_angles(args, set.token, axis); };
         mix_angles<kTable>(args.rotation, turns ? at.pair : 0, angles_of, angles, cosine_words, sine_words);
       }
@@ -67,27 +67,63 @@ __device__ __forceinline__ void kv_cache_write_heads(const CacheArgs& given) {
       low_weights.load(static_cast<const char*>(mine.weight) + at.low * dtype_bits(kWeight) / 8);
       high_weights.load(static_cast<const char*>(mine.weight) + at.high * dtype_bits(kWeight) / 8);
     }
+    Piece cosine, sine;
+    if constexpr (kTurns) {
+      cosine_words.widen(cosine);
+      sine_words.widen(sine);
+      for_elements([&](int i) {
+        cosine.v[i] = __fmul_rn(cosine.v[i], angles.known), sine.v[i] = __fmul_rn(sine.v[i], angles.sign);
+      });
+    }
 
+    // Sums of squares of all heads, whose exchanges do not wait for each other.
+    [[maybe_unused]] float sums[kHeads] = {};
+    if constexpr (kConfig.norm) {
+#pragma unroll
+      for (int h = 0; h < kHeads; ++h) {
+        Piece a, b;
+        low_words[h].widen(a);
+        high_words[h].widen(b);
+        float squares = 0;
+        for_elements([&](int i) { squares = __fmaf_rn(a.v[i], a.v[i], __fmaf_rn(b.v[i], b.v[i], squares)); });
+        sums[h] = at.there ? squares : 0;
+      }
+      if constexpr (kThreads <= kRowLanes) {
+        reduce_threads<kThreads>(sums, sum_of);
+      } else {
+#pragma unroll
+        for (int h = 0; h < kHeads; ++h) {
+          float one[1] = {sums[h]};
+          reduce_threads<kThreads>(one, sum_of);
+          sums[h] = one[0];
+        }
+      }
+    }
+
+    // Where the first head goes, and both pieces of each.
     const bool writes = there && place.known && at.there;
+    const PagedTensor& out = mine.out;
+    long long offset = paged_head(out, place, set.head);
+    const long long low_at = paged_element(out, at.low), high_at = paged_element(out, at.high);
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) {
       Piece a, b;
       low_words[h].widen(a);
       high_words[h].widen(b);
       if constexpr (kConfig.norm) {
-        float squares = 0;
-        for_elements([&](int i) { squares = __fmaf_rn(a.v[i], a.v[i], __fmaf_rn(b.v[i], b.v[i], squares)); });
-        float sum[1] = {at.there ? squares : 0};
-        reduce_threads<kThreads>(sum, [](float x, float y) { return __fadd_rn(x, y); });
-        const float inverse =
-            mine.normed ? 1 / square_root(__fadd_rn(sum[0] / static_cast<float>(mine.n), args.eps)) : 1;
-        for_elements([&](int i) { a.v[i] = __fmul_rn(a.v[i], inverse), b.v[i] = __fmul_rn(b.v[i], inverse); });
+        if (mine.normed) {
+          const float inverse =
+              inverse_root(__fmaf_rn(sums[h], reciprocal_near_one(static_cast<float>(mine.n)), args.eps));
+          for_elements([&](int i) { a.v[i] = __fmul_rn(a.v[i], inverse), b.v[i] = __fmul_rn(b.v[i], inverse); });
+        }
         if (weighted) {
           const float offset = args.unit_offset ? 1 : 0;
           const auto weigh = [&](const PieceWords<kWeight>& words, Piece& p) {
             Piece weight;
             words.widen(weight);
-            for_elements([&](int i) { p.v[i] = __fmul_rn(p.v[i], __fadd_rn(weight.v[i], offset)); });
+            for_elements([&](int i) {
+              p.v[i] = __fmul_rn(p.v[i], kConfig.plain ? weight.v[i] : __fadd_rn(weight.v[i], offset));
+            });
           };
           weigh(low_weights, a);
           weigh(high_weights, b);
@@ -95,16 +131,13 @@ __device__ __forceinline__ void kv_cache_write_heads(const CacheArgs& given) {
       }
       if constexpr (kTurns) {
         if (turns) {
-          Piece cosine, sine;
-          cosine_words.widen(cosine);
-          sine_words.widen(sine);
-          if (at.pairs) part_pairs(a, b);
+          if (!kConfig.plain && at.pairs) part_pairs(a, b);
           for_elements([&](int i) {
-            const float x = a.v[i], c = __fmul_rn(cosine.v[i], angles.known), s = __fmul_rn(sine.v[i], angles.sign);
-            a.v[i] = __fmaf_rn(x, c, -__fmul_rn(b.v[i], s));
-            b.v[i] = __fmaf_rn(b.v[i], c, __fmul_rn(x, s));
+            const float x = a.v[i];
+            a.v[i] = __fmaf_rn(x, cosine.v[i], -__fmul_rn(b.v[i], sine.v[i]));
+            b.v[i] = __fmaf_rn(b.v[i], cosine.v[i], __fmul_rn(x, sine.v[i]));
           });
-          if (at.pairs) join_pairs(a, b);
+          if (!kConfig.plain && at.pairs) join_pairs(a, b);
         }
       }
 
@@ -117,24 +150,23 @@ __device__ __forceinline__ void kv_cache_write_heads(const CacheArgs& given) {
         reduce_threads<kThreads>(most, larger_of);
       }
       if (!writes) continue;
-      const int head = set.head + h;
-      char* const to = static_cast<char*>(mine.out.data);
-      const long long offset = paged_head(mine.out, place, head);
       const auto store = [&](auto type) {
         if constexpr (is_quantised(type.value)) {
-          const Divisor by = paged_divisor(mine.scale, type.value, place, head, most[0], thread % kThreads == 0);
+          const Divisor by =
+              paged_divisor(mine.scale, type.value, place, set.head + h, most[0], thread % kThreads == 0);
           divide<false>(a, by);
           divide<false>(b, by);
         }
-        char* const start = to + offset * (dtype_bits(type.value) / 8);
-        store_paged<type.value>(mine.out, start, at.low, a);
-        store_paged<type.value>(mine.out, start, at.high, b);
+        char* const start = static_cast<char*>(out.data) + offset * (dtype_bits(type.value) / 8);
+        store_paged<type.value, kConfig.plain>(out, start, at.low, low_at, a);
+        store_paged<type.value, kConfig.plain>(out, start, at.high, high_at, b);
       };
       if (kConfig.q != DType::kNone && kConfig.q != kConfig.cache && set.tensor == kCacheQueries) {
         store(PagedType<kConfig.q>{});
       } else {
         store(PagedType<kConfig.cache>{});
       }
+      offset += out.head;
     }
   }
 }

@@ -19,8 +19,8 @@ __device__ __forceinline__ void rope_whole_heads(const RowArgs& given) {
        first += given.grid * kSet) {
     const RowArgs& args = anew(given);
     const RowRotation& r = args.rotation;
-    const bool pairs = r.interleaved, turns = n < static_cast<int>(r.dims / 2);
-    const RowTurn run = turned_run_of(r, turns ? n : 0);
+    const bool pairs = !kConfig.plain && r.interleaved, turns = kConfig.plain || n < static_cast<int>(r.dims / 2);
+    const RowTurn run = kConfig.plain ? RowTurn{0, r.dims / 2} : turned_run_of(r, turns ? n : 0);
     const int begin = static_cast<int>(run.begin), apart = pairs ? kRowPiece : static_cast<int>(run.pairs);
     const int low = (turns ? (pairs ? 2 * n : begin + n) : 0) * kBytes, high = low + apart * kBytes;
 
@@ -34,7 +34,7 @@ __device__ __forceinline__ void rope_whole_heads(const RowArgs& given) {
       sine_words.load(angles.sine + column);
     };
     // Those that are mixed, before heads take registers; else behind what heads ask for.
-    const bool mixed = r.axes > 1;
+    const bool mixed = !kConfig.plain && r.axes > 1;
     if (mixed) {
       ask_angles();
       const auto angles_of = [&](int axis) { return row_angles(args, at, axis); };
@@ -45,7 +45,14 @@ __device__ __forceinline__ void rope_whole_heads(const RowArgs& given) {
     PieceWords<kConfig.x> p_words[kHeads], q_words[kHeads];
 #pragma unroll
     for (int h = 0; h < kHeads; ++h, ++at.i[2]) {
-      heads[h] = rotated_head(args, at);
+      // Neighbours of a set are of one tensor in a plain kernel.
+      if (!kConfig.plain || h == 0) {
+        heads[h] = rotated_head(args, at);
+      } else {
+        const bool second = at.i[2] >= r.heads;
+        heads[h].from = heads[h - 1].from + (second ? args.residual : args.x).stride[2] * kBytes;
+        heads[h].to = heads[h - 1].to + (second ? args.residual_out : args.out).stride[2] * kBytes;
+      }
       p_words[h].load(heads[h].from + low);
       q_words[h].load(heads[h].from + high);
     }
@@ -74,7 +81,7 @@ __device__ __forceinline__ void rope_whole_heads(const RowArgs& given) {
       store_piece<kConfig.x, true>(heads[h].to + high, kConfig.x, 0, count, b);
 
       // What does not turn.
-      if (heads[h].from == heads[h].to) continue;
+      if (kConfig.plain || heads[h].from == heads[h].to) continue;
 #pragma unroll 1
       for (long long rest = r.dims + n; rest < args.n; rest += kThreads * kRowPiece) {
         PieceWords<kConfig.x> same;

@@ -195,7 +195,7 @@ __device__ __forceinline__ bool is_there(int i, int count) {
 // reads any longer what the reduction before left in this place.
 template <int kThreads, bool kFree = false, int kValues, class Merge>
 __device__ __forceinline__ void reduce_threads(float (&x)[kValues], Merge&& merge, int place = 0) {
-  static_assert(kValues <= kRowReduced);
+  static_assert(kThreads <= kRowLanes || kValues <= kRowReduced);
   constexpr int kTogether = kThreads < kRowLanes ? kThreads : kRowLanes;
   const auto me = static_cast<unsigned>(anew(static_cast<int>(threadIdx.x)));
 #pragma unroll

@@ -184,6 +184,10 @@ TEST(EmulatedRowOperators, RopeTakesSectionsPositionsAndPackedSequences) {
        "m=1x9x4:n=128:x=bf16:residual=bf16:heads=2:sections=24.20.20:order=interleaved:interleaved=1",
        "m=1x9x4:n=128:x=bf16:residual=bf16:heads=2:sections=32.16.16:order=parts",
        "m=1x37x4:n=128:x=bf16:residual=bf16:heads=2:sequences=4:offsets=1"});
+  check_rope<RowGpuConfig{kBf16, kBf16, kBf16, Quantisation::kNone, 8, 2, kF32, true, 0, 1, 1, true}>(
+      {"m=2x3x6:n=128:x=bf16:residual=bf16:heads=4:positions=1:inverse=1",
+       "m=1x37x4:n=128:x=bf16:residual=bf16:heads=2:sequences=4:offsets=1",
+       "m=3x7x4:n=128:x=bf16:residual=bf16:heads=2:sx=4000.520.256"});
   check_rope<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
       {"m=2x3x5:n=70:x=f16:residual=f16:heads=2:sections=9.9.9.8:order=interleaved",
        "m=1x3x2:n=130:x=f32:sections=33.1.31:order=parts", "m=1x3x2:n=34:x=f32:sequences=2:interleaved=1"});
@@ -417,6 +421,9 @@ TEST(EmulatedRowOperators, KvCacheWriteStoresPiecesOrElements) {
   check_cache<CacheGpuConfig{kBf16, kNone, kBf16, kNone, kNone, false, false, 4, 4}>(
       kv_cache_write_operator(), {"t=37:k=4:n=64:x=bf16", "t=9:k=8:v=4:nv=48:n=64:x=bf16:vlayout=value_transposed",
                                   "t=9:k=4:n=64:x=bf16:klayout=key_packed:vlayout=value_packed:wide_slots=1"});
+  check_cache<CacheGpuConfig{kBf16, kNone, kBf16, kNone, kNone, false, false, 4, 2, true}>(
+      kv_cache_write_operator(),
+      {"t=37:k=4:n=64:x=bf16", "t=9:k=4:n=64:x=bf16:klayout=key_packed:vlayout=nhd:wide_slots=1"});
   check_cache<CacheGpuConfig{kF32, kNone, DType::kF8E4M3, kNone, kNone, false, true, 64, 1}>(
       kv_cache_write_operator(), {"t=5:k=3:n=1024:x=f32:cache=e4m3:scales=token"});
   check_cache<CacheGpuConfig{kNone, kNone, kNone, kNone, kNone, false, false, 32, 1}>(
@@ -461,6 +468,12 @@ TEST(EmulatedRowOperators, QkNormRopeCacheNormalisesTurnsAndStores) {
        "t=7:q=4:k=4:n=80:x=bf16:weight=bf16:table=f32:dims=32:interleaved=1:unit_offset=1:klayout=hnd",
        "t=7:q=4:k=4:n=128:x=bf16:weight=bf16:table=f32:sections=16.24.24:wide_positions=1",
        "t=7:q=4:k=4:n=128:x=bf16:weight=bf16:table=f32:sections=24.20.20:order=interleaved"});
+  check_cache<CacheGpuConfig{kBf16, kBf16, DType::kF8E4M3, kF32, kBf16, true, false, 8, 2, true}>(
+      qk_norm_rope_cache_operator(),
+      {"t=19:q=8:k=4:n=128:x=bf16:weight=bf16:table=f32:positions=1:cache=e4m3:scales=tensor",
+       "t=7:q=4:k=2:n=80:x=bf16:weight=bf16:table=f32:dims=32:klayout=hnd:cache=e4m3:scales=head"});
+  check_cache<CacheGpuConfig{kBf16, kBf16, kBf16, kF32, kBf16, true, false, 64, 4, true}>(
+      qk_norm_rope_cache_operator(), {"t=3:q=8:k=4:n=1024:x=bf16:weight=bf16:table=f32"});
   check_cache<CacheGpuConfig{kF16, DType::kF8E4M3, DType::kI8, kF16, kNone, true, true, 4, 1}>(
       qk_norm_rope_cache_operator(),
       {"t=7:q=3:k=1:n=64:x=f16:norm=1:table=f16:cache=i8:scales=token:qo=e4m3:q_scales=head"});

@@ -51,7 +51,11 @@ bool takes_heads(const CacheProblem& p, int each) {
 }
 CacheGpuConfig cache_gpu_config(const CacheProblem& p, int each) {
   const bool finds = p.scales == CacheScales::kToken || p.q_scales == CacheScales::kToken;
-  return {p.x, p.q, p.cache, p.table, p.weight, p.norm != 0, finds, head_threads(p), each};
+  bool plain = p.unit_offset == 0 && p.interleaved == 0 && p.axes() <= 1;
+  for (int tensor = 0; tensor < kCacheTensors; ++tensor) {
+    plain = plain && (!p.heads[static_cast<size_t>(tensor)].present() || has_pieces(p, tensor));
+  }
+  return {p.x, p.q, p.cache, p.table, p.weight, p.norm != 0, finds, head_threads(p), each, plain};
 }
 
 class CacheGpuFamily final : public KernelFamily {
@@ -89,7 +93,8 @@ class CacheGpuFamily final : public KernelFamily {
     if (Status s = parse_gpu_config(step.key, config); !s) return s;
     const auto& p = problem_cast<CacheProblem>(ref);
     if (generic_) return {};
-    const CacheGpuConfig need = cache_gpu_config(p, config.heads);
+    CacheGpuConfig need = cache_gpu_config(p, config.heads);
+    if (!config.plain) need.plain = false;  // the arguments tell it all
     if (config == need && takes_heads(p, config.heads)) return {};
     return refuse_gpu(fmt::format("kernel is for {}, the problem needs {}", print_fields(config), print_fields(need)));
   }

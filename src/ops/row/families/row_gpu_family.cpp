@@ -64,7 +64,7 @@ bool reduces_rows(const RowOp& op, Quantisation quant) {
 // asked for, leave room; so many registers are for all else.
 int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
   if (op.quantises && c.quant == Quantisation::kBlock) return 2;
-  if (op.rotates && c.whole) return c.pieces >= 4 ? 2 : c.pieces == 2 ? 3 : 4;
+  if (op.rotates && c.whole) return c.pieces >= 4 ? 2 : c.pieces == 2 && !c.plain ? 3 : 4;
   const bool singly = takes_pieces_singly(op, c.quant);
   if (op.norm_backward()) {  // x, its output's gradient and two sums, and what is added to them
     const int each = 4 * kRowPiece + (c.whole ? dtype_bits(c.columns) + dtype_bits(c.out) % 32 : 0) * kRowPiece / 32;
@@ -146,6 +146,13 @@ std::vector<RowGpuShape> whole_head_shapes(const RowProblem& p, bool amd) {
 // Whether rows are taken as whole heads.
 bool takes_whole_heads(const RowProblem& p) {
   return p.rotates() && has_whole_heads(p) && !whole_head_shapes(p, false).empty();
+}
+// Whether nothing is asked at run time of them: all dims turn, two halves by one axis, a pair for each lane, and the heads of a set are
+// of one tensor.
+bool is_plain_turn(const RowProblem& p, const RowGpuShape& shape) {
+  const RowRotationProblem& r = p.rotation;
+  return takes_whole_heads(p) && !r.interleaved && r.axes() <= 1 && r.dims == p.n &&
+         r.dims == int64_t{2} * kRowPiece * shape.threads && r.heads % shape.pieces == 0;
 }
 int64_t row_capacity(const RowGpuShape& s) { return int64_t{s.threads} * s.pieces * s.cluster * s.parts * kRowPiece; }
 // Whether blocks may take a part of a row each.
@@ -370,7 +377,7 @@ class RowGpuFamily final : public KernelFamily {
     RowGpuConfig config{p.x.dtype, p.residual.dtype, p.out.dtype, p.quant, shape.threads, shape.pieces};
     config.cluster = shape.cluster, config.parts = shape.parts;
     config.hadamard = p.hadamard != 0, config.chance = p.state_words != 0;
-    set_plain(is_plain(p), p, config);
+    set_plain(op_.rotates ? is_plain_turn(p, shape) : is_plain(p), p, config);
     if (!op_.rotates) config.columns = common_column_type(p), config.whole = has_whole_rows(p);
     if (op_.dequantises) config.columns = DType::kNone;
     if (has_groups(p.quant)) config.group = p.group;
