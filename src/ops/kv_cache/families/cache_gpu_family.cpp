@@ -23,7 +23,7 @@ bool is_cache_gpu(const ArchSpec& arch) { return arch.vendor != ArchVendor::kX86
 // NVIDIA: blocks that an SM's registers are to have room for. AMD: waves of a SIMD, 128 registers each.
 int resident_cache_blocks(const CacheGpuConfig& c, ArchVendor vendor) {
   if (c.x == DType::kNone || (vendor == ArchVendor::kAmd && c.heads <= 2)) return 4;
-  return c.heads >= 4 || c.x == DType::kF32 ? 2 : c.heads == 2 ? 3 : 4;
+  return c.heads >= 4 || c.x == DType::kF32 ? 2 : c.heads == 2 || c.norm ? 3 : 4;
 }
 
 // Ok, or why a thread cannot take 16 elements of a head in two loads.
@@ -80,7 +80,7 @@ class CacheGpuFamily final : public KernelFamily {
     if (generic_) return {{{generic_key(device.arch->target), {}}, 8 * predict_gpu(p, device)}};
     std::vector<Candidate> found;
     double cost = predict_gpu(p, device);
-    for (const int each : heads_of(*device.arch)) {
+    for (const int each : heads_of(*device.arch, p.tokens * p.all_heads())) {
       if (!takes_heads(p, each)) continue;
       found.push_back({{key_of(cache_gpu_config(p, each), device.arch->target), {}}, cost});
       cost *= 1.05;
@@ -135,7 +135,7 @@ class CacheGpuFamily final : public KernelFamily {
     if (arch == nullptr || !is_cache_gpu(*arch)) return keys;
     if (generic_) return {generic_key(target)};
     for (const CacheProblem& p : usual_cache_problems(op_)) {
-      keys.push_back(key_of(cache_gpu_config(p, heads_of(*arch).front()), target));
+      keys.push_back(key_of(cache_gpu_config(p, heads_of(*arch, p.tokens * p.all_heads()).front()), target));
     }
     return keys;
   }
@@ -158,7 +158,9 @@ class CacheGpuFamily final : public KernelFamily {
   }
 
  private:
-  static std::array<int, 3> heads_of(const ArchSpec& arch) {
+  static std::array<int, 3> heads_of(const ArchSpec& arch, int64_t heads) {
+    constexpr int64_t kFewHeads = 2048;  // then as many threads as there can be
+    if (heads <= kFewHeads) return {1, 2, 4};
     return arch.vendor == ArchVendor::kAmd ? std::array{2, 1, 4} : std::array{4, 2, 1};
   }
   Status refuse_gpu(const std::string& message) const { return unsupported(fmt::format("{}: {}", name_, message)); }

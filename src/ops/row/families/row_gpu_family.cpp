@@ -131,21 +131,22 @@ bool has_whole_heads(const RowProblem& p) {
   const bool cut = parts && std::ranges::any_of(r.section_pairs, [](int32_t pairs) { return pairs % kRowPiece != 0; });
   return !cut && has_whole_rows(p) && r.dims > 0 && r.dims % (2 * kRowPiece) == 0 && r.stride_table % entries == 0;
 }
-// A thread takes so many heads of a token that no set of them has another's. The best first: four have loads enough in flight, for which
-// AMD GPUs, whose addresses are in vector registers too, lack registers.
-std::vector<RowGpuShape> whole_head_shapes(const RowProblem& p, bool amd) {
+// A thread takes so many heads of a token that no set of them has another's. The best first: two have loads enough in flight, and four
+// lack registers; where heads are few, as many threads as there can be.
+constexpr int64_t kFewHeads = 2048;
+std::vector<RowGpuShape> whole_head_shapes(const RowProblem& p) {
   std::vector<RowGpuShape> shapes;
   const auto threads = std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(p.rotation.dims / (2 * kRowPiece), 1)));
   if (threads > kRowBlockThreads) return shapes;
-  const int best = amd ? 2 : 4, second = amd ? 4 : 2;
-  for (const int heads : {best, second, 1}) {
+  const bool few = p.size[0] * p.size[1] * p.size[2] <= kFewHeads;
+  for (const int heads : few ? std::array{1, 2, 4} : std::array{2, 4, 1}) {
     if (p.size[2] % heads == 0) shapes.push_back({static_cast<int>(threads), heads});
   }
   return shapes;
 }
 // Whether rows are taken as whole heads.
 bool takes_whole_heads(const RowProblem& p) {
-  return p.rotates() && has_whole_heads(p) && !whole_head_shapes(p, false).empty();
+  return p.rotates() && has_whole_heads(p) && !whole_head_shapes(p).empty();
 }
 // Whether nothing is asked at run time of them: all dims turn, two halves by one axis, a pair for each lane, and the heads of a set are
 // of one tensor.
@@ -184,7 +185,7 @@ std::vector<RowGpuShape> cluster_shapes(const RowOp& op, const RowProblem& p) {
 
 // The best first. Where pieces are written one by one and rows are many, four of them share what a row costs a thread.
 std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {
-  if (takes_whole_heads(p)) return whole_head_shapes(p, arch.vendor == ArchVendor::kAmd);
+  if (takes_whole_heads(p)) return whole_head_shapes(p);
   if (op.quantises && p.quant == Quantisation::kBlock) return {kScaleBlockShape};
   std::vector<RowGpuShape> shapes = row_gpu_shapes(p.n);
   if (op.norm_backward()) {
@@ -364,7 +365,7 @@ class RowGpuFamily final : public KernelFamily {
   static bool is_gpu_target(const ArchSpec& arch) { return arch.vendor != ArchVendor::kX86; }
   Status refuse_gpu(const std::string& message) const { return unsupported(fmt::format("{}: {}", name_, message)); }
   Status check_heads(const RowProblem& p, const RowGpuConfig& config) const {
-    for (const RowGpuShape& shape : whole_head_shapes(p, false)) {
+    for (const RowGpuShape& shape : whole_head_shapes(p)) {
       if (shape.threads == config.threads && shape.pieces == config.pieces) return {};
     }
     return refuse_gpu(fmt::format("{} heads of {} elements that turn, the kernel takes {} at a time on {} threads",
