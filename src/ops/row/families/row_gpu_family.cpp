@@ -64,7 +64,7 @@ bool reduces_rows(const RowOp& op, Quantisation quant) {
 // asked for, leave room; so many registers are for all else.
 int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
   if (op.quantises && c.quant == Quantisation::kBlock) return 2;
-  if (op.rotates && c.whole) return c.pieces >= 4 ? 2 : c.pieces == 2 && !c.plain ? 3 : 4;
+  if (op.rotates && c.whole) return c.pieces >= 4 ? 2 : c.pieces == 2 && (!c.plain || c.x == DType::kF32) ? 3 : 4;
   const bool singly = takes_pieces_singly(op, c.quant);
   if (op.norm_backward()) {  // x, its output's gradient and two sums, and what is added to them
     const int each = 4 * kRowPiece + (c.whole ? dtype_bits(c.columns) + dtype_bits(c.out) % 32 : 0) * kRowPiece / 32;
