@@ -42,7 +42,7 @@ TILEWRIGHT_INLINE void encode_pieces(char* row, DType out, long long n, long lon
   }
 }
 
-// Groups of 16 kCount neighbours: in registers between their largest value and their codes.
+// Groups of 16 kCount neighbours: in the first cache between their largest value and their codes.
 template <DType kOut, int kCount, class Next, class Value, class Round>
 TILEWRIGHT_INLINE void encode_groups(const RowArgs& args, const RowIndex& at, char* row, const Next& next,
                                      Value&& value, Round&& round) {
