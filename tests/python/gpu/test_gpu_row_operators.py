@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every operator of torch.ops.tilewright that is no product, on CUDA tensors: the results of CPUs, torch.compile in one
+"""Operators of torch.ops.tilewright that are no products, on CUDA tensors: the results of CPUs, torch.compile in one
 graph, and CUDA graphs that are replayed on other data."""
 
 import math
@@ -12,10 +12,12 @@ if not torch.cuda.is_available():
 
 import tilewright  # noqa: E402
 import tilewright.torch  # noqa: E402
-from pytorch import test_torch_elementwise, test_torch_row_operators  # noqa: E402  cases that CPUs have, too
+
+# Cases that CPUs have, too.
+from pytorch import test_torch_elementwise, test_torch_kv_cache, test_torch_row_operators  # noqa: E402
 
 ops = torch.ops.tilewright
-T, Q, H, D, BLOCKS, BLOCK = 7, 4, 2, 32, 3, 8
+FLOAT4 = getattr(torch, "float4_e2m1fn_x2", None)
 
 
 @pytest.fixture(autouse=True)
@@ -24,31 +26,13 @@ def fresh():
     torch.compiler.reset()
 
 
-def cache_cases():
-    """Of paged caches, which are changed in place."""
-    q, key, value = (torch.randn(T, heads, D).bfloat16() for heads in (Q, H, H))
-    caches = [torch.zeros(BLOCKS, BLOCK, H, D, dtype=torch.bfloat16) for _ in range(2)]
-    slots = torch.tensor([9, 0, -1, 23, 24, 5, 1])
-    latent, rope = torch.randn(T, 64).bfloat16(), torch.randn(T, 16).bfloat16()
-    angles = torch.arange(16)[:, None] * 10000.0 ** (-torch.arange(0, D, 2) / D)
-    return {
-        "kv_cache_write": (ops.kv_cache_write, (key, value, *caches, slots), {}),
-        "mla_cache_write": (
-            ops.mla_cache_write,
-            (latent, rope, torch.zeros(BLOCKS, BLOCK, 80, dtype=torch.bfloat16), slots),
-            {},
-        ),
-        "qk_norm_rope_cache": (
-            ops.qk_norm_rope_cache,
-            (q, key, value, *caches, slots),
-            {"q_weight": torch.randn(D).bfloat16(), "cos": angles.cos(), "sin": angles.sin()},
-        ),
-    }
-
-
 def loss_cases():
     logits, target = torch.randn(6, 1000), torch.randint(0, 1000, (6,))
     return {"cross_entropy": (ops.cross_entropy, (logits, target), {})}
+
+
+def nvfp4_cases():
+    return {} if FLOAT4 is None else {"quantize_nvfp4": (ops.quantize_nvfp4, (torch.randn(3, 64),), {})}
 
 
 def cases(device):
@@ -58,8 +42,9 @@ def cases(device):
     for some in (
         test_torch_row_operators.cases,
         test_torch_elementwise.cases,
-        cache_cases,
+        test_torch_kv_cache.cases,
         loss_cases,
+        nvfp4_cases,
     ):
         made.update(some())
     return {name: tuple(moved(part, device) for part in case) for name, case in made.items()}
@@ -114,7 +99,9 @@ def test_results_are_the_cpus(name):
     assert len(got) == len(want)
     for g, w in zip(got, want):
         assert g.device.type == "cuda" and g.dtype == w.dtype and g.shape == w.shape
-        if name.startswith(CHOOSES) and not w.is_floating_point():
+        if w.dtype == FLOAT4:
+            g, w = g.view(torch.uint8), w.view(torch.uint8)
+        if w.dtype == torch.uint8 or (name.startswith(CHOOSES) and not w.is_floating_point()):
             assert torch.equal(g.cpu(), w)
             continue
         narrow = w.dtype.itemsize == 1
