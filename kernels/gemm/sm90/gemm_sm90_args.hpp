@@ -57,8 +57,16 @@ constexpr int gemm_sm90_columns_at_once(const GemmSm90Config& c) {
   return c.promote != Promotion::kNone && c.tile_n > 192 ? c.tile_n / 2 : c.tile_n;
 }
 
+// How a grid of clusters shares the tiles: `whole` go round evenly, the `rest` in parts.
+struct GemmSm90Share {
+  int tiles_m, tiles_n;  // of clusters
+  int whole, rest;
+};
 struct GemmSm90Args {
   TensorMap a, b;  // [batch, M, K], [batch, N, K] (or with M, N contiguous)
+  TensorMap d,
+      d_last;  // [batch, M, N], where D leaves by pieces: boxes of 64 columns, and a piece's last, narrower one
+  GemmSm90Share share;
   GemmArgs gemm;
   bool batch_a, batch_b;  // false: one matrix serves every entry of the batch
   int raster;             // rows of tiles walked together
@@ -81,6 +89,24 @@ inline constexpr int kSm90BoxColumns = 64;
 inline constexpr int kSm90BoxBytes = kSm90BoxRows * kSm90RowBytes;
 inline constexpr int kSm90StagingBytes = 4 * kSm90BoxBytes;  // of a warpgroup
 
+// Where 8-bit floats are summed apart D leaves by pieces: 64 rows of a warpgroup by the columns of an instruction (of a separated
+// gate by all columns of D), in boxes of 64 rows. A piece's last box may be narrower.
+constexpr bool gemm_sm90_by_pieces(const GemmSm90Config& c) { return c.d_words && c.promote != Promotion::kNone; }
+constexpr int gemm_sm90_piece_columns(const GemmSm90Config& c) {
+  return c.gate == GateMode::kSeparated ? gemm_sm90_d_columns(c) : gemm_sm90_columns_at_once(c);
+}
+constexpr int gemm_sm90_last_columns(const GemmSm90Config& c) {
+  return gemm_sm90_piece_columns(c) % kSm90BoxColumns;  // zero: there is no narrower one
+}
+constexpr int gemm_sm90_pieces(const GemmSm90Config& c) {
+  return c.tile_m / c.warpgroups / 64 * (gemm_sm90_d_columns(c) / gemm_sm90_piece_columns(c));
+}
+constexpr int gemm_sm90_piece_bytes(const GemmSm90Config& c) { return 64 * gemm_sm90_piece_columns(c) * 2; }
+// What D passes through, of a warpgroup.
+constexpr int gemm_sm90_staging_bytes(const GemmSm90Config& c) {
+  return gemm_sm90_by_pieces(c) ? gemm_sm90_pieces(c) * gemm_sm90_piece_bytes(c) : kSm90StagingBytes;
+}
+
 // What the warpgroups must know about a tile lies in shared memory, for two tiles in turn: where it is, and scales and bias,
 // two floats a column, one a row.
 inline constexpr int kSm90Slots = 2;
@@ -90,6 +116,10 @@ struct alignas(16) GemmSm90Tile {
   int steps;        // along K; negative: there are no more tiles
   int part, parts, shared_tile;
 };
+// A long body stands once, in a loop at run time, so that a kernel compiles in a second.
+constexpr bool gemm_sm90_is_short(const GemmSm90Config& c) {
+  return c.activation == Activation::kNone || c.activation == Activation::kRelu || c.activation == Activation::kSilu;
+}
 constexpr bool gemm_sm90_has_factors(const GemmSm90Config& c) {
   return c.d_words && c.epilogue == EpilogueKind::kLinear;
 }
@@ -103,18 +133,18 @@ constexpr int gemm_sm90_scale_columns(const GemmSm90Config& c) {
   while (c.tile_n % columns != 0) columns /= 2;
   return columns;
 }
-// Scales of a stage: of the tile's rows, then of the blocks of 128 columns that it may reach.
+// Scales of a stage: of the tile's rows, then of the blocks of 128 columns that it may reach; a multiple of 16 bytes.
 constexpr int gemm_sm90_scale_blocks(const GemmSm90Config& c) {
   return (c.tile_n - gemm_sm90_scale_columns(c) + kPromotedScaleBlock - 1) / kPromotedScaleBlock + 1;
 }
 constexpr int gemm_sm90_stage_scales(const GemmSm90Config& c) {
-  return c.promote == Promotion::kScaled ? c.tile_m + gemm_sm90_scale_blocks(c) : 0;
+  return c.promote == Promotion::kScaled ? c.tile_m + (gemm_sm90_scale_blocks(c) + 3) / 4 * 4 : 0;
 }
 
 constexpr int gemm_sm90_shared_bytes(const GemmSm90Config& c) {
   const int tiles = c.stages * ((c.tile_m + c.tile_n) * kSm90RowBytes + gemm_sm90_stage_scales(c) * 4);
   const int barriers = (2 * c.stages + 3 * kSm90Slots) * 8;
-  return tiles + c.warpgroups * kSm90StagingBytes + kSm90Slots * gemm_sm90_slot_bytes(c) + barriers;
+  return tiles + c.warpgroups * gemm_sm90_staging_bytes(c) + kSm90Slots * gemm_sm90_slot_bytes(c) + barriers;
 }
 // Columns of B that one copy brings: what a block brings of a tile, and no more than one half of a separated gate.
 constexpr int gemm_sm90_copy_columns(const GemmSm90Config& c) {
@@ -154,11 +184,7 @@ constexpr const char* gemm_sm90_refusal(const GemmSm90Config& c) {
   return nullptr;
 }
 
-// How a grid of clusters shares the tiles: `whole` go round evenly, the `rest` in parts.
-struct GemmSm90Share {
-  int tiles_m, tiles_n;  // of clusters
-  int whole, rest;
-};
+// How many of a grid's `clusters` share a problem's tiles, and how.
 constexpr GemmSm90Share gemm_sm90_share(const GemmSm90Config& c, int64 m, int64 n, int64 batch, int split,
                                         int clusters) {
   const int64 rows = c.tile_m * c.cluster_m, columns = c.tile_n * c.cluster_n;

@@ -32,7 +32,7 @@ class GemmSm90Elements {
 
   static constexpr int kRows64 = GemmSm90Layout<kConfig>::kRows64;
   static constexpr int kWrites = 1;
-  static constexpr bool kLate = false;
+  static constexpr bool kLate = false, kTurned = kConfig.promote != Promotion::kNone;
 
   __device__ GemmSm90Elements(const GemmSm90Args& args, const GemmSm90Layout<kConfig>& shared, int warpgroup)
       : args_(args), shared_(shared), warpgroup_(warpgroup), box_(shared.staging(warpgroup) + warp() * kSm90BoxBytes) {}

@@ -7,7 +7,8 @@
 
 namespace tilewright {
 
-template <GemmSm90Config kConfig>
+// kStaging: what D passes through, of a warpgroup.
+template <GemmSm90Config kConfig, int kStaging = gemm_sm90_staging_bytes(kConfig)>
 struct GemmSm90Layout {
   using A = sm90::Operand<kConfig.dtype, kConfig.a_major, kConfig.tile_m>;
   using B = sm90::Operand<kConfig.dtype, kConfig.b_major, kConfig.tile_n>;
@@ -21,7 +22,7 @@ struct GemmSm90Layout {
   __device__ explicit GemmSm90Layout(unsigned char* memory) : base(memory) {}
   __device__ unsigned char* a(int stage) const { return base + stage * kStageBytes; }
   __device__ unsigned char* b(int stage) const { return a(stage) + A::kBytes; }
-  __device__ unsigned char* staging(int warpgroup) const { return a(kConfig.stages) + warpgroup * kSm90StagingBytes; }
+  __device__ unsigned char* staging(int warpgroup) const { return a(kConfig.stages) + warpgroup * kStaging; }
   // A slot: the tile, scale and bias of each pair of columns, what a row is multiplied by.
   __device__ GemmSm90Tile& tile(int slot) const {
     return *reinterpret_cast<GemmSm90Tile*>(staging(kConfig.warpgroups) + slot * gemm_sm90_slot_bytes(kConfig));

@@ -14,8 +14,9 @@ struct GemmSm90Part {
   int part, parts, place;
 };
 
-// kBoxes boxes of up to kCount sums a thread.
-template <class Sum, int kBoxes, int kCount>
+// kBoxes boxes of up to kCount sums a thread. Four sums leave as 16 bytes, so they stand side by side in registers; with `kTurned`
+// neighbours in turned order, which is what gemm_sm90_apart wants of them.
+template <class Sum, int kBoxes, int kCount, bool kTurned>
 class GemmSm90Exchange {
  public:
   __device__ GemmSm90Exchange(const GemmSm90Args& args, GemmSm90Part part, int barrier)
@@ -32,7 +33,9 @@ class GemmSm90Exchange {
   __device__ __forceinline__ void give(int box, int count, Sums&& x) const {
     Sum* to = slot(part_.part, box);
 #pragma unroll
-    for (int i = 0; i < kCount && i < count; i += 4) store_four(to + i * 128, x(i), x(i + 1), x(i + 2), x(i + 3));
+    for (int i = 0; i < kCount && i < count; i += 4) {
+      store_four(to + i * 128, x(turned(i)), x(turned(i + 1)), x(turned(i + 2)), x(turned(i + 3)));
+    }
   }
   // All boxes are given; waits until every part has done so. Parts count themselves in, then out: the last one's count is
   // zero again, and nobody waits for it.
@@ -56,11 +59,14 @@ class GemmSm90Exchange {
       if (part == part_.part) continue;
       const Sum* from = slot(part, box);
 #pragma unroll
-      for (int i = 0; i < kCount && i < count; i += 4) add_four(from + i * 128, x(i), x(i + 1), x(i + 2), x(i + 3));
+      for (int i = 0; i < kCount && i < count; i += 4) {
+        add_four(from + i * 128, x(turned(i)), x(turned(i + 1)), x(turned(i + 2)), x(turned(i + 3)));
+      }
     }
   }
 
  private:
+  __device__ static constexpr int turned(int i) { return kTurned ? i ^ 1 : i; }
   __device__ __forceinline__ Sum* slot(int part, int box) const {
     const int64 index = (static_cast<int64>(part_.place) * part_.parts + part) * kBoxes + box;
     return base_ + index * kCount * 128 + threadIdx.x % 128 * 4;
@@ -91,7 +97,7 @@ class GemmSm90Exchange {
 template <class Output, class Sum, int kCount>
 __device__ __forceinline__ void gemm_sm90_exchange(const GemmSm90Args& args, GemmSm90Part part, int barrier,
                                                    Sum (&sum)[kCount]) {
-  const GemmSm90Exchange<Sum, Output::kBoxes, Output::kBoxSums> exchange(args, part, barrier);
+  const GemmSm90Exchange<Sum, Output::kBoxes, Output::kBoxSums, Output::kTurned> exchange(args, part, barrier);
 #pragma unroll
   for (int i = 0; i < Output::kBoxes; ++i) {
     if (!exchange.owns(i)) exchange.give(i, Output::sums_of(i), [&](int j) { return sum[Output::place(i, j)]; });

@@ -1,54 +1,77 @@
 // SPDX-License-Identifier: MIT
 // Block scales of gemm_sm90: a float for each row of A and block of 128 columns of B in a tile of 128 of K. They come with the
-// tile's bytes, word by word, and multiply what was summed apart.
+// tile's bytes, and multiply what was summed apart.
 #pragma once
 
 #include "gemm/sm90/gemm_sm90_layout.cuh"
+#include "tile/sm90/byte_copy.cuh"
 #include "tile/sm90/word_copy.cuh"
 
 namespace tilewright {
 
-// A warp brings them: each thread some rows' of the tile, and one block's.
-template <GemmSm90Config kConfig>
+// Scales of A that lie along M, columns at multiples of 16 bytes, come as one copy, asked for by one thread; others word by word,
+// by a warp. Those of B come as words.
+__device__ __forceinline__ bool gemm_sm90_scales_along_m(const GemmBlockScale& a) {
+  return a.stride_outer == 1 && (a.stride_k | a.stride_batch) % 4 == 0 &&
+         reinterpret_cast<unsigned long long>(a.data) % 16 == 0;
+}
+
+template <GemmSm90Config kConfig, bool kAlongM>
 class GemmSm90ScaleLoader {
  public:
+  __device__ explicit GemmSm90ScaleLoader(const GemmScaleArgs& scale)
+      : step_a_(scale.a.stride_k), step_b_(scale.b.stride_k) {}
+
   // The tile at row `m` and column `n` of B (of a separated gate's first half), from step `step` of K on.
   __device__ __forceinline__ void begin(const GemmScaleArgs& scale, const GemmArgs& gemm, int m, int n, int batch,
                                         int step) {
-    const int lane = threadIdx.x % 32;
-    const float* const rows =
-        static_cast<const float*>(scale.a.data) + batch * scale.a.stride_batch + step * scale.a.stride_k;
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-      has_row_[i] = m + lane + i * 32 < gemm.m;
-      row_[i] = has_row_[i] ? rows + (m + lane + i * 32) * scale.a.stride_outer : rows;
-    }
-    n = n / kPromotedScaleBlock * kPromotedScaleBlock +
-        lane * (kConfig.gate == GateMode::kSeparated ? static_cast<int>(gemm.n / 2) : kPromotedScaleBlock);
-    has_block_ = n < gemm.n;
-    block_ = static_cast<const float*>(scale.b.data) + batch * scale.b.stride_batch + step * scale.b.stride_k;
-    if (has_block_) block_ += n / kPromotedScaleBlock * scale.b.stride_outer;
+    const int lane = kAlongM ? 0 : threadIdx.x % 32;
+    rows_ = static_cast<int>(gemm.m) - m - lane;
+    row_ = static_cast<const float*>(scale.a.data) + batch * scale.a.stride_batch + step * step_a_;
+    if (rows_ > 0) row_ += (m + lane) * scale.a.stride_outer;
+    bytes_ = kAlongM ? max(0, min(kConfig.tile_m, rows_ / 4 * 4)) * 4 : 0;
+    n = n / kPromotedScaleBlock * kPromotedScaleBlock;
+    const int apart = kConfig.gate == GateMode::kSeparated ? static_cast<int>(gemm.n / 2) : kPromotedScaleBlock;
+    block_ = static_cast<const float*>(scale.b.data) + batch * scale.b.stride_batch + step * step_b_ +
+             n / kPromotedScaleBlock * scale.b.stride_outer;
+    next_block_ = apart / kPromotedScaleBlock * scale.b.stride_outer;
+    blocks_ = n >= gemm.n ? 0 : (static_cast<int>(gemm.n) - n + apart - 1) / apart;
   }
+  // Of a stage, beside its words.
+  __device__ __forceinline__ unsigned bytes() const { return bytes_; }
   // Those of the next step, into a stage.
   __device__ __forceinline__ void load(const GemmScaleArgs& scale, const GemmSm90Layout<kConfig>& shared, int stage) {
-    const int lane = threadIdx.x % 32;
+    const auto load_block = [&](int i) {
+      sm90::copy_word(shared.block_scales(stage) + i, i < blocks_ ? block_ + i * next_block_ : block_, i < blocks_);
+    };
+    if constexpr (kAlongM) {
+      if (bytes_ > 0) sm90::copy_bytes(shared.row_scales(stage), row_, bytes_, shared.full(stage));
+#pragma unroll 1
+      for (int i = bytes_ / 4; i < min(rows_, kConfig.tile_m); ++i) {
+        sm90::copy_word(shared.row_scales(stage) + i, row_ + i, true);
+      }
 #pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-      sm90::copy_word(shared.row_scales(stage) + lane + i * 32, row_[i], has_row_[i]);
-      row_[i] += scale.a.stride_k;
+      for (int i = 0; i < gemm_sm90_scale_blocks(kConfig); ++i) load_block(i);
+    } else {
+      // No copies side by side: their addresses would take more registers than the producer has.
+      const int lane = threadIdx.x % 32;
+      const float* from = row_;
+#pragma unroll 1
+      for (int i = 0; i < kConfig.tile_m; i += 32) {
+        sm90::copy_word(shared.row_scales(stage) + lane + i, from, i < rows_);
+        if (i + 32 < rows_) from += 32 * scale.a.stride_outer;
+      }
+      if (lane < gemm_sm90_scale_blocks(kConfig)) load_block(lane);
     }
-    if (lane < gemm_sm90_scale_blocks(kConfig)) {
-      sm90::copy_word(shared.block_scales(stage) + lane, block_, has_block_);
-      block_ += scale.b.stride_k;
-    }
+    row_ += step_a_, block_ += step_b_;
     sm90::arrive_with_words(shared.full(stage));
   }
 
  private:
-  static constexpr int kRows = kConfig.tile_m / 32;
-  const float* row_[kRows];
-  const float* block_;
-  bool has_row_[kRows], has_block_;
+  const int64 step_a_, step_b_;
+  const float *row_, *block_;
+  int64 next_block_;
+  int rows_, bytes_, blocks_;  // what is left of A's rows from this thread's on; of blocks from the first on
 };
 
 // What a thread's sums of 64 rows and an instruction's columns are multiplied by: the scale of its upper row and of the one eight
@@ -64,11 +87,24 @@ struct GemmSm90Scale {
 
   // From here on they may be multiplied: a compiler that did it earlier would have products wait for them.
   __device__ __forceinline__ void pin() { sm90::pin(upper_row), sm90::pin(lower_row), sm90::pin(block); }
-  __device__ __forceinline__ void multiply(float* sum) const {
-    each([&](int i, float scale) { sum[i] *= scale; });
+  __device__ __forceinline__ void begin(float* sum, const float (&apart)[kSums]) const {
+    each([&](int i, float scale) { sum[i] = apart[i] * scale; });
   }
   __device__ __forceinline__ void add(float* sum, const float (&apart)[kSums]) const {
     each([&](int i, float scale) { sum[i] = __fmaf_rn(apart[i], scale, sum[i]); });
+  }
+  // The same for sums that wgmma wrote, which stand at places as even as what is added: neighbours change places, so that the three
+  // that are read meet no bank of registers thrice.
+  __device__ __forceinline__ void turn(float* sum) const {
+    float before = 0.0f;
+    each([&](int i, float scale) {
+      const float scaled = sum[i] * scale;
+      if (i % 2 == 0) before = scaled;
+      if (i % 2 == 1) sum[i - 1] = scaled, sum[i] = before;
+    });
+  }
+  __device__ __forceinline__ void add_turned(float* sum, const float (&apart)[kSums]) const {
+    each([&](int i, float scale) { sum[i ^ 1] = __fmaf_rn(apart[i], scale, sum[i ^ 1]); });
   }
 
  private:
@@ -91,11 +127,23 @@ struct GemmSm90Scale {
 // None.
 struct GemmSm90NoScale {
   __device__ __forceinline__ void pin() {}
-  __device__ __forceinline__ void multiply(float*) const {}
+  // Added to a zero that the compiler does not know: sums that were the same registers as what is summed apart would have the next
+  // product wait.
+  template <int kCount>
+  __device__ __forceinline__ void begin(float* sum, const float (&apart)[kCount]) const {
+    float zero[1] = {0.0f};
+    sm90::pin(zero);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sum[i] = apart[i] + zero[0];
+  }
   template <int kCount>
   __device__ __forceinline__ void add(float* sum, const float (&apart)[kCount]) const {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) sum[i] += apart[i];
+  }
+  template <int kCount>
+  __device__ __forceinline__ void add_turned(float* sum, const float (&apart)[kCount]) const {
+    add(sum, apart);  // two are read
   }
 };
 

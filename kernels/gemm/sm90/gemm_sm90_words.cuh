@@ -1,58 +1,43 @@
 // SPDX-License-Identifier: MIT
-// D of gemm_sm90 where it is of 16 bits, its rows contiguous and at multiples of 16 bytes: late, beside the products of the
-// next tile. 64 columns of a warp's 16 rows at a time, or what is left of a tile, pass through the warp's box of shared memory
-// and leave in lines of 128 bytes. Ordinary stores: nobody waits for them.
+// D of gemm_sm90 by words: late, beside the products of the next tile. A box of a warp's 16 rows at a time passes through the
+// warp's piece of shared memory and leaves in lines of 128 bytes. Ordinary stores: nobody waits for them.
 //
 // hold() ends a tile: sums become words of D, for which there are registers. write(0) ... write(kWrites - 1) follow.
 #pragma once
 
-#include "gemm/gpu/gemm_epilogue_gpu.cuh"
-#include "gemm/sm90/gemm_sm90_layout.cuh"
-#include "tile/sm90/barrier.cuh"
-#include "tile/sm90/memory.cuh"
+#include "gemm/sm90/gemm_sm90_boxes.cuh"
 
 namespace tilewright {
 
 template <GemmSm90Config kConfig>
-class GemmSm90Words {
+class GemmSm90Words : public GemmSm90Boxes<kConfig, GemmSm90Layout<kConfig, kSm90StagingBytes>> {
+  using Base = GemmSm90Boxes<kConfig, GemmSm90Layout<kConfig, kSm90StagingBytes>>;
+
  public:
-  using Layout = GemmSm90Layout<kConfig>;
-  using Sum = typename Layout::Wgmma::Accumulator;
-  static constexpr bool kSeparated = kConfig.gate == GateMode::kSeparated;
-  static constexpr bool kFactors = gemm_sm90_has_factors(kConfig);
-  static constexpr bool kLate = true;
-  static constexpr int kRows64 = Layout::kRows64;
-  static constexpr int kBoxColumns = kSm90BoxColumns;
-  static constexpr int kBoxes = (gemm_sm90_d_columns(kConfig) + kBoxColumns - 1) / kBoxColumns;  // of 64 rows
+  using Base::kBoxes, Base::kBoxColumns, Base::kBoxSums, Base::kBoxWords, Base::kRows64, Base::kShort;
+  using typename Base::Layout;
+  using typename Base::Sum;
+  static constexpr bool kLate = true, kTurned = kConfig.promote == Promotion::kScaled;  // neighbours among the sums
   static constexpr int kWrites = kRows64 * kBoxes;
-  static constexpr int kBoxSums = kSeparated ? kBoxColumns : kBoxColumns / 2;  // of a thread
-  static constexpr int kBoxWords = kBoxColumns / 4;
-  // A long body stands once, in a loop at run time, so that a kernel compiles in a second.
-  static constexpr bool kShort = kConfig.activation == Activation::kNone || kConfig.activation == Activation::kRelu ||
-                                 kConfig.activation == Activation::kSilu;
 
-  // Of a thread's j-th sum of a box among all its sums: a separated gate's box has as many of each half.
-  __device__ static constexpr int place(int box, int j) {
-    constexpr int kHalf = kBoxSums / 2;
-    if (!kSeparated) return box * kBoxSums + j;
-    return box * kHalf + j % kHalf + (j < kHalf ? 0 : kConfig.tile_n / 4);
-  }
-
-  // A box's columns of D and a thread's sums: fewer in a tile's last.
-  __device__ static constexpr int columns_of(int box) {
-    return min(kBoxColumns, gemm_sm90_d_columns(kConfig) - box * kBoxColumns);
-  }
-  __device__ static constexpr int sums_of(int box) { return columns_of(box) * kBoxSums / kBoxColumns; }
-
-  __device__ GemmSm90Words(const GemmSm90Args& args, const Layout& shared, int warpgroup)
-      : args_(args), shared_(shared), warpgroup_(warpgroup) {}
+  using Base::Base;
 
   // Ends the tile of `slot`.
   __device__ __forceinline__ void hold(const Sum (&sum)[kRows64][kConfig.tile_n / 2], int slot) {
 #pragma unroll(kShort ? kWrites : 1)
     for (int w = 0; w < kWrites; ++w) {
+      Sum x[kBoxSums] = {};
+#pragma unroll
+      for (int i = 0; i < kWrites; ++i) {
+        if (i != w) continue;
+#pragma unroll
+        for (int j = 0; j < kBoxSums; ++j) {
+          if (j < Base::sums_of(i % kBoxes))
+            x[j] = sum[i / kBoxes][Base::place(i % kBoxes, j) ^ static_cast<int>(kTurned)];
+        }
+      }
       unsigned words[kBoxWords];
-      convert(sum, slot, w, words);
+      Base::convert(x, slot, w / kBoxes, w % kBoxes, words);
       // Registers have no addresses: each box has its own copy of this.
 #pragma unroll
       for (int i = 0; i < kWrites; ++i) {
@@ -64,9 +49,9 @@ class GemmSm90Words {
   }
   // The w-th of kWrites boxes of the tile of `slot`, where it is this part's own.
   __device__ __forceinline__ void write(int slot, int w) const {
-    const GemmSm90Tile& tile = shared_.tile(slot);
-    if (!owns(tile, w)) return;
-    const unsigned box = sm90::shared_address(shared_.staging(warpgroup_)) + warp() * kSm90BoxBytes;
+    const GemmSm90Tile& tile = this->shared_.tile(slot);
+    if (!Base::owns(tile, w % kBoxes)) return;
+    const unsigned box = sm90::shared_address(this->shared_.staging(this->warpgroup_)) + Base::warp() * kSm90BoxBytes;
     __syncwarp();  // everyone has read what was there
     put(w, box);
     __syncwarp();
@@ -74,9 +59,10 @@ class GemmSm90Words {
   }
   // All of them, after the last tile: in the memory of the stages, which all warpgroups are done with, there is room for all.
   __device__ __forceinline__ void write_all(int slot) const {
-    const GemmSm90Tile& tile = shared_.tile(slot);
+    const GemmSm90Tile& tile = this->shared_.tile(slot);
     const auto box = [&](int w) {
-      return sm90::shared_address(shared_.a(0)) + ((warpgroup_ * 4 + warp()) * kWrites + w) * kSm90BoxBytes;
+      return sm90::shared_address(this->shared_.a(0)) +
+             ((this->warpgroup_ * 4 + Base::warp()) * kWrites + w) * kSm90BoxBytes;
     };
     sm90::named_barrier(kBarrier, 128 * kConfig.warpgroups);
 #pragma unroll
@@ -84,83 +70,28 @@ class GemmSm90Words {
     __syncwarp();
 #pragma unroll
     for (int w = 0; w < kWrites; ++w) {
-      if (owns(tile, w)) send(tile, w, box(w));
+      if (Base::owns(tile, w % kBoxes)) send(tile, w, box(w));
     }
   }
 
  private:
-  using Epilogue = GemmEpilogue<gemm_sm90_epilogue(kConfig)>;
-  using Columns = typename Epilogue::Columns;
-
-  __device__ __forceinline__ static int lane() { return threadIdx.x % 32; }
-  __device__ __forceinline__ static int warp() { return threadIdx.x / 32 % 4; }
-  __device__ __forceinline__ static bool owns(const GemmSm90Tile& tile, int w) {
-    return tile.parts == 1 || w % kBoxes % tile.parts == tile.part;
-  }
-
-  __device__ __forceinline__ Columns columns(int slot, int pair) const {
-    if constexpr (!kFactors) return {0, {1.0f, 1.0f}, {-0.0f, -0.0f}};
-    const float4 f = shared_.column_factors(slot)[pair];
-    return {0, {f.x, f.y}, {f.z, f.w}};
-  }
-
-  // Sums of a box as words of D, in the order in which store() wants them: 16 columns at a time, matrices of the warp's rows
-  // 0-7 and 8-15, of columns 0-7, then 8-15.
-  __device__ __forceinline__ void convert(const Sum (&sums)[kRows64][kConfig.tile_n / 2], int slot, int w,
-                                          unsigned (&words)[kBoxWords]) const {
-    Sum x[kBoxSums] = {};
-#pragma unroll
-    for (int i = 0; i < kWrites; ++i) {
-      if (i != w) continue;
-#pragma unroll
-      for (int j = 0; j < kBoxSums; ++j) {
-        if (j < sums_of(i % kBoxes)) x[j] = sums[i / kBoxes][place(i % kBoxes, j)];
-      }
-    }
-    const Epilogue epilogue(args_.gemm.epilogue, args_.gemm.m, args_.gemm.n, 0);
-    typename Epilogue::Row upper{0, 1.0f}, lower{0, 1.0f};
-    const int row = (warpgroup_ * kRows64 + w / kBoxes) * 64 + 16 * warp() + lane() / 4;
-    if constexpr (kFactors) {
-      upper.factor = shared_.row_factors(slot)[row];
-      lower.factor = shared_.row_factors(slot)[row + 8];
-    }
-#pragma unroll
-    for (int i = 0; i < kBoxWords; i += 2) {
-      if (4 * i >= columns_of(w % kBoxes)) continue;
-      const int at = 2 * i;  // at, at + 1: the upper row; then the lower
-      const int pair = (w % kBoxes * kBoxColumns + 4 * i) / 2 + lane() % 4;
-      const Columns first = columns(slot, pair);
-      GemmPair high, low;
-      if constexpr (kSeparated) {
-        const Columns up = columns(slot, kConfig.tile_n / 4 + pair);
-        const Sum* y = &x[kBoxSums / 2];
-        high = epilogue.gated(upper, first, up, x[at], x[at + 1], y[at], y[at + 1]);
-        low = epilogue.gated(lower, first, up, x[at + 2], x[at + 3], y[at + 2], y[at + 3]);
-      } else {
-        high = epilogue.linear(upper, first, x[at], x[at + 1]);
-        low = epilogue.linear(lower, first, x[at + 2], x[at + 3]);
-      }
-      words[i] = Epilogue::pack(high.first, high.second);
-      words[i + 1] = Epilogue::pack(low.first, low.second);
-    }
-  }
-
   // Under the swizzle a box's column is an XOR of its address.
   __device__ __forceinline__ void put(int w, unsigned box) const {
-    const unsigned matrix = box + sm90::swizzle_128(lane() % 16 * kSm90RowBytes + lane() / 16 * 16);
+    const unsigned matrix = box + sm90::swizzle_128(Base::lane() % 16 * kSm90RowBytes + Base::lane() / 16 * 16);
     const unsigned(&words)[kBoxWords] = held_[w];
 #pragma unroll
     for (int i = 0; i < kBoxWords; i += 4) {
-      if (4 * i >= columns_of(w % kBoxes)) continue;
+      if (4 * i >= Base::columns_of(w % kBoxes)) continue;
       sm90::store_matrix_x4(matrix ^ i * 8, words[i], words[i + 1], words[i + 2], words[i + 3]);
     }
   }
   // From the box to D: eight columns a thread, kRowsAtOnce rows at a time.
   __device__ __forceinline__ void send(const GemmSm90Tile& tile, int w, unsigned box) const {
-    const Epilogue epilogue(args_.gemm.epilogue, args_.gemm.m, args_.gemm.n, tile.batch);
-    const int column = tile.n + w % kBoxes * kBoxColumns + lane() % kLanes * 8;
-    const int row = tile.m + (warpgroup_ * kRows64 + w / kBoxes) * 64 + 16 * warp() + lane() / kLanes;
-    const unsigned line = box + sm90::swizzle_128(lane() / kLanes * kSm90RowBytes + lane() % kLanes * 16);
+    const typename Base::Epilogue epilogue(this->args_.gemm.epilogue, this->args_.gemm.m, this->args_.gemm.n,
+                                           tile.batch);
+    const int column = tile.n + Base::column_of(w % kBoxes) + Base::lane() % kLanes * 8;
+    const int row = tile.m + (this->warpgroup_ * kRows64 + w / kBoxes) * 64 + 16 * Base::warp() + Base::lane() / kLanes;
+    const unsigned line = box + sm90::swizzle_128(Base::lane() / kLanes * kSm90RowBytes + Base::lane() % kLanes * 16);
     uint4 lines[kSm90BoxRows / kRowsAtOnce];
 #pragma unroll
     for (int i = 0; i < kSm90BoxRows; i += kRowsAtOnce)
@@ -168,7 +99,7 @@ class GemmSm90Words {
     char* to = epilogue.address(row, column);
     const int64 step = kRowsAtOnce * epilogue.row_bytes();
     // No branch: beside products it would make the compiler wait for them.
-    const bool inside = lane() % kLanes * 8 < columns_of(w % kBoxes) && column < epilogue.out_n();
+    const bool inside = Base::lane() % kLanes * 8 < Base::columns_of(w % kBoxes) && column < epilogue.out_n();
     const int rows = inside ? static_cast<int>(epilogue.rows()) - row : 0;
 #pragma unroll
     for (int i = 0; i < kSm90BoxRows; i += kRowsAtOnce, to += step) {
@@ -178,34 +109,7 @@ class GemmSm90Words {
 
   static constexpr int kLanes = kBoxColumns / 8, kRowsAtOnce = 32 / kLanes;  // of a row of a box
   static constexpr int kBarrier = 8;                                         // of the warpgroups that multiply
-  const GemmSm90Args& args_;
-  const Layout shared_;
-  const int warpgroup_;
   unsigned held_[kWrites][kBoxWords];
 };
-
-// Scales and bias of a tile. `thread` of those that bring them.
-template <GemmSm90Config kConfig>
-__device__ __forceinline__ void gemm_sm90_bring_factors(const GemmSm90Args& args, const GemmSm90Layout<kConfig>& shared,
-                                                        int slot, int m, int n, int batch, int thread) {
-  using Epilogue = GemmEpilogue<gemm_sm90_epilogue(kConfig)>;
-  constexpr int kThreads = kSm90BringingThreads;
-  const Epilogue epilogue(args.gemm.epilogue, args.gemm.m, args.gemm.n, batch);
-#pragma unroll 1
-  for (int pair = thread; pair < kConfig.tile_n / 2; pair += kThreads) {
-    int64 column = n + 2 * pair;
-    if constexpr (kConfig.gate == GateMode::kSeparated) {
-      if (pair >= kConfig.tile_n / 4) column += epilogue.out_n() - kConfig.tile_n / 2;
-    }
-    const auto columns = epilogue.columns(column);
-    shared.column_factors(slot)[pair] = {columns.scale.first, columns.scale.second, columns.bias.first,
-                                         columns.bias.second};
-  }
-#pragma unroll
-  for (int row = thread; row < (kConfig.tile_m + kThreads - 1) / kThreads * kThreads; row += kThreads) {
-    const float factor = epilogue.row(m + row).factor;
-    if (row < kConfig.tile_m) shared.row_factors(slot)[row] = factor;
-  }
-}
 
 }  // namespace tilewright

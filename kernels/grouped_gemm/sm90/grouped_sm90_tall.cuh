@@ -27,8 +27,9 @@ __device__ __forceinline__ auto grouped_sm90_tall_scale([[maybe_unused]] const G
   }
 }
 
-// A warpgroup: the sums of kParts times 64 tokens, `first` of the tile and those after. beside() runs beside the first products,
-// which go straight into the sums: what is summed apart later leaves registers to it until then.
+// A warpgroup: the sums of kParts times 64 tokens, `first` of the tile and those after, neighbours turned where they are scaled.
+// beside() runs beside the first products, which go straight into the sums: what is summed apart later leaves registers to it until
+// then.
 template <GroupedGemmSm90Config kConfig, int kParts, int kMost, int kCount, class Beside>
 __device__ __forceinline__ void grouped_sm90_tall_multiply(const GroupedSm90Layout<kConfig>& shared,
                                                            sm90::Ring<kConfig.stages>& ring, int steps, int warpgroup,
@@ -62,7 +63,7 @@ __device__ __forceinline__ void grouped_sm90_tall_multiply(const GroupedSm90Layo
   for (int unit = 0; unit < kParts * kPieces; ++unit) {
     if (unit % kPieces == 0) sm90::pin(sum[unit / kPieces]);
     if constexpr (kConfig.promote == Promotion::kScaled) {
-      scale_of(unit / kPieces, unit % kPieces).multiply(&sum[unit / kPieces][unit % kPieces * kSums]);
+      scale_of(unit / kPieces, unit % kPieces).turn(&sum[unit / kPieces][unit % kPieces * kSums]);
     }
   }
   grouped_sm90_release<kConfig>(shared, ring.stage);
@@ -81,7 +82,7 @@ __device__ __forceinline__ void grouped_sm90_tall_multiply(const GroupedSm90Layo
       sm90::pin(apart);
       scale.pin();
       if (unit == kParts * kPieces - 1) grouped_sm90_release<kConfig>(shared, ring.stage);
-      scale.add(&sum[unit / kPieces][unit % kPieces * kSums], apart);
+      scale.add_turned(&sum[unit / kPieces][unit % kPieces * kSums], apart);
     }
     // A warpgroup without tokens.
     if constexpr (kParts == 0) grouped_sm90_release<kConfig>(shared, ring.stage);
@@ -96,8 +97,8 @@ __device__ __forceinline__ void grouped_sm90_tall_tiles(const GroupedGemmSm90Arg
                                                         int warpgroup) {
   constexpr GemmSm90Config kWords = grouped_sm90_words(kConfig);
   constexpr int kMost = grouped_tall_parts(kConfig), kMeeting = 1;  // the first of the named barriers
-  using WordsLayout = GemmSm90Layout<kWords>;
   using Output = GemmSm90Words<kWords>;
+  using WordsLayout = typename Output::Layout;
   // D as gemm_sm90 sees it: the warpgroup is a block of its own, whose memory behind the stages is ours. Rows end where the
   // tile that is written has its last one.
   GemmSm90Args view{};

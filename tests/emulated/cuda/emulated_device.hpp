@@ -60,9 +60,12 @@ class EmulatedCudaDevice final : public Device {
     HostTensorMap made{};
     for (size_t i = 0; i < 3; ++i)
       made.dims[i] = spec.dims[i], made.strides[i] = spec.strides[i], made.box[i] = spec.box[i];
-    if (spec.rank != 3 || spec.swizzle != TensorMapSpec::Swizzle::k128 || made.box[0] * made.strides[0] != 128 ||
-        made.box[2] != 1 || made.strides[1] % 16 != 0 || made.strides[2] % 16 != 0) {
-      return Status(StatusCode::kUnsupported, "boxes of this device are rows of 128 bytes");
+    made.swizzled = spec.swizzle == TensorMapSpec::Swizzle::k128;
+    const uint64_t row_bytes = made.box[0] * made.strides[0];
+    if (spec.rank != 3 || (!made.swizzled && spec.swizzle != TensorMapSpec::Swizzle::kNone) || row_bytes % 16 != 0 ||
+        (made.swizzled && row_bytes != 128) || made.box[2] != 1 || made.strides[1] % 16 != 0 ||
+        made.strides[2] % 16 != 0) {
+      return Status(StatusCode::kUnsupported, "boxes of this device are swizzled rows of 128 bytes, or plain ones");
     }
     std::memcpy(map, &made, sizeof(made));
     return {};

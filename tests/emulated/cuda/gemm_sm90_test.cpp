@@ -79,9 +79,36 @@ TEST(EmulatedGemmSm90, ScalesOfGroupsMultiplyTheirOwnRowsAndBlocks) {
       {"m=140:n=264:k=400:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128",
        "m=132:n=264:k=400:a=e4m3:scale_a=f32.1x128.0.1.132:scale_b=f32.128x128:batch=2"});
   check<promoted(tile(kE4, kBf, 128, 256, 2), Promotion::kScaled)>(
-      {"m=140:n=520:k=272:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128"});
+      {"m=140:n=520:k=272:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128",
+       "m=1:n=8:k=16:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128"});
   check<promoted(tile(kE4, kBf, 64, 128, 1), Promotion::kScaled)>(
       {"m=70:n=264:k=272:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128"});
+}
+
+TEST(EmulatedGemmSm90, ScalesThatLieAlongMComeAsOneCopyAndWords) {
+  // Whole columns, columns that end inside of four words, one that begins behind the tile's last row, one row.
+  check<promoted(tile(kE4, kBf, 256, 128, 2), Promotion::kScaled)>(
+      {"m=512:n=136:k=400:a=e4m3:scale_a=f32.1x128.0.1.512:scale_b=f32.128x128",
+       "m=259:n=136:k=400:a=e4m3:scale_a=f32.1x128.0.1.260:scale_b=f32.128x128",
+       "m=1:n=136:k=144:a=e4m3:scale_a=f32.1x128.0.1.4:scale_b=f32.128x128"});
+  check<shared(promoted(tile(kE4, kBf, 256, 128, 2), Promotion::kScaled), 2, 1)>(
+      {"m=262:n=264:k=272:a=e4m3:scale_a=f32.1x128.0.1.264:scale_b=f32.128x128:batch=2"});
+}
+
+// D leaves by pieces: one or two of a tile, boxes of 64 columns and a narrower last one, beside the first and the last products.
+TEST(EmulatedGemmSm90, PiecesOfDAreWrittenOnceAndWhole) {
+  check<promoted(tile(kE4, kBf, 256, 128, 2), Promotion::kSums)>(
+      {"m=600:n=264:k=400:a=e4m3", "m=600:n=264:k=128:a=e4m3"});
+  check<promoted(tile(kE4, DType::kF16, 128, 224, 2), Promotion::kSums)>({"m=260:n=680:k=400:a=e4m3:d=f16"});
+  check<promoted(tile(kE4, kBf, 128, 176, 2), Promotion::kSums)>({"m=130:n=712:k=272:a=e4m3:batch=2"});
+  check<promoted(tile(kE4, kBf, 64, 64, 1), Promotion::kSums)>({"m=130:n=136:k=272:a=e4m3"});
+  check<promoted(tile(kE4, DType::kF32, 128, 256, 2, false), Promotion::kSums)>({"m=130:n=264:k=272:a=e4m3:d=f32"});
+  check<linear(promoted(tile(kE4, kBf, 128, 256, 2), Promotion::kSums), GateMode::kNone, Activation::kGelu)>(
+      {"m=130:n=520:k=272:a=e4m3:bias=f32:act=gelu"});
+  check<linear(promoted(tile(kE4, kBf, 128, 256, 2), Promotion::kSums), GateMode::kSeparated, Activation::kSilu)>(
+      {"m=130:n=528:k=272:a=e4m3:act=silu:gate=separated"});
+  check<linear(promoted(tile(kE4, kBf, 256, 128, 2), Promotion::kSums), GateMode::kSeparated, Activation::kSilu)>(
+      {"m=300:n=528:k=272:a=e4m3:act=silu:gate=separated"});
 }
 
 TEST(EmulatedGemmSm90, TilesThatStraddleBlocksOfScalesTakeEachColumnsOwn) {

@@ -10,6 +10,7 @@ struct HostTensorMap {
   const std::byte* address;
   uint64_t dims[3], strides[3];  // elements; bytes, [0] is the element
   uint32_t box[3];               // elements
+  bool swizzled;                 // rows of 128 bytes
 };
 
 }  // namespace tilewright::emulated

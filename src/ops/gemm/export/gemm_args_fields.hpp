@@ -109,9 +109,21 @@ constexpr void arg_fields(const GemmScaledArgs& s, Visit&& visit) {
 TILEWRIGHT_CHECK_ARG_FIELDS(GemmScaledArgs);
 
 template <class Visit>
+constexpr void arg_fields(const GemmSm90Share& s, Visit&& visit) {
+  visit("tiles_m", s.tiles_m);
+  visit("tiles_n", s.tiles_n);
+  visit("whole", s.whole);
+  visit("rest", s.rest);
+}
+TILEWRIGHT_CHECK_ARG_FIELDS(GemmSm90Share);
+
+template <class Visit>
 constexpr void arg_fields(const GemmSm90Args& s, Visit&& visit) {
   visit("a", s.a);
   visit("b", s.b);
+  visit("d", s.d);
+  visit("d_last", s.d_last);
+  visit("share", s.share);
   visit("gemm", s.gemm);
   visit("batch_a", s.batch_a);
   visit("batch_b", s.batch_b);

@@ -33,25 +33,32 @@ struct Sm90Knobs {
 Sm90Knobs typed(const Knobs& knobs) { return {knobs.values[0], knobs.values[1]}; }
 Knobs erase_knobs(const Sm90Knobs& knobs) { return {{knobs.raster, knobs.split}}; }
 
+// As many stages as there is shared memory for.
+GemmSm90Config with_stages(GemmSm90Config c) {
+  static const int kSharedBytes = find_arch("sm_90a")->shared_bytes;
+  while (c.stages > 2 && gemm_sm90_shared_bytes(c) > kSharedBytes) --c.stages;
+  return c;
+}
+
 // The config of a problem with this tile; the rest of it the problem decides.
 GemmSm90Config make_config(const GemmProblem& p, const Tile& tile, Promotion promote) {
   const GemmEpilogueConfig e = choose_epilogue(p);
   const bool words = e.kind != EpilogueKind::kFull && e.gate != GateMode::kInterleaved && has_d_words(p);
-  return {.dtype = p.a_dtype,
-          .a_major = access_a(p).major,
-          .b_major = access_b(p).major,
-          .epilogue = e.kind,
-          .activation = e.activation,
-          .gate = e.gate,
-          .d_dtype = e.d_dtype,
-          .d_words = words,
-          .promote = promote,
-          .tile_m = tile.m,
-          .tile_n = tile.n,
-          .warpgroups = tile.warpgroups,
-          .stages = tile.stages,
-          .cluster_m = tile.cluster_m,
-          .cluster_n = tile.cluster_n};
+  return with_stages({.dtype = p.a_dtype,
+                      .a_major = access_a(p).major,
+                      .b_major = access_b(p).major,
+                      .epilogue = e.kind,
+                      .activation = e.activation,
+                      .gate = e.gate,
+                      .d_dtype = e.d_dtype,
+                      .d_words = words,
+                      .promote = promote,
+                      .tile_m = tile.m,
+                      .tile_n = tile.n,
+                      .warpgroups = tile.warpgroups,
+                      .stages = tile.stages,
+                      .cluster_m = tile.cluster_m,
+                      .cluster_n = tile.cluster_n});
 }
 
 class GemmSm90Family final : public GpuFamily<GemmSm90Config> {
@@ -97,6 +104,9 @@ class GemmSm90Family final : public GpuFamily<GemmSm90Config> {
     }
     if (Status s = check_sm90_promotion(p, c.promote); !s) return s;
     if (c.d_words && !has_d_words(p)) return unsupported("d: the kernel writes 16 bytes at once");
+    if (gemm_sm90_by_pieces(c)) {
+      if (Status s = check_copied_output(p); !s) return s;
+    }
     const Sm90Knobs knobs = typed(erased);
     if (knobs.raster < 1 || knobs.raster > 65536) {
       return unsupported(fmt::format("raster = {}, allowed: 1 to 65536", knobs.raster));
@@ -109,9 +119,8 @@ class GemmSm90Family final : public GpuFamily<GemmSm90Config> {
     // The odd halves of 208 and 240 columns make the compiler spill.
     if (c.promote != Promotion::kNone && gemm_sm90_columns_at_once(c) % 16 != 0)
       return "promote: half of tile_n is no multiple of 16";
-    const bool spills = (c.tile_n == 176 && c.cluster_m > 1) || (c.tile_n >= 192 && c.cluster_n > 1) ||
-                        (c.tile_m == 128 && c.warpgroups == 1);
-    if (c.promote == Promotion::kScaled && spills) return "promote: scales of such a tile make the compiler spill";
+    if (c.promote != Promotion::kNone && gemm_sm90_last_columns(c) != 0 && c.tile_n > 192 && !gemm_sm90_is_short(c))
+      return "promote: such an activation of such a tile makes the compiler spill";
     for (const int n : {c.tile_n, gemm_sm90_columns_at_once(c)}) {
       if (sm90_wgmma(arch, c.dtype, n) == nullptr) return "the target has no such wgmma";
     }
@@ -166,6 +175,7 @@ class GemmSm90Family final : public GpuFamily<GemmSm90Config> {
     args.raster = static_cast<int>(knobs.raster);
     args.split = static_cast<int>(knobs.split);
     args.scale = gemm_scale_args(p);
+    args.share = share_of(p, device, c, knobs.split);
     Stage stage = enclosing_stage(p, args, std::move(kernel));
     add_scale_patches(stage, p, offsetof(GemmSm90Args, scale));
     if (knobs.split > 1) {
@@ -175,8 +185,14 @@ class GemmSm90Family final : public GpuFamily<GemmSm90Config> {
     }
     add_operand_a(stage, p, offsetof(GemmSm90Args, a), c.a_major, c.tile_m / c.cluster_n);
     add_operand_b(stage, p, offsetof(GemmSm90Args, b), c.b_major, gemm_sm90_copy_columns(c));
+    if (gemm_sm90_by_pieces(c)) {
+      add_output_d(stage, p, offsetof(GemmSm90Args, d), 64, kSm90BoxColumns);
+      if (const int last = gemm_sm90_last_columns(c); last != 0) {
+        add_output_d(stage, p, offsetof(GemmSm90Args, d_last), 64, last);
+      }
+    }
 
-    const GemmSm90Share share = share_of(p, device, c, knobs.split);
+    const GemmSm90Share share = args.share;
     const int clusters = share.rest > 0 ? clusters_of(device, c) : std::min(share.whole, clusters_of(device, c));
     stage.shape.cluster = {static_cast<uint32_t>(c.cluster_m * c.cluster_n), 1, 1};
     stage.shape.grid = {static_cast<uint32_t>(clusters) * stage.shape.cluster[0], 1, 1};

@@ -52,6 +52,13 @@ Status check_copied_sizes(const GemmProblem& p) {
   return {};
 }
 
+Status check_copied_output(const GemmProblem& p) {
+  if (std::min(p.stride_d_m, p.stride_d_batch) < 0 || std::max(p.stride_d_m, p.stride_d_batch) >= kMaxStrideBytes / 4) {
+    return unsupported("a stride of D is negative or exceeds 2^40 bytes");
+  }
+  return {};
+}
+
 void add_operand_a(Stage& stage, const GemmProblem& p, size_t offset, Major major, int rows) {
   add_map(stage, kSlotA,
           operand_map(offset, p.a_dtype, major, p.m, p.k, p.batch, p.stride_a_m, p.stride_a_k, p.stride_a_batch, rows));
@@ -59,6 +66,21 @@ void add_operand_a(Stage& stage, const GemmProblem& p, size_t offset, Major majo
 void add_operand_b(Stage& stage, const GemmProblem& p, size_t offset, Major major, int rows) {
   add_map(stage, kSlotB,
           operand_map(offset, p.b_dtype, major, p.n, p.k, p.batch, p.stride_b_n, p.stride_b_k, p.stride_b_batch, rows));
+}
+void add_output_d(Stage& stage, const GemmProblem& p, size_t offset, int rows, int columns) {
+  const auto element = static_cast<uint64_t>(dtype_bits(p.d_dtype) / 8);
+  const auto bytes = [&](int64_t size, int64_t stride) {  // a size of 1 has any stride
+    return size == 1 ? 16 : static_cast<uint64_t>(stride) * element;
+  };
+  TensorMapSpec map;
+  map.arg_offset = static_cast<uint32_t>(offset);
+  map.dtype = p.d_dtype;
+  map.rank = 3;
+  map.dims = {static_cast<uint64_t>(p.out_n()), static_cast<uint64_t>(p.m), static_cast<uint64_t>(p.batch)};
+  map.strides = {element, bytes(p.m, p.stride_d_m), bytes(p.batch, p.stride_d_batch)};
+  map.box = {static_cast<uint32_t>(columns), static_cast<uint32_t>(rows), 1};
+  map.swizzle = columns * element == 128 ? TensorMapSpec::Swizzle::k128 : TensorMapSpec::Swizzle::kNone;
+  add_map(stage, kSlotD, map);
 }
 
 }  // namespace tilewright

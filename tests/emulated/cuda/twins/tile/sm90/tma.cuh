@@ -16,7 +16,7 @@ inline void load_box_of(unsigned block, const TensorMap& map, void* to, Barrier&
   emulated::HostTensorMap box;
   std::memcpy(&box, map.bytes, sizeof(box));
   const unsigned at = shared_address(to);
-  if (at % 1024 != 0) emulated::fail("a box that does not begin at a multiple of 1024");
+  if (!box.swizzled || at % 1024 != 0) emulated::fail("a box that does not begin at a multiple of 1024");
   if (emulated::shared_at(at, 16) == nullptr || emulated::shared_at(at + box.box[1] * 128 - 16, 16) == nullptr) return;
   std::memset(emulated::shared_memory_of(block) + at, 0xFF, box.box[1] * 128);  // until it lands
   const auto land = [box, at, c0, c1, c2] {
