@@ -34,15 +34,16 @@ class GemmSm90Stages {
 
   // Of this stage: the warpgroup's r-th 64 rows of A; B's columns from `n` on.
   __device__ __forceinline__ unsigned long long a(int r) const {
-    return descriptor(a_, Layout::A::descriptor_offset(r * 64));
+    return descriptor(a_, offset_of<typename Layout::A>(kConfig.a_major, r * 64));
   }
   __device__ __forceinline__ unsigned long long b(int n) const {
-    return descriptor(b_, Layout::B::descriptor_offset(n));
+    return descriptor(b_, offset_of<typename Layout::B>(kConfig.b_major, n));
   }
 
   // A warp is done with a stage: says so to the blocks whose copies land here, this one's row and column of the cluster, this one
   // once.
   __device__ __forceinline__ void release(int stage) const {
+    if constexpr (kConfig.promote == Promotion::kScaled) __syncwarp();  // every lane has read its scales
     if (threadIdx.x % 32 < kReleased) empty_.arrive(stage);
   }
 
@@ -55,6 +56,11 @@ class GemmSm90Stages {
     if (lane >= kReleased) return 0;
     return lane < kConfig.cluster_n ? block_m * kConfig.cluster_n + lane
                                     : (i + (i >= block_m)) * kConfig.cluster_n + block_n;
+  }
+  // Of rows of a tile from `first` on, from the tile's begin: as descriptor_at() has them.
+  template <class Operand>
+  __device__ static constexpr int offset_of(Major major, int first) {
+    return major == Major::kK ? first * Operand::kRowBytes : first / Operand::kBoxMn * Operand::kBoxBytes;
   }
   // Only the low word of a descriptor moves with the address.
   __device__ __forceinline__ unsigned long long descriptor(unsigned low, int offset) const {

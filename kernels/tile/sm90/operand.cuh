@@ -34,11 +34,8 @@ struct Operand {
 
   // Of the rows from `first` on (a multiple of 64; of 8 when K is contiguous).
   __device__ __forceinline__ static unsigned long long descriptor_at(const unsigned char* tile, int first) {
-    return descriptor<kMajor>(shared_address(tile) + descriptor_offset(first), kBoxBytes);
-  }
-  // From the tile's begin, in bytes.
-  __device__ __forceinline__ static constexpr int descriptor_offset(int first) {
-    return kMajor == Major::kK ? first * kRowBytes : first / kBoxMn * kBoxBytes;
+    const int offset = kMajor == Major::kK ? first * kRowBytes : first / kBoxMn * kBoxBytes;
+    return descriptor<kMajor>(shared_address(tile) + offset, kBoxBytes);
   }
 
  private:

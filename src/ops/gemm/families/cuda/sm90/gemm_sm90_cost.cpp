@@ -20,7 +20,8 @@ constexpr double kMemoryShare = 0.68;  // of the nominal bandwidth, where few ro
 constexpr double kSharedL2BytesPerSecond = 80e9;  // into one SM, where a cluster shares B
 constexpr double kL2BytesPerSecond = 62e9;        // otherwise, and out of it
 constexpr double kSharedBytes = 128;              // a cycle
-constexpr double kAddingCycles = 120;             // of a step that is summed apart, that no products hide
+constexpr double kAddingCycles = 50;              // of a step summed apart by two instructions, that no products hide
+constexpr double kAddingOneCycles = 130;          // by one
 constexpr double kFixedSeconds = 4.3e-6;          // launch, first copies, end
 constexpr double kTileSeconds = 0.4e-6;           // from one tile of 128 x 256 to the next
 constexpr double kExchangeSeconds = 4e-6;         // parts of a tile, sums of 128 x 256
@@ -56,8 +57,9 @@ double gemm_sm90_cost(const GemmProblem& p, const DeviceSpec& device, const Gemm
   const double products = 2.0 * c.tile_m * c.tile_n * sm90_tile_k(c.dtype) / spec->ops_per_cycle / clock;
   const double bytes =
       (static_cast<double>(c.tile_m) / c.cluster_n + static_cast<double>(c.tile_n) / c.cluster_m) * kSm90RowBytes;
-  const double shared =
-      (shared_bytes_of_step(c) / kSharedBytes + (c.promote != Promotion::kNone ? kAddingCycles : 0)) / clock;
+  const bool apart = c.promote != Promotion::kNone;
+  const double adding = gemm_sm90_pieces(c) == 1 ? kAddingOneCycles : kAddingCycles;
+  const double shared = apart ? products + adding / clock : shared_bytes_of_step(c) / kSharedBytes / clock;
   const double step =
       std::max({products, shared, bytes / (c.cluster_m > 1 ? kSharedL2BytesPerSecond : kL2BytesPerSecond)});
   const double part = static_cast<double>(c.tile_m) * c.tile_n / (128 * 256);

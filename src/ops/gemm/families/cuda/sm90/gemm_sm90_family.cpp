@@ -211,9 +211,13 @@ class GemmSm90Family final : public GpuFamily<GemmSm90Config> {
     for (int split = 1; split <= kMaxSplit; ++split) {
       if (!check_split(p, device, config, split)) continue;
       const double cost = gemm_sm90_cost(p, device, config, split);
-      found.push_back({{key, erase_knobs({kRaster, split})}, cost});
-      if (share_of(p, device, config, split).tiles_m > kRaster) {
-        found.push_back({{key, erase_knobs({kOtherRaster, split})}, cost * kUnusualRaster});
+      const int tiles_m = share_of(p, device, config, split).tiles_m;
+      // Where D leaves by pieces whole columns of tiles, one after another, are faster than squares of them.
+      const bool columns = gemm_sm90_by_pieces(config) && tiles_m <= kOtherRaster;
+      found.push_back(
+          {{key, erase_knobs({kRaster, split})}, columns && tiles_m > kRaster ? cost * kUnusualRaster : cost});
+      if (tiles_m > kRaster) {
+        found.push_back({{key, erase_knobs({kOtherRaster, split})}, columns ? cost : cost * kUnusualRaster});
       }
     }
   }
