@@ -5,6 +5,7 @@
 #include "core/fields.hpp"
 #include "gemm/gpu/gemm_generic_shape.hpp"
 #include "gemm/portable/gemm_portable_shape.hpp"
+#include "gemm/sm90/gemm_sm90_args.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
 #include "unit/dispatch/families/asked_device.hpp"
 
@@ -279,6 +280,31 @@ TEST(GemmCudaFamilies, HopperCutsTheTilesThatAreLeftOver) {
     EXPECT_THAT(family.check(erase(p), hopper, more).message(), HasSubstr("split = 9"));
   }
   EXPECT_GT(cut, 0);
+}
+
+TEST(GemmCudaFamilies, HopperWritesPiecesOfDByTheCopyEngineWhere8BitFloatsAreSummedApart) {
+  const DeviceSpec hopper = gpu("sm_90a", 132);
+  const KernelFamily& family = gemm_sm90_family();
+  int narrow = 0;
+  for (const char* text :
+       {"m=512:n=2112:k=1024:a=e4m3", "m=512:n=2112:k=1024:a=e4m3:d=f32", "m=512:n=2112:k=1024:a=bf16"}) {
+    const GemmProblem p = problem(text);
+    for (const Candidate& candidate : family.candidates(erase(p), hopper)) {
+      GemmSm90Config c{};
+      ASSERT_TRUE(parse_fields(candidate.step.key.config(), c).ok());
+      EXPECT_LE(gemm_sm90_shared_bytes(c), hopper.arch->shared_bytes) << candidate.step.key.text;
+      const bool pieces = is_ocp_f8(c.dtype) && c.d_dtype == DType::kBf16, last = pieces && c.tile_n % 64 != 0;
+      const Result<std::vector<Stage>> stages = family.stages(erase(p), hopper, candidate.step, nullptr);
+      ASSERT_TRUE(stages.ok()) << stages.status().message();
+      EXPECT_EQ(stages->front().tensor_maps.size(), 2u + pieces + last) << candidate.step.key.text;
+      narrow += last;
+    }
+  }
+  EXPECT_GT(narrow, 0);
+  const GemmProblem near = problem("m=512:n=512:k=512:a=e4m3"),
+                    far = problem("m=512:n=512:k=512:a=e4m3:sd=0.274877906944.1");
+  EXPECT_THAT(family.check(erase(far), hopper, family.candidates(erase(near), hopper).front().step).message(),
+              HasSubstr("a stride of D"));
 }
 
 TEST(GemmCudaFamilies, MoreTilesThanAGridHasBlocksAreLeftToTheGenericKernel) {
