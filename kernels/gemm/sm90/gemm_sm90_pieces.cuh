@@ -17,7 +17,7 @@ class GemmSm90Pieces : public GemmSm90Boxes<kConfig, GemmSm90Layout<kConfig>> {
  public:
   using Base::kBoxSums, Base::kBoxWords, Base::kPieceBoxes, Base::kRows64, Base::kShort;
   using typename Base::Sum;
-  static constexpr bool kLate = true, kTurned = true;
+  static constexpr bool kTurned = true;
   static constexpr int kPieces = gemm_sm90_pieces(kConfig);
   static_assert(kPieces <= 2);
 

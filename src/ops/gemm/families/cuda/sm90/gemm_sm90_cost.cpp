@@ -59,9 +59,9 @@ double gemm_sm90_cost(const GemmProblem& p, const DeviceSpec& device, const Gemm
       (static_cast<double>(c.tile_m) / c.cluster_n + static_cast<double>(c.tile_n) / c.cluster_m) * kSm90RowBytes;
   const bool apart = c.promote != Promotion::kNone;
   const double adding = gemm_sm90_pieces(c) == 1 ? kAddingOneCycles : kAddingCycles;
-  const double shared = apart ? products + adding / clock : shared_bytes_of_step(c) / kSharedBytes / clock;
+  const double inside = apart ? products + adding / clock : shared_bytes_of_step(c) / kSharedBytes / clock;
   const double step =
-      std::max({products, shared, bytes / (c.cluster_m > 1 ? kSharedL2BytesPerSecond : kL2BytesPerSecond)});
+      std::max({products, inside, bytes / (c.cluster_m > 1 ? kSharedL2BytesPerSecond : kL2BytesPerSecond)});
   const double part = static_cast<double>(c.tile_m) * c.tile_n / (128 * 256);
   const double d_bytes = static_cast<double>(c.tile_m) * gemm_sm90_d_columns(c) * dtype_bits(p.d_dtype) / 8;
   const double end = d_bytes / kL2BytesPerSecond + kTileSeconds * part;

@@ -19,9 +19,10 @@ Status check_copied_sizes(const GemmProblem& problem);
 void add_operand_a(Stage& stage, const GemmProblem& problem, size_t offset, Major major, int rows);
 void add_operand_b(Stage& stage, const GemmProblem& problem, size_t offset, Major major, int rows);
 
+// Ok, or which stride of D the copy engine does not take.
+Status check_copied_output(const GemmProblem& problem);
 // D [batch, M, N] of 16-bit elements, its rows contiguous: boxes of `rows` by `columns`; under the 128-byte swizzle where their rows
 // are 128 bytes.
-Status check_copied_output(const GemmProblem& problem);  // ok, or what of D it does not take
 void add_output_d(Stage& stage, const GemmProblem& problem, size_t offset, int rows, int columns);
 
 }  // namespace tilewright
