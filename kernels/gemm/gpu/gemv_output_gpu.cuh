@@ -13,14 +13,15 @@ __device__ __forceinline__ int64 gemv_row_of(GateMode gate, int rows, int64 n, i
   return i < rows / 2 ? d0 + i : n / 2 + d0 + i - rows / 2;
 }
 
-// All kThreads of a block; a thread a pair of columns of D. `sum(token, i)`: of row i.
+// kThreads of a block, of which this is number `thread`; a thread a pair of columns of D. `sum(token, i)`: of row i.
 template <GemmEpilogueConfig kConfig, int kRows, int kThreads, class Sum>
-__device__ __forceinline__ void write_gemv(const GemmArgs& args, int block, int batch, const Sum& sum) {
+__device__ __forceinline__ void write_gemv(const GemmArgs& args, int block, int batch, const Sum& sum,
+                                           int thread = static_cast<int>(threadIdx.x)) {
   constexpr int kDColumns = kConfig.gate == GateMode::kNone ? kRows : kRows / 2;
   const GemmEpilogue<kConfig> epilogue(args.epilogue, args.m, args.n, batch);
   const int count = static_cast<int>(args.m), d0 = block * kDColumns;
 #pragma unroll 1
-  for (int i = threadIdx.x; i < count * (kDColumns / 2); i += kThreads) {
+  for (int i = thread; i < count * (kDColumns / 2); i += kThreads) {
     const int token = i / (kDColumns / 2), column = i % (kDColumns / 2) * 2;
     const auto row = epilogue.row(token);
     const auto of = [&](int j) { return sum(token, j); };

@@ -54,6 +54,17 @@ constexpr unsigned nibbles_as_offset(unsigned word) {
   constexpr unsigned kSign = kWeight == DType::kI4 ? 0x00080008u : 0;
   return mask_and_flip < 0x000F000Fu, kMagic | kSign > (word >> (4 * kPair));
 }
+// Four bits as the lowest of a bf16's or an f16's, which then count its smallest steps: pairs 0 and 2 as they are, 1 and 3 in
+// steps sixteen times as large. bf16 counts on in steps of 2^-133 from its subnormals into its first exponent; f16 wants 1024 in
+// front, since less bits of it are an exponent. i4 is 8 more. Only pairs 2 and 3 want a shift.
+inline constexpr int kNibbleBf16Shift = 6;  // what a factor of bf16 cannot make good: 2^-133 * 2^127
+template <DType kWeight, DType kTo, int kPair>
+constexpr unsigned nibbles_as_steps(unsigned word) {
+  constexpr unsigned kUp = kPair % 2 == 0 ? 0 : 4;
+  constexpr unsigned kFront = kTo == DType::kBf16 ? 0 : 0x64006400u;
+  constexpr unsigned kSign = (kWeight == DType::kI4 ? 0x00080008u : 0) << kUp;
+  return mask_and_flip < 0x000F000Fu << kUp, kFront | kSign > (kPair < 2 ? word : word >> 8);
+}
 // i8 as f16: 1024 + 128 more.
 template <int kPair>
 constexpr unsigned i8_as_f16(unsigned word) {

@@ -26,6 +26,26 @@ __device__ __forceinline__ uint4 load_stream(const char* from, bool there) {
   }
   return v;
 }
+// The same of 4, 8 or 16 bytes.
+template <bool kAlways, int kWords>
+__device__ __forceinline__ void load_stream_words(unsigned (&words)[kWords], const char* from, bool there) {
+  static_assert(kWords == 1 || kWords == 2 || kWords == 4);
+  if constexpr (kWords == 4) {
+    const uint4 v = load_stream<kAlways>(from, there);
+    words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
+  } else {
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) words[i] = 0;
+    if (!kAlways && !there) return;
+    if constexpr (kWords == 2) {
+      asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v2.u32 {%0, %1}, [%2];"
+                   : "=r"(words[0]), "=r"(words[1])
+                   : "l"(from));
+    } else {
+      asm volatile("ld.global.nc.L1::no_allocate.L2::128B.u32 %0, [%1];" : "=r"(words[0]) : "l"(from));
+    }
+  }
+}
 // What several blocks read and the kernel in front may have written.
 __device__ __forceinline__ uint4 load_cached(const char* from, bool there) {
   uint4 v;

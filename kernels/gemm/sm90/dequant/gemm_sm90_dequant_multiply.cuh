@@ -210,7 +210,7 @@ class GemmSm90DequantMultiply {
         if (begins) {
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
-            scale[group % kApart][half] = dequant_scale<kConfig.scale>(codes.bits[part][half][range]);
+            scale[group % kApart][half] = widen_scale<kConfig.scale>(codes.bits[part][half][range]);
           }
         }
         multiply(apart[group % kApart], fragments[unit % 2], tokens, chunk, !begins);

@@ -3,28 +3,11 @@
 #pragma once
 
 #include "gemm/sm90/dequant/gemm_sm90_dequant_layout.cuh"
-#include "tile/portable/widen_f8.cuh"
+#include "tile/portable/scale_bits.cuh"
 #include "tile/portable/widen_weights.cuh"
 #include "tile/sm90/fresh_thread.cuh"
 
 namespace tilewright {
-
-template <DType kType>
-__device__ __forceinline__ unsigned dequant_load_scale(const char* at) {
-  if constexpr (kType == DType::kF32) return *reinterpret_cast<const unsigned*>(at);
-  if constexpr (dtype_bits(kType) == 16) return *reinterpret_cast<const unsigned short*>(at);
-  return *reinterpret_cast<const unsigned char*>(at);
-}
-template <DType kType>
-__device__ __forceinline__ float dequant_scale(unsigned bits) {
-  if constexpr (kType == DType::kF32) return __uint_as_float(bits);
-  if constexpr (kType == DType::kBf16) return widen_bf16(bits);
-  if constexpr (kType == DType::kF16) return widen_f16(bits);
-  if constexpr (kType == DType::kE8M0) {
-    return __uint_as_float(bits == 0 ? 0x00400000u : bits == 255 ? 0x7FFFFFFFu : bits << 23);
-  }
-  if constexpr (kType == DType::kF8E4M3) return widen_f16(widen_e4m3(bits).low & 0xFFFFu);
-}
 
 // Of a thread, for the rows r and r + 8 of each part of its warpgroup's rows.
 template <GemmSm90DequantConfig kConfig>
@@ -111,7 +94,7 @@ class GemmSm90DequantScales {
 #pragma unroll
         for (int i = 0; i < kCount; ++i, at += stride) {
           step.bits[part][half][i] = 0;
-          if (first_ + i < limit_[part][half]) step.bits[part][half][i] = dequant_load_scale<kConfig.scale>(at);
+          if (first_ + i < limit_[part][half]) step.bits[part][half][i] = load_scale_bits<kConfig.scale>(at);
         }
         next_[part][half] += kOfStep * stride;
         if constexpr (kZeroed) {

@@ -8,6 +8,7 @@
 #include "gemm/amd/gemv_amd_args.hpp"
 #include "gemm/gemm_args.hpp"
 #include "gemm/gemm_scale_args.hpp"
+#include "gemm/portable/gemv_dequant_gpu_args.hpp"
 #include "gemm/sm90/dequant/gemm_sm90_dequant_args.hpp"
 #include "gemm/sm90/gemm_sm90_args.hpp"
 #include "gemm/sm90/skinny/gemm_sm90_skinny_args.hpp"
@@ -107,6 +108,23 @@ constexpr void arg_fields(const GemmScaledArgs& s, Visit&& visit) {
   visit("zero_b", s.zero_b);
 }
 TILEWRIGHT_CHECK_ARG_FIELDS(GemmScaledArgs);
+
+template <class Visit>
+constexpr void arg_fields(const GemvDequantGpuCut& s, Visit&& visit) {
+  visit("of_batch", s.of_batch);
+  visit("slices", s.slices);
+  visit("steps", s.steps);
+  visit("share", s.share);
+  visit("extra", s.extra);
+}
+TILEWRIGHT_CHECK_ARG_FIELDS(GemvDequantGpuCut);
+
+template <class Visit>
+constexpr void arg_fields(const GemvDequantGpuArgs& s, Visit&& visit) {
+  visit("product", s.product);
+  visit("cut", s.cut);
+}
+TILEWRIGHT_CHECK_ARG_FIELDS(GemvDequantGpuArgs);
 
 template <class Visit>
 constexpr void arg_fields(const GemmSm90Share& s, Visit&& visit) {

@@ -128,6 +128,7 @@ Result<ArgStruct> describe_gemm_args(std::string_view family) {
   if (family == "gemm_sm90_skinny") return describe_struct<GemmSm90SkinnyArgs>("GemmSm90SkinnyArgs");
   if (family == "gemm_sm90_dequant") return describe_struct<GemmSm90DequantArgs>("GemmSm90DequantArgs");
   if (family == "gemm_amd") return describe_struct<GemmAmdArgs>("GemmAmdArgs");
+  if (family == "gemv_dequant_gpu") return describe_struct<GemvDequantGpuArgs>("GemvDequantGpuArgs");
   if (family == "gemm_generic_gpu") return describe_struct<GemmScaledArgs>("GemmScaledArgs");
   if (family == "gemv_amd") return describe_struct<GemvAmdArgs>("GemvAmdArgs");
   for (const std::string_view plain : {"gemm_portable", "gemv_gpu", "gemv_dot_gpu"}) {

@@ -17,6 +17,7 @@ const KernelFamily& gemm_sm90_skinny_family();   // Hopper: M <= 128, the weight
 const KernelFamily& gemm_sm90_dequant_family();  // Hopper: M <= 128, 16-bit A, weights widened in registers
 const KernelFamily& gemv_gpu_family();           // every NVIDIA GPU: M <= 8, weights streamed once
 const KernelFamily& gemv_dot_gpu_family();       // every NVIDIA GPU: M <= 2, a warp a row of the weights
+const KernelFamily& gemv_dequant_gpu_family();   // every NVIDIA GPU: M <= 16, 16-bit A, weights widened in registers
 const KernelFamily& gemm_portable_family();      // every NVIDIA GPU: mma.sync, any strides
 const KernelFamily& gemm_cublaslt_family();      // NVIDIA's library, opened at run time
 const KernelFamily& gemm_amd_family();           // AMD GPUs: MFMA and WMMA

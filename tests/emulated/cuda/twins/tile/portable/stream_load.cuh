@@ -23,6 +23,17 @@ template <bool kAlways>
 uint4 load_stream(const char* from, bool there) {
   return load_cached(from, kAlways || there);
 }
+template <bool kAlways, int kWords>
+void load_stream_words(unsigned (&words)[kWords], const char* from, bool there) {
+  static_assert(kWords == 1 || kWords == 2 || kWords == 4);
+  std::memset(words, 0, sizeof(words));
+  if (!kAlways && !there) return;
+  if (reinterpret_cast<uintptr_t>(from) % sizeof(words) != 0) {
+    emulated::fail("a load of several words is not aligned");
+    return;
+  }
+  std::memcpy(words, from, sizeof(words));
+}
 inline void take_over_from_previous_kernel() {}
 
 }  // namespace tilewright
