@@ -120,7 +120,7 @@ class GemvDequantGpu {
         waiting[i / kConfig.rows * kPitch + i % kConfig.rows] = total(i / kConfig.rows, i % kConfig.rows);
       }
     } else {
-      constexpr float kFactor = static_cast<float>(1 << Multiply::Widen::kShift);
+      constexpr float kFactor = static_cast<float>(1 << Multiply::kShift);
       write_gemv<gemv_dequant_gpu_epilogue(kConfig), kConfig.rows, 32>(
           args_.product.gemm, u.tile - u.batch * cut_.of_batch, u.batch,
           [&](int token, int row) { return total(token, row) * kFactor; }, lane_);

@@ -144,6 +144,9 @@ constexpr const char* gemv_dequant_gpu_refusal(const GemvDequantGpuConfig& c) {
   }
   if (c.warps < 1 || c.warps > 16) return "warps outside [1, 16]";
   if (c.depth < 1 || c.depth > 8) return "depth outside [1, 8]";
+  if (c.zero != DType::kNone && dtype_bits(c.zero) == 4 && c.rows > 16 && c.rows * c.depth >= 64) {
+    return "rows, lines and zero points on their way: too many registers";
+  }
   if (c.steps < 1 || c.steps > 64) return "steps outside [1, 64]";
   if (c.blocks < 1 || c.blocks * c.warps > 48) return "more than 48 warps on a multiprocessor";
   return nullptr;

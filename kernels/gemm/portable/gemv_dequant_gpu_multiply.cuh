@@ -12,7 +12,8 @@ namespace tilewright {
 template <GemvDequantGpuConfig kConfig>
 struct GemvDequantMultiply {
   using Line = GemvDequantLine<kConfig>;
-  using Widen = WidenEight<kConfig.weight, kConfig.dtype>;
+  static constexpr int kWords = dtype_bits(kConfig.weight) / 4;  // of eight values
+  static constexpr int kShift = widened_shift<kConfig.weight, kConfig.dtype>();
   using Tokens = GemvDequantTokens<kConfig>;
   static constexpr int kTiles = Line::kTiles, kRows = Line::kRows, kColumns = kConfig.tokens > 8 ? 2 : 1;
   static constexpr int kChunks = Tokens::kChunks;
@@ -44,9 +45,9 @@ struct GemvDequantMultiply {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       if constexpr (Line::kZeroed) {
-        by[r] = Widen::zeroed(zero_of(line, r));
+        by[r] = zeroed_operands<kConfig.weight, kConfig.dtype>(zero_of(line, r));
       } else {
-        by[r] = Widen::plain();
+        by[r] = widen_operands<kConfig.weight, kConfig.dtype>();
       }
     }
   }
@@ -67,8 +68,9 @@ struct GemvDequantMultiply {
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
         unsigned upper[4], lower[4];
-        Widen::template run<Line::kZeroed>(&line.words[2 * t][chunk * Widen::kWords], by[2 * t], upper);
-        Widen::template run<Line::kZeroed>(&line.words[2 * t + 1][chunk * Widen::kWords], by[2 * t + 1], lower);
+        widen_eight<kConfig.weight, kConfig.dtype, Line::kZeroed>(&line.words[2 * t][chunk * kWords], by[2 * t], upper);
+        widen_eight<kConfig.weight, kConfig.dtype, Line::kZeroed>(&line.words[2 * t + 1][chunk * kWords], by[2 * t + 1],
+                                                                  lower);
         const unsigned first[4] = {upper[0], lower[0], upper[1], lower[1]};
         const unsigned second[4] = {upper[2], lower[2], upper[3], lower[3]};
 #pragma unroll

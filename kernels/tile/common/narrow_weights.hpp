@@ -9,6 +9,7 @@
 
 namespace tilewright {
 
+constexpr bool is_nibble_integer(DType weight) { return weight == DType::kI4 || weight == DType::kU4; }
 // Values of a word, and which of them is half `half` of pair `pair`.
 constexpr int word_values(DType weight) { return 32 / dtype_bits(weight); }
 constexpr int pair_value(DType weight, int pair, int half) {
@@ -46,13 +47,6 @@ constexpr unsigned mask_and_flip(unsigned word) {
 #else
   return (word & kMask) ^ kFlip;
 #endif
-}
-// Four bits as the lowest of the mantissa of 128 (bf16) or 1024 (f16): the value and that; i4 is 8 more.
-template <DType kWeight, DType kTo, int kPair>
-constexpr unsigned nibbles_as_offset(unsigned word) {
-  constexpr unsigned kMagic = kTo == DType::kBf16 ? 0x43004300u : 0x64006400u;
-  constexpr unsigned kSign = kWeight == DType::kI4 ? 0x00080008u : 0;
-  return mask_and_flip < 0x000F000Fu, kMagic | kSign > (word >> (4 * kPair));
 }
 // Four bits as the lowest of a bf16's or an f16's, which then count its smallest steps: pairs 0 and 2 as they are, 1 and 3 in
 // steps sixteen times as large. bf16 counts on in steps of 2^-133 from its subnormals into its first exponent; f16 wants 1024 in

@@ -87,6 +87,13 @@ TEST(EmulatedGemmSm90Dequant, ZeroPointsOfEachOrderAreTakenOff) {
       {"m=13:n=72:k=544:a=f16:b=i4:scale_b=f32.1x32:zero_b=i4"});
   check<scaled(tile(kBf, kI8, 64, 16, 1), DType::kF16, 64, kI8)>(
       {"m=13:n=72:k=272:a=bf16:b=i8:scale_b=f16.1x64:zero_b=i8"});
+  // Of either sign.
+  check<scaled(tile(kBf, kU4, 64, 16, 1), DType::kF16, 128, kI4)>(
+      {"m=13:n=72:k=800:a=bf16:b=u4:scale_b=f16.1x128:zero_b=i4"});
+  check<scaled(tile(kHalf, kU4, 64, 16, 1), DType::kF16, 128, kI4)>(
+      {"m=13:n=72:k=800:a=f16:b=u4:scale_b=f16.1x128:zero_b=i4"});
+  check<scaled(tile(kBf, kI4, 64, 16, 1), DType::kF16, 128, kU4)>(
+      {"m=13:n=72:k=800:a=bf16:b=i4:scale_b=f16.1x128:zero_b=u4"});
 }
 
 TEST(EmulatedGemmSm90Dequant, TilesOfEachShapeAreMultipliedRight) {

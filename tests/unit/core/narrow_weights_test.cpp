@@ -57,11 +57,11 @@ struct E2M1F16 {
 };
 template <int kPair>
 struct I4Bf16 {
-  static unsigned of(unsigned word) { return nibbles_as_offset<DType::kI4, DType::kBf16, kPair>(word); }
+  static unsigned of(unsigned word) { return nibbles_as_steps<DType::kI4, DType::kBf16, kPair>(word); }
 };
 template <int kPair>
 struct I4F16 {
-  static unsigned of(unsigned word) { return nibbles_as_offset<DType::kI4, DType::kF16, kPair>(word); }
+  static unsigned of(unsigned word) { return nibbles_as_steps<DType::kI4, DType::kF16, kPair>(word); }
 };
 template <int kPair>
 struct I8F16 {
@@ -88,13 +88,18 @@ TEST(NarrowWeights, E2M1IsItselfTimesAPowerOfTwo) {
   });
 }
 
-TEST(NarrowWeights, IntegersAreOffByTheirOffset) {
+TEST(NarrowWeights, IntegersOfFourBitsAreStepsOffByTheirOffset) {
   each_place(DType::kI4, [](unsigned word, int at, unsigned code) {
     const auto [pair, half] = place_of(DType::kI4, at);
     const float wanted = static_cast<float>(code < 8 ? static_cast<int>(code) : static_cast<int>(code) - 16);
-    EXPECT_EQ(half_bf16(pair_of<I4Bf16, 4>(word, pair), half) - 136, wanted);
-    EXPECT_EQ(half_f16(pair_of<I4F16, 4>(word, pair), half) - 1032, wanted);
+    // Every second pair has steps sixteen times as large.
+    const int up = pair % 2 == 0 ? 0 : 4;
+    EXPECT_EQ(std::ldexp(half_bf16(pair_of<I4Bf16, 4>(word, pair), half), 133 - up) - 8, wanted);
+    EXPECT_EQ(std::ldexp(half_f16(pair_of<I4F16, 4>(word, pair), half) - 1024, -up) - 8, wanted);
   });
+}
+
+TEST(NarrowWeights, IntegersOfEightBitsAreOffByTheirOffset) {
   each_place(DType::kI8, [](unsigned word, int at, unsigned code) {
     const auto [pair, half] = place_of(DType::kI8, at);
     const float wanted = static_cast<signed char>(code);

@@ -48,6 +48,11 @@ class GemmSm90DequantMultiply {
 #pragma unroll
       for (int part = 0; part < kParts; ++part) multiply_rows(sum[part], shift.of[part]);
     }
+    if constexpr (constexpr int kShift = widened_shift<kConfig.weight, kConfig.dtype>(); kShift != 0) {
+      constexpr int kAll[2] = {kShift, kShift};
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) multiply_rows(sum[part], kAll);
+    }
     if constexpr (gemm_sm90_dequant_row(kConfig, 1) != 1) put_in_order(sum);
   }
 
@@ -136,12 +141,8 @@ class GemmSm90DequantMultiply {
   // sum += scale * apart.
   __device__ __forceinline__ static void add(const float (&apart)[kSums], const float (&scale)[2],
                                              float (&sum)[kSums]) {
-    constexpr int kShift = widened_shift<kConfig.weight, kConfig.dtype>();
 #pragma unroll
-    for (int i = 0; i < kSums; ++i) {
-      const float x = kShift == 0 ? apart[i] : apart[i] * static_cast<float>(1 << kShift);
-      sum[i] = __fmaf_rn(x, scale[i % 4 / 2], sum[i]);
-    }
+    for (int i = 0; i < kSums; ++i) sum[i] = __fmaf_rn(apart[i], scale[i % 4 / 2], sum[i]);
   }
 
   // Of a chunk, with those behind it that the same load brings.
@@ -169,7 +170,7 @@ class GemmSm90DequantMultiply {
     }
   }
   template <int kSub>
-  __device__ __forceinline__ static void widen(const unsigned (&words)[2], const unsigned (&operands)[2],
+  __device__ __forceinline__ static void widen(const unsigned (&words)[2], const WidenOperands (&operands)[2],
                                                unsigned (&to)[4]) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -236,18 +237,20 @@ class GemmSm90DequantMultiply {
 #pragma unroll
     for (int i = 0; i < kChunk; ++i) {
       const int word = i / kOfWord;
-      constexpr unsigned kOperand = widened_operand<kConfig.weight, kConfig.dtype>();
-      unsigned operands[2] = {kOperand, kOperand};
+      constexpr WidenOperands kPlain = widen_operands<kConfig.weight, kConfig.dtype>();
+      WidenOperands operands[2] = {kPlain, kPlain};
       if constexpr (kFolds) {
         const int code = (chunk * kChunkWords + word) * word_values(kConfig.weight) / kConfig.group;
 #pragma unroll
-        for (int half = 0; half < 2; ++half) operands[half] = shift.factor(part, half, codes.bits[part][half][code]);
+        for (int half = 0; half < 2; ++half) {
+          operands[half].even = operands[half].odd = shift.factor(part, half, codes.bits[part][half][code]);
+        }
       }
       if constexpr (Scales::kZeroed) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           operands[half] =
-              zeroed_operand<kConfig.weight, kConfig.dtype>(scales_.zero(codes, part, half, chunk / kOfRange));
+              zeroed_operands<kConfig.weight, kConfig.dtype>(scales_.zero(codes, part, half, chunk / kOfRange));
         }
       }
       const unsigned both[2] = {words[0][first + word], words[1][first + word]};
