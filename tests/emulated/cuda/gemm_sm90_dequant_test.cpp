@@ -96,6 +96,10 @@ TEST(EmulatedGemmSm90Dequant, ZeroPointsOfEachOrderAreTakenOff) {
       {"m=13:n=72:k=800:a=bf16:b=i4:scale_b=f16.1x128:zero_b=u4"});
 }
 
+TEST(EmulatedGemmSm90Dequant, ManyRowsAndALongKGoRoundTheStagesManyTimes) {
+  check<scaled(tile(kBf, kI4, 128, 64, 2), DType::kF16, 128)>({"m=61:n=136:k=8192:a=bf16:b=i4:scale_b=f16.1x128"});
+}
+
 TEST(EmulatedGemmSm90Dequant, TilesOfEachShapeAreMultipliedRight) {
   check<scaled(tile(kBf, kI4, 64, 8, 1), DType::kBf16, 128)>(
       {"m=1:n=72:k=1312:a=bf16:b=i4:scale_b=bf16.1x128", "m=1:n=8:k=32:a=bf16:b=i4:scale_b=bf16.1x128"});

@@ -204,7 +204,6 @@ class GemmSm90DequantMultiply {
       const bool begins = unit % kOfRange == 0;
       load_words(base, part, chunk, words);
       widen_chunk(words, chunk, part, codes, shift, fragments[unit % 2]);
-      if (unit == kUnits - 1) release(shared_.empty(ring_.stage));
       if (unit > 0 && (!kRoomy || (kPromotes && kApart == 1 && begins))) sm90::wait_products<0>();
       if constexpr (kPromotes) {
         if (kApart == 1 && begins && unit > 0) add_group(unit - 1);
@@ -222,6 +221,8 @@ class GemmSm90DequantMultiply {
         if (unit > 0) sm90::wait_products<1>();
       }
     }
+    // Not before the last product is asked for, which has all words: an arrival overtakes loads that wait in front of memory.
+    release(shared_.empty(ring_.stage));
     sm90::wait_products<0>();
     if constexpr (kPromotes) {
       add_group(kUnits - 1);
