@@ -16,10 +16,16 @@
 namespace tilewright {
 namespace {
 
-class SlowGemvDequantKernels : public testing::Test {
+class GemvDequantKernels : public testing::Test {
  protected:
   void SetUp() override {
     if (Status status = nvrtc_compiler().available(); !status) GTEST_SKIP() << status.message();
+  }
+  void compile_prebuilt(const char* target) {
+    SCOPED_TRACE(target);
+    const std::vector<KernelKey> keys = gemv_dequant_gpu_family().builtin_keys(target);
+    EXPECT_EQ(keys.size(), 3u);
+    for (const KernelKey& key : keys) compile(key);
   }
   void compile_cuts(const std::string& text, const char* target = "sm_90a") {
     SCOPED_TRACE(text);
@@ -60,6 +66,12 @@ class SlowGemvDequantKernels : public testing::Test {
   std::set<std::string> seen_;
   test::ScratchFolder scratch_;
 };
+
+class SlowGemvDequantKernels : public GemvDequantKernels {};
+
+TEST_F(GemvDequantKernels, PrebuiltOnesKeepToTheirBudget) {
+  for (const char* target : {"sm_80", "sm_89", "sm_90a"}) compile_prebuilt(target);
+}
 
 TEST_F(SlowGemvDequantKernels, EveryCutOfGroupsThatAreSummedApartKeepsToItsBudget) {
   for (const int m : {1, 2, 4, 8, 16}) {

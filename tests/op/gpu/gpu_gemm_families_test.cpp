@@ -252,6 +252,8 @@ INSTANTIATE_TEST_SUITE_P(
         "m=16:n=1000:k=2080:a=bf16:b=u4:scale_b=f16.1x128:zero_b=u4",
         "m=60:n=515:k=2080:a=f16:b=u4:scale_b=f32.1x64:zero_b=u4",
         "m=5:n=1000:k=2080:a=f16:b=i4:scale_b=bf16.1x32:zero_b=i4:batch=2", "m=33:n=1000:k=1056:a=bf16:b=i4",
+        "m=64:n=1000:k=8192:a=bf16:b=i4:scale_b=f16.1x128", "m=60:n=515:k=8192:a=f16:b=u4:scale_b=f16.1x64:zero_b=i4",
+        "m=2:n=515:k=28672:a=bf16:b=i4:scale_b=f16.1x128", "m=4:n=777:k=2880:a=bf16:b=e2m1:scale_b=e8m0.1x32:batch=5",
         "m=20:n=515:k=1040:a=bf16:b=i8:scale_b=f16.1x128:zero_b=i8",
         "m=64:n=1000:k=1040:a=f16:b=i8:scale_b=f32.1x32:zero_b=i8", "m=8:n=1000:k=1040:a=bf16:b=i8:scale_b=f32",
         "m=13:n=2048:k=2048:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=separated:act=silu",
@@ -259,7 +261,7 @@ INSTANTIATE_TEST_SUITE_P(
         "m=30:n=2048:k=2048:a=f16:b=e4m3:scale_b=f32.1x128:gate=separated:act=silu"));
 
 TEST_P(GpuNarrowWeights, AreWidenedRight) {
-  fields = {":rows=", ":warpgroups=", ":blocks=", ":splits="};
+  fields = {":rows=", ":warpgroups=", ":warps=", ":blocks=", ":splits="};
   check(GetParam());
 }
 

@@ -248,7 +248,7 @@ class GemmAmdFamily final : public GpuFamily<GemmAmdConfig> {
     }
   }
   // The least epilogue and the full one: what serves while better instances are built.
-  std::vector<GemmAmdConfig> builtin_configs(const GemmProblem& usual) const override {
+  std::vector<GemmAmdConfig> builtin_configs(const GemmProblem& usual, const ArchSpec&) const override {
     std::vector<GemmAmdConfig> configs;
     for (const uint8_t steps : {0, 1}) {
       GemmProblem p = usual;

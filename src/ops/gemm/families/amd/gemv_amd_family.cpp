@@ -176,7 +176,7 @@ class GemvAmdFamily final : public GpuFamily<GemvAmdConfig> {
     }
   }
   // Of each layout the first cuts that a target has, with the least epilogue and the full one.
-  std::vector<GemvAmdConfig> builtin_configs(const GemmProblem& usual) const override {
+  std::vector<GemvAmdConfig> builtin_configs(const GemmProblem& usual, const ArchSpec&) const override {
     std::vector<GemvAmdConfig> configs;
     for (const GemvAmdWeights weights : {GemvAmdWeights::kRows, GemvAmdWeights::kColumns, GemvAmdWeights::kPacked}) {
       if (weights == GemvAmdWeights::kPacked && !is_packable(usual.b_dtype)) continue;

@@ -102,7 +102,7 @@ class GpuFamily : public KernelFamily {
     const ArchSpec* arch = find_arch(target);
     if (arch == nullptr || arch->vendor != file_.vendor) return keys;
     for (const GemmProblem& p : usual_gpu_problems(*arch)) {
-      for (const Config& config : builtin_configs(p)) {
+      for (const Config& config : builtin_configs(p, *arch)) {
         if (refusal_of(config, *arch) == nullptr) keys.push_back(key_of(config, target));
       }
     }
@@ -134,7 +134,7 @@ class GpuFamily : public KernelFamily {
   virtual const char* refusal_of(const Config& config, const ArchSpec& arch) const = 0;  // null = legal
   virtual void add_candidates(const GemmProblem& problem, const DeviceSpec& device,
                               std::vector<Candidate>& found) const = 0;
-  virtual std::vector<Config> builtin_configs(const GemmProblem& problem) const = 0;
+  virtual std::vector<Config> builtin_configs(const GemmProblem& problem, const ArchSpec& arch) const = 0;
   virtual double cost_of(const GemmProblem& problem, const DeviceSpec& device, const Config& config,
                          const Knobs& knobs) const = 0;
   virtual int64_t workspace_of(const GemmProblem&, const DeviceSpec&, const Config&, const Knobs&) const { return 0; }

@@ -161,7 +161,7 @@ class GemmPortableFamily final : public GpuFamily<GemmPortableConfig> {
     }
   }
   // The least epilogue and the full one: what serves while better instances are built.
-  std::vector<GemmPortableConfig> builtin_configs(const GemmProblem& usual) const override {
+  std::vector<GemmPortableConfig> builtin_configs(const GemmProblem& usual, const ArchSpec&) const override {
     const bool fma = mma_of(usual) == PortableMma::kFma;
     std::vector<GemmPortableConfig> configs;
     for (const uint8_t steps : {0, 1}) {

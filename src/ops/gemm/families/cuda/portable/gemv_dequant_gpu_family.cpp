@@ -131,7 +131,20 @@ class GemvDequantGpuFamily final : public GpuFamily<GemvDequantGpuConfig> {
       found.push_back({{key_of(config, device.arch->target), {}}, cost_of(p, device, config, {})});
     }
   }
-  std::vector<GemvDequantGpuConfig> builtin_configs(const GemmProblem&) const override { return {}; }
+  // Weights of 4 bits in groups of 128, as most checkpoints have them.
+  std::vector<GemvDequantGpuConfig> builtin_configs(const GemmProblem& usual, const ArchSpec& arch) const override {
+    if (usual.a_dtype != DType::kBf16) return {};
+    std::vector<GemvDequantGpuConfig> configs;
+    GemmProblem p = usual;
+    p.b_dtype = DType::kI4, p.scale_b.dtype = DType::kF16, p.scale_b.outer = 1, p.scale_b.k = 128;
+    for (const int tokens : {1, 4, 16}) {
+      p.m = tokens;
+      const auto fits = [&](const Cut& cut) { return refusal_of(make_config(p, arch, cut), arch) == nullptr; };
+      const auto* const cut = std::ranges::find_if(kCuts, fits);
+      if (cut != std::end(kCuts)) configs.push_back(make_config(p, arch, *cut));
+    }
+    return configs;
+  }
 
   double cost_of(const GemmProblem& p, const DeviceSpec& device, const GemvDequantGpuConfig& c,
                  const Knobs&) const override {

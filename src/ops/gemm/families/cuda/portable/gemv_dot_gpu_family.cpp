@@ -55,7 +55,7 @@ class GemvDotGpuFamily final : public GpuFamily<GemvDotGpuConfig> {
       found.push_back({{key_of(config, device.arch->target), {}}, cost_of(p, device, config, {})});
     }
   }
-  std::vector<GemvDotGpuConfig> builtin_configs(const GemmProblem& p) const override {
+  std::vector<GemvDotGpuConfig> builtin_configs(const GemmProblem& p, const ArchSpec&) const override {
     GemmProblem one = p;
     one.m = 1;
     return {make_config(one, kCuts[0])};

@@ -55,7 +55,9 @@ class GemvGpuFamily final : public GpuFamily<GemvGpuConfig> {
       found.push_back({{key_of(config, device.arch->target), {}}, cost_of(p, device, config, {})});
     }
   }
-  std::vector<GemvGpuConfig> builtin_configs(const GemmProblem& p) const override { return {make_config(p, kCuts[0])}; }
+  std::vector<GemvGpuConfig> builtin_configs(const GemmProblem& p, const ArchSpec&) const override {
+    return {make_config(p, kCuts[0])};
+  }
 
   double cost_of(const GemmProblem& p, const DeviceSpec& device, const GemvGpuConfig& c, const Knobs&) const override {
     WeightStream stream;

@@ -133,7 +133,7 @@ class GemmSm90Family final : public GpuFamily<GemmSm90Config> {
       for (const Tile& tile : kTiles) add_tile(p, device, make_config(p, tile, promote), found);
     }
   }
-  std::vector<GemmSm90Config> builtin_configs(const GemmProblem& p) const override {
+  std::vector<GemmSm90Config> builtin_configs(const GemmProblem& p, const ArchSpec&) const override {
     std::vector<GemmSm90Config> configs;
     if (p.a_dtype == DType::kF32 && !p.allow_tf32) return configs;
     for (const Tile& tile : kPrebuiltTiles) {

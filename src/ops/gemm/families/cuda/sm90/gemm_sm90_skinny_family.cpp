@@ -119,7 +119,7 @@ class GemmSm90SkinnyFamily final : public GpuFamily<GemmSm90SkinnyConfig> {
       }
     }
   }
-  std::vector<GemmSm90SkinnyConfig> builtin_configs(const GemmProblem& p) const override {
+  std::vector<GemmSm90SkinnyConfig> builtin_configs(const GemmProblem& p, const ArchSpec&) const override {
     std::vector<GemmSm90SkinnyConfig> configs;
     for (const int tokens : {8, 32, 64}) {
       const auto holds = [&](const Tile& tile) { return tile.tokens == tokens && tile.blocks == 1; };

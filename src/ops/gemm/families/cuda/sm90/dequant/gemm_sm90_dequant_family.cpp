@@ -142,7 +142,7 @@ class GemmSm90DequantFamily final : public GpuFamily<GemmSm90DequantConfig> {
       }
     }
   }
-  std::vector<GemmSm90DequantConfig> builtin_configs(const GemmProblem& usual) const override {
+  std::vector<GemmSm90DequantConfig> builtin_configs(const GemmProblem& usual, const ArchSpec&) const override {
     if (usual.a_dtype != DType::kBf16) return {};
     std::vector<GemmSm90DequantConfig> configs;
     GemmProblem p = usual;
