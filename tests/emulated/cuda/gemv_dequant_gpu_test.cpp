@@ -4,7 +4,7 @@
 #include "emulated/cuda/cuda_words.hpp"
 #include "emulated/cuda/plan_check.hpp"
 // After the words of CUDA.
-#include "gemm/portable/gemv_dequant_gpu.cuh"
+#include "gemm/portable/dequant/gemv_dequant_gpu.cuh"
 
 #include "core/fields.hpp"
 

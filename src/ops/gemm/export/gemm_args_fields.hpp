@@ -8,7 +8,7 @@
 #include "gemm/amd/gemv_amd_args.hpp"
 #include "gemm/gemm_args.hpp"
 #include "gemm/gemm_scale_args.hpp"
-#include "gemm/portable/gemv_dequant_gpu_args.hpp"
+#include "gemm/portable/dequant/gemv_dequant_gpu_args.hpp"
 #include "gemm/sm90/dequant/gemm_sm90_dequant_args.hpp"
 #include "gemm/sm90/gemm_sm90_args.hpp"
 #include "gemm/sm90/skinny/gemm_sm90_skinny_args.hpp"

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "core/fields.hpp"
-#include "gemm/portable/gemv_dequant_gpu_args.hpp"
+#include "gemm/portable/dequant/gemv_dequant_gpu_args.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
 #include "unit/dispatch/families/asked_device.hpp"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "device/device.hpp"
-#include "gemm/portable/gemv_dequant_gpu_args.hpp"
+#include "gemm/portable/dequant/gemv_dequant_gpu_args.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
 
 namespace tilewright {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // gemv_dequant_gpu: few rows of A in 16 bits, narrow weights streamed once and widened in registers.
-#include "gemm/portable/gemv_dequant_gpu_args.hpp"
+#include "gemm/portable/dequant/gemv_dequant_gpu_args.hpp"
 #include "ops/gemm/families/cuda/portable/gemm_portable_cost.hpp"
 #include "ops/gemm/families/cuda/portable/gemv_dequant_gpu_cost.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
@@ -54,7 +54,7 @@ int64_t grid_of(const GemmProblem& p, const DeviceSpec& device, const GemvDequan
 class GemvDequantGpuFamily final : public GpuFamily<GemvDequantGpuConfig> {
  public:
   GemvDequantGpuFamily()
-      : GpuFamily("gemv_dequant_gpu", {ArchVendor::kNvidia, "portable/gemv_dequant_gpu.cuh", "GemvDequantGpuArgs"}) {}
+      : GpuFamily("gemv_dequant_gpu", {ArchVendor::kNvidia, "portable/dequant/gemv_dequant_gpu.cuh", "GemvDequantGpuArgs"}) {}
 
   std::span<const std::string_view> knob_names() const override { return {}; }
 

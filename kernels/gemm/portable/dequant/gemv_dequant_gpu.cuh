@@ -6,7 +6,7 @@
 // waits for another.
 #pragma once
 
-#include "gemm/portable/gemv_dequant_gpu_multiply.cuh"
+#include "gemm/portable/dequant/gemv_dequant_gpu_multiply.cuh"
 #include "tile/portable/async_copy.cuh"
 #include "tile/portable/stream_load.cuh"
 #include "tile/portable/warp_count.cuh"

@@ -2,8 +2,8 @@
 // A line of weights of gemv_dequant_gpu, widened in registers, times A of the same K.
 #pragma once
 
-#include "gemm/portable/gemv_dequant_gpu_load.cuh"
-#include "gemm/portable/gemv_dequant_gpu_tokens.cuh"
+#include "gemm/portable/dequant/gemv_dequant_gpu_load.cuh"
+#include "gemm/portable/dequant/gemv_dequant_gpu_tokens.cuh"
 #include "tile/portable/mma.cuh"
 #include "tile/portable/widen_eight.cuh"
 

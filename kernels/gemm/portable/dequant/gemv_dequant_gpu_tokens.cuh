@@ -3,7 +3,7 @@
 // multiplies, and waits for no other.
 #pragma once
 
-#include "gemm/portable/gemv_dequant_gpu_args.hpp"
+#include "gemm/portable/dequant/gemv_dequant_gpu_args.hpp"
 #include "tile/portable/stream_load.cuh"
 
 namespace tilewright {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gemm/gpu/gemv_output_gpu.cuh"
-#include "gemm/portable/gemv_dequant_gpu_args.hpp"
+#include "gemm/portable/dequant/gemv_dequant_gpu_args.hpp"
 #include "tile/portable/scale_bits.cuh"
 #include "tile/portable/stream_load.cuh"
 
