@@ -87,6 +87,13 @@ struct GemmSm90Scale {
 
   // From here on they may be multiplied: a compiler that did it earlier would have products wait for them.
   __device__ __forceinline__ void pin() { sm90::pin(upper_row), sm90::pin(lower_row), sm90::pin(block); }
+  // Of all of them.
+  __device__ __forceinline__ unsigned bits() const {
+    unsigned all = __float_as_uint(upper_row[0]) | __float_as_uint(lower_row[0]);
+#pragma unroll
+    for (int b = 0; b < kBlocks; ++b) all |= __float_as_uint(block[b]);
+    return all;
+  }
   __device__ __forceinline__ void begin(float* sum, const float (&apart)[kSums]) const {
     each([&](int i, float scale) { sum[i] = apart[i] * scale; });
   }
@@ -127,6 +134,7 @@ struct GemmSm90Scale {
 // None.
 struct GemmSm90NoScale {
   __device__ __forceinline__ void pin() {}
+  __device__ __forceinline__ unsigned bits() const { return 0; }
   // Added to a zero that the compiler does not know: sums that were the same registers as what is summed apart would have the next
   // product wait.
   template <int kCount>

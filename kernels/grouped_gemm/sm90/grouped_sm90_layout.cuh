@@ -72,6 +72,17 @@ __device__ __forceinline__ void grouped_sm90_release(const GroupedSm90Layout<kCo
     if (lane < kConfig.cluster) sm90::arrive_remote(shared.empty(stage), lane);
   }
 }
+// The same, of a stage from which the warp loaded, too: bits of what it loaded last.
+template <GroupedGemmSm90Config kConfig>
+__device__ __forceinline__ void grouped_sm90_release_after(const GroupedSm90Layout<kConfig>& shared, int stage,
+                                                           unsigned loaded) {
+  const unsigned lane = threadIdx.x % 32;
+  if constexpr (kConfig.cluster == 1) {
+    if (lane == 0) sm90::arrive_after(shared.empty(stage), loaded);
+  } else {
+    if (lane < kConfig.cluster) sm90::arrive_remote_after(shared.empty(stage), lane, loaded);
+  }
+}
 // What gemm_sm90_skinny_multiply calls; `left`: of no use here, no block leaves before its cluster.
 template <GroupedGemmSm90Config kConfig, int kTokens>
 __device__ __forceinline__ void gemm_sm90_skinny_release(const GroupedSm90TileLayout<kConfig, kTokens>& shared,

@@ -20,14 +20,15 @@ class GroupedTold {
   __device__ __forceinline__ bool take(GroupedTile& tile) {
     sm90::wait(shared_.told(slot_.stage), slot_.phase);
     tile = shared_.tile(slot_.stage);
+    loaded_ = static_cast<unsigned>(tile.group | tile.row | tile.rows | tile.steps | tile.column);
     return tile.steps > 0;
   }
   // This warp, or thread, has read it: the cluster's first block waits for that.
   __device__ __forceinline__ void forget(bool leads) {
     if constexpr (kConfig.cluster == 1) {
-      if (leads) sm90::arrive(shared_.read(slot_.stage));
+      if (leads) sm90::arrive_after(shared_.read(slot_.stage), loaded_);
     } else {
-      if (leads) sm90::arrive_remote(shared_.read(slot_.stage), 0);
+      if (leads) sm90::arrive_remote_after(shared_.read(slot_.stage), 0, loaded_);
     }
     slot_.advance();
   }
@@ -35,6 +36,7 @@ class GroupedTold {
  private:
   const GroupedSm90Layout<kConfig>& shared_;
   sm90::Ring<kGroupedSlots> slot_;
+  unsigned loaded_ = 0;  // bits of the tile that was taken
 };
 
 // Those who read a slot: the warps that multiply, who asks for weights, who asks for A; of all blocks of the cluster.

@@ -26,6 +26,13 @@ class GroupedTokenScales {
     }
   }
   __device__ __forceinline__ void pin() { sm90::pin(pair_[0]), sm90::pin(pair_[1]); }
+  // Bits of all that was read last, in whatever order.
+  __device__ __forceinline__ unsigned bits() const {
+    unsigned all = 0;
+#pragma unroll
+    for (int i = 0; i < 2 * kGroupsAPart; ++i) all |= __float_as_uint(pair_[0][i]) | __float_as_uint(pair_[1][i]);
+    return all;
+  }
   // to += apart * scale: four sums a group, two tokens of two rows.
   __device__ __forceinline__ void add(float* to, const float* apart, float block, int part) const {
 #pragma unroll
@@ -83,7 +90,7 @@ __device__ __forceinline__ void grouped_sm90_multiply_apart(const GroupedSm90Til
         for (int s = 0; s < kScaleParts; ++s) {
           if (last && s == max(0, kScaleParts - 2)) {
             scales.pin();
-            grouped_sm90_release<kConfig>(shared, ring.stage);
+            grouped_sm90_release_after<kConfig>(shared, ring.stage, scales.bits());
           }
           scales.add(to, apart, block[0], s);
           if (s + 2 < kScaleParts) scales.read(from, s + 2);

@@ -59,14 +59,17 @@ __device__ __forceinline__ void grouped_sm90_tall_multiply(const GroupedSm90Layo
   }
   beside();
   sm90::wait_products<0>();
+  unsigned loaded = 0;
 #pragma unroll
   for (int unit = 0; unit < kParts * kPieces; ++unit) {
     if (unit % kPieces == 0) sm90::pin(sum[unit / kPieces]);
     if constexpr (kConfig.promote == Promotion::kScaled) {
-      scale_of(unit / kPieces, unit % kPieces).turn(&sum[unit / kPieces][unit % kPieces * kSums]);
+      const auto scale = scale_of(unit / kPieces, unit % kPieces);
+      scale.turn(&sum[unit / kPieces][unit % kPieces * kSums]);
+      loaded |= scale.bits();
     }
   }
-  grouped_sm90_release<kConfig>(shared, ring.stage);
+  grouped_sm90_release_after<kConfig>(shared, ring.stage, loaded);
   ring.advance();
 
   [[maybe_unused]] float apart[kSums];  // the first product overwrites
@@ -81,7 +84,7 @@ __device__ __forceinline__ void grouped_sm90_tall_multiply(const GroupedSm90Layo
       sm90::wait_products<0>();
       sm90::pin(apart);
       scale.pin();
-      if (unit == kParts * kPieces - 1) grouped_sm90_release<kConfig>(shared, ring.stage);
+      if (unit == kParts * kPieces - 1) grouped_sm90_release_after<kConfig>(shared, ring.stage, scale.bits());
       scale.add_turned(&sum[unit / kPieces][unit % kPieces * kSums], apart);
     }
     // A warpgroup without tokens.

@@ -23,6 +23,19 @@ __device__ __forceinline__ void fence_barrier_init() {
 __device__ __forceinline__ void arrive(Barrier& barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
 }
+// The same after `loaded`, bits that this warp loaded from memory which the arrival gives back, have come. An arrival is ordered after
+// such loads in the program only: it overtakes those that wait behind other warps' loads. The count is 1 whatever the bits are.
+__device__ __forceinline__ void arrive_after(Barrier& barrier, unsigned loaded) {
+  asm volatile(
+      "{\n"
+      ".reg .b32 one;\n"
+      "max.u32 one, %1, 1;\n"
+      "min.u32 one, one, 1;\n"
+      "mbarrier.arrive.shared::cta.b64 _, [%0], one;\n"
+      "}\n" ::"r"(shared_address(&barrier)),
+      "r"(loaded)
+      : "memory");
+}
 // At the same barrier of another block of the cluster. Without a scope of the cluster, which would cost a fence over the
 // whole device: what is signalled is that wgmma has read a tile, and the copy engine's next write is ordered after that.
 __device__ __forceinline__ void arrive_remote(Barrier& barrier, unsigned block) {
@@ -33,6 +46,18 @@ __device__ __forceinline__ void arrive_remote(Barrier& barrier, unsigned block) 
       "mbarrier.arrive.shared::cluster.b64 _, [remote];\n"
       "}\n" ::"r"(shared_address(&barrier)),
       "r"(block)
+      : "memory");
+}
+__device__ __forceinline__ void arrive_remote_after(Barrier& barrier, unsigned block, unsigned loaded) {
+  asm volatile(
+      "{\n"
+      ".reg .b32 remote, one;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "max.u32 one, %2, 1;\n"
+      "min.u32 one, one, 1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [remote], one;\n"
+      "}\n" ::"r"(shared_address(&barrier)),
+      "r"(block), "r"(loaded)
       : "memory");
 }
 // Arrives, and promises bytes that copies will bring.

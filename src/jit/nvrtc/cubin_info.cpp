@@ -28,6 +28,32 @@ enum class Attribute : uint8_t {
 
 Status corrupt_cubin(std::string_view why) { return Status(StatusCode::kCorrupt, fmt::format("cubin: {}", why)); }
 
+// Loads from shared memory of a warp that nothing has waited for, from one instruction to the next. They end in their order, and
+// the last of several in a row has a counter that later instructions wait for.
+class PendingLoads {
+ public:
+  // Whether this is an arrival with such loads in front of it.
+  bool meets_arrival(uint64_t word, uint64_t control) {
+    constexpr uint64_t kOpcode = 0xFFF, kLoad = 0x984, kArrival = 0x9A7, kBranch = 0x947, kExit = 0x94D;
+    const uint64_t opcode = word & kOpcode, always = word >> 12 & 0xF;
+    const unsigned waits = control >> 52 & 0x3F, sets = control >> 46 & 7;
+    counters_ &= ~waits;
+    if (waits != 0 && counters_ == 0) uncounted_ = false;
+    if (opcode == kLoad) {
+      if (sets < 6) counters_ |= 1u << sets;
+      uncounted_ = sets >= 6;
+    }
+    const bool met = opcode == kArrival && (counters_ != 0 || uncounted_);
+    // What stands behind is reached from elsewhere.
+    if ((opcode == kBranch || opcode == kExit) && always == 7) counters_ = 0, uncounted_ = false;
+    return met;
+  }
+
+ private:
+  unsigned counters_ = 0;
+  bool uncounted_ = false;
+};
+
 class Cubin {
   using Section = ElfFile::Section;
 
@@ -70,8 +96,13 @@ class Cubin {
   void count_instructions(const Elf64_Shdr& code, CubinKernel& kernel) const {
     constexpr uint64_t kInstructionBytes = 16, kOpcodeBits = 0x1FF;
     if (code.sh_type == SHT_NOBITS) return;  // its size is not in the file
+    PendingLoads pending;
     for (uint64_t at = 0; at + kInstructionBytes <= code.sh_size; at += kInstructionBytes) {
-      if (const auto word = reader_.at<uint64_t>(code.sh_offset + at)) ++kernel.instructions[*word & kOpcodeBits];
+      const auto word = reader_.at<uint64_t>(code.sh_offset + at),
+                 control = reader_.at<uint64_t>(code.sh_offset + at + 8);
+      if (!word || !control) return;
+      ++kernel.instructions[*word & kOpcodeBits];
+      if (capability_ == 90 && pending.meets_arrival(*word, *control)) ++kernel.overtaking_arrivals;
     }
   }
 

@@ -40,6 +40,9 @@ struct CubinKernel {
   int max_threads = 0;  // of a block, as declared; 0 = not declared
   int64_t code_bytes = 0;
   std::array<int, 512> instructions{};  // how many of each opcode stand in the code
+  // Arrivals at an mbarrier that may overtake a load from shared memory which the same warp asked for before (sm_90): nothing in
+  // front of them waits for it. Counted along the code, which is blind to loops.
+  int overtaking_arrivals = 0;
   int count(Sass opcode) const { return instructions[static_cast<size_t>(opcode)]; }
 };
 

@@ -40,7 +40,8 @@ class GroupedSm90Kernels : public testing::Test {
     ASSERT_TRUE(parse_fields(key.config(), config).ok());
     const int threads = grouped_sm90_threads(config);
     EXPECT_EQ(made.shared_bytes, 0) << "static shared memory";
-    EXPECT_EQ(made.local_bytes, 0) << "spills";
+    EXPECT_EQ(made.overtaking_arrivals, 0) << "a stage may go back before it is read";
+    EXPECT_LE(made.local_bytes, config.promote == Promotion::kScaled ? kSpillBudget : 0) << "spills";
     EXPECT_EQ(made.max_threads, threads);
     EXPECT_LE(made.registers * threads, kRegistersOfAnSm);
     // What warpgroups take, others have given.
@@ -61,6 +62,7 @@ class GroupedSm90Kernels : public testing::Test {
 
  private:
   static constexpr int kRegistersOfAnSm = 65536;
+  static constexpr int kSpillBudget = 40;  // of the widest tiles: scales are waited for before their stage goes back
   std::set<std::string> seen_;
   test::ScratchFolder scratch_;
 };

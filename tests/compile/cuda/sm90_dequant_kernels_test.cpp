@@ -42,6 +42,7 @@ class Sm90DequantKernels : public testing::Test {
     GemmSm90DequantConfig config;
     ASSERT_TRUE(parse_fields(key.config(), config).ok());
     EXPECT_EQ(made.shared_bytes, 0) << "static shared memory";
+    EXPECT_EQ(made.overtaking_arrivals, 0) << "a stage may go back before it is read";
     EXPECT_LE(made.local_bytes, config.splits == 0 ? kSpillBudget : 0) << "spills";
     EXPECT_EQ(made.max_threads, gemm_sm90_dequant_threads(config));
     EXPECT_LE(made.registers * gemm_sm90_dequant_threads(config) * config.blocks, kRegistersOfAnSm);
