@@ -28,6 +28,8 @@ __device__ __forceinline__ void gemm_sm90_multiply_apart(const GemmSm90Layout<kC
   // for that.
   constexpr bool kEarly = kColumns != 112;
   [[maybe_unused]] constexpr int kUnroll = kEarly ? 4 : 1;
+  // Of several blocks' scales the last may still be on its way when the products are done.
+  constexpr int kBlocks = kConfig.promote == Promotion::kScaled ? GemmSm90Scale<kConfig>::kBlocks : 0;
   const GemmSm90TileScales<kConfig> scales(shared, warpgroup, first_column);
   float apart[kColumns / 2];  // the first product overwrites
 
@@ -46,7 +48,11 @@ __device__ __forceinline__ void gemm_sm90_multiply_apart(const GemmSm90Layout<kC
         sm90::wait_products<0>();
         sm90::pin(apart);
         scale.pin();
-        if (kEarly && last) stages.release(stages.stage());
+        if constexpr (kBlocks > 1) {
+          if (kEarly && last) stages.release_after(stages.stage(), scale.bits());
+        } else if (kEarly && last) {
+          stages.release(stages.stage());
+        }
         if (kFirst) {
           scale.begin(&sum[r][n / 2], apart);
         } else {

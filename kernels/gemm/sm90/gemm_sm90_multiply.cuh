@@ -46,6 +46,11 @@ class GemmSm90Stages {
     if constexpr (kConfig.promote == Promotion::kScaled) __syncwarp();  // every lane has read its scales
     if (threadIdx.x % 32 < kReleased) empty_.arrive(stage);
   }
+  // The same after bits of what the warp loaded from it have come.
+  __device__ __forceinline__ void release_after(int stage, unsigned loaded) const {
+    __syncwarp();
+    if (threadIdx.x % 32 < kReleased) empty_.arrive_after(stage, loaded);
+  }
 
  private:
   static constexpr int kReleased = kConfig.cluster_m + kConfig.cluster_n - 1;

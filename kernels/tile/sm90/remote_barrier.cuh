@@ -16,6 +16,18 @@ class RemoteBarriers {
   __device__ __forceinline__ void arrive(int index) const {
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address_ + index * 8) : "memory");
   }
+  // As arrive_after().
+  __device__ __forceinline__ void arrive_after(int index, unsigned loaded) const {
+    asm volatile(
+        "{\n"
+        ".reg .b32 one;\n"
+        "max.u32 one, %1, 1;\n"
+        "min.u32 one, one, 1;\n"
+        "mbarrier.arrive.shared::cluster.b64 _, [%0], one;\n"
+        "}\n" ::"r"(address_ + index * 8),
+        "r"(loaded)
+        : "memory");
+  }
 
  private:
   unsigned address_;

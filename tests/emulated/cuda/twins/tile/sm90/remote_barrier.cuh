@@ -10,6 +10,7 @@ class RemoteBarriers {
  public:
   RemoteBarriers(Barrier& first, unsigned block) : first_(&barrier_of(first, block)) {}
   void arrive(int index) const { sm90::arrive(first_[index]); }
+  void arrive_after(int index, unsigned) const { arrive(index); }
 
  private:
   Barrier* first_;
