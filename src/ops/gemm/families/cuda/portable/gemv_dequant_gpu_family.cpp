@@ -54,7 +54,8 @@ int64_t grid_of(const GemmProblem& p, const DeviceSpec& device, const GemvDequan
 class GemvDequantGpuFamily final : public GpuFamily<GemvDequantGpuConfig> {
  public:
   GemvDequantGpuFamily()
-      : GpuFamily("gemv_dequant_gpu", {ArchVendor::kNvidia, "portable/dequant/gemv_dequant_gpu.cuh", "GemvDequantGpuArgs"}) {}
+      : GpuFamily("gemv_dequant_gpu",
+                  {ArchVendor::kNvidia, "portable/dequant/gemv_dequant_gpu.cuh", "GemvDequantGpuArgs"}) {}
 
   std::span<const std::string_view> knob_names() const override { return {}; }
 
