@@ -26,7 +26,8 @@ Status run_plan(Device& device, const Plan& plan, const CallBindings& bindings, 
       if (patch.kind == ArgPatch::Kind::kZeros) {
         const Result<void*> zeros = device.zeros(stage.zero_bytes, context.stream);
         if (!zeros) return zeros.status();
-        std::memcpy(to, &*zeros, sizeof(void*));
+        const char* const address = static_cast<const char*>(*zeros) + patch.add;
+        std::memcpy(to, &address, sizeof(address));
         continue;
       }
       const char* base = patch.kind == ArgPatch::Kind::kWorkspace

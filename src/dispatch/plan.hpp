@@ -19,7 +19,7 @@ struct ArgPatch {
   Kind kind;
   uint16_t slot;        // pointer or scalar slot; unused for the workspace
   uint32_t arg_offset;  // bytes from the start of the arguments
-  int64_t add = 0;      // bytes added to the pointer; workspace: the stage's offset
+  int64_t add = 0;      // bytes added to the pointer; workspace: the stage's offset; zeros: an offset in the stage's
 };
 
 struct Stage {

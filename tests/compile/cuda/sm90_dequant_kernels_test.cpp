@@ -89,6 +89,7 @@ TEST_F(SlowSm90DequantKernels, EveryTileOfWeightsThatTakeTheirScalesAlongKeepsTo
 TEST_F(SlowSm90DequantKernels, EveryTileOfGroupsThatAreSummedApartKeepsToItsBudget) {
   for (const int m : {1, 16, 32, 64}) {
     compile_tiles(fmt::format("m={}:n=57344:k=8192:a=bf16:b=e4m3:scale_b=f32.1x128", m));
+    compile_tiles(fmt::format("m={}:n=57344:k=8192:a=bf16:b=i4:scale_b=f16.1x128", m));
   }
   compile_tiles("m=16:n=57344:k=8192:a=f16:b=e2m1:scale_b=e8m0.1x32:bias=f32:act=gelu:d=f32");
   compile_tiles("m=64:n=57344:k=8192:a=bf16:b=e2m1:scale_b=f16.1x64");

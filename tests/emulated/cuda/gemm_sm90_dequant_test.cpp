@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // gemm_sm90_dequant, the source that NVRTC compiles, on the host: every weight, each way in which scales and zero points
-// are taken, tiles of one and two parts and of several warpgroups, through the family's own stages. Blocks run one after
-// another here: those that wait for each other's sums cannot.
+// are taken, tiles of one and two parts and of several warpgroups, blocks that share a tile, through the family's own stages.
 #include "emulated/cuda/cuda_words.hpp"
 #include "emulated/cuda/plan_check.hpp"
 // After the words of CUDA.
@@ -15,7 +14,7 @@ namespace {
 template <GemmSm90DequantConfig kConfig>
 void check(std::initializer_list<const char*> problems) {
   static_assert(gemm_sm90_dequant_refusal(kConfig) == nullptr);
-  emulated::EmulatedCudaDevice device("sm_90a");
+  emulated::EmulatedCudaDevice device("sm_90a", true);
   const auto kernel = std::make_shared<emulated::HostKernel>(
       [](const void* args) { gemm_sm90_dequant<kConfig>(*static_cast<const GemmSm90DequantArgs*>(args)); });
   RecipeStep step;
@@ -23,6 +22,7 @@ void check(std::initializer_list<const char*> problems) {
                       print_fields(kConfig));
   for (const char* text : problems) {
     emulated::check_plan(device, emulated::problem_of(text), gemm_sm90_dequant_family(), step, kernel);
+    EXPECT_TRUE(device.zeros_are_left()) << text;
   }
 }
 
@@ -40,13 +40,11 @@ constexpr GemmSm90DequantConfig tile(DType dtype, DType weight, int rows, int to
           .tokens = tokens,
           .warpgroups = warpgroups,
           .stages = 3,
-          .token_stages = 2,
           .blocks = 1,
           .splits = 1};
 }
 constexpr GemmSm90DequantConfig scaled(GemmSm90DequantConfig c, DType scale, int group, DType zero = DType::kNone) {
   c.scale = scale, c.group = group, c.zero = zero;
-  if (c.tokens <= 8) c.token_stages = 4;
   return c;
 }
 constexpr GemmSm90DequantConfig linear(GemmSm90DequantConfig c, GateMode gate, Activation activation, DType d) {
@@ -100,12 +98,38 @@ TEST(EmulatedGemmSm90Dequant, ManyRowsAndALongKGoRoundTheStagesManyTimes) {
   check<scaled(tile(kBf, kI4, 128, 64, 2), DType::kF16, 128)>({"m=61:n=136:k=8192:a=bf16:b=i4:scale_b=f16.1x128"});
 }
 
+constexpr GemmSm90DequantConfig split(GemmSm90DequantConfig c, int splits) {
+  c.splits = splits;
+  return c;
+}
+TEST(EmulatedGemmSm90Dequant, BlocksThatShareATileAddTheirSums) {
+  check<split(scaled(tile(kBf, kI4, 64, 16, 1), DType::kF16, 128), 2)>(
+      {"m=13:n=72:k=1312:a=bf16:b=i4:scale_b=f16.1x128"});
+  check<split(scaled(tile(kBf, kI4, 128, 16, 2), DType::kF16, 128), 0)>(
+      {"m=13:n=136:k=1312:a=bf16:b=i4:scale_b=f16.1x128", "m=16:n=640:k=2080:a=bf16:b=i4:scale_b=f16.1x128"});
+  check<split(tile(kBf, kE4, 64, 64, 1), 4)>({"m=40:n=64:k=1040:a=bf16:b=e4m3"});
+}
+
+TEST(EmulatedGemmSm90Dequant, ScalesInAnyOrderAreFound) {
+  // Columns side by side; rows apart by what no load of several takes; batches of one and of several A.
+  check<scaled(tile(kBf, kI4, 64, 16, 1), DType::kF16, 128)>(
+      {"m=13:n=72:k=2080:a=bf16:b=i4:scale_b=f16.1x128.0.1.72", "m=13:n=72:k=2080:a=bf16:b=i4:scale_b=f16.1x128.0.17.1",
+       "m=5:n=72:k=1056:a=bf16:b=i4:scale_b=f16.1x128:batch=3"});
+  check<scaled(tile(kBf, kU4, 64, 16, 1), DType::kF32, 64, kU4)>(
+      {"m=13:n=72:k=2080:a=bf16:b=u4:scale_b=f32.1x64:zero_b=u4",
+       "m=13:n=72:k=2048:a=bf16:b=u4:scale_b=f32.1x64.0.32.1:zero_b=u4.0.32.1"});
+  check<scaled(tile(kBf, kE2, 64, 16, 1), kE8, 32)>({"m=13:n=72:k=1600:a=bf16:b=e2m1:scale_b=e8m0.1x32.0.1.72",
+                                                     "m=3:n=72:k=544:a=bf16:b=e2m1:scale_b=e8m0.1x32:batch=2"});
+}
+
 TEST(EmulatedGemmSm90Dequant, TilesOfEachShapeAreMultipliedRight) {
   check<scaled(tile(kBf, kI4, 64, 8, 1), DType::kBf16, 128)>(
       {"m=1:n=72:k=1312:a=bf16:b=i4:scale_b=bf16.1x128", "m=1:n=8:k=32:a=bf16:b=i4:scale_b=bf16.1x128"});
   check<scaled(tile(kBf, kI4, 128, 32, 2), DType::kBf16, 128)>({"m=32:n=264:k=544:a=bf16:b=i4:scale_b=bf16.1x128"});
   check<tile(kBf, kE4, 128, 64, 1)>({"m=64:n=200:k=272:a=bf16:b=e4m3:batch=2"});
   check<tile(kBf, kE4, 256, 16, 2)>({"m=9:n=520:k=272:a=bf16:b=e4m3"});
+  check<scaled(tile(kBf, kI4, 192, 64, 3), DType::kF16, 128)>({"m=60:n=400:k=544:a=bf16:b=i4:scale_b=f16.1x128"});
+  check<tile(kBf, kE4, 128, 128, 2)>({"m=100:n=136:k=272:a=bf16:b=e4m3"});
   check<tile(kBf, kE4, 64, 128, 1)>({"m=100:n=72:k=272:a=bf16:b=e4m3"});
 }
 

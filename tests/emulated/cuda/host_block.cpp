@@ -22,6 +22,7 @@ std::byte* const shared_memory = reinterpret_cast<std::byte*>(dynamic_shared);
 namespace {
 
 constexpr size_t kStackBytes = 256 * 1024;
+constexpr int kMostLooks = 100;  // of all blocks, in which nothing else moves
 constexpr std::byte kUndefined{0xFF};
 
 struct Copy {
@@ -55,25 +56,26 @@ struct Block {
   bool ended = false;
 };
 
-// The cluster that runs.
-struct Cluster {
+// The blocks that run together: whole clusters.
+struct Together {
   ucontext_t scheduler;
   std::vector<Block> blocks;
-  unsigned running = 0;
-  Barrier barrier;
+  unsigned running = 0, of_cluster = 1;
+  std::vector<Barrier> clusters;
   size_t shared_bytes = 0;
   const char* failure = "";
   const std::function<void()>* body = nullptr;
-  bool moved = false;  // a thread ended or a barrier opened in this round
+  bool moved = false;   // a thread ended or a barrier opened in this round
+  bool looked = false;  // at global memory, which may have changed without having been told
 };
-Cluster cluster;
+Together together;
 
-Block& block() { return cluster.blocks[cluster.running]; }
+Block& block() { return together.blocks[together.running]; }
 Thread& self() { return block().threads[thread_index.x]; }
 
 void yield() {
   const Index index = thread_index;
-  swapcontext(&self().context, &cluster.scheduler);
+  swapcontext(&self().context, &together.scheduler);
   thread_index = index;
 }
 
@@ -85,20 +87,20 @@ void meet(Barrier& barrier, unsigned count, Open open) {
     open();
     barrier.arrived = 0;
     ++barrier.passed;
-    cluster.moved = true;
+    together.moved = true;
     return;
   }
   while (barrier.passed == passed) yield();
 }
 
 void run_thread() {
-  (*cluster.body)();
+  (*together.body)();
   self().done = true;
-  cluster.moved = true;
+  together.moved = true;
   for (const auto& group : self().groups) {
     if (!group.empty()) fail("a thread ended before its copies");
   }
-  swapcontext(&self().context, &cluster.scheduler);
+  swapcontext(&self().context, &together.scheduler);
 }
 
 void begin_block(Block& begun, unsigned threads) {
@@ -107,7 +109,7 @@ void begin_block(Block& begun, unsigned threads) {
   begun.rows.assign(begun.warps.size(), {});
   begun.barrier = {};
   begun.named = {};
-  begun.memory.assign(cluster.shared_bytes, kUndefined);
+  begun.memory.assign(together.shared_bytes, kUndefined);
   begun.ended = false;
   for (Thread& thread : begun.threads) {
     if (thread.stack == nullptr) thread.stack.reset(new char[kStackBytes]);
@@ -121,12 +123,12 @@ void begin_block(Block& begun, unsigned threads) {
   }
 }
 
-// Shared memory becomes that of block `rank` of the cluster.
+// Shared memory becomes that of block `rank` of those that run.
 void turn_to(unsigned rank, unsigned first) {
-  if (rank != cluster.running) {
-    std::memcpy(block().memory.data(), shared_memory, cluster.shared_bytes);
-    cluster.running = rank;
-    std::memcpy(shared_memory, block().memory.data(), cluster.shared_bytes);
+  if (rank != together.running) {
+    std::memcpy(block().memory.data(), shared_memory, together.shared_bytes);
+    together.running = rank;
+    std::memcpy(shared_memory, block().memory.data(), together.shared_bytes);
   }
   block_index = {first + rank, 0, 0};
 }
@@ -136,30 +138,32 @@ void run_round() {
   for (unsigned i = 0; i < block().threads.size(); ++i) {
     if (block().threads[i].done) continue;
     thread_index = {i, 0, 0};
-    swapcontext(&cluster.scheduler, &block().threads[i].context);
+    swapcontext(&together.scheduler, &block().threads[i].context);
   }
   block().ended = std::ranges::all_of(block().threads, &Thread::done);
 }
 
-void run_cluster(unsigned first, unsigned blocks, unsigned threads) {
-  cluster.blocks.resize(blocks);
-  cluster.barrier = {};
-  cluster.running = 0;
-  for (Block& begun : cluster.blocks) begin_block(begun, threads);
+void run_together(unsigned first, unsigned blocks, unsigned threads) {
+  together.blocks.resize(blocks);
+  together.clusters.assign(blocks / together.of_cluster, {});
+  together.running = 0;
+  for (Block& begun : together.blocks) begin_block(begun, threads);
   std::memset(shared_memory, static_cast<int>(kUndefined), kSharedCapacity);
   // Each block as far as it comes: so it is as far ahead of the others as their barriers let it be.
-  for (bool moved = true; moved;) {
-    moved = false;
+  int looks = 0;
+  for (bool moved = true; moved || (together.looked && ++looks < kMostLooks);) {
+    if (moved) looks = 0;
+    moved = together.looked = false;
     for (unsigned rank = 0; rank < blocks; ++rank) {
-      if (cluster.blocks[rank].ended) continue;
+      if (together.blocks[rank].ended) continue;
       turn_to(rank, first);
-      for (cluster.moved = true; cluster.moved && !block().ended;) {
-        cluster.moved = false;
+      for (together.moved = true; together.moved && !block().ended;) {
+        together.moved = false;
         run_round();
-        moved = moved || cluster.moved;
+        moved = moved || together.moved;
       }
     }
-    if (std::ranges::all_of(cluster.blocks, &Block::ended)) return;
+    if (std::ranges::all_of(together.blocks, &Block::ended)) return;
   }
   fail("threads wait for one another without end");
 }
@@ -167,48 +171,52 @@ void run_cluster(unsigned first, unsigned blocks, unsigned threads) {
 }  // namespace
 
 const char* run_grid(unsigned blocks, unsigned threads, size_t shared_bytes, const std::function<void()>& body,
-                     unsigned cluster_blocks) {
-  cluster.failure = "";
-  cluster.body = &body;
-  cluster.shared_bytes = shared_bytes;
+                     unsigned cluster, bool all_together) {
+  together.failure = "";
+  together.body = &body;
+  together.shared_bytes = shared_bytes;
   grid_size = {blocks, 1, 1};
   if (shared_bytes > kSharedCapacity) return "more shared memory than any GPU has";
-  if (blocks % cluster_blocks != 0) return "a grid that is no multiple of its cluster";
-  if (threads > 1024 || cluster_blocks * 1024 > kMostClusterThreads) return "more threads than any GPU has";
-  for (unsigned i = 0; i < blocks && *cluster.failure == '\0'; i += cluster_blocks) {
-    run_cluster(i, cluster_blocks, threads);
-  }
-  return cluster.failure;
+  if (blocks % cluster != 0) return "a grid that is no multiple of its cluster";
+  const unsigned at_once = all_together ? blocks : cluster;
+  if (threads > 1024 || at_once * 1024 > kMostThreads) return "more threads than run together";
+  together.of_cluster = cluster;
+  for (unsigned i = 0; i < blocks && *together.failure == '\0'; i += at_once) run_together(i, at_once, threads);
+  return together.failure;
 }
 
-unsigned blocks_in_cluster() { return static_cast<unsigned>(cluster.blocks.size()); }
-unsigned block_in_cluster() { return cluster.running; }
-unsigned thread_in_cluster() { return cluster.running * 1024 + thread_index.x; }
+unsigned blocks_in_cluster() { return together.of_cluster; }
+unsigned block_in_cluster() { return together.running % together.of_cluster; }
+unsigned running_block() { return together.running; }
+unsigned block_of_cluster(unsigned rank) { return together.running - block_in_cluster() + rank; }
+unsigned running_thread() { return together.running * 1024 + thread_index.x; }
 
 void arrive_cluster() {
-  self().cluster_phase = cluster.barrier.passed;
-  if (++cluster.barrier.arrived < cluster.blocks.size() * block().threads.size()) return;
-  cluster.barrier.arrived = 0;
-  ++cluster.barrier.passed;
-  cluster.moved = true;
+  Barrier& barrier = together.clusters[together.running / together.of_cluster];
+  self().cluster_phase = barrier.passed;
+  if (++barrier.arrived < together.of_cluster * block().threads.size()) return;
+  barrier.arrived = 0;
+  ++barrier.passed;
+  together.moved = true;
 }
 void wait_cluster() {
-  while (cluster.barrier.passed == self().cluster_phase) yield();
+  while (together.clusters[together.running / together.of_cluster].passed == self().cluster_phase) yield();
 }
 
 std::byte* shared_memory_of(unsigned rank) {
-  if (rank >= cluster.blocks.size()) {
+  if (rank >= together.of_cluster) {
     fail("a block outside of the cluster");
     return shared_memory;
   }
-  if (cluster.blocks[rank].ended) fail("a block's memory is used after its end");
-  return rank == cluster.running ? shared_memory : cluster.blocks[rank].memory.data();
+  Block& of = together.blocks[block_of_cluster(rank)];
+  if (of.ended) fail("a block's memory is used after its end");
+  return &of == &block() ? shared_memory : of.memory.data();
 }
 
 int lane() { return static_cast<int>(thread_index.x % kWarp); }
 
 void fail(const char* what) {
-  if (*cluster.failure == '\0') cluster.failure = what;
+  if (*together.failure == '\0') together.failure = what;
 }
 
 void wait_for_block() {
@@ -221,14 +229,18 @@ void meet_named(int id, unsigned threads, bool waits) {
   if (++barrier.arrived < threads) return;
   barrier.arrived = 0;
   ++barrier.passed;
-  cluster.moved = true;
+  together.moved = true;
 }
 
 void wait_until(const std::function<bool()>& ready) {
   while (!ready()) yield();
 }
 
-void tell_progress() { cluster.moved = true; }
+void let_others_run() {
+  together.looked = true;
+  yield();
+}
+void tell_progress() { together.moved = true; }
 
 WarpRows& warp_rows() { return block().rows[thread_index.x / kWarp]; }
 
@@ -237,7 +249,7 @@ void meet_warp(const std::function<void(WarpRows&)>& together) {
 }
 
 std::byte* shared_at(size_t offset, size_t size) {
-  if (offset + size > cluster.shared_bytes) {
+  if (offset + size > together.shared_bytes) {
     fail("an address outside of the block's shared memory");
     return nullptr;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Blocks of a CUDA grid on the host: the threads of a block, and the blocks of a cluster, take turns on one host thread and
-// switch where they wait for each other.
+// Blocks of a CUDA grid on the host: the threads of a block, and the blocks that run together, take turns on one host thread and
+// switch where they wait for each other. Those of a cluster run together, or all of a grid, where blocks wait for blocks.
 // Asynchronous copies land only when they are waited for, and what was not waited for cannot be read.
 #pragma once
 
@@ -22,21 +22,25 @@ inline constexpr size_t kSharedCapacity = 256 * 1024;
 // themselves know it as tilewright::dynamic_shared. Each block of a cluster has its own in the same place while it runs.
 extern std::byte* const shared_memory;
 
-// Runs body() once a thread of every block of the grid, one cluster of blocks after another. Returns what went wrong, "" =
-// nothing.
+// Runs body() once a thread of every block of the grid, one cluster of blocks after another or all together. Returns what went
+// wrong, "" = nothing.
 const char* run_grid(unsigned blocks, unsigned threads, size_t shared_bytes, const std::function<void()>& body,
-                     unsigned cluster = 1);
+                     unsigned cluster = 1, bool together = false);
 
 // Of the running thread.
 int lane();
 // Remembers the first failure of a grid: a wrong alignment, an address outside of shared memory.
 void fail(const char* what);
 void wait_for_block();
-// The cluster: its blocks, the running one among them, and a number that each of its threads has for itself.
-inline constexpr unsigned kMostClusterThreads = 8192;
+// The cluster: its blocks, and the running one among them.
 unsigned blocks_in_cluster();
 unsigned block_in_cluster();
-unsigned thread_in_cluster();
+// Of all blocks that run together: the running one, the one that is number `rank` of its cluster, and a number that each thread
+// has for itself.
+inline constexpr unsigned kMostThreads = 8192;
+unsigned running_block();
+unsigned block_of_cluster(unsigned rank);
+unsigned running_thread();
 void arrive_cluster();
 void wait_cluster();
 // The shared memory of a block of the cluster, wherever it stands now; of none that has ended, which is a failure.
@@ -46,6 +50,8 @@ void meet_named(int id, unsigned threads, bool waits);
 // Lets other threads run until ready(); each change that somebody may wait for is told.
 void wait_until(const std::function<bool()>& ready);
 void tell_progress();
+// Of a thread that looks at global memory again and again.
+void let_others_run();
 
 // Words that the lanes of a warp exchange: each writes its row, and when all 32 have called meet_warp, one of them runs
 // `together` on all rows before any goes on.

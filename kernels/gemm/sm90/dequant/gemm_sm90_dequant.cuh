@@ -1,38 +1,71 @@
 // SPDX-License-Identifier: MIT
 // gemm_sm90_dequant: GEMM for Hopper with few rows of A, in 16 bits, and narrow weights that are widened in registers. The
 // operands have changed sides as in gemm_sm90_skinny; the weights are wgmma's A, which registers may hold. The copy engine
-// brings them as they lie; a warpgroup brings A in the order of K that makes a word of weights one thread's.
+// brings them as they lie, and A in the order of K that makes a word of weights one thread's.
 #pragma once
 
 #include "gemm/sm90/dequant/gemm_sm90_dequant_multiply.cuh"
 #include "gemm/sm90/dequant/gemm_sm90_dequant_tokens.cuh"
 #include "gemm/sm90/skinny/gemm_sm90_skinny_output.cuh"
+#include "tile/sm90/byte_copy.cuh"
 #include "tile/sm90/tma.cuh"
 
 namespace tilewright {
 
-// One thread asks for weights, which wait for no kernel in front.
+// One thread asks for weights and A, stage by stage. Weights wait for no kernel in front, and not for A to be rearranged.
 template <GemmSm90DequantConfig kConfig>
-__device__ __forceinline__ void gemm_sm90_dequant_bring_weights(const GemmSm90SkinnyArgs& args,
-                                                                const GemmSm90DequantLayout<kConfig>& shared,
-                                                                const SkinnyWork<kConfig.splits>& work) {
-  constexpr int kBoxRows = gemm_sm90_skinny_box_rows(gemm_sm90_dequant_sums(kConfig));
-  const unsigned long long policy = sm90::evict_first();
-  sm90::Ring<kConfig.stages> ring;
-  for (DequantSteps<kConfig.splits> steps(work); steps.there(); steps.advance()) {
-    sm90::wait(shared.empty(ring.stage), ring.phase ^ 1);
-    sm90::Barrier& full = shared.full(ring.stage);
-    sm90::arrive_expect_bytes(full, gemm_sm90_dequant_weight_bytes(kConfig));
+class GemmSm90DequantBring {
+ public:
+  __device__ __forceinline__ GemmSm90DequantBring(const GemmSm90DequantArgs& args,
+                                                  const GemmSm90DequantLayout<kConfig>& shared)
+      : args_(args), shared_(shared), tokens_(args), policy_(sm90::evict_first()) {}
+
+  __device__ __forceinline__ void run(const SkinnyWork<kConfig.splits>& work) const {
+    Steps steps(work);
+    if (!steps.there()) return tokens_.wait_all_there();
+    // One stage only: what is asked for behind many requests comes behind them, also the word that says that A is there.
+    ask_weights(steps, 0);
+    tokens_.wait_all_there();
+    ask_tokens(steps, 0);
+    steps.advance();
+    for (int stage = 1; stage < kConfig.stages && steps.there(); ++stage, steps.advance()) ask(steps, stage);
+    for (sm90::Ring<kConfig.stages> ring; steps.there(); steps.advance(), ring.advance()) {
+      sm90::wait(shared_.empty(ring.stage), ring.phase);
+      ask(steps, ring.stage);
+    }
+  }
+
+ private:
+  using Layout = GemmSm90DequantLayout<kConfig>;
+  using Steps = DequantSteps<kConfig.splits>;
+  static constexpr int kBoxRows = gemm_sm90_skinny_box_rows(gemm_sm90_dequant_sums(kConfig));
+
+  __device__ __forceinline__ void ask(const Steps& steps, int stage) const {
+    ask_weights(steps, stage);
+    ask_tokens(steps, stage);
+  }
+  __device__ __forceinline__ void ask_weights(const Steps& steps, int stage) const {
+    const GemmSm90SkinnyArgs& args = args_.product;
+    sm90::Barrier& full = shared_.full(stage);
+    sm90::arrive_expect_bytes(full, Layout::kWeightBytes + Layout::kTokenBytes);
     const int at = steps.k * kSkinnyRowBytes, n = steps.segment.tile * kBoxRows;
     const int batch = args.batch_b ? steps.segment.batch : 0;
-    sm90::load_box_once(args.b, shared.weights(ring.stage), full, policy, at, n, batch);
+    sm90::load_box_once(args.b, shared_.weights(stage), full, policy_, at, n, batch);
     if constexpr (kConfig.gate == GateMode::kSeparated) {
-      sm90::load_box_once(args.b, shared.weights(ring.stage) + kBoxRows * kSkinnyRowBytes, full, policy, at,
+      sm90::load_box_once(args.b, shared_.weights(stage) + kBoxRows * kSkinnyRowBytes, full, policy_, at,
                           n + static_cast<int>(args.gemm.n / 2), batch);
     }
-    ring.advance();
   }
-}
+  __device__ __forceinline__ void ask_tokens(const Steps& steps, int stage) const {
+    sm90::copy_bytes(shared_.tokens(stage), tokens_.step(steps.segment.batch, steps.k), Layout::kTokenBytes,
+                     shared_.full(stage));
+  }
+
+  const GemmSm90DequantArgs& args_;
+  const Layout& shared_;
+  const GemmSm90DequantTokens<kConfig> tokens_;
+  const unsigned long long policy_;
+};
 
 template <GemmSm90DequantConfig kConfig>
 __device__ __forceinline__ void gemm_sm90_dequant(const GemmSm90DequantArgs& all) {
@@ -43,41 +76,36 @@ __device__ __forceinline__ void gemm_sm90_dequant(const GemmSm90DequantArgs& all
   const Layout shared(dynamic_shared);
   const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);
   const auto chunks = static_cast<unsigned>((args.gemm.k + Layout::kTileK - 1) / Layout::kTileK);
-  constexpr int kConsumers = kConfig.warpgroups * 4,
-                kProducer = kConsumers + gemm_sm90_dequant_loaders(kConfig) / 32;  // warps
-  constexpr int kMeeting = 7, kFactors = 8;                                        // named barriers
+  constexpr int kConsumers = kConfig.warpgroups * 4;  // warps; the two behind them bring what they want
+  constexpr bool kScaled = kConfig.group != 0;
+  constexpr int kMeeting = 7, kFactors = 8;  // named barriers
   SkinnyWork<kConfig.splits> work(args, kConfig.rows, chunks);
 
-  // Who asks for weights makes the barriers, and goes on before the others have met.
-  if (warp == kProducer) {
+  // All meet behind the release of this block's share of A: it waits for copies that are under way.
+  if (warp == kConsumers) {
     if (sm90::elect_one()) {
       sm90::prefetch_map(args.b);
       for (int stage = 0; stage < kConfig.stages; ++stage) {
-        sm90::init(shared.full(stage), 1);
+        sm90::init(shared.full(stage), kScaled ? 2 : 1);
         sm90::init(shared.empty(stage), kConsumers);
-      }
-      for (int stage = 0; stage < kConfig.token_stages; ++stage) {
-        sm90::init(shared.full_tokens(stage), GemmSm90DequantTokens<kConfig>::kArrivals);
-        sm90::init(shared.empty_tokens(stage), kConsumers);
       }
       sm90::fence_barrier_init();
     }
     __syncwarp();
-    sm90::named_arrive(kMeeting, gemm_sm90_dequant_threads(kConfig));
-  } else {
     sm90::named_barrier(kMeeting, gemm_sm90_dequant_threads(kConfig));
-  }
-  sm90::allow_next_kernel();
-
-  if (warp == kProducer) {
-    if (sm90::elect_one()) gemm_sm90_dequant_bring_weights<kConfig>(args, shared, work);
-  } else if (warp >= kConsumers) {
+    sm90::allow_next_kernel();
+    if (sm90::elect_one()) GemmSm90DequantBring<kConfig>(all, shared).run(work);
+  } else if (warp > kConsumers) {
     sm90::wait_for_previous_kernel();
-    const int thread = static_cast<int>(threadIdx.x) - kConsumers * 32;
-    GemmSm90DequantTokens<kConfig>(args, shared, thread).bring(work);
+    sm90::named_barrier(kMeeting, gemm_sm90_dequant_threads(kConfig));
+    sm90::allow_next_kernel();
+    if constexpr (kScaled) GemmSm90DequantScales<kConfig>(all, shared).bring(work);
   } else {
     sm90::wait_for_previous_kernel();
-    GemmSm90DequantMultiply<kConfig> product(all, shared);
+    GemmSm90DequantTokens<kConfig>(all).rearrange();
+    sm90::named_barrier(kMeeting, gemm_sm90_dequant_threads(kConfig));
+    sm90::allow_next_kernel();
+    GemmSm90DequantMultiply<kConfig> product(shared);
     GemmSm90SkinnyOutput<kSums> output(args, shared.box(warp), shared.factors(), 0);
     SkinnySegment s;
     int batch = -1;

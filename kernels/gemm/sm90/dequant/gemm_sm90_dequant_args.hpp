@@ -19,13 +19,12 @@ struct GemmSm90DequantConfig {
   Activation activation;  // kLinear
   GateMode gate;
   DType d_dtype;
-  int rows;          // of the weights (columns of B) a block: 64, 128 or 256
-  int tokens;        // rows of A: 8, 16, 32, 64 or 128
-  int warpgroups;    // that multiply, of 64 or 128 rows each
-  int stages;        // of weights in flight
-  int token_stages;  // of A
-  int blocks;        // on a multiprocessor at a time
-  int splits;        // blocks that share the K of a tile: 1, 2, 4 or 8; 0: all blocks get the same share of all tiles
+  int rows;        // of the weights (columns of B) a block: 64, 128 or 256
+  int tokens;      // rows of A: 8, 16, 32, 64 or 128
+  int warpgroups;  // that multiply, of 64 or 128 rows each
+  int stages;      // of weights and A in flight
+  int blocks;      // on a multiprocessor at a time
+  int splits;      // blocks that share the K of a tile: 1, 2, 4 or 8; 0: all blocks get the same share of all tiles
 
   bool operator==(const GemmSm90DequantConfig&) const = default;
   template <class Self, class Visit>
@@ -43,7 +42,6 @@ struct GemmSm90DequantConfig {
     visit("tokens", self.tokens);
     visit("warpgroups", self.warpgroups);
     visit("stages", self.stages);
-    visit("token_stages", self.token_stages);
     visit("blocks", self.blocks);
     visit("splits", self.splits);
   }
@@ -52,13 +50,13 @@ struct GemmSm90DequantConfig {
 struct GemmSm90DequantArgs {
   GemmSm90SkinnyArgs product;  // `a` is no tensor map here: A is loaded by address
   GemmBlockScale zero_b;       // of the groups of product.scale.b
+  unsigned char* tokens;       // A rearranged: [batch, step], each a stage's bytes as they lie in shared memory
+  unsigned* blocks_done;       // with their share of that; zero before and after
 };
 
 // A stage: 128 bytes of K of all rows of the weights, and the same K of A, two bytes a value.
 constexpr int gemm_sm90_dequant_tile_k(DType weight) { return kSkinnyRowBytes * 8 / dtype_bits(weight); }
 inline constexpr int kDequantWords = 8;  // of a stage that a thread has of a row
-// That bring A. Few of them leave more registers to those that multiply.
-constexpr int gemm_sm90_dequant_loaders(const GemmSm90DequantConfig& c) { return c.tokens <= 16 ? 64 : 128; }
 
 // The parts of gemm_sm90_skinny that are shared: the cut of the work, how sums travel, D. They see the config of that
 // kernel with the same sums; a step of it is a stage of this one.
@@ -125,24 +123,30 @@ constexpr int gemm_sm90_dequant_piece_value(const GemmSm90DequantConfig& c, int 
   return quarter * 8 + chunk / 2 * 4 + pair_value(c.weight, chunk % 2, half);
 }
 
-// Steps that those who load A have in hand at once.
-constexpr int gemm_sm90_dequant_at_once(const GemmSm90DequantConfig& c) {
-  const int pieces = c.tokens * gemm_sm90_dequant_pieces(c.weight);
-  const int loaders = gemm_sm90_dequant_loaders(c);
-  return pieces < loaders ? loaders / pieces : 1;
+// Groups of a step, and the bytes of a stage that their scales and zero points take: codes of scales that go along, else f32;
+// operands that widen the weights less their zero points.
+constexpr int gemm_sm90_dequant_groups(const GemmSm90DequantConfig& c) {
+  return c.group == 0 ? 0 : gemm_sm90_dequant_tile_k(c.weight) / c.group;
+}
+constexpr int gemm_sm90_dequant_scale_bytes(const GemmSm90DequantConfig& c) {
+  return c.rows * gemm_sm90_dequant_groups(c) * (gemm_sm90_dequant_folds(c) ? 1 : 4);
+}
+constexpr int gemm_sm90_dequant_operand_bytes(const GemmSm90DequantConfig& c) {
+  return c.zero == DType::kNone ? 0 : c.rows * gemm_sm90_dequant_groups(c) * 8;
 }
 
+// Behind those that multiply a warp asks for weights and A, and one brings scales.
 constexpr int gemm_sm90_dequant_threads(const GemmSm90DequantConfig& c) {
-  return c.warpgroups * 128 + gemm_sm90_dequant_loaders(c) + 32;
+  return c.warpgroups * 128 + (c.group == 0 ? 32 : 64);
 }
 constexpr int gemm_sm90_dequant_weight_bytes(const GemmSm90DequantConfig& c) { return c.rows * kSkinnyRowBytes; }
 constexpr int gemm_sm90_dequant_token_bytes(const GemmSm90DequantConfig& c) {
   return c.tokens * gemm_sm90_dequant_tile_k(c.weight) * 2;
 }
 constexpr int gemm_sm90_dequant_shared_bytes(const GemmSm90DequantConfig& c) {
-  return c.stages * gemm_sm90_dequant_weight_bytes(c) + c.token_stages * gemm_sm90_dequant_token_bytes(c) +
-         c.warpgroups * 4 * gemm_sm90_skinny_box_bytes(gemm_sm90_dequant_sums(c)) + c.tokens * 4 +
-         2 * (c.stages + c.token_stages) * 8;
+  return c.stages * (gemm_sm90_dequant_weight_bytes(c) + gemm_sm90_dequant_token_bytes(c) +
+                     gemm_sm90_dequant_scale_bytes(c) + gemm_sm90_dequant_operand_bytes(c)) +
+         c.warpgroups * 4 * gemm_sm90_skinny_box_bytes(gemm_sm90_dequant_sums(c)) + c.tokens * 4 + 2 * c.stages * 8;
 }
 
 // Null, or why there is no kernel of this config.
@@ -161,33 +165,22 @@ constexpr const char* gemm_sm90_dequant_refusal(const GemmSm90DequantConfig& c) 
     return "e2m1 as f16 wants the factor of a scale";
   }
   if (c.epilogue == EpilogueKind::kFull) return "a full epilogue has no place in registers";
-  if (c.rows != 64 && c.rows != 128 && c.rows != 256) return "rows are none of 64, 128, 256";
+  if (c.rows != 64 && c.rows != 128 && c.rows != 192 && c.rows != 256) return "rows are none of 64, 128, 192, 256";
   if (c.tokens != 8 && c.tokens != 16 && c.tokens != 32 && c.tokens != 64 && c.tokens != 128) {
     return "tokens are none of 8, 16, 32, 64, 128";
   }
-  if (c.warpgroups != 1 && c.warpgroups != 2 && c.warpgroups != 4) return "warpgroups are none of 1, 2, 4";
+  if (c.warpgroups < 1 || c.warpgroups > 4) return "warpgroups outside [1, 4]";
+  if (c.rows % (c.warpgroups * 64) != 0) return "rows are no multiple of the warpgroups' 64";
   const int parts = c.rows / 64 / c.warpgroups;
   if (parts != 1 && parts != 2) return "a warpgroup has neither 64 rows nor 128";
   if (c.gate == GateMode::kSeparated && parts != 2) return "a separated gate wants 128 rows a warpgroup";
   if (c.warpgroups == 4 && c.tokens > 32) return "more sums than a thread's registers hold";
-  const int most = gemm_sm90_dequant_promotes(c) && c.warpgroups > 1 ? 64 : 128;
-  if (c.tokens > gemm_sm90_dequant_most_tokens(c) || parts * c.tokens > most)
+  if (c.tokens > gemm_sm90_dequant_most_tokens(c) || parts * c.tokens > 128)
     return "more sums than a thread's registers hold";
   if (c.stages < 2 || c.stages > 24) return "stages outside [2, 24]";
-  if (c.token_stages < 2 || c.token_stages > 8) return "token stages outside [2, 8]";
-  // Else who waits for a stage could take the phase before for its own.
-  if (c.token_stages < gemm_sm90_dequant_at_once(c)) return "less token stages than steps that are loaded at once";
   if (c.blocks != 1 && c.blocks != 2) return "blocks are none of 1, 2";
-  const int groups = c.group == 0 ? 0 : gemm_sm90_dequant_tile_k(c.weight) / c.group;
-  if (c.blocks == 2 && gemm_sm90_dequant_promotes(c) && (c.tokens > 32 || groups > 4)) {
-    return "scales and sums leave no registers to a second block";
-  }
-  if (gemm_sm90_dequant_promotes(c) && groups > 4 && c.warpgroups > 1 && c.rows > 128) {
-    return "scales and sums: too many registers";
-  }
-  if (c.zero != DType::kNone && c.warpgroups > 1 &&
-      (parts * c.tokens > (groups > 2 ? 32 : 64) || (parts == 2 && c.tokens > 16))) {
-    return "scales, zero points and sums: too many registers";
+  if (c.rows > 192 && gemm_sm90_dequant_groups(c) * dtype_bits(c.scale) > 128) {
+    return "more scales of a step than a lane's registers hold";
   }
   if (c.splits != 0 && c.splits != 1 && c.splits != 2 && c.splits != 4 && c.splits != 8) {
     return "splits are none of 0, 1, 2, 4, 8";

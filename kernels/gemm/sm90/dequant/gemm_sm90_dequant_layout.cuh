@@ -4,6 +4,7 @@
 
 #include "gemm/sm90/dequant/gemm_sm90_dequant_args.hpp"
 #include "gemm/sm90/skinny/gemm_sm90_skinny_work.cuh"
+#include "tile/portable/widen_weights.cuh"
 #include "tile/sm90/barrier.cuh"
 
 namespace tilewright {
@@ -15,6 +16,9 @@ struct GemmSm90DequantLayout {
   static constexpr int kTileK = gemm_sm90_dequant_tile_k(kConfig.weight);
   static constexpr int kWeightBytes = gemm_sm90_dequant_weight_bytes(kConfig);
   static constexpr int kTokenBytes = gemm_sm90_dequant_token_bytes(kConfig);
+  static constexpr int kScaleBytes = gemm_sm90_dequant_scale_bytes(kConfig);
+  static constexpr int kOperandBytes = gemm_sm90_dequant_operand_bytes(kConfig);
+  static constexpr bool kFolds = gemm_sm90_dequant_folds(kConfig), kPromotes = gemm_sm90_dequant_promotes(kConfig);
   static constexpr int kSliceBytes = kConfig.tokens * kSkinnyRowBytes;   // of A, 64 values of K
   static constexpr int kThreads = kConfig.warpgroups * 128;              // that multiply
   static constexpr int kParts = kConfig.rows / 64 / kConfig.warpgroups;  // of 64 rows a warpgroup
@@ -24,17 +28,19 @@ struct GemmSm90DequantLayout {
   __device__ unsigned char* weights(int stage) const { return base + stage * kWeightBytes; }
   __device__ unsigned char* tokens(int stage) const { return weights(kConfig.stages) + stage * kTokenBytes; }
   __device__ unsigned char* box(int warp) const {
-    return tokens(kConfig.token_stages) + warp * gemm_sm90_skinny_box_bytes(gemm_sm90_dequant_sums(kConfig));
+    return tokens(kConfig.stages) + warp * gemm_sm90_skinny_box_bytes(gemm_sm90_dequant_sums(kConfig));
   }
-  __device__ float* factors() const { return reinterpret_cast<float*>(box(4 * kConfig.warpgroups)); }
+  // [row, group of the step]: scales as f32, or the codes of scales that go along; operands of zero points.
+  __device__ float* scales(int stage) const { return reinterpret_cast<float*>(codes(stage)); }
+  __device__ unsigned char* codes(int stage) const { return box(4 * kConfig.warpgroups) + stage * kScaleBytes; }
+  __device__ WidenOperands* operands(int stage) const {
+    return reinterpret_cast<WidenOperands*>(codes(kConfig.stages) + stage * kOperandBytes);
+  }
+  __device__ float* factors() const { return reinterpret_cast<float*>(operands(kConfig.stages)); }
   __device__ sm90::Barrier& full(int stage) const {
     return reinterpret_cast<sm90::Barrier*>(factors() + kConfig.tokens)[stage];
   }
   __device__ sm90::Barrier& empty(int stage) const { return full(kConfig.stages + stage); }
-  __device__ sm90::Barrier& full_tokens(int stage) const { return full(2 * kConfig.stages + stage); }
-  __device__ sm90::Barrier& empty_tokens(int stage) const {
-    return full(2 * kConfig.stages + kConfig.token_stages + stage);
-  }
 };
 
 // Step by step through all segments of a block.

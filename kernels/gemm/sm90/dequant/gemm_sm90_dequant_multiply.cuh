@@ -3,10 +3,11 @@
 #pragma once
 
 #include "gemm/sm90/dequant/gemm_sm90_dequant_scales.cuh"
+#include "tile/sm90/fresh_thread.cuh"
 #include "tile/sm90/registers/shared_words.cuh"
 #include "tile/sm90/registers/wgmma_registers.cuh"
 #include "tile/sm90/ring.cuh"
-#include "tile/sm90/wait_both.cuh"
+#include "tile/sm90/uniform.cuh"
 
 namespace tilewright {
 
@@ -14,35 +15,34 @@ template <GemmSm90DequantConfig kConfig>
 class GemmSm90DequantMultiply {
  public:
   using Layout = GemmSm90DequantLayout<kConfig>;
-  using Scales = GemmSm90DequantScales<kConfig>;
   static constexpr int kParts = Layout::kParts, kSums = kConfig.tokens / 2;
-  static constexpr bool kFolds = gemm_sm90_dequant_folds(kConfig), kPromotes = gemm_sm90_dequant_promotes(kConfig);
-  static constexpr bool kScaled = kFolds || kPromotes;
+  static constexpr bool kFolds = Layout::kFolds, kPromotes = Layout::kPromotes, kZeroed = kConfig.zero != DType::kNone;
 
-  __device__ GemmSm90DequantMultiply(const GemmSm90DequantArgs& args, const Layout& shared)
-      : shared_(shared), scales_(args) {
+  __device__ explicit GemmSm90DequantMultiply(const Layout& shared) : shared_(shared) {
     const auto thread = static_cast<int>(threadIdx.x);
     const int turn = gemm_sm90_dequant_row(kConfig, thread % 32 / 4), row = thread / 32 * 16 + turn,
               quarter = thread % 4;
+    groups_ = row * kGroups + (kFolds ? quarter * kReach / kConfig.group : 0);
     words_ = row * kSkinnyRowBytes + ((quarter * kRun / 4 ^ turn) * 16 + quarter * kRun % 4 * 4);
   }
 
   // The sums of a segment.
   __device__ __forceinline__ void run(const SkinnySegment& s, float (&sum)[kParts][kSums]) {
-    if constexpr (kScaled) scales_.begin(s);
     DequantShift<kParts> shift;
     // The same in all lanes, which the compiler cannot know: descriptors then stay in uniform registers.
-    const int steps = __shfl_sync(0xFFFFFFFF, s.k1 - s.k0, 0);
+    const int steps = sm90::uniform(s.k1 - s.k0);
+    const unsigned word = sm90::uniform(ring_.stage * 2u + ring_.phase);
+    ring_.stage = static_cast<int>(word / 2), ring_.phase = word % 2;
 #pragma unroll kTurns
     for (int k = 0; k < steps; ++k) {
-      typename Scales::Step codes;
-      if constexpr (kScaled) codes = scales_.take();
-      if constexpr (kFolds) raise(codes, shift, sum);
-      sm90::wait_both(shared_.full(ring_.stage), ring_.phase, shared_.full_tokens(token_ring_.stage),
-                      token_ring_.phase);
+      sm90::wait(shared_.full(ring_.stage), ring_.phase);
+      Codes codes;
+      if constexpr (kFolds) {
+        load_codes(codes);
+        raise(codes, shift, sum);
+      }
       step(codes, shift, sum);
       ring_.advance();
-      token_ring_.advance();
     }
     if constexpr (kFolds) {
 #pragma unroll
@@ -73,12 +73,15 @@ class GemmSm90DequantMultiply {
   static constexpr int kApart = kRoomy && kSums <= 8 ? 2 : 1;
   // Turns of the loop side by side: scales that are asked for two steps ahead then move between no registers.
   static constexpr int kTurns = kRoomy && kParts == 1 && kSums <= 8 ? 2 : 1;
+  static constexpr int kGroups = gemm_sm90_dequant_groups(kConfig);
+  // Of scales that go along: those of a quarter of a step, which a thread has of a row.
+  static constexpr int kReach = Layout::kTileK / 4;
+  static constexpr int kFolded = !kFolds ? 1 : kReach < kConfig.group ? 1 : kReach / kConfig.group;
+  struct Codes {
+    unsigned of[kParts][2][kFolded];
+  };
   using Wgmma = sm90::WgmmaOfRegisters<kConfig.dtype, kConfig.tokens>;
 
-  __device__ __forceinline__ static void release(sm90::Barrier& barrier) {
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) sm90::arrive(barrier);
-  }
   __device__ __forceinline__ static void pin_all(float (&sum)[kParts][kSums]) {
 #pragma unroll
     for (int part = 0; part < kParts; ++part) sm90::pin(sum[part]);
@@ -104,14 +107,26 @@ class GemmSm90DequantMultiply {
     for (int i = 0; i < kSums; ++i) sum[i] *= i % 4 < 2 ? upper : lower;
   }
 
+  // Of the row of `half` of a part: where the first of its groups of a step stands.
+  __device__ __forceinline__ int group_at(int part, int half) const {
+    return groups_ + (part * kConfig.warpgroups * 64 + half * 8) * kGroups;
+  }
+  __device__ __forceinline__ void load_codes(Codes& codes) const {
+#pragma unroll
+    for (int i = 0; i < kParts * 2 * kFolded; ++i) {
+      const int part = i / kFolded / 2, half = i / kFolded % 2, at = i % kFolded;
+      codes.of[part][half][at] = shared_.codes(ring_.stage)[group_at(part, half) + at];
+    }
+  }
+
   // A code that the shifts do not hold: they become larger, and the sums smaller.
-  __device__ __forceinline__ static void raise(const typename Scales::Step& codes, DequantShift<kParts>& shift,
+  __device__ __forceinline__ static void raise(const Codes& codes, DequantShift<kParts>& shift,
                                                float (&sum)[kParts][kSums]) {
     bool holds = true;
 #pragma unroll
-    for (int i = 0; i < kParts * 2 * Scales::kCount; ++i) {
-      const int part = i / Scales::kCount / 2, half = i / Scales::kCount % 2;
-      holds &= shift.holds(part, half, codes.bits[part][half][i % Scales::kCount]);
+    for (int i = 0; i < kParts * 2 * kFolded; ++i) {
+      const int part = i / kFolded / 2, half = i / kFolded % 2;
+      holds &= shift.holds(part, half, codes.of[part][half][i % kFolded]);
     }
     if (__all_sync(0xFFFFFFFF, holds)) return;
     sm90::wait_products<0>();
@@ -123,8 +138,8 @@ class GemmSm90DequantMultiply {
       for (int half = 0; half < 2; ++half) {
         int wanted = shift.of[part][half];
 #pragma unroll
-        for (int i = 0; i < Scales::kCount; ++i) {
-          const auto code = static_cast<int>(codes.bits[part][half][i]);
+        for (int i = 0; i < kFolded; ++i) {
+          const auto code = static_cast<int>(codes.of[part][half][i]);
           if (code != 255) wanted = max(wanted, code - 128);
         }
         // The four threads of a row add to the same sums.
@@ -174,20 +189,18 @@ class GemmSm90DequantMultiply {
                                                unsigned (&to)[4]) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      to[half] = widen_pair<kConfig.weight, kConfig.dtype, 2 * kSub, Scales::kZeroed>(words[half], operands[half]);
-      to[2 + half] =
-          widen_pair<kConfig.weight, kConfig.dtype, 2 * kSub + 1, Scales::kZeroed>(words[half], operands[half]);
+      to[half] = widen_pair<kConfig.weight, kConfig.dtype, 2 * kSub, kZeroed>(words[half], operands[half]);
+      to[2 + half] = widen_pair<kConfig.weight, kConfig.dtype, 2 * kSub + 1, kZeroed>(words[half], operands[half]);
     }
   }
 
   // A stage. A chunk is widened while the one before is multiplied, and follows it without a pause where registers allow; then
   // that one is waited for, whose fragments are written next. At the end nothing is in flight: over the end of a loop ptxas would not let registers of a product be written while another one runs,
   // and would wait for each.
-  __device__ __forceinline__ void step(const typename Scales::Step& codes, const DequantShift<kParts>& shift,
+  __device__ __forceinline__ void step(const Codes& codes, const DequantShift<kParts>& shift,
                                        float (&sum)[kParts][kSums]) {
     const unsigned base = sm90::shared_address(shared_.weights(ring_.stage));
-    const unsigned long long tokens =
-        sm90::descriptor<Major::kK>(sm90::shared_address(shared_.tokens(token_ring_.stage)), 0);
+    const unsigned long long tokens = sm90::descriptor<Major::kK>(sm90::shared_address(shared_.tokens(ring_.stage)), 0);
     unsigned words[2][4], fragments[2][kChunk][4];
     float apart[kPromotes ? kApart : 1][kSums];
     [[maybe_unused]] float scale[kApart][2];
@@ -210,7 +223,7 @@ class GemmSm90DequantMultiply {
         if (begins) {
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
-            scale[group % kApart][half] = widen_scale<kConfig.scale>(codes.bits[part][half][range]);
+            scale[group % kApart][half] = shared_.scales(ring_.stage)[group_at(part, half) + range];
           }
         }
         multiply(apart[group % kApart], fragments[unit % 2], tokens, chunk, !begins);
@@ -221,18 +234,21 @@ class GemmSm90DequantMultiply {
         if (unit > 0) sm90::wait_products<1>();
       }
     }
-    // Not before the last product is asked for, which has all words: an arrival overtakes loads that wait in front of memory.
-    release(shared_.empty(ring_.stage));
     sm90::wait_products<0>();
+    // Words were widened for the products; the scales that were loaded last may still be on their way.
+    unsigned loaded = 0;
     if constexpr (kPromotes) {
+      const float(&last)[2] = scale[(kUnits - 1) / kOfRange % kApart];
       add_group(kUnits - 1);
+      loaded = __float_as_uint(last[0]) | __float_as_uint(last[1]);
     } else {
       pin_all(sum);
     }
-    release(shared_.empty_tokens(token_ring_.stage));
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) sm90::arrive_after(shared_.empty(ring_.stage), loaded);
   }
-  __device__ __forceinline__ void widen_chunk(const unsigned (&words)[2][4], int chunk, int part,
-                                              const typename Scales::Step& codes, const DequantShift<kParts>& shift,
+  __device__ __forceinline__ void widen_chunk(const unsigned (&words)[2][4], int chunk, int part, const Codes& codes,
+                                              const DequantShift<kParts>& shift,
                                               unsigned (&fragments)[kChunk][4]) const {
     const int first = chunk * kChunkWords % kHeld;
 #pragma unroll
@@ -244,14 +260,13 @@ class GemmSm90DequantMultiply {
         const int code = (chunk * kChunkWords + word) * word_values(kConfig.weight) / kConfig.group;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          operands[half].even = operands[half].odd = shift.factor(part, half, codes.bits[part][half][code]);
+          operands[half].even = operands[half].odd = shift.factor(part, half, codes.of[part][half][code]);
         }
       }
-      if constexpr (Scales::kZeroed) {
+      if constexpr (kZeroed) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          operands[half] =
-              zeroed_operands<kConfig.weight, kConfig.dtype>(scales_.zero(codes, part, half, chunk / kOfRange));
+          operands[half] = shared_.operands(ring_.stage)[group_at(part, half) + chunk / kOfRange];
         }
       }
       const unsigned both[2] = {words[0][first + word], words[1][first + word]};
@@ -280,9 +295,8 @@ class GemmSm90DequantMultiply {
   }
 
   const Layout& shared_;
-  Scales scales_;
   sm90::Ring<kConfig.stages> ring_;
-  sm90::Ring<kConfig.token_stages> token_ring_;
+  int groups_;      // of a stage's scales: where this thread's upper row begins
   unsigned words_;  // of a stage's weights: where this thread's first word of its upper row lies
 };
 

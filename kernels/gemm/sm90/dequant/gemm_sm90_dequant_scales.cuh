@@ -1,126 +1,197 @@
 // SPDX-License-Identifier: MIT
-// Scales of the weights' groups in gemm_sm90_dequant: a thread loads those of its rows, some steps ahead.
+// Scales and zero points of the weights' groups in gemm_sm90_dequant: one warp brings them to shared memory, stage by stage, as
+// those who multiply want them.
 #pragma once
 
 #include "gemm/sm90/dequant/gemm_sm90_dequant_layout.cuh"
 #include "tile/portable/scale_bits.cuh"
 #include "tile/portable/widen_weights.cuh"
-#include "tile/sm90/fresh_thread.cuh"
+#include "tile/sm90/registers/shared_words.cuh"
+#include "tile/sm90/ring.cuh"
 
 namespace tilewright {
 
-// Of a thread, for the rows r and r + 8 of each part of its warpgroup's rows.
+// A lane has every 32nd row of the weights, and asks for a batch of steps at once: scales of a row that lie side by side come
+// with one load.
 template <GemmSm90DequantConfig kConfig>
 class GemmSm90DequantScales {
  public:
   using Layout = GemmSm90DequantLayout<kConfig>;
-  static constexpr bool kFolds = gemm_sm90_dequant_folds(kConfig);
-  // Values of K of a step of which a thread wants the scales, and how many these are.
-  static constexpr int kReach = kFolds ? Layout::kTileK / 4 : Layout::kTileK;
-  static constexpr int kCount = kConfig.group == 0 ? 0 : kReach < kConfig.group ? 1 : kReach / kConfig.group;
-  static constexpr int kAhead = kCount > 2 ? 1 : 2;  // steps
-  static constexpr bool kZeroed = kConfig.zero != DType::kNone;
 
-  struct Step {
-    unsigned bits[Layout::kParts][2][kCount > 0 ? kCount : 1];
-    unsigned zeros[Layout::kParts][2][kZeroed ? kCount : 1];
-  };
+  __device__ __forceinline__ GemmSm90DequantScales(const GemmSm90DequantArgs& args, const Layout& shared)
+      : scale_(args.product.scale.b),
+        zero_(args.zero_b),
+        gemm_(args.product.gemm),
+        shared_(shared),
+        scales_together_(lies_together<kScaleBits>(scale_)),
+        zeros_together_(kZeroed && lies_together<kZeroBits>(zero_)) {}
 
-  __device__ explicit GemmSm90DequantScales(const GemmSm90DequantArgs& args)
-      : args_(args.product), zero_(args.zero_b) {}
-
-  __device__ __forceinline__ void begin(const SkinnySegment& s) {
-    const auto thread = static_cast<int>(sm90::fresh_thread());
-    const int row = gemm_sm90_dequant_row(kConfig, thread % 32 / 4);
-    constexpr bool kSeparated = kConfig.gate == GateMode::kSeparated;
-    constexpr int kColumns = kSeparated ? kConfig.rows / 2 : kConfig.rows;
-    const int first = (s.k0 * Layout::kTileK + (kFolds ? thread % 4 * kReach : 0)) / kConfig.group;
-    const auto groups = static_cast<int>((args_.gemm.k + kConfig.group - 1) / kConfig.group);
+  __device__ __forceinline__ void bring(SkinnyWork<kConfig.splits> work) const {
+    sm90::Ring<kConfig.stages> ring;
+    Batches next(work);
+    Held held, now;
+    load(next, held);
+    SkinnySegment s;
+    while (work.take(s)) {
+#pragma unroll 1
+      for (int first = s.k0 / kBatch * kBatch; first < s.k1; first += kBatch) {
+        now = held;
+        next.advance();
+        load(next, held);
 #pragma unroll
-    for (int part = 0; part < Layout::kParts; ++part) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        bool there;
-        int64 n = static_cast<int64>(s.tile) * kColumns + thread / 32 * 16 + row + half * 8;
-        if (kSeparated) {
-          there = n < args_.gemm.n / 2;
-          n += part * (args_.gemm.n / 2);
-        } else {
-          n += part * kConfig.warpgroups * 64;
-          there = n < args_.gemm.n;
-        }
-        const GemmBlockScale& b = args_.scale.b;
-        const int64 index = s.batch * b.stride_batch + n * b.stride_outer + first * b.stride_k;
-        next_[part][half] = static_cast<const char*>(b.data) + index * kBytes;
-        limit_[part][half] = there ? groups : 0;
-        if constexpr (kZeroed) {
-          next_zero_[part][half] = s.batch * zero_.stride_batch + n * zero_.stride_outer + first * zero_.stride_k;
+        for (int i = 0; i < kBatch; ++i) {
+          if (first + i < s.k0 || first + i >= s.k1) continue;
+          sm90::wait(shared_.empty(ring.stage), ring.phase ^ 1);
+          store(ring.stage, i, now);
+          __syncwarp();
+          if (threadIdx.x % 32 == 0) sm90::arrive(shared_.full(ring.stage));
+          ring.advance();
         }
       }
     }
-    first_ = first;
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i) load(steps_[i]);
-  }
-  // Of the next step; the one kAhead steps on is asked for.
-  __device__ __forceinline__ Step take() {
-    const Step now = steps_[0];
-    if constexpr (kAhead > 1) steps_[0] = steps_[1];
-    load(steps_[kAhead - 1]);
-    return now;
-  }
-  // Of the step that was taken last.
-  __device__ __forceinline__ int zero(const Step& step, int part, int half, int i) const {
-    const unsigned bits = step.zeros[part][half][i];
-    if constexpr (kConfig.zero == DType::kI8) return static_cast<signed char>(bits);
-    const auto at = static_cast<unsigned>(next_zero_[part][half]) +
-                    (i - (kAhead + 1) * kOfStep) * static_cast<unsigned>(zero_.stride_k);
-    const auto nibble = static_cast<int>(at % 2 == 0 ? bits & 15 : bits >> 4);
-    return kConfig.zero == DType::kI4 ? (nibble ^ 8) - 8 : nibble;
   }
 
  private:
-  static constexpr int kBytes = dtype_bits(kConfig.scale) / 8;
-  static constexpr int kOfStep = kConfig.group == 0 ? 0 : Layout::kTileK / kConfig.group;  // groups
+  static constexpr int kGroups = gemm_sm90_dequant_groups(kConfig);  // of a step
+  static constexpr int kRows = kConfig.rows / 32;                    // of a lane
+  static constexpr bool kZeroed = kConfig.zero != DType::kNone;
+  static constexpr int kScaleBits = dtype_bits(kConfig.scale), kZeroBits = kZeroed ? dtype_bits(kConfig.zero) : 8;
+  // Steps of a batch: at most four, and 16 bytes of a row's scales, or what registers hold.
+  static constexpr int kBytes = kGroups * kScaleBits / 8;
+  static constexpr int kBatch = kBytes >= 16 ? 1 : kBytes >= 8 || (kZeroed && kRows > 6) ? 2 : 4;
+  static constexpr int kOfBatch = kGroups * kBatch;  // groups
+  static constexpr int words(int bits) { return (kOfBatch * bits + 31) / 32; }
+
+  struct Held {
+    unsigned scales[kRows][words(kScaleBits)], zeros[kRows][words(kZeroBits)];
+  };
+
+  // Batch by batch through all segments.
+  class Batches {
+   public:
+    __device__ __forceinline__ explicit Batches(const SkinnyWork<kConfig.splits>& work) : work_(work) { take(); }
+    __device__ __forceinline__ void advance() {
+      if (!there) return;
+      step += kBatch;
+      if (step >= segment.k1) take();
+    }
+    SkinnySegment segment;
+    int step;
+    bool there;
+
+   private:
+    __device__ __forceinline__ void take() {
+      there = work_.take(segment);
+      step = there ? segment.k0 / kBatch * kBatch : 0;
+    }
+    SkinnyWork<kConfig.splits> work_;
+  };
+
+  // Whether a row's values of a batch lie side by side, and begin where one load may.
+  template <int kBits>
+  __device__ __forceinline__ static bool lies_together(const GemmBlockScale& of) {
+    constexpr int kOfOne = kOfBatch * kBits / 8, kUnit = kOfOne < 16 ? kOfOne : 16;
+    const auto begins = [](int64 values) { return values * kBits / 8 % kUnit == 0 && values * kBits % 8 == 0; };
+    return of.stride_k == 1 && reinterpret_cast<int64>(of.data) % kUnit == 0 && begins(of.stride_outer) &&
+           begins(of.stride_batch);
+  }
+
+  // The column of B that a row of a stage is, or -1.
+  __device__ __forceinline__ int64 column(int tile, int row) const {
+    constexpr bool kSeparated = kConfig.gate == GateMode::kSeparated;
+    constexpr int kColumns = kSeparated ? kConfig.rows / 2 : kConfig.rows;
+    const int64 half = kSeparated ? gemm_.n / 2 : 0;
+    const int64 n = static_cast<int64>(tile) * kColumns + row % kColumns;
+    return n < (kSeparated ? half : gemm_.n) ? n + (row >= kColumns ? half : 0) : -1;
+  }
 
   // What is not there is 0, of which no value comes: nothing is read.
-  __device__ __forceinline__ void load(Step& step) {
-    const int64 stride = args_.scale.b.stride_k * kBytes;
+  __device__ __forceinline__ void load(const Batches& from, Held& to) const {
+    const int first = from.step * kGroups;  // group
+    const auto groups = static_cast<int>((gemm_.k + kConfig.group - 1) / kConfig.group);
+    const int count = from.there ? (groups - first < kOfBatch ? groups - first : kOfBatch) : 0;
 #pragma unroll
-    for (int part = 0; part < Layout::kParts; ++part) {
+    for (int i = 0; i < kRows; ++i) {
+      const int64 n = from.there ? column(from.segment.tile, static_cast<int>(threadIdx.x % 32) + 32 * i) : -1;
+      load_row<kScaleBits>(scale_, scales_together_, from.segment.batch, n, first, count, to.scales[i]);
+      if constexpr (kZeroed) {
+        load_row<kZeroBits>(zero_, zeros_together_, from.segment.batch, n, first, count, to.zeros[i]);
+      }
+    }
+  }
+  template <int kBits>
+  __device__ __forceinline__ static void load_row(const GemmBlockScale& from, bool together, int batch, int64 n,
+                                                  int first, int count, unsigned (&to)[words(kBits)]) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const char* at = next_[part][half];
+    for (int word = 0; word < words(kBits); ++word) to[word] = 0;
+    if (n < 0) return;
+    const auto* const data = static_cast<const unsigned char*>(from.data);
+    const int64 at = batch * from.stride_batch + n * from.stride_outer + first * from.stride_k;
+    if (together && count == kOfBatch) return load_together<kOfBatch * kBits / 8>(data + at * kBits / 8, to);
 #pragma unroll
-        for (int i = 0; i < kCount; ++i, at += stride) {
-          step.bits[part][half][i] = 0;
-          if (first_ + i < limit_[part][half]) step.bits[part][half][i] = load_scale_bits<kConfig.scale>(at);
+    for (int g = 0; g < kOfBatch; ++g) {
+      if (g >= count) continue;
+      const int64 one = at + g * from.stride_k;
+      unsigned bits;
+      if constexpr (kBits == 32) bits = *reinterpret_cast<const unsigned*>(data + one * 4);
+      if constexpr (kBits == 16) bits = *reinterpret_cast<const unsigned short*>(data + one * 2);
+      if constexpr (kBits == 8) bits = data[one];
+      if constexpr (kBits == 4) bits = data[one >> 1] >> (one & 1) * 4 & 15u;
+      to[g * kBits / 32] |= bits << g * kBits % 32;
+    }
+  }
+  template <int kOfOne, int kWords>
+  __device__ __forceinline__ static void load_together(const unsigned char* data, unsigned (&to)[kWords]) {
+    if constexpr (kOfOne == 2) {
+      to[0] = *reinterpret_cast<const unsigned short*>(data);
+    } else if constexpr (kOfOne == 4) {
+      to[0] = *reinterpret_cast<const unsigned*>(data);
+    } else if constexpr (kOfOne == 8) {
+      const uint2 two = *reinterpret_cast<const uint2*>(data);
+      to[0] = two.x, to[1] = two.y;
+    } else {
+      static_assert(kOfOne % 16 == 0);
+#pragma unroll
+      for (int i = 0; i < kWords; i += 4) {
+        const uint4 four = *reinterpret_cast<const uint4*>(data + 4 * i);
+        to[i] = four.x, to[i + 1] = four.y, to[i + 2] = four.z, to[i + 3] = four.w;
+      }
+    }
+  }
+  template <int kBits, int kWords>
+  __device__ __forceinline__ static unsigned of_group(const unsigned (&words)[kWords], int g) {
+    constexpr unsigned kMask = kBits == 32 ? 0xFFFFFFFFu : (1u << kBits % 32) - 1;
+    return words[g * kBits / 32] >> g * kBits % 32 & kMask;
+  }
+
+  // Of step `i` of a batch.
+  __device__ __forceinline__ void store(int stage, int i, const Held& from) const {
+#pragma unroll
+    for (int j = 0; j < kRows; ++j) {
+      const int row = static_cast<int>(threadIdx.x % 32) + 32 * j;
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        const unsigned bits = of_group<kScaleBits>(from.scales[j], i * kGroups + g);
+        if constexpr (Layout::kFolds) {
+          shared_.codes(stage)[row * kGroups + g] = static_cast<unsigned char>(bits);
+        } else {
+          shared_.scales(stage)[row * kGroups + g] = widen_scale<kConfig.scale>(bits);
         }
-        next_[part][half] += kOfStep * stride;
         if constexpr (kZeroed) {
-          const auto* const data = static_cast<const unsigned char*>(zero_.data);
-#pragma unroll
-          for (int i = 0; i < kCount; ++i) {
-            const int64 at = next_zero_[part][half] + i * zero_.stride_k;
-            step.zeros[part][half][i] = 0;
-            if (first_ + i < limit_[part][half]) {
-              step.zeros[part][half][i] = data[dtype_bits(kConfig.zero) == 4 ? at >> 1 : at];
-            }
-          }
-          next_zero_[part][half] += kOfStep * zero_.stride_k;
+          auto zero = static_cast<int>(of_group<kZeroBits>(from.zeros[j], i * kGroups + g));
+          // i4 and i8 have a sign.
+          if (kConfig.zero != DType::kU4) zero = (zero ^ 1 << (kZeroBits - 1)) - (1 << (kZeroBits - 1));
+          shared_.operands(stage)[row * kGroups + g] = zeroed_operands<kConfig.weight, kConfig.dtype>(zero);
         }
       }
     }
-    first_ += kOfStep;
   }
 
-  const GemmSm90SkinnyArgs& args_;
+  const GemmBlockScale& scale_;
   const GemmBlockScale& zero_;
-  const char* next_[Layout::kParts][2];  // of the next step to be asked for: its first scale
-  int64 next_zero_[Layout::kParts][2];   // the same of zero points: its index
-  int limit_[Layout::kParts][2];         // groups that are there
-  int first_;                            // group of that scale
-  Step steps_[kAhead];
+  const GemmArgs& gemm_;
+  const Layout& shared_;
+  const bool scales_together_, zeros_together_;
 };
 
 // e8m0 scales that weights take along, as factors of bf16. A sum is kept 2^-shift of its value, so that 2^126 times the

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
-// How A comes to shared memory in gemm_sm90_dequant: a warpgroup loads it, several pieces ahead in registers, and stores it
-// in the order of K in which the weights' words have theirs.
+// A in gemm_sm90_dequant: before the products all blocks rearrange it together, each a share, into the order of K in which the
+// weights' words have theirs. From then on a step's A is bytes in a row, which the copy engine brings.
 #pragma once
 
 #include "gemm/sm90/dequant/gemm_sm90_dequant_layout.cuh"
+#include "tile/sm90/fresh_thread.cuh"
+#include "tile/sm90/global_proxy.cuh"
 #include "tile/sm90/memory.cuh"
-#include "tile/sm90/registers/shared_words.cuh"
-#include "tile/sm90/registers/wgmma_registers.cuh"
-#include "tile/sm90/ring.cuh"
 
 namespace tilewright {
 
@@ -20,81 +19,62 @@ template <GemmSm90DequantConfig kConfig>
 class GemmSm90DequantTokens {
  public:
   using Layout = GemmSm90DequantLayout<kConfig>;
-  static constexpr int kLoaders = gemm_sm90_dequant_loaders(kConfig);
-  static constexpr int kPieces = gemm_sm90_dequant_pieces(kConfig.weight);     // of a token a step
-  static constexpr int kOfStep = kConfig.tokens * kPieces;                     // pieces
-  static constexpr int kRounds = kOfStep > kLoaders ? kOfStep / kLoaders : 1;  // a step
-  static constexpr int kAtOnce = gemm_sm90_dequant_at_once(kConfig);           // steps a round
-  static constexpr int kAhead =
-      kConfig.blocks > 1 || kConfig.warpgroups > 2 ? 2 : 4;  // pieces of a thread on their way
-  static constexpr int kArrivals = kOfStep < kLoaders ? kOfStep / 32 : kLoaders / 32;
+  static constexpr int kPieces = gemm_sm90_dequant_pieces(kConfig.weight);  // of a token a step
+  static constexpr int kMeeting = 9;                                        // named barrier of those that multiply
 
-  // `thread` of the loaders.
-  __device__ GemmSm90DequantTokens(const GemmSm90SkinnyArgs& args, const Layout& shared, int thread)
-      : args_(args), shared_(shared), thread_(thread) {}
+  __device__ __forceinline__ explicit GemmSm90DequantTokens(const GemmSm90DequantArgs& args)
+      : args_(args), steps_((args.product.gemm.k + Layout::kTileK - 1) / Layout::kTileK) {}
 
-  __device__ __forceinline__ void bring(const SkinnyWork<kConfig.splits>& work) {
-    constexpr int kBody = kRounds > kAhead ? kRounds : kAhead;
-    const int first = kAtOnce > 1 ? thread_ / kOfStep : 0, steps = work.steps();
-    DequantSteps<kConfig.splits> next(work);
+  // Where the A of a step lies. What is brought of it waits for all_there().
+  __device__ __forceinline__ const unsigned char* step(int batch, int k) const {
+    return args_.tokens + ((args_.product.batch_a ? batch * static_cast<int64>(steps_) : 0) + k) * Layout::kTokenBytes;
+  }
+
+  // This block's share; all threads that multiply. Warps of all blocks take turns: what is few is everybody's.
+  __device__ __forceinline__ void rearrange() const {
+    const unsigned thread = sm90::fresh_thread(), blocks = sm90::cluster_count();
+    const int64 batches = args_.product.batch_a ? args_.product.gemm.batch : 1;
+    const int64 pieces = batches * steps_ * kConfig.tokens * kPieces;
+    const int64 first = (thread / 32 * static_cast<int64>(blocks) + sm90::cluster_id()) * 32 + thread % 32;
 #pragma unroll 1
-    for (int i = 0; i < first; ++i) advance(next, 1);
-    sm90::Ring<kConfig.token_stages> ring;
-    for (int i = 0; i < first; ++i) ring.advance();
-    DequantPiece piece[kAhead];
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i) load(next, i % kRounds, piece[i]);
-    int step = first;
-    while (step < steps) {
-#pragma unroll
-      for (int i = 0; i < kBody; ++i) {
-        const int round = i % kRounds;
-        if (step < steps) {
-          if (round == 0) sm90::wait(shared_.empty_tokens(ring.stage), ring.phase ^ 1);
-          store(ring.stage, round, piece[i % kAhead]);
-          if (round == kRounds - 1) {
-            sm90::fence_for_products();
-            __syncwarp();
-            if (thread_ % 32 == 0) sm90::arrive(shared_.full_tokens(ring.stage));
-            for (int j = 0; j < kAtOnce; ++j) ring.advance();
-            step += kAtOnce;
-          }
-          load(next, (i + kAhead) % kRounds, piece[i % kAhead]);
-        }
-      }
+    for (int64 i = first; i < pieces; i += static_cast<int64>(blocks) * Layout::kThreads) {
+      const auto at = static_cast<int>(i % kPieces);
+      const int64 rows = i / kPieces;
+      const auto m = static_cast<int>(rows % kConfig.tokens);
+      const int64 steps = rows / kConfig.tokens;
+      const auto batch = static_cast<int>(batches > 1 ? steps / steps_ : 0);
+      DequantPiece piece;
+      load(batch, static_cast<int>(steps) - batch * steps_, m, at, piece);
+      store(args_.tokens + steps * Layout::kTokenBytes, m, at, piece);
     }
+    sm90::show_copy_engine_global();
+    sm90::named_barrier(kMeeting, Layout::kThreads);
+    if (thread == 0) sm90::count_release(args_.blocks_done, 2 * blocks - 1);
+  }
+  // One thread of a block, once, behind the kernels in front. The counter goes up to twice the number of blocks, which is 0 again:
+  // once as they have done their share, once as they have seen that all have.
+  __device__ __forceinline__ void wait_all_there() const {
+    const unsigned blocks = sm90::cluster_count();
+    while (sm90::load_acquire(args_.blocks_done) < blocks) {
+    }
+    sm90::count_relaxed(args_.blocks_done, 2 * blocks - 1);
   }
 
  private:
-  __device__ __forceinline__ static void advance(DequantSteps<kConfig.splits>& steps, int count) {
-#pragma unroll 1
-    for (int i = 0; i < count && steps.there(); ++i) steps.advance();
-  }
-  // Neighbouring lanes have the same piece of eight tokens, so that what they store meets no bank twice.
-  __device__ __forceinline__ int number(int round) const { return (thread_ + round * kLoaders) % kOfStep; }
-  __device__ __forceinline__ int token(int round) const {
-    const int at = number(round);
-    return at % 8 + at / (8 * kPieces) * 8;
-  }
-  __device__ __forceinline__ int piece_of_token(int round) const { return number(round) / 8 % kPieces; }
-
-  // After the last of a step's rounds `next` is the next step of this thread.
-  __device__ __forceinline__ void load(DequantSteps<kConfig.splits>& next, int round, DequantPiece& to) const {
-    const int m = token(round), at = piece_of_token(round);
-    const bool inside = next.there() && m < args_.gemm.m;
-    const int64 row = (args_.batch_a ? next.segment.batch * args_.gemm.stride_a_batch : 0) + m * args_.gemm.stride_a_m;
-    const auto* const from = static_cast<const unsigned short*>(args_.gemm.a) + row;
+  __device__ __forceinline__ void load(int batch, int step, int m, int at, DequantPiece& to) const {
+    const GemmArgs& gemm = args_.product.gemm;
+    const auto* const row =
+        static_cast<const unsigned short*>(gemm.a) + batch * gemm.stride_a_batch + m * gemm.stride_a_m;
 #pragma unroll
     for (int place = 0; place < 4; ++place) {
-      const int k = next.k * Layout::kTileK + gemm_sm90_dequant_piece_k(kConfig, at, place);
+      const int k = step * Layout::kTileK + gemm_sm90_dequant_piece_k(kConfig, at, place);
       uint4 four{0, 0, 0, 0};
-      if (inside && k < args_.gemm.k) four = *reinterpret_cast<const uint4*>(from + k);
+      if (m < gemm.m && k < gemm.k) four = *reinterpret_cast<const uint4*>(row + k);
       to.words[4 * place] = four.x;
       to.words[4 * place + 1] = four.y;
       to.words[4 * place + 2] = four.z;
       to.words[4 * place + 3] = four.w;
     }
-    if (round == kRounds - 1) advance(next, kAtOnce);
   }
 
   template <int kFirst, int kSecond>
@@ -108,15 +88,12 @@ class GemmSm90DequantTokens {
                 gemm_sm90_dequant_piece_value(kConfig, kChunk, kQuarter, 1)>(piece);
   }
   template <int kChunk>
-  __device__ __forceinline__ static void store_chunk(unsigned row, int swizzled, const DequantPiece& piece) {
-    const unsigned words[4] = {word<kChunk, 0>(piece), word<kChunk, 1>(piece), word<kChunk, 2>(piece),
-                               word<kChunk, 3>(piece)};
-    sm90::store_words(row + (swizzled ^ kChunk * 16), words);
+  __device__ __forceinline__ static void store_chunk(unsigned char* row, int swizzled, const DequantPiece& piece) {
+    *reinterpret_cast<uint4*>(row + (swizzled ^ kChunk * 16)) = {word<kChunk, 0>(piece), word<kChunk, 1>(piece),
+                                                                 word<kChunk, 2>(piece), word<kChunk, 3>(piece)};
   }
-  __device__ __forceinline__ void store(int stage, int round, const DequantPiece& piece) const {
-    const int m = token(round), at = piece_of_token(round);
-    const unsigned row =
-        sm90::shared_address(shared_.tokens(stage)) + at / 2 * Layout::kSliceBytes + m * kSkinnyRowBytes;
+  __device__ __forceinline__ static void store(unsigned char* step, int m, int at, const DequantPiece& piece) {
+    unsigned char* const row = step + at / 2 * Layout::kSliceBytes + m * kSkinnyRowBytes;
     const int swizzled = (at % 2 * 4 ^ m % 8) * 16;
     store_chunk<0>(row, swizzled, piece);
     store_chunk<1>(row, swizzled, piece);
@@ -124,9 +101,8 @@ class GemmSm90DequantTokens {
     store_chunk<3>(row, swizzled, piece);
   }
 
-  const GemmSm90SkinnyArgs& args_;
-  const Layout& shared_;
-  const int thread_;
+  const GemmSm90DequantArgs& args_;
+  const int steps_;
 };
 
 }  // namespace tilewright

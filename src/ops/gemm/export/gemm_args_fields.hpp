@@ -170,6 +170,8 @@ template <class Visit>
 constexpr void arg_fields(const GemmSm90DequantArgs& s, Visit&& visit) {
   visit("product", s.product);
   visit("zero_b", s.zero_b);
+  visit("tokens", s.tokens);
+  visit("blocks_done", s.blocks_done);
 }
 TILEWRIGHT_CHECK_ARG_FIELDS(GemmSm90DequantArgs);
 

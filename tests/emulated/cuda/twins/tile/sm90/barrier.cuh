@@ -35,7 +35,7 @@ inline void complete(Barrier& b) {
   emulated::tell_progress();
 }
 inline void land_copies(Barrier& b) {
-  const auto found = copies_under_way.find({emulated::block_in_cluster(), &b});
+  const auto found = copies_under_way.find({emulated::running_block(), &b});
   if (found == copies_under_way.end()) return;
   const std::vector<CopyUnderWay> copies = std::move(found->second);
   copies_under_way.erase(found);
@@ -48,7 +48,7 @@ inline void land_copies(Barrier& b) {
 }
 
 inline void init(Barrier& barrier, unsigned arrivals) {
-  copies_under_way.erase({emulated::block_in_cluster(), &barrier});
+  copies_under_way.erase({emulated::running_block(), &barrier});
   barrier = {static_cast<unsigned short>(arrivals), static_cast<unsigned short>(arrivals), 0};
 }
 inline void fence_barrier_init() {}

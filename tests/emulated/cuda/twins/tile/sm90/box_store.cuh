@@ -16,7 +16,7 @@ namespace tilewright::sm90 {
 struct StoresUnderWay {
   std::vector<std::function<void()>> open, ended;
 };
-inline std::array<StoresUnderWay, emulated::kMostClusterThreads> stores_under_way;
+inline std::array<StoresUnderWay, emulated::kMostThreads> stores_under_way;
 
 inline void show_copy_engine() {}
 inline void store_box(const TensorMap& map, unsigned from, int c0, int c1, int c2) {
@@ -28,7 +28,7 @@ inline void store_box(const TensorMap& map, unsigned from, int c0, int c1, int c
       emulated::shared_at(from + box.box[1] * row_bytes - 16, 16) == nullptr)
     return;
   const std::byte* const memory = emulated::shared_memory;
-  stores_under_way[emulated::thread_in_cluster()].open.push_back([=] {
+  stores_under_way[emulated::running_thread()].open.push_back([=] {
     for (unsigned row = 0; row < box.box[1]; ++row) {
       for (unsigned i = 0; i < box.box[0]; ++i) {
         const unsigned at = from + row * row_bytes + i * size;
@@ -45,12 +45,12 @@ inline void store_box(const TensorMap& map, unsigned from, int c0, int c1, int c
   });
 }
 inline void end_stores() {
-  StoresUnderWay& mine = stores_under_way[emulated::thread_in_cluster()];
+  StoresUnderWay& mine = stores_under_way[emulated::running_thread()];
   for (auto& store : mine.open) mine.ended.push_back(std::move(store));
   mine.open.clear();
 }
 inline void wait_stores_read() {
-  StoresUnderWay& mine = stores_under_way[emulated::thread_in_cluster()];
+  StoresUnderWay& mine = stores_under_way[emulated::running_thread()];
   for (const auto& store : mine.ended) store();
   mine.ended.clear();
 }

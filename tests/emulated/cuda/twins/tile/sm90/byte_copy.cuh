@@ -15,7 +15,7 @@ inline void copy_bytes(void* to, const void* from, unsigned bytes, Barrier& barr
     return;
   }
   std::memset(to, 0xFF, bytes);  // until they land
-  copies_under_way[{emulated::block_in_cluster(), &barrier}].push_back(
+  copies_under_way[{emulated::running_block(), &barrier}].push_back(
       {[=] { std::memcpy(to, from, bytes); }, static_cast<int>(bytes)});
 }
 

@@ -10,9 +10,15 @@ inline unsigned shared_address(const void* pointer) {
   return static_cast<unsigned>(static_cast<const std::byte*>(pointer) - emulated::shared_memory);
 }
 // Counters that blocks meet at.
-inline void count_release(unsigned* counter, unsigned last) { atomicInc(counter, last); }
-inline void count_relaxed(unsigned* counter, unsigned last) { atomicInc(counter, last); }
-inline unsigned load_acquire(const unsigned* counter) { return *counter; }
+inline void count_release(unsigned* counter, unsigned last) {
+  atomicInc(counter, last);
+  emulated::tell_progress();
+}
+inline void count_relaxed(unsigned* counter, unsigned last) { count_release(counter, last); }
+inline unsigned load_acquire(const unsigned* counter) {
+  emulated::let_others_run();
+  return *counter;
+}
 inline unsigned swizzle_128(unsigned offset) { return offset ^ ((offset >> 3) & 0x70); }
 
 inline uint4 load_words(unsigned address) {

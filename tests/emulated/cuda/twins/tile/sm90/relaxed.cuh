@@ -6,7 +6,13 @@
 
 namespace tilewright::sm90 {
 
-inline void store_relaxed(uint4* to, uint4 v) { *to = v; }
-inline uint4 load_relaxed(const uint4* from) { return *from; }
+inline void store_relaxed(uint4* to, uint4 v) {
+  *to = v;
+  emulated::tell_progress();
+}
+inline uint4 load_relaxed(const uint4* from) {
+  emulated::let_others_run();
+  return *from;
+}
 
 }  // namespace tilewright::sm90

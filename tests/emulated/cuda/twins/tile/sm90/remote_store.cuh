@@ -13,7 +13,7 @@ inline void store_remote(void* to, Barrier& barrier, unsigned block, uint4 v) {
   const unsigned at = shared_address(to);
   if (emulated::shared_at(at, sizeof(v)) == nullptr) return;
   std::memset(emulated::shared_memory_of(block) + at, 0xFF, sizeof(v));  // until it lands
-  copies_under_way[{block, &barrier}].push_back(
+  copies_under_way[{emulated::block_of_cluster(block), &barrier}].push_back(
       {[at, v] { std::memcpy(emulated::shared_memory + at, &v, sizeof(v)); }, static_cast<int>(sizeof(v))});
 }
 

@@ -36,7 +36,7 @@ inline void load_box_of(unsigned block, const TensorMap& map, void* to, Barrier&
       }
     }
   };
-  copies_under_way[{block, &barrier}].push_back({land, static_cast<int>(box.box[1] * 128)});
+  copies_under_way[{emulated::block_of_cluster(block), &barrier}].push_back({land, static_cast<int>(box.box[1] * 128)});
 }
 inline void load_box(const TensorMap& map, void* to, Barrier& barrier, int c0, int c1, int c2) {
   load_box_of(emulated::block_in_cluster(), map, to, barrier, c0, c1, c2);

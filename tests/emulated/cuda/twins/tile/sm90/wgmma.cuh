@@ -20,17 +20,17 @@ struct ProductsUnderWay {
   std::vector<std::function<void()>> open;
   std::deque<std::vector<std::function<void()>>> groups;
 };
-inline std::array<ProductsUnderWay, emulated::kMostClusterThreads> products_under_way;
+inline std::array<ProductsUnderWay, emulated::kMostThreads> products_under_way;
 
 inline void begin_products() {}
 inline void commit_products() {
-  ProductsUnderWay& mine = products_under_way[emulated::thread_in_cluster()];
+  ProductsUnderWay& mine = products_under_way[emulated::running_thread()];
   mine.groups.push_back(std::move(mine.open));
   mine.open.clear();
 }
 template <int kPending>
 void wait_products() {
-  auto& groups = products_under_way[emulated::thread_in_cluster()].groups;
+  auto& groups = products_under_way[emulated::running_thread()].groups;
   for (; groups.size() > static_cast<size_t>(kPending); groups.pop_front()) {
     for (const auto& product : groups.front()) product();
   }
@@ -80,7 +80,7 @@ struct WgmmaInstruction {
   template <int, int>
   static void multiply(Accumulator (&d)[kN / 2], unsigned long long a, unsigned long long b, int accumulate) {
     Accumulator* const sums = d;
-    products_under_way[emulated::thread_in_cluster()].open.push_back([=] { make(sums, a, b, accumulate); });
+    products_under_way[emulated::running_thread()].open.push_back([=] { make(sums, a, b, accumulate); });
   }
 
  private:

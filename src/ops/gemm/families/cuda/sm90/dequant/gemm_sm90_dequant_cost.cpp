@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The slowest of four streams, rounded where they meet: memory for all weights; the second level of cache for what all blocks
-// ask of it; instructions that widen weights and bring A; products. Then the exchange of sums, and D. Instructions are
+// ask of it; instructions that widen weights; products. Then the exchange of sums, and D. Instructions are
 // counted in what NVRTC makes; what they share with gemm_sm90_skinny has that model's constants.
 #include "ops/gemm/families/cuda/sm90/dequant/gemm_sm90_dequant_cost.hpp"
 
@@ -14,8 +14,8 @@ namespace {
 
 constexpr double kMemoryShare = 0.915;            // of the nominal bandwidth
 constexpr double kCacheBytesPerSecond = 11.4e12;  // the second level to all SMs
-constexpr double kTokenInstructions = 9;          // of a thread, for eight values of A
-constexpr double kFixedSeconds = 3.1e-6;          // launch, first copies, end
+constexpr double kScaleInstructions = 8;          // of a thread, for a scale on its way through shared memory
+constexpr double kFixedSeconds = 4.5e-6;          // launch, A rearranged, first copies, end
 constexpr double kStepSeconds = 0.1e-6;           // at whose end nothing is in flight
 constexpr double kExchangeSeconds = 0.12e-6;
 constexpr double kExchangeByteSeconds = 110e-12;  // of sums that a block gives away
@@ -29,10 +29,10 @@ double instructions_per_cycle(const GemmSm90DequantConfig& c) {
 }
 // Of a thread, for a value of the weights.
 double widening_instructions(const GemmSm90DequantConfig& c) {
-  const double widen = c.weight == DType::kF4E2M1 ? 2.3 : dtype_bits(c.weight) == 4 ? 1.5 : 2.2;
-  if (!gemm_sm90_dequant_promotes(c)) return widen + 0.6;
+  const double widen = c.weight == DType::kF4E2M1 ? 2.3 : dtype_bits(c.weight) == 4 ? 1.2 : 2.2;
+  if (!gemm_sm90_dequant_promotes(c)) return widen + 0.5;
   // A sum of a group is half as many values of a thread as there are tokens, for half of its rows' group each.
-  return widen + 0.8 + static_cast<double>(c.tokens) / c.group;
+  return widen + 0.6 + static_cast<double>(c.tokens) / c.group;
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ double gemm_sm90_dequant_cost(const GemmProblem& p, const DeviceSpec& device, co
 
   const double tile_k = gemm_sm90_dequant_tile_k(c.weight), sums = static_cast<double>(c.rows) * c.tokens;
   const double instructions =
-      (c.rows * tile_k * widening_instructions(c) + c.tokens * tile_k / 8 * kTokenInstructions) / 32;
+      c.rows * (tile_k * widening_instructions(c) + gemm_sm90_dequant_groups(c) * kScaleInstructions) / 32;
   const double products = c.rows / 64.0 * tile_k / 16 * std::max(c.tokens / 2.0, 16.0);  // cycles
   const double streams[] = {
       gemm_bytes_moved(p) / (kMemoryShare * memory_bytes_per_second(device)),

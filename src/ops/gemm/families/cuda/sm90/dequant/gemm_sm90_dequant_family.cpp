@@ -13,18 +13,22 @@ namespace tilewright {
 namespace {
 
 struct DequantTile {
-  int rows, tokens, warpgroups, stages, token_stages, blocks;
+  int rows, tokens, warpgroups, stages, blocks;
 };
 // Stages are the most; what does not fit is left out.
-constexpr DequantTile kDequantTiles[] = {
-    {128, 8, 2, 10, 4, 1}, {64, 8, 1, 9, 4, 2},   {256, 8, 4, 5, 4, 1},  {256, 8, 2, 5, 4, 1},   {128, 16, 2, 10, 4, 1},
-    {64, 16, 1, 8, 3, 2},  {256, 16, 4, 5, 4, 1}, {256, 16, 2, 5, 4, 1}, {128, 32, 2, 10, 3, 1}, {64, 32, 1, 8, 3, 2},
-    {256, 32, 2, 5, 3, 1}, {128, 64, 2, 8, 3, 1}, {64, 64, 1, 8, 3, 1},  {64, 64, 1, 5, 2, 2},   {64, 128, 1, 8, 2, 1}};
+constexpr DequantTile kDequantTiles[] = {{128, 8, 2, 6, 2},  {64, 8, 1, 10, 2}, {192, 8, 3, 8, 1},  {256, 8, 4, 6, 1},
+                                         {128, 16, 2, 6, 2}, {64, 16, 1, 8, 2}, {192, 16, 3, 8, 1}, {256, 16, 4, 6, 1},
+                                         {128, 32, 2, 8, 1}, {64, 32, 1, 8, 2}, {192, 32, 3, 6, 1}, {256, 32, 4, 6, 1},
+                                         {128, 64, 2, 8, 1}, {64, 64, 1, 8, 1}, {192, 64, 3, 8, 1}, {64, 128, 1, 8, 1},
+                                         {128, 128, 2, 8, 1}};
 // Of a separated gate a warpgroup has 128 rows.
-constexpr DequantTile kSeparatedDequantTiles[] = {{256, 8, 2, 5, 4, 1},   {128, 8, 1, 10, 4, 1}, {256, 16, 2, 5, 4, 1},
-                                                  {128, 16, 1, 10, 4, 1}, {256, 32, 2, 5, 3, 1}, {128, 32, 1, 10, 3, 1},
-                                                  {128, 64, 1, 8, 3, 1}};
+constexpr DequantTile kSeparatedDequantTiles[] = {{256, 8, 2, 6, 1},  {128, 8, 1, 6, 2},  {256, 16, 2, 6, 1},
+                                                  {128, 16, 1, 6, 2}, {256, 32, 2, 6, 1}, {128, 32, 1, 8, 1},
+                                                  {128, 64, 1, 8, 1}};
+// What no tile can do, these cannot.
+constexpr DequantTile kLeast{64, 8, 1, 4, 1}, kLeastSeparated{128, 8, 1, 4, 1};
 constexpr int kDequantSplits[] = {0, 1, 2, 4, 8};
+constexpr int64_t kDequantCounterBytes = 16;
 constexpr int kDequantBlockShared = 1024;  // of every block, the system's own
 
 std::span<const DequantTile> dequant_tiles_of(const GemmProblem& p) {
@@ -51,7 +55,6 @@ GemmSm90DequantConfig make_config(const GemmProblem& p, const DequantTile& tile,
                           .tokens = tile.tokens,
                           .warpgroups = tile.warpgroups,
                           .stages = tile.stages,
-                          .token_stages = tile.token_stages,
                           .blocks = tile.blocks,
                           .splits = splits};
   while (c.stages > 2 && !fits_shared(c)) --c.stages;
@@ -82,9 +85,10 @@ class GemmSm90DequantFamily final : public GpuFamily<GemmSm90DequantConfig> {
     if (choose_epilogue(p).kind == EpilogueKind::kFull) {
       return unsupported("the epilogue has C, steps, or an operand that varies by both row and column");
     }
-    const GemmSm90DequantConfig smallest = make_config(p, dequant_tiles_of(p).front(), 1);
-    if (const char* reason = gemm_sm90_dequant_refusal(smallest)) return unsupported(reason);
-    const int most = p.gate == GateMode::kSeparated ? 64 : gemm_sm90_dequant_most_tokens(smallest);
+    const bool separated = p.gate == GateMode::kSeparated;
+    const GemmSm90DequantConfig least = make_config(p, separated ? kLeastSeparated : kLeast, 1);
+    if (const char* reason = gemm_sm90_dequant_refusal(least)) return unsupported(reason);
+    const int most = separated ? 64 : gemm_sm90_dequant_most_tokens(least);
     if (p.m > most)
       return unsupported(fmt::format("M = {}, allowed with these scales and gate: at most {}", p.m, most));
     if (sm90_wgmma(*device.arch, p.a_dtype, 8) == nullptr) {
@@ -157,6 +161,11 @@ class GemmSm90DequantFamily final : public GpuFamily<GemmSm90DequantConfig> {
     return configs;
   }
 
+  int64_t workspace_of(const GemmProblem& p, const DeviceSpec&, const GemmSm90DequantConfig& c,
+                       const Knobs&) const override {
+    const int64_t tile_k = gemm_sm90_dequant_tile_k(c.weight), batch = p.stride_a_batch != 0 ? p.batch : 1;
+    return batch * ((p.k + tile_k - 1) / tile_k) * gemm_sm90_dequant_token_bytes(c);
+  }
   double cost_of(const GemmProblem& p, const DeviceSpec& device, const GemmSm90DequantConfig& c,
                  const Knobs&) const override {
     return gemm_sm90_dequant_cost(p, device, c);
@@ -184,12 +193,13 @@ class GemmSm90DequantFamily final : public GpuFamily<GemmSm90DequantConfig> {
     args.scale = gemm_scale_args(p);
     Stage stage = enclosing_stage(p, args, std::move(kernel));
     add_scale_patches(stage, p, offsetof(GemmSm90SkinnyArgs, scale));
-    // Sums on their way stand in the stream's zeros, which are the workspace.
+    // Sums on their way stand in the stream's zeros; the workspace is A's, rearranged.
     std::erase_if(stage.patches, [](const ArgPatch& patch) { return patch.kind == ArgPatch::Kind::kWorkspace; });
-    if (cut.exchange_bytes > 0) {
-      stage.zero_bytes = cut.exchange_bytes;
-      add_patch(stage, ArgPatch::Kind::kZeros, 0, offsetof(GemmSm90SkinnyArgs, gemm) + offsetof(GemmArgs, workspace));
-    }
+    add_patch(stage, ArgPatch::Kind::kWorkspace, 0, offsetof(GemmSm90DequantArgs, tokens));
+    stage.zero_bytes = cut.exchange_bytes + kDequantCounterBytes;
+    add_patch(stage, ArgPatch::Kind::kZeros, 0, offsetof(GemmSm90SkinnyArgs, gemm) + offsetof(GemmArgs, workspace));
+    add_patch(stage, ArgPatch::Kind::kZeros, 0, offsetof(GemmSm90DequantArgs, blocks_done));
+    stage.patches.back().add = cut.exchange_bytes;
     // The copy engine brings bytes of weights. A comes without it.
     GemmProblem bytes = p;
     const int in_a_byte = 8 / dtype_bits(p.b_dtype);

@@ -29,7 +29,7 @@ struct WgmmaOfRegisters {
     }
     __syncwarp();
     float* const sums = d;
-    products_under_way[emulated::thread_in_cluster()].open.push_back([=] {
+    products_under_way[emulated::running_thread()].open.push_back([=] {
       float column[16];
       for (unsigned j = 0; j < kN / 8; ++j) {
         for (unsigned i = 0; i < 2; ++i) {
