@@ -92,13 +92,11 @@ constexpr int gemm_sm90_dequant_most_tokens(const GemmSm90DequantConfig& c) {
 }
 
 // The order of K. Words of a stage that follow one another in memory and are one thread's; then it is the turn of the next of
-// the four that share a row. Where groups are summed apart the four share a group, and many sums leave no registers for words of
-// 4 bits that wait; else each has 32 bytes of its own.
+// the four that share a row. Where groups are summed apart the four share a group; else each has 32 bytes of its own.
 constexpr int gemm_sm90_dequant_run(const GemmSm90DequantConfig& c) {
   if (!gemm_sm90_dequant_promotes(c)) return kDequantWords;
   const int of_group = c.group / word_values(c.weight) / 4;
-  const int most = c.tokens > 32 && dtype_bits(c.weight) == 4 ? 1 : kDequantWords;
-  return of_group < most ? of_group : most;
+  return of_group < kDequantWords ? of_group : kDequantWords;
 }
 // Word `word` (0 to 7) of a thread, which is number `quarter` of the four, holds consecutive values of a stage's K from here on.
 constexpr int gemm_sm90_dequant_word_k(const GemmSm90DequantConfig& c, int word, int quarter) {

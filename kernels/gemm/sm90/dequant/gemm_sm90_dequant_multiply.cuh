@@ -65,12 +65,13 @@ class GemmSm90DequantMultiply {
   static constexpr int kOfRange = kTile / kChunk / kRanges;                       // chunks
   static constexpr int kUnits = kTile / kChunk * kParts;
   // Many warps, or many sums, leave no registers to what follows.
-  static constexpr bool kRoomy = kConfig.blocks == 1 && kConfig.warpgroups <= 2 && kSums <= 16;
+  static constexpr bool kRoomy = kConfig.blocks == 1 && kConfig.warpgroups <= 2 && kSums <= 32;
   static constexpr int kRun = gemm_sm90_dequant_run(kConfig);  // words that lie together
   static constexpr int kLoaded = kRun < 4 ? kRun : 4;          // at once
-  static constexpr int kHeld = kLoaded < kChunkWords ? kChunkWords : kLoaded;
+  // Of a row: all of a step, that none waits for its own load; of several parts those of a chunk.
+  static constexpr int kHeld = kParts == 1 ? kDequantWords : kLoaded < kChunkWords ? kChunkWords : kLoaded;
   // Sums of two groups: one is added while the next is made.
-  static constexpr int kApart = kRoomy && kSums <= 8 ? 2 : 1;
+  static constexpr int kApart = kRoomy && kParts == 1 ? 2 : 1;
   // Turns of the loop side by side: scales that are asked for two steps ahead then move between no registers.
   static constexpr int kTurns = kRoomy && kParts == 1 && kSums <= 8 ? 2 : 1;
   static constexpr int kGroups = gemm_sm90_dequant_groups(kConfig);
@@ -161,7 +162,7 @@ class GemmSm90DequantMultiply {
   }
 
   // Of a chunk, with those behind it that the same load brings.
-  __device__ __forceinline__ void load_words(unsigned base, int part, int chunk, unsigned (&words)[2][4]) const {
+  __device__ __forceinline__ void load_words(unsigned base, int part, int chunk, unsigned (&words)[2][kHeld]) const {
     if (chunk * kChunkWords % kHeld != 0) return;
     const unsigned rows = base + part * kConfig.warpgroups * 64 * kSkinnyRowBytes;
 #pragma unroll
@@ -174,7 +175,8 @@ class GemmSm90DequantMultiply {
         const unsigned from = at + half * 8 * kSkinnyRowBytes;
         if constexpr (kLoaded == 4) {
           const uint4 four = sm90::load_words(from);
-          words[half][0] = four.x, words[half][1] = four.y, words[half][2] = four.z, words[half][3] = four.w;
+          words[half][i] = four.x, words[half][i + 1] = four.y, words[half][i + 2] = four.z,
+          words[half][i + 3] = four.w;
         } else if constexpr (kLoaded == 2) {
           const uint2 two = sm90::load_two_words(from);
           words[half][i] = two.x, words[half][i + 1] = two.y;
@@ -201,7 +203,7 @@ class GemmSm90DequantMultiply {
                                        float (&sum)[kParts][kSums]) {
     const unsigned base = sm90::shared_address(shared_.weights(ring_.stage));
     const unsigned long long tokens = sm90::descriptor<Major::kK>(sm90::shared_address(shared_.tokens(ring_.stage)), 0);
-    unsigned words[2][4], fragments[2][kChunk][4];
+    unsigned words[2][kHeld], fragments[2][kChunk][4];
     float apart[kPromotes ? kApart : 1][kSums];
     [[maybe_unused]] float scale[kApart][2];
     // The sums of a group that is complete.
@@ -247,8 +249,8 @@ class GemmSm90DequantMultiply {
     __syncwarp();
     if (threadIdx.x % 32 == 0) sm90::arrive_after(shared_.empty(ring_.stage), loaded);
   }
-  __device__ __forceinline__ void widen_chunk(const unsigned (&words)[2][4], int chunk, int part, const Codes& codes,
-                                              const DequantShift<kParts>& shift,
+  __device__ __forceinline__ void widen_chunk(const unsigned (&words)[2][kHeld], int chunk, int part,
+                                              const Codes& codes, const DequantShift<kParts>& shift,
                                               unsigned (&fragments)[kChunk][4]) const {
     const int first = chunk * kChunkWords % kHeld;
 #pragma unroll
