@@ -76,9 +76,8 @@ __device__ __forceinline__ void gemm_sm90_dequant(const GemmSm90DequantArgs& all
   const Layout shared(dynamic_shared);
   const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);
   const auto chunks = static_cast<unsigned>((args.gemm.k + Layout::kTileK - 1) / Layout::kTileK);
-  constexpr int kConsumers = kConfig.warpgroups * 4;  // warps; the two behind them bring what they want
-  constexpr bool kScaled = kConfig.group != 0;
-  constexpr int kMeeting = 7, kFactors = 8;  // named barriers
+  constexpr int kConsumers = kConfig.warpgroups * 4;  // warps; those behind them bring what they want
+  constexpr int kMeeting = 7, kFactors = 8;           // named barriers
   SkinnyWork<kConfig.splits> work(args, kConfig.rows, chunks);
 
   // All meet behind the release of this block's share of A: it waits for copies that are under way.
@@ -86,7 +85,7 @@ __device__ __forceinline__ void gemm_sm90_dequant(const GemmSm90DequantArgs& all
     if (sm90::elect_one()) {
       sm90::prefetch_map(args.b);
       for (int stage = 0; stage < kConfig.stages; ++stage) {
-        sm90::init(shared.full(stage), kScaled ? 2 : 1);
+        sm90::init(shared.full(stage), 1 + gemm_sm90_dequant_scale_warps(kConfig));
         sm90::init(shared.empty(stage), kConsumers);
       }
       sm90::fence_barrier_init();
@@ -99,7 +98,7 @@ __device__ __forceinline__ void gemm_sm90_dequant(const GemmSm90DequantArgs& all
     sm90::wait_for_previous_kernel();
     sm90::named_barrier(kMeeting, gemm_sm90_dequant_threads(kConfig));
     sm90::allow_next_kernel();
-    if constexpr (kScaled) GemmSm90DequantScales<kConfig>(all, shared).bring(work);
+    if constexpr (kConfig.group != 0) GemmSm90DequantScales<kConfig>(all, shared).bring(work);
   } else {
     sm90::wait_for_previous_kernel();
     GemmSm90DequantTokens<kConfig>(all).rearrange();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Scales and zero points of the weights' groups in gemm_sm90_dequant: one warp brings them to shared memory, stage by stage, as
+// Scales and zero points of the weights' groups in gemm_sm90_dequant: warps of their own bring them to shared memory, stage by stage, as
 // those who multiply want them.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace tilewright {
 
-// A lane has every 32nd row of the weights, and asks for a batch of steps at once: scales of a row that lie side by side come
+// A lane has some rows of the weights, and asks for a batch of steps at once: scales of a row that lie side by side come
 // with one load.
 template <GemmSm90DequantConfig kConfig>
 class GemmSm90DequantScales {
@@ -52,8 +52,8 @@ class GemmSm90DequantScales {
   }
 
  private:
-  static constexpr int kGroups = gemm_sm90_dequant_groups(kConfig);  // of a step
-  static constexpr int kRows = kConfig.rows / 32;                    // of a lane
+  static constexpr int kGroups = gemm_sm90_dequant_groups(kConfig);                         // of a step
+  static constexpr int kRows = kConfig.rows / 32 / gemm_sm90_dequant_scale_warps(kConfig);  // of a lane
   static constexpr bool kZeroed = kConfig.zero != DType::kNone;
   static constexpr int kScaleBits = dtype_bits(kConfig.scale), kZeroBits = kZeroed ? dtype_bits(kConfig.zero) : 8;
   // Steps of a batch: at most four, and 16 bytes of a row's scales, or what registers hold.
@@ -96,6 +96,11 @@ class GemmSm90DequantScales {
            begins(of.stride_batch);
   }
 
+  // The `i`-th row of this lane.
+  __device__ __forceinline__ static int row(int i) {
+    constexpr int kLanes = gemm_sm90_dequant_scale_warps(kConfig) * 32;
+    return (static_cast<int>(threadIdx.x) - Layout::kThreads - 32) % kLanes + kLanes * i;
+  }
   // The column of B that a row of a stage is, or -1.
   __device__ __forceinline__ int64 column(int tile, int row) const {
     constexpr bool kSeparated = kConfig.gate == GateMode::kSeparated;
@@ -112,7 +117,7 @@ class GemmSm90DequantScales {
     const int count = from.there ? (groups - first < kOfBatch ? groups - first : kOfBatch) : 0;
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
-      const int64 n = from.there ? column(from.segment.tile, static_cast<int>(threadIdx.x % 32) + 32 * i) : -1;
+      const int64 n = from.there ? column(from.segment.tile, row(i)) : -1;
       load_row<kScaleBits>(scale_, scales_together_, from.segment.batch, n, first, count, to.scales[i]);
       if constexpr (kZeroed) {
         load_row<kZeroBits>(zero_, zeros_together_, from.segment.batch, n, first, count, to.zeros[i]);
@@ -128,6 +133,14 @@ class GemmSm90DequantScales {
     const auto* const data = static_cast<const unsigned char*>(from.data);
     const int64 at = batch * from.stride_batch + n * from.stride_outer + first * from.stride_k;
     if (together && count == kOfBatch) return load_together<kOfBatch * kBits / 8>(data + at * kBits / 8, to);
+    // Rows of bytes that no load of several may begin at: in twos.
+    if (kBits == 8 && kOfBatch > 1 && from.stride_k == 1 && count == kOfBatch &&
+        reinterpret_cast<int64>(data + at) % 2 == 0) {
+      const auto* const twos = reinterpret_cast<const unsigned short*>(data + at);
+#pragma unroll
+      for (int i = 0; i < kOfBatch / 2; ++i) to[i / 2] |= static_cast<unsigned>(twos[i]) << i % 2 * 16;
+      return;
+    }
 #pragma unroll
     for (int g = 0; g < kOfBatch; ++g) {
       if (g >= count) continue;
@@ -168,24 +181,38 @@ class GemmSm90DequantScales {
   __device__ __forceinline__ void store(int stage, int i, const Held& from) const {
 #pragma unroll
     for (int j = 0; j < kRows; ++j) {
-      const int row = static_cast<int>(threadIdx.x % 32) + 32 * j;
+      const int at = row(j) * kGroups;
+      if constexpr (Layout::kFolds) {
+        Together<unsigned char> codes;
 #pragma unroll
-      for (int g = 0; g < kGroups; ++g) {
-        const unsigned bits = of_group<kScaleBits>(from.scales[j], i * kGroups + g);
-        if constexpr (Layout::kFolds) {
-          shared_.codes(stage)[row * kGroups + g] = static_cast<unsigned char>(bits);
-        } else {
-          shared_.scales(stage)[row * kGroups + g] = widen_scale<kConfig.scale>(bits);
+        for (int g = 0; g < kGroups; ++g) {
+          codes.of[g] = static_cast<unsigned char>(of_group<kScaleBits>(from.scales[j], i * kGroups + g));
         }
-        if constexpr (kZeroed) {
+        *reinterpret_cast<Together<unsigned char>*>(shared_.codes(stage) + at) = codes;
+      } else {
+        Together<float> scales;
+#pragma unroll
+        for (int g = 0; g < kGroups; ++g) {
+          scales.of[g] = widen_scale<kConfig.scale>(of_group<kScaleBits>(from.scales[j], i * kGroups + g));
+        }
+        *reinterpret_cast<Together<float>*>(shared_.scales(stage) + at) = scales;
+      }
+      if constexpr (kZeroed) {
+#pragma unroll
+        for (int g = 0; g < kGroups; ++g) {
           auto zero = static_cast<int>(of_group<kZeroBits>(from.zeros[j], i * kGroups + g));
           // i4 and i8 have a sign.
           if (kConfig.zero != DType::kU4) zero = (zero ^ 1 << (kZeroBits - 1)) - (1 << (kZeroBits - 1));
-          shared_.operands(stage)[row * kGroups + g] = zeroed_operands<kConfig.weight, kConfig.dtype>(zero);
+          shared_.operands(stage)[at + g] = zeroed_operands<kConfig.weight, kConfig.dtype>(zero);
         }
       }
     }
   }
+  // A row's of a step, stored at once.
+  template <class T>
+  struct alignas(kGroups * sizeof(T) < 16 ? kGroups * sizeof(T) : 16) Together {
+    T of[kGroups];
+  };
 
   const GemmBlockScale& scale_;
   const GemmBlockScale& zero_;
