@@ -14,7 +14,7 @@ namespace {
 constexpr double kMemoryShare = 0.93;          // of the nominal bandwidth
 constexpr double kFixedSeconds = 3.4e-6;       // launch, first bytes, end
 constexpr double kLatencySeconds = 1.3e-6;     // of memory under load
-constexpr double kTokenBytesPerSecond = 31e9;  // of a multiprocessor, when all of them read the same
+constexpr double kTokenBytesPerSecond = 18e9;  // of a multiprocessor, when all of them read the same
 constexpr double kSliceSeconds = 2e-6;         // before its first product
 constexpr double kSharpness = 6;               // of the maximum
 
@@ -22,7 +22,8 @@ constexpr double kSharpness = 6;               // of the maximum
 double instructions(const GemvDequantGpuConfig& c) {
   const double widen = c.weight == DType::kF4E2M1 ? 2.3 : dtype_bits(c.weight) == 4 ? 1.2 : 2.2;
   const double columns = c.tokens > 8 ? 2 : 1;
-  return widen + 0.3 + columns * (0.125 + 0.0625 * 16 / c.rows + (gemv_dequant_gpu_promotes(c) ? 0.06 : 0));
+  const double less = c.zero == DType::kNone ? 0.3 : 1.2;
+  return widen + less + columns * (0.125 + 0.0625 * 16 / c.rows + (gemv_dequant_gpu_promotes(c) ? 0.06 : 0));
 }
 
 }  // namespace
