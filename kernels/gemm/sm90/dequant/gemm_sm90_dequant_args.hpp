@@ -133,9 +133,10 @@ constexpr int gemm_sm90_dequant_operand_bytes(const GemmSm90DequantConfig& c) {
   return c.zero == DType::kNone ? 0 : c.rows * gemm_sm90_dequant_groups(c) * 8;
 }
 
-// Warps that bring scales: where there are many, and registers to spare, one for each warpgroup that multiplies.
+// Warps that bring scales: one for each warpgroup that multiplies where there are many scales, and registers to spare.
 constexpr int gemm_sm90_dequant_scale_warps(const GemmSm90DequantConfig& c) {
   if (c.group == 0) return 0;
+  if (gemm_sm90_dequant_folds(c)) return c.warpgroups;
   return gemm_sm90_dequant_groups(c) >= 4 && c.tokens <= 16 && c.warpgroups <= 2 ? c.warpgroups : 1;
 }
 // Behind those that multiply a warp asks for weights and A, then those that bring scales.
@@ -183,7 +184,8 @@ constexpr const char* gemm_sm90_dequant_refusal(const GemmSm90DequantConfig& c) 
   if (c.stages < 2 || c.stages > 24) return "stages outside [2, 24]";
   if (c.blocks != 1 && c.blocks != 2) return "blocks are none of 1, 2";
   const int scale_bits = gemm_sm90_dequant_groups(c) * dtype_bits(c.scale);  // of a row a step
-  if ((c.rows > 192 && scale_bits > 32) || (c.rows > 128 && c.zero != DType::kNone && scale_bits > 128)) {
+  if ((c.rows > 192 && scale_bits > 32 && gemm_sm90_dequant_scale_warps(c) == 1) ||
+      (c.rows > 128 && c.zero != DType::kNone && scale_bits > 128)) {
     return "more scales of a step than a lane's registers hold";
   }
   if (c.splits != 0 && c.splits != 1 && c.splits != 2 && c.splits != 4 && c.splits != 8) {

@@ -182,7 +182,10 @@ class GemmSm90DequantScales {
 #pragma unroll
     for (int j = 0; j < kRows; ++j) {
       const int at = row(j) * kGroups;
-      if constexpr (Layout::kFolds) {
+      if constexpr (Layout::kFolds && kGroups == 8) {
+        // As they came.
+        *reinterpret_cast<uint2*>(shared_.codes(stage) + at) = {from.scales[j][2 * i], from.scales[j][2 * i + 1]};
+      } else if constexpr (Layout::kFolds) {
         Together<unsigned char> codes;
 #pragma unroll
         for (int g = 0; g < kGroups; ++g) {

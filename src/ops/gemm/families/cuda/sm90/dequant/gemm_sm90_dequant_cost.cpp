@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The slowest of four streams, rounded where they meet: memory for all weights; the second level of cache for what all blocks
-// ask of it; instructions that widen weights; products. Then the exchange of sums, and D. Instructions are
+// The slowest of five streams, rounded where they meet: memory for all weights; the second level of cache for what all blocks
+// ask of it; instructions that widen weights; products; scales on their way. Then the exchange of sums, and D. Instructions are
 // counted in what NVRTC makes; what they share with gemm_sm90_skinny has that model's constants.
 #include "ops/gemm/families/cuda/sm90/dequant/gemm_sm90_dequant_cost.hpp"
 
@@ -15,8 +15,10 @@ namespace {
 constexpr double kMemoryShare = 0.915;            // of the nominal bandwidth
 constexpr double kCacheBytesPerSecond = 11.4e12;  // the second level to all SMs
 constexpr double kScaleInstructions = 8;          // of a thread, for a scale on its way through shared memory
-constexpr double kFixedSeconds = 4.5e-6;          // launch, A rearranged, first copies, end
-constexpr double kStepSeconds = 0.1e-6;           // at whose end nothing is in flight
+constexpr double kScaleCycles = 100,
+                 kZeroCycles = 70;        // of a warp that brings them, for 32 rows' one scale, zero point
+constexpr double kFixedSeconds = 4.5e-6;  // launch, A rearranged, first copies, end
+constexpr double kStepSeconds = 0.1e-6;   // at whose end nothing is in flight
 constexpr double kExchangeSeconds = 0.12e-6;
 constexpr double kExchangeByteSeconds = 110e-12;  // of sums that a block gives away
 constexpr double kWriteSumSeconds = 98e-12;       // from the last product to D
@@ -51,11 +53,15 @@ double gemm_sm90_dequant_cost(const GemmProblem& p, const DeviceSpec& device, co
   const double instructions =
       c.rows * (tile_k * widening_instructions(c) + gemm_sm90_dequant_groups(c) * kScaleInstructions) / 32;
   const double products = c.rows / 64.0 * tile_k / 16 * std::max(c.tokens / 2.0, 16.0);  // cycles
+  // Those who bring scales have a row of each 32, and are not many.
+  const double warps = std::max(1, gemm_sm90_dequant_scale_warps(c));
+  const double scales =
+      c.rows / 32.0 / warps * gemm_sm90_dequant_groups(c) * (kScaleCycles + (c.zero == DType::kNone ? 0 : kZeroCycles));
   const double streams[] = {
       gemm_bytes_moved(p) / (kMemoryShare * memory_bytes_per_second(device)),
       blocks * steps * (gemm_sm90_dequant_weight_bytes(c) + gemm_sm90_dequant_token_bytes(c)) / kCacheBytesPerSecond,
       present * steps * instructions / instructions_per_cycle(c) / clock_hz(device),
-      present * steps * products / clock_hz(device)};
+      present * steps * products / clock_hz(device), steps * scales / clock_hz(device)};
   double stream = 0;
   for (const double seconds : streams) stream += std::pow(seconds, kSharpness);
   stream = std::pow(stream, 1 / kSharpness);
