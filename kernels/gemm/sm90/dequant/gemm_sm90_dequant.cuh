@@ -85,7 +85,7 @@ __device__ __forceinline__ void gemm_sm90_dequant(const GemmSm90DequantArgs& all
     if (sm90::elect_one()) {
       sm90::prefetch_map(args.b);
       for (int stage = 0; stage < kConfig.stages; ++stage) {
-        sm90::init(shared.full(stage), 1 + gemm_sm90_dequant_scale_warps(kConfig));
+        sm90::init(shared.full(stage), 1 + 32 * gemm_sm90_dequant_scale_warps(kConfig));
         sm90::init(shared.empty(stage), kConsumers);
       }
       sm90::fence_barrier_init();

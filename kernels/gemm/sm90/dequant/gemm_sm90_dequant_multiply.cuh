@@ -130,8 +130,6 @@ class GemmSm90DequantMultiply {
       holds &= shift.holds(part, half, codes.of[part][half][i % kFolded]);
     }
     if (__all_sync(0xFFFFFFFF, holds)) return;
-    sm90::wait_products<0>();
-    pin_all(sum);
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
       int down[2];

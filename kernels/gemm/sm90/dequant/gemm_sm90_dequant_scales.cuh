@@ -43,8 +43,7 @@ class GemmSm90DequantScales {
           if (first + i < s.k0 || first + i >= s.k1) continue;
           sm90::wait(shared_.empty(ring.stage), ring.phase ^ 1);
           store(ring.stage, i, now);
-          __syncwarp();
-          if (threadIdx.x % 32 == 0) sm90::arrive(shared_.full(ring.stage));
+          sm90::arrive(shared_.full(ring.stage));
           ring.advance();
         }
       }
