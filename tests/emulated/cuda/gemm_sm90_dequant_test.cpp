@@ -112,9 +112,9 @@ TEST(EmulatedGemmSm90Dequant, BlocksThatShareATileAddTheirSums) {
 
 TEST(EmulatedGemmSm90Dequant, ScalesInAnyOrderAreFound) {
   // Columns side by side; rows apart by what no load of several takes; batches of one and of several A.
-  check<scaled(tile(kBf, kI4, 64, 16, 1), DType::kF16, 128)>(
-      {"m=13:n=72:k=2080:a=bf16:b=i4:scale_b=f16.1x128.0.1.72", "m=13:n=72:k=2080:a=bf16:b=i4:scale_b=f16.1x128.0.17.1",
-       "m=5:n=72:k=1056:a=bf16:b=i4:scale_b=f16.1x128:batch=3"});
+  check<scaled(tile(kBf, kI4, 64, 16, 1), DType::kF16, 128)>({"m=13:n=72:k=2080:a=bf16:b=i4:scale_b=f16.1x128.0.1.72",
+                                                              "m=13:n=72:k=2080:a=bf16:b=i4:scale_b=f16.1x128.0.17.1",
+                                                              "m=5:n=72:k=1056:a=bf16:b=i4:scale_b=f16.1x128:batch=3"});
   check<scaled(tile(kBf, kU4, 64, 16, 1), DType::kF32, 64, kU4)>(
       {"m=13:n=72:k=2080:a=bf16:b=u4:scale_b=f32.1x64:zero_b=u4",
        "m=13:n=72:k=2048:a=bf16:b=u4:scale_b=f32.1x64.0.32.1:zero_b=u4.0.32.1"});
