@@ -23,18 +23,21 @@ __device__ __forceinline__ void fence_barrier_init() {
 __device__ __forceinline__ void arrive(Barrier& barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
 }
-// The same after `loaded`, bits that this warp loaded from memory which the arrival gives back, have come. An arrival is ordered after
-// such loads in the program only: it overtakes those that wait behind other warps' loads. The count is 1 whatever the bits are.
-__device__ __forceinline__ void arrive_after(Barrier& barrier, unsigned loaded) {
+// 1, whatever the bits are that a load brings: what takes it waits for the load.
+__device__ __forceinline__ unsigned one_after(unsigned loaded) {
+  unsigned one;
   asm volatile(
-      "{\n"
-      ".reg .b32 one;\n"
-      "max.u32 one, %1, 1;\n"
-      "min.u32 one, one, 1;\n"
-      "mbarrier.arrive.shared::cta.b64 _, [%0], one;\n"
-      "}\n" ::"r"(shared_address(&barrier)),
-      "r"(loaded)
-      : "memory");
+      "max.u32 %0, %1, 1;\n"
+      "min.u32 %0, %0, 1;"
+      : "=&r"(one)
+      : "r"(loaded));
+  return one;
+}
+// The same after `loaded`, bits that this warp loaded from memory which the arrival gives back, have come. An arrival is ordered after
+// such loads in the program only: it overtakes those that wait behind other warps' loads.
+__device__ __forceinline__ void arrive_after(Barrier& barrier, unsigned loaded) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)), "r"(one_after(loaded))
+               : "memory");
 }
 // At the same barrier of another block of the cluster. Without a scope of the cluster, which would cost a fence over the
 // whole device: what is signalled is that wgmma has read a tile, and the copy engine's next write is ordered after that.
@@ -51,13 +54,11 @@ __device__ __forceinline__ void arrive_remote(Barrier& barrier, unsigned block) 
 __device__ __forceinline__ void arrive_remote_after(Barrier& barrier, unsigned block, unsigned loaded) {
   asm volatile(
       "{\n"
-      ".reg .b32 remote, one;\n"
+      ".reg .b32 remote;\n"
       "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "max.u32 one, %2, 1;\n"
-      "min.u32 one, one, 1;\n"
-      "mbarrier.arrive.shared::cluster.b64 _, [remote], one;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [remote], %2;\n"
       "}\n" ::"r"(shared_address(&barrier)),
-      "r"(block), "r"(loaded)
+      "r"(block), "r"(one_after(loaded))
       : "memory");
 }
 // Arrives, and promises bytes that copies will bring.

@@ -18,15 +18,8 @@ class RemoteBarriers {
   }
   // As arrive_after().
   __device__ __forceinline__ void arrive_after(int index, unsigned loaded) const {
-    asm volatile(
-        "{\n"
-        ".reg .b32 one;\n"
-        "max.u32 one, %1, 1;\n"
-        "min.u32 one, one, 1;\n"
-        "mbarrier.arrive.shared::cluster.b64 _, [%0], one;\n"
-        "}\n" ::"r"(address_ + index * 8),
-        "r"(loaded)
-        : "memory");
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0], %1;" ::"r"(address_ + index * 8), "r"(one_after(loaded))
+                 : "memory");
   }
 
  private:

@@ -165,6 +165,34 @@ extern "C" __global__ void tw_entry(const __grid_constant__ Args args) {
   EXPECT_GE(read_cubin(spills->image)->kernels.at(0).local_bytes, 400);
 }
 
+TEST_F(NvrtcTest, ACubinTellsOfArrivalsThatOvertakeLoads) {
+  const auto overtaking = [&](const std::string& arrival) {
+    const std::string source = R"(struct Args { unsigned* data; };
+extern "C" __global__ void tw_entry(const __grid_constant__ Args a) {
+  __shared__ unsigned long long barrier;
+  __shared__ unsigned words[64];
+  const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(&barrier));
+  if (threadIdx.x == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 64;" ::"r"(at) : "memory");
+  words[threadIdx.x] = a.data[threadIdx.x];
+  __syncthreads();
+  unsigned word, one = 1;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(static_cast<unsigned>(__cvta_generic_to_shared(words + 63 - threadIdx.x))) : "memory");
+)" + arrival + R"(
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(one) : "memory");
+  a.data[threadIdx.x] = word;
+}
+)";
+    CodeCache cache = open();
+    const Result<Artifact> made = cache.get(kernel("sm_90a", source), nvrtc_compiler());
+    EXPECT_TRUE(made.ok()) << made.status().message();
+    const Result<CubinInfo> info = made ? read_cubin(made->image) : made.status();
+    EXPECT_TRUE(info.ok());
+    return info ? info->kernels.at(0).overtaking_arrivals : -1;
+  };
+  EXPECT_EQ(overtaking(""), 1);
+  EXPECT_EQ(overtaking(R"(asm volatile("max.u32 %0, %1, 1;\nmin.u32 %0, %0, 1;" : "=&r"(one) : "r"(word));)"), 0);
+}
+
 TEST_F(NvrtcTest, ACubinTellsWhichInstructionsStandInIt) {
   const auto read = [&](const std::string& target, const std::string& body) {
     CodeCache cache = open();

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gemm/gemm_scale_args.hpp"
-#include "tile/common/narrow_weights.hpp"
+#include "gemm/narrow_weights_rules.hpp"
 
 namespace tilewright {
 
@@ -50,19 +50,11 @@ constexpr GemmEpilogueConfig gemv_dequant_gpu_epilogue(const GemvDequantGpuConfi
   return {c.epilogue, c.activation, c.gate, c.d_dtype};
 }
 
-// e2m1 times a power of two is a bf16: such weights take their scales along. All others multiply the sum of their group.
-constexpr bool gemv_dequant_gpu_folds(const GemvDequantGpuConfig& c) {
-  return c.scale == DType::kE8M0 && c.weight == DType::kF4E2M1 && c.dtype == DType::kBf16;
-}
-constexpr bool gemv_dequant_gpu_promotes(const GemvDequantGpuConfig& c) {
-  return c.scale != DType::kNone && !gemv_dequant_gpu_folds(c);
-}
-
 // The order of K. Four threads share a row; each loads `piece` consecutive bytes of it, four pieces are a line. Where sums of
 // groups stand apart no line has more than one group.
 constexpr int gemv_dequant_gpu_piece(const GemvDequantGpuConfig& c) {
   const int of_group = c.group * dtype_bits(c.weight) / 8 / 4;
-  return gemv_dequant_gpu_promotes(c) && of_group < 16 ? of_group : 16;
+  return narrow_weights_promote(c) && of_group < 16 ? of_group : 16;
 }
 constexpr int gemv_dequant_gpu_piece_k(const GemvDequantGpuConfig& c) {
   return gemv_dequant_gpu_piece(c) * 8 / dtype_bits(c.weight);
@@ -128,16 +120,7 @@ struct GemvDequantGpuArgs {
 
 // Null, or why there is no kernel of this config; what a target allows besides is the host's to ask.
 constexpr const char* gemv_dequant_gpu_refusal(const GemvDequantGpuConfig& c) {
-  if (c.dtype != DType::kBf16 && c.dtype != DType::kF16) return "dtype is none of bf16, f16";
-  const bool nibbles = c.weight == DType::kI4 || c.weight == DType::kU4, integer = nibbles || c.weight == DType::kI8;
-  if (!integer && c.weight != DType::kF4E2M1 && !is_ocp_f8(c.weight)) return "no such weights";
-  if ((c.scale == DType::kNone) != (c.group == 0)) return "scales without groups, or groups without scales";
-  if (c.group != 0 && c.group != 32 && c.group != 64 && c.group != 128) return "group is none of 32, 64, 128";
-  if (c.zero != DType::kNone && (c.scale == DType::kNone || !integer)) return "zero points of no group of integers";
-  // Else weights less their zero point would not be whole in 16 bits.
-  if (c.zero != DType::kNone && !(nibbles ? c.zero == DType::kI4 || c.zero == DType::kU4 : c.zero == DType::kI8)) {
-    return "zero points have neither the weights' bits nor are they integers";
-  }
+  if (const char* reason = narrow_weights_refusal(c)) return reason;
   if (c.rows < 16 || c.rows > 96 || c.rows % 16 != 0) return "rows are none of 16, 32, 48, 64, 80, 96";
   if (c.tokens != 1 && c.tokens != 2 && c.tokens != 4 && c.tokens != 8 && c.tokens != 16) {
     return "tokens are none of 1, 2, 4, 8, 16";

@@ -95,7 +95,7 @@ class GemvDequantLoad {
   }
 
  private:
-  static constexpr bool kFolds = gemv_dequant_gpu_folds(kConfig);
+  static constexpr bool kFolds = narrow_weights_fold(kConfig);
   static constexpr int kBits = dtype_bits(kConfig.weight), kPiece = gemv_dequant_gpu_piece(kConfig);
   static constexpr int kHalves = kConfig.gate == GateMode::kSeparated ? 2 : 1, kOfHalf = kConfig.rows / kHalves;
   static constexpr int kLineBytes = 4 * kPiece, kScaleBytes = dtype_bits(kConfig.scale) / 8;

@@ -23,7 +23,7 @@ struct GemvDequantMultiply {
   // sum += weights times A. `tokens`: of this lane, the line's first chunk.
   __device__ __forceinline__ static void run(Sum& sum, const Line& line, const uint4* tokens) {
     Operands by;
-    if constexpr (gemv_dequant_gpu_promotes(kConfig)) {
+    if constexpr (narrow_weights_promote(kConfig)) {
       // The sum of a group from zero, then times its scale.
       Sum apart = {};
       plain(line, by);
@@ -32,7 +32,7 @@ struct GemvDequantMultiply {
 #pragma unroll
       for (int r = 0; r < kRows; ++r) scale[r] = widen_scale<kConfig.scale>(line.scale[r]);
       add(sum, apart, scale);
-    } else if constexpr (gemv_dequant_gpu_folds(kConfig)) {
+    } else if constexpr (narrow_weights_fold(kConfig)) {
       run_folded(sum, line, by, tokens);
     } else {
       plain(line, by);

@@ -3,8 +3,8 @@
 // takes K. Freestanding.
 #pragma once
 
+#include "gemm/narrow_weights_rules.hpp"
 #include "gemm/sm90/skinny/gemm_sm90_skinny_args.hpp"
-#include "tile/common/narrow_weights.hpp"
 
 namespace tilewright {
 
@@ -77,24 +77,15 @@ constexpr GemmSm90SkinnyConfig gemm_sm90_dequant_sums(const GemmSm90DequantConfi
           .splits = c.splits};
 }
 
-// Where scales go. e2m1 times a power of two is a bf16: the weights take their scales along. All others multiply the sum
-// of their group, in f32.
-constexpr bool gemm_sm90_dequant_folds(const GemmSm90DequantConfig& c) {
-  return c.scale == DType::kE8M0 && c.weight == DType::kF4E2M1 && c.dtype == DType::kBf16;
-}
-constexpr bool gemm_sm90_dequant_promotes(const GemmSm90DequantConfig& c) {
-  return c.scale != DType::kNone && !gemm_sm90_dequant_folds(c);
-}
-
 // Sums that stand apart take registers too.
 constexpr int gemm_sm90_dequant_most_tokens(const GemmSm90DequantConfig& c) {
-  return gemm_sm90_dequant_promotes(c) ? 64 : 128;
+  return narrow_weights_promote(c) ? 64 : 128;
 }
 
 // The order of K. Words of a stage that follow one another in memory and are one thread's; then it is the turn of the next of
 // the four that share a row. Where groups are summed apart the four share a group; else each has 32 bytes of its own.
 constexpr int gemm_sm90_dequant_run(const GemmSm90DequantConfig& c) {
-  if (!gemm_sm90_dequant_promotes(c)) return kDequantWords;
+  if (!narrow_weights_promote(c)) return kDequantWords;
   const int of_group = c.group / word_values(c.weight) / 4;
   return of_group < kDequantWords ? of_group : kDequantWords;
 }
@@ -127,7 +118,7 @@ constexpr int gemm_sm90_dequant_groups(const GemmSm90DequantConfig& c) {
   return c.group == 0 ? 0 : gemm_sm90_dequant_tile_k(c.weight) / c.group;
 }
 constexpr int gemm_sm90_dequant_scale_bytes(const GemmSm90DequantConfig& c) {
-  return c.rows * gemm_sm90_dequant_groups(c) * (gemm_sm90_dequant_folds(c) ? 1 : 4);
+  return c.rows * gemm_sm90_dequant_groups(c) * (narrow_weights_fold(c) ? 1 : 4);
 }
 constexpr int gemm_sm90_dequant_operand_bytes(const GemmSm90DequantConfig& c) {
   return c.zero == DType::kNone ? 0 : c.rows * gemm_sm90_dequant_groups(c) * 8;
@@ -136,7 +127,7 @@ constexpr int gemm_sm90_dequant_operand_bytes(const GemmSm90DequantConfig& c) {
 // Warps that bring scales: one for each warpgroup that multiplies where there are many scales, and registers to spare.
 constexpr int gemm_sm90_dequant_scale_warps(const GemmSm90DequantConfig& c) {
   if (c.group == 0) return 0;
-  if (gemm_sm90_dequant_folds(c)) return c.warpgroups;
+  if (narrow_weights_fold(c)) return c.warpgroups;
   return gemm_sm90_dequant_groups(c) >= 4 && c.tokens <= 16 && c.warpgroups <= 2 ? c.warpgroups : 1;
 }
 // Behind those that multiply a warp asks for weights and A, then those that bring scales.
@@ -155,16 +146,7 @@ constexpr int gemm_sm90_dequant_shared_bytes(const GemmSm90DequantConfig& c) {
 
 // Null, or why there is no kernel of this config.
 constexpr const char* gemm_sm90_dequant_refusal(const GemmSm90DequantConfig& c) {
-  if (c.dtype != DType::kBf16 && c.dtype != DType::kF16) return "dtype is none of bf16, f16";
-  const bool nibbles = c.weight == DType::kI4 || c.weight == DType::kU4, integer = nibbles || c.weight == DType::kI8;
-  if (!integer && c.weight != DType::kF4E2M1 && !is_ocp_f8(c.weight)) return "no such weights";
-  if ((c.scale == DType::kNone) != (c.group == 0)) return "scales without groups, or groups without scales";
-  if (c.group != 0 && c.group != 32 && c.group != 64 && c.group != 128) return "group is none of 32, 64, 128";
-  if (c.zero != DType::kNone && (c.scale == DType::kNone || !integer)) return "zero points of no group of integers";
-  // Else weights less their zero point would not be whole in 16 bits.
-  if (c.zero != DType::kNone && !(nibbles ? c.zero == DType::kI4 || c.zero == DType::kU4 : c.zero == DType::kI8)) {
-    return "zero points have neither the weights' bits nor are they integers";
-  }
+  if (const char* reason = narrow_weights_refusal(c)) return reason;
   if (c.scale == DType::kNone && c.weight == DType::kF4E2M1 && c.dtype == DType::kF16) {
     return "e2m1 as f16 wants the factor of a scale";
   }

@@ -18,7 +18,7 @@ struct GemmSm90DequantLayout {
   static constexpr int kTokenBytes = gemm_sm90_dequant_token_bytes(kConfig);
   static constexpr int kScaleBytes = gemm_sm90_dequant_scale_bytes(kConfig);
   static constexpr int kOperandBytes = gemm_sm90_dequant_operand_bytes(kConfig);
-  static constexpr bool kFolds = gemm_sm90_dequant_folds(kConfig), kPromotes = gemm_sm90_dequant_promotes(kConfig);
+  static constexpr bool kFolds = narrow_weights_fold(kConfig), kPromotes = narrow_weights_promote(kConfig);
   static constexpr int kSliceBytes = kConfig.tokens * kSkinnyRowBytes;   // of A, 64 values of K
   static constexpr int kThreads = kConfig.warpgroups * 128;              // that multiply
   static constexpr int kParts = kConfig.rows / 64 / kConfig.warpgroups;  // of 64 rows a warpgroup

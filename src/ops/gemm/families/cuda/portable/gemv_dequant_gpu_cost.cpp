@@ -23,7 +23,7 @@ double instructions(const GemvDequantGpuConfig& c) {
   const double widen = c.weight == DType::kF4E2M1 ? 2.3 : dtype_bits(c.weight) == 4 ? 1.2 : 2.2;
   const double columns = c.tokens > 8 ? 2 : 1;
   const double less = c.zero == DType::kNone ? 0.3 : 1.2;
-  return widen + less + columns * (0.125 + 0.0625 * 16 / c.rows + (gemv_dequant_gpu_promotes(c) ? 0.06 : 0));
+  return widen + less + columns * (0.125 + 0.0625 * 16 / c.rows + (narrow_weights_promote(c) ? 0.06 : 0));
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // gemv_dequant_gpu: few rows of A in 16 bits, narrow weights streamed once and widened in registers.
 #include "gemm/portable/dequant/gemv_dequant_gpu_args.hpp"
+#include "ops/gemm/families/cuda/narrow_weights_family.hpp"
 #include "ops/gemm/families/cuda/portable/gemm_portable_cost.hpp"
 #include "ops/gemm/families/cuda/portable/gemv_dequant_gpu_cost.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
-#include "ops/gemm/families/gpu/gpu_family.hpp"
 
 namespace tilewright {
 namespace {
@@ -51,25 +51,13 @@ int64_t grid_of(const GemmProblem& p, const DeviceSpec& device, const GemvDequan
   return std::min<int64_t>(gemv_dequant_gpu_tiles(c, p.n) * p.batch, int64_t{std::max(1, device.units)} * c.blocks);
 }
 
-class GemvDequantGpuFamily final : public GpuFamily<GemvDequantGpuConfig> {
+class GemvDequantGpuFamily final : public NarrowWeightsFamily<GemvDequantGpuConfig> {
  public:
   GemvDequantGpuFamily()
-      : GpuFamily("gemv_dequant_gpu",
-                  {ArchVendor::kNvidia, "portable/dequant/gemv_dequant_gpu.cuh", "GemvDequantGpuArgs"}) {}
-
-  std::span<const std::string_view> knob_names() const override { return {}; }
+      : NarrowWeightsFamily("gemv_dequant_gpu",
+                            {ArchVendor::kNvidia, "portable/dequant/gemv_dequant_gpu.cuh", "GemvDequantGpuArgs"}) {}
 
  protected:
-  Status check_product(const GemmProblem& p) const override {
-    if (p.scale_a.blocked()) return unsupported("A has scales of groups, the kernel has those of B");
-    if (p.scale_b.blocked() && p.scale_b.outer != 1) {
-      return unsupported(fmt::format("B has scales of {} columns, allowed: 1", int{p.scale_b.outer}));
-    }
-    if (p.a_dtype == p.b_dtype) {
-      return unsupported(fmt::format("A and B are {}, the kernel widens B to A's type", dtype_name(p.a_dtype)));
-    }
-    return {};
-  }
   Status check_problem(const GemmProblem& p, const DeviceSpec& device) const override {
     if (p.m > kMostTokens) return unsupported(fmt::format("M = {}, allowed: at most {}", p.m, kMostTokens));
     if (p.batch_invariant) return unsupported("batch_invariant: more rows are summed in another order");
@@ -100,20 +88,7 @@ class GemvDequantGpuFamily final : public GpuFamily<GemvDequantGpuConfig> {
   }
   Status check_pair(const GemmProblem& p, const DeviceSpec&, const GemvDequantGpuConfig& c,
                     const Knobs&) const override {
-    if (c.weight != p.b_dtype) {
-      return unsupported(fmt::format("kernel widens {}, B is {}", dtype_name(c.weight), dtype_name(p.b_dtype)));
-    }
-    const DType scale = p.scale_b.blocked() ? p.scale_b.dtype : DType::kNone;
-    if (c.scale != scale || c.group != p.scale_b.k) {
-      return unsupported(fmt::format("the kernel has scales {} of {} values, B has {} of {}", dtype_name(c.scale),
-                                     c.group, dtype_name(scale), int{p.scale_b.k}));
-    }
-    if (c.zero != p.zero_b.dtype) {
-      return unsupported(
-          fmt::format("the kernel has zero points {}, B has {}", dtype_name(c.zero), dtype_name(p.zero_b.dtype)));
-    }
-    if (p.m > c.tokens) return unsupported(fmt::format("M = {}, the kernel takes {}", p.m, c.tokens));
-    return {};
+    return check_weights(p, c);
   }
 
   const char* refusal_of(const GemvDequantGpuConfig& c, const ArchSpec& arch) const override {
@@ -154,7 +129,7 @@ class GemvDequantGpuFamily final : public GpuFamily<GemvDequantGpuConfig> {
 
   std::string order_of(const GemvDequantGpuConfig& c, const Knobs&) const override {
     std::string order = fmt::format("lines{}x{}x{}:mma_w{}", c.warps, c.depth, c.steps, dtype_bits(c.weight));
-    if (gemv_dequant_gpu_promotes(c)) order += fmt::format("_scaled{}", c.group);
+    if (narrow_weights_promote(c)) order += fmt::format("_scaled{}", c.group);
     return order;
   }
   std::string label_of(const GemvDequantGpuConfig& c) const override {

@@ -2,12 +2,12 @@
 // gemm_sm90_dequant: few rows of A in 16 bits times narrow weights on Hopper, which are widened in registers.
 #include <algorithm>
 
+#include "ops/gemm/families/cuda/narrow_weights_family.hpp"
 #include "ops/gemm/families/cuda/sm90/dequant/gemm_sm90_dequant_cost.hpp"
 #include "ops/gemm/families/cuda/sm90/gemm_sm90_cost.hpp"
 #include "ops/gemm/families/cuda/sm90/operand_map.hpp"
 #include "ops/gemm/families/cuda/sm90/sm90_cut.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
-#include "ops/gemm/families/gpu/gpu_family.hpp"
 
 namespace tilewright {
 namespace {
@@ -61,25 +61,13 @@ GemmSm90DequantConfig make_config(const GemmProblem& p, const DequantTile& tile,
   return c;
 }
 
-class GemmSm90DequantFamily final : public GpuFamily<GemmSm90DequantConfig> {
+class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantConfig> {
  public:
   GemmSm90DequantFamily()
-      : GpuFamily("gemm_sm90_dequant",
-                  {ArchVendor::kNvidia, "sm90/dequant/gemm_sm90_dequant.cuh", "GemmSm90DequantArgs"}) {}
-
-  std::span<const std::string_view> knob_names() const override { return {}; }
+      : NarrowWeightsFamily("gemm_sm90_dequant",
+                            {ArchVendor::kNvidia, "sm90/dequant/gemm_sm90_dequant.cuh", "GemmSm90DequantArgs"}) {}
 
  protected:
-  Status check_product(const GemmProblem& p) const override {
-    if (p.scale_a.blocked()) return unsupported("A has scales of groups, the kernel has those of B");
-    if (p.scale_b.blocked() && p.scale_b.outer != 1) {
-      return unsupported(fmt::format("B has scales of {} columns, allowed: 1", int{p.scale_b.outer}));
-    }
-    if (p.a_dtype == p.b_dtype) {
-      return unsupported(fmt::format("A and B are {}, the kernel widens B to A's type", dtype_name(p.a_dtype)));
-    }
-    return {};
-  }
   Status check_problem(const GemmProblem& p, const DeviceSpec& device) const override {
     if (p.batch_invariant) return unsupported("batch_invariant: more rows are summed in another order");
     if (choose_epilogue(p).kind == EpilogueKind::kFull) {
@@ -107,19 +95,7 @@ class GemmSm90DequantFamily final : public GpuFamily<GemmSm90DequantConfig> {
   }
   Status check_pair(const GemmProblem& p, const DeviceSpec& device, const GemmSm90DequantConfig& c,
                     const Knobs&) const override {
-    if (c.weight != p.b_dtype) {
-      return unsupported(fmt::format("kernel widens {}, B is {}", dtype_name(c.weight), dtype_name(p.b_dtype)));
-    }
-    const DType scale = p.scale_b.blocked() ? p.scale_b.dtype : DType::kNone;
-    if (c.scale != scale || c.group != p.scale_b.k) {
-      return unsupported(fmt::format("the kernel has scales {} of {} values, B has {} of {}", dtype_name(c.scale),
-                                     c.group, dtype_name(scale), int{p.scale_b.k}));
-    }
-    if (c.zero != p.zero_b.dtype) {
-      return unsupported(
-          fmt::format("the kernel has zero points {}, B has {}", dtype_name(c.zero), dtype_name(p.zero_b.dtype)));
-    }
-    if (p.m > c.tokens) return unsupported(fmt::format("M = {}, the kernel takes {}", p.m, c.tokens));
+    if (Status s = check_weights(p, c); !s) return s;
     return check_sm90_cut(cut_of(p, device, c), c.splits, p.k);
   }
 
@@ -172,7 +148,7 @@ class GemmSm90DequantFamily final : public GpuFamily<GemmSm90DequantConfig> {
   }
   std::string order_of(const GemmSm90DequantConfig& c, const Knobs&) const override {
     std::string order = fmt::format("wgmma_t_w{}", dtype_bits(c.weight));
-    if (gemm_sm90_dequant_promotes(c)) order += fmt::format("_scaled{}", c.group);
+    if (narrow_weights_promote(c)) order += fmt::format("_scaled{}", c.group);
     if (c.splits == 1) return "seq:" + order;
     if (c.splits > 1) return fmt::format("split{}:{}", c.splits, order);
     return fmt::format("even{}x{}:{}", c.rows, c.blocks, order);
