@@ -7,11 +7,16 @@
 
 namespace tilewright {
 
+// 8, 16 or 32.
+template <int kBits>
+__device__ __forceinline__ unsigned load_bits(const char* at) {
+  if constexpr (kBits == 32) return *reinterpret_cast<const unsigned*>(at);
+  if constexpr (kBits == 16) return *reinterpret_cast<const unsigned short*>(at);
+  return *reinterpret_cast<const unsigned char*>(at);
+}
 template <DType kType>
 __device__ __forceinline__ unsigned load_scale_bits(const char* at) {
-  if constexpr (kType == DType::kF32) return *reinterpret_cast<const unsigned*>(at);
-  if constexpr (dtype_bits(kType) == 16) return *reinterpret_cast<const unsigned short*>(at);
-  return *reinterpret_cast<const unsigned char*>(at);
+  return load_bits<dtype_bits(kType)>(at);
 }
 template <DType kType>
 __device__ __forceinline__ float widen_scale(unsigned bits) {

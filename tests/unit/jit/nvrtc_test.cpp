@@ -167,18 +167,18 @@ extern "C" __global__ void tw_entry(const __grid_constant__ Args args) {
 
 TEST_F(NvrtcTest, ACubinTellsOfArrivalsThatOvertakeLoads) {
   const auto overtaking = [&](const std::string& arrival) {
-    const std::string source = R"(struct Args { unsigned* data; };
+    const std::string source = R"(#include "tile/sm90/barrier.cuh"
+struct Args { unsigned* data; };
+namespace sm90 = tilewright::sm90;
 extern "C" __global__ void tw_entry(const __grid_constant__ Args a) {
-  __shared__ unsigned long long barrier;
+  __shared__ sm90::Barrier barrier;
   __shared__ unsigned words[64];
-  const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(&barrier));
-  if (threadIdx.x == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 64;" ::"r"(at) : "memory");
+  if (threadIdx.x == 0) sm90::init(barrier, 64);
   words[threadIdx.x] = a.data[threadIdx.x];
   __syncthreads();
-  unsigned word, one = 1;
-  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(static_cast<unsigned>(__cvta_generic_to_shared(words + 63 - threadIdx.x))) : "memory");
-)" + arrival + R"(
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(one) : "memory");
+  unsigned word;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(sm90::shared_address(words + 63 - threadIdx.x)) : "memory");
+  )" + arrival + R"(
   a.data[threadIdx.x] = word;
 }
 )";
@@ -189,8 +189,8 @@ extern "C" __global__ void tw_entry(const __grid_constant__ Args a) {
     EXPECT_TRUE(info.ok());
     return info ? info->kernels.at(0).overtaking_arrivals : -1;
   };
-  EXPECT_EQ(overtaking(""), 1);
-  EXPECT_EQ(overtaking(R"(asm volatile("max.u32 %0, %1, 1;\nmin.u32 %0, %0, 1;" : "=&r"(one) : "r"(word));)"), 0);
+  EXPECT_EQ(overtaking("sm90::arrive(barrier);"), 1);
+  EXPECT_EQ(overtaking("sm90::arrive_after(barrier, word);"), 0);
 }
 
 TEST_F(NvrtcTest, ACubinTellsWhichInstructionsStandInIt) {

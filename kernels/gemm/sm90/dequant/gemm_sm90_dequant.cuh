@@ -12,7 +12,7 @@
 
 namespace tilewright {
 
-// One thread asks for weights and A, stage by stage. Weights wait for no kernel in front, and not for A to be rearranged.
+// One thread asks for weights and A, stage by stage: behind the kernels in front, which those that rearrange A have waited for.
 template <GemmSm90DequantConfig kConfig>
 class GemmSm90DequantBring {
  public:

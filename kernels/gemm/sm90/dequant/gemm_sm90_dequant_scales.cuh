@@ -6,7 +6,7 @@
 #include "gemm/sm90/dequant/gemm_sm90_dequant_layout.cuh"
 #include "tile/portable/scale_bits.cuh"
 #include "tile/portable/widen_weights.cuh"
-#include "tile/sm90/registers/shared_words.cuh"
+#include "tile/sm90/barrier.cuh"
 #include "tile/sm90/ring.cuh"
 
 namespace tilewright {
@@ -129,7 +129,7 @@ class GemmSm90DequantScales {
 #pragma unroll
     for (int word = 0; word < words(kBits); ++word) to[word] = 0;
     if (n < 0) return;
-    const auto* const data = static_cast<const unsigned char*>(from.data);
+    const auto* const data = static_cast<const char*>(from.data);
     const int64 at = batch * from.stride_batch + n * from.stride_outer + first * from.stride_k;
     if (together && count == kOfBatch) return load_together<kOfBatch * kBits / 8>(data + at * kBits / 8, to);
     // Rows of bytes that no load of several may begin at: in twos.
@@ -145,15 +145,16 @@ class GemmSm90DequantScales {
       if (g >= count) continue;
       const int64 one = at + g * from.stride_k;
       unsigned bits;
-      if constexpr (kBits == 32) bits = *reinterpret_cast<const unsigned*>(data + one * 4);
-      if constexpr (kBits == 16) bits = *reinterpret_cast<const unsigned short*>(data + one * 2);
-      if constexpr (kBits == 8) bits = data[one];
-      if constexpr (kBits == 4) bits = data[one >> 1] >> (one & 1) * 4 & 15u;
+      if constexpr (kBits == 4) {
+        bits = load_bits<8>(data + (one >> 1)) >> (one & 1) * 4 & 15u;
+      } else {
+        bits = load_bits<kBits>(data + one * kBits / 8);
+      }
       to[g * kBits / 32] |= bits << g * kBits % 32;
     }
   }
   template <int kOfOne, int kWords>
-  __device__ __forceinline__ static void load_together(const unsigned char* data, unsigned (&to)[kWords]) {
+  __device__ __forceinline__ static void load_together(const char* data, unsigned (&to)[kWords]) {
     if constexpr (kOfOne == 2) {
       to[0] = *reinterpret_cast<const unsigned short*>(data);
     } else if constexpr (kOfOne == 4) {

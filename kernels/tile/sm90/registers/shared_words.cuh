@@ -16,10 +16,5 @@ __device__ __forceinline__ uint2 load_two_words(unsigned address) {
   asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(words.x), "=r"(words.y) : "r"(address) : "memory");
   return words;
 }
-__device__ __forceinline__ void store_words(unsigned address, const unsigned (&words)[4]) {
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]),
-               "r"(words[3])
-               : "memory");
-}
 
 }  // namespace tilewright::sm90

@@ -6,10 +6,3 @@
 
 #include "tile/generated/wgmma_registers_sm90.cuh"
 #include "tile/sm90/wgmma.cuh"
-
-namespace tilewright::sm90 {
-
-// What this thread wrote to shared memory is seen by products of whoever waits for an arrival after it.
-__device__ __forceinline__ void fence_for_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-}  // namespace tilewright::sm90

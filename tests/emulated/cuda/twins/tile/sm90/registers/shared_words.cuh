@@ -16,8 +16,5 @@ inline uint2 load_two_words(unsigned address) {
   if (const std::byte* data = emulated::shared_at(address, sizeof(words))) std::memcpy(&words, data, sizeof(words));
   return words;
 }
-inline void store_words(unsigned address, const unsigned (&words)[4]) {
-  if (std::byte* data = emulated::shared_at(address, sizeof(words))) std::memcpy(data, words, sizeof(words));
-}
 
 }  // namespace tilewright::sm90

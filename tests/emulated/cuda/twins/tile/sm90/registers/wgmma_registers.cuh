@@ -7,8 +7,6 @@
 
 namespace tilewright::sm90 {
 
-inline void fence_for_products() {}
-
 template <DType kType, int kN>
 struct WgmmaOfRegisters {
   static_assert((kType == DType::kBf16 || kType == DType::kF16) && kN % 8 == 0 && kN <= 256);
