@@ -24,9 +24,10 @@ constexpr unsigned e2m1_as_bf16(unsigned word) {
   constexpr unsigned kWanted = 0x81C081C0u;
   // One product makes both copies, of which one has the sign in its place and the other the rest.
   if constexpr (kPair == 1) return (word & 0x00F000F0u) * 0x0104u & kWanted;
-  if constexpr (kPair == 3) return (word & 0x80008000u) | (word >> 6 & 0x01C001C0u);
-  const unsigned at = kPair == 0 ? word : word >> 8;
-  return (at & 0x000F000Fu) * 0x1040u & kWanted;
+  if constexpr (kPair == 0) return (word & 0x000F000Fu) * 0x1040u & kWanted;
+  // Pairs 2 and 3 share a shift.
+  if constexpr (kPair == 2) return (word >> 6 & 0x003C003Cu) * 0x0410u & kWanted;
+  return (word & 0x80008000u) | (word >> 6 & 0x01C001C0u);
 }
 // The same as f16, 2^-14 of its value: bits 15 and 11 to 9.
 inline constexpr int kE2M1F16Shift = 14;

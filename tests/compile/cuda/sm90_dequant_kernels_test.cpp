@@ -57,11 +57,11 @@ class Sm90DequantKernels : public testing::Test {
     device.units = 132;
     const std::vector<Candidate> found = gemm_sm90_dequant_family().candidates(erase(*problem), device);
     ASSERT_FALSE(found.empty());
-    int evens = 0;
+    int evens[2] = {};  // scales step by step, and whole
     for (const Candidate& candidate : found) {
       GemmSm90DequantConfig c;
       ASSERT_TRUE(parse_fields(candidate.step.key.config(), c).ok());
-      if (c.splits == 1 || (c.splits == 0 && evens++ == 0)) compile(candidate.step.key);
+      if (c.splits == 1 || (c.splits == 0 && evens[c.scale_row != 0]++ == 0)) compile(candidate.step.key);
     }
   }
 
@@ -82,6 +82,7 @@ TEST_F(Sm90DequantKernels, PrebuiltOnesKeepToTheirBudget) {
 TEST_F(SlowSm90DequantKernels, EveryTileOfWeightsThatTakeTheirScalesAlongKeepsToItsBudget) {
   for (const int m : {1, 16, 32, 64, 128}) {
     compile_tiles(fmt::format("m={}:n=57344:k=8192:a=bf16:b=e2m1:scale_b=e8m0.1x32", m));
+    compile_tiles(fmt::format("m={}:n=5760:k=2880:a=bf16:b=e2m1:scale_b=e8m0.1x32:batch=128", m));
   }
   compile_tiles("m=16:n=57344:k=8192:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=separated:act=silu");
 }

@@ -6,7 +6,11 @@
 // After the words of CUDA.
 #include "gemm/sm90/dequant/gemm_sm90_dequant.cuh"
 
+#include <array>
+#include <cmath>
+
 #include "core/fields.hpp"
+#include "ops/gemm/problem/gemm_problem.hpp"
 
 namespace tilewright {
 namespace {
@@ -41,7 +45,8 @@ constexpr GemmSm90DequantConfig tile(DType dtype, DType weight, int rows, int to
           .warpgroups = warpgroups,
           .stages = 3,
           .blocks = 1,
-          .splits = 1};
+          .splits = 1,
+          .scale_row = 0};
 }
 constexpr GemmSm90DequantConfig scaled(GemmSm90DequantConfig c, DType scale, int group, DType zero = DType::kNone) {
   c.scale = scale, c.group = group, c.zero = zero;
@@ -120,6 +125,93 @@ TEST(EmulatedGemmSm90Dequant, ScalesInAnyOrderAreFound) {
        "m=13:n=72:k=2048:a=bf16:b=u4:scale_b=f32.1x64.0.32.1:zero_b=u4.0.32.1"});
   check<scaled(tile(kBf, kE2, 64, 16, 1), kE8, 32)>({"m=13:n=72:k=1600:a=bf16:b=e2m1:scale_b=e8m0.1x32.0.1.72",
                                                      "m=3:n=72:k=544:a=bf16:b=e2m1:scale_b=e8m0.1x32:batch=2"});
+}
+
+constexpr GemmSm90DequantConfig whole(GemmSm90DequantConfig c, int scale_row) {
+  c.scale_row = scale_row;
+  return c;
+}
+TEST(EmulatedGemmSm90Dequant, ScalesOfATileThatComeWholeAreEachRowsOwn) {
+  // Rows of 25 bytes, which begin anywhere in sixteen; many short tiles a block, for which two slots take turns; batches apart.
+  check<whole(scaled(tile(kBf, kE2, 64, 16, 1), kE8, 32), 32)>(
+      {"m=13:n=72:k=800:a=bf16:b=e2m1:scale_b=e8m0.1x32", "m=3:n=88:k=544:a=bf16:b=e2m1:scale_b=e8m0.1x32:batch=3",
+       "m=13:n=72:k=800:a=bf16:b=e2m1:scale_b=e8m0.1x32.0.31.1",
+       "m=5:n=840:k=96:a=bf16:b=e2m1:scale_b=e8m0.1x32:batch=2"});
+  check<whole(scaled(tile(kBf, kE2, 64, 8, 1), kE8, 32), 96)>({"m=8:n=64:k=2880:a=bf16:b=e2m1:scale_b=e8m0.1x32"});
+  check<whole(scaled(tile(kBf, kE2, 192, 64, 3), kE8, 64), 16)>({"m=61:n=200:k=544:a=bf16:b=e2m1:scale_b=e8m0.1x64"});
+  check<whole(scaled(tile(kBf, kE2, 128, 16, 1), kE8, 128), 16)>({"m=13:n=200:k=800:a=bf16:b=e2m1:scale_b=e8m0.1x128"});
+  check<split(whole(scaled(tile(kBf, kE2, 64, 16, 1), kE8, 32), 48), 2)>(
+      {"m=13:n=72:k=1312:a=bf16:b=e2m1:scale_b=e8m0.1x32"});
+  check<split(whole(scaled(tile(kBf, kE2, 64, 16, 1), kE8, 32), 48), 0)>(
+      {"m=13:n=200:k=1312:a=bf16:b=e2m1:scale_b=e8m0.1x32:batch=2"});
+  check<whole(linear(scaled(tile(kBf, kE2, 128, 16, 1), kE8, 32), GateMode::kSeparated, Activation::kSilu, kBf), 32)>(
+      {"m=13:n=146:k=544:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=separated:act=silu"});
+}
+
+// Codes of a group's scale, row by row: far apart, beyond what a factor of bf16 holds at first and later, and NaN.
+unsigned char far_code(int row, int group) {
+  if (row % 8 == 7 && group == 3) return 255;
+  constexpr unsigned char kCodes[] = {127, 90, 128, 129, 160, 127, 200, 1, 0, 201};
+  return kCodes[static_cast<size_t>(row % 8 + group) % std::size(kCodes)];
+}
+template <GemmSm90DequantConfig kConfig>
+void check_far_scales() {
+  constexpr int kM = 3, kN = 72, kK = 800, kGroups = kK / 32;
+  const GemmProblem p = emulated::problem_of(fmt::format("m={}:n={}:k={}:a=bf16:b=e2m1:scale_b=e8m0.1x32", kM, kN, kK));
+  emulated::EmulatedCudaDevice device("sm_90a", true);
+  RecipeStep step;
+  step.key = make_key("gemm", "gemm_sm90_dequant", "sm_90a", "dtype=bf16", print_fields(kConfig));
+  Plan plan;
+  Result<std::vector<Stage>> stages = gemm_sm90_dequant_family().stages(
+      erase(p), device.spec(), step, std::make_shared<emulated::HostKernel>([](const void* args) {
+        gemm_sm90_dequant<kConfig>(*static_cast<const GemmSm90DequantArgs*>(args));
+      }));
+  ASSERT_TRUE(stages.ok()) << stages.status().message();
+  plan.stages = std::move(*stages);
+  plan.workspace_bytes = gemm_sm90_dequant_family().workspace_bytes(erase(p), device.spec(), step);
+  for (Stage& stage : plan.stages) {
+    for (const TensorMapSpec& map : stage.tensor_maps) {
+      ASSERT_TRUE(device.encode_tensor_map(map, stage.args.data() + map.arg_offset).ok());
+    }
+  }
+  alignas(128) static bf16 a[kM * kK], d[kM * kN];
+  alignas(128) static unsigned char b[kN * kK / 2], scales[kN * kGroups];
+  const auto weight = [](int n, int k) { return (n * 7 + k * 5 + k / 16) % 16; };
+  const auto token = [](int m, int k) { return static_cast<float>((m * 3 + k) % 7 - 2); };
+  for (int i = 0; i < kM * kK; ++i) a[i] = narrow<bf16>(token(i / kK, i % kK));
+  for (int i = 0; i < kN * kK; i += 2) {
+    b[i / 2] = static_cast<unsigned char>(weight(i / kK, i % kK) | weight(i / kK, i % kK + 1) << 4);
+  }
+  for (int i = 0; i < kN * kGroups; ++i) scales[i] = far_code(i / kGroups, i % kGroups);
+  std::array<const void*, kGemmPointerSlots> pointers{};
+  pointers[kSlotA] = a, pointers[kSlotB] = b, pointers[kSlotScaleB] = scales, pointers[kSlotD] = d;
+  std::array<float, kGemmScalarSlots> scalars{};
+  scalars[kScalarAlpha] = 1;
+  const Status status = run_plan(device, plan, {pointers, scalars, nullptr}, {});
+  ASSERT_TRUE(status.ok()) << status.message();
+  constexpr double kValues[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  for (int m = 0; m < kM; ++m) {
+    for (int n = 0; n < kN; ++n) {
+      double sum = 0, size = 0;
+      for (int k = 0; k < kK; ++k) {
+        const int code = weight(n, k);
+        const double scale = static_cast<double>(widen(e8m0{far_code(n, k / 32)}));
+        const double product = kValues[code % 8] * (code < 8 ? 1 : -1) * scale * static_cast<double>(token(m, k));
+        sum += product, size += std::fabs(product);
+      }
+      const auto got = static_cast<double>(widen(d[m * kN + n]));
+      if (std::isnan(sum)) {
+        EXPECT_TRUE(std::isnan(got)) << m << ", " << n;
+      } else {
+        EXPECT_NEAR(got, sum, std::fabs(sum) / 256 + size * 1e-5) << m << ", " << n;
+      }
+    }
+  }
+}
+TEST(EmulatedGemmSm90Dequant, ScalesBeyondAFactorsRangeGrowTheShiftOfTheirRowAlone) {
+  constexpr GemmSm90DequantConfig kStepwise = scaled(tile(kBf, kE2, 64, 8, 1), kE8, 32);
+  check_far_scales<kStepwise>();
+  check_far_scales<whole(kStepwise, 32)>();
 }
 
 TEST(EmulatedGemmSm90Dequant, TilesOfEachShapeAreMultipliedRight) {

@@ -18,9 +18,9 @@ class GemmSm90DequantBring {
  public:
   __device__ __forceinline__ GemmSm90DequantBring(const GemmSm90DequantArgs& args,
                                                   const GemmSm90DequantLayout<kConfig>& shared)
-      : args_(args), shared_(shared), tokens_(args), policy_(sm90::evict_first()) {}
+      : args_(args), shared_(shared), tokens_(args), scales_(args), policy_(sm90::evict_first()) {}
 
-  __device__ __forceinline__ void run(const SkinnyWork<kConfig.splits>& work) const {
+  __device__ __forceinline__ void run(const SkinnyWork<kConfig.splits>& work) {
     Steps steps(work);
     if (!steps.there()) return tokens_.wait_all_there();
     // One stage only: what is asked for behind many requests comes behind them, also the word that says that A is there.
@@ -38,16 +38,22 @@ class GemmSm90DequantBring {
  private:
   using Layout = GemmSm90DequantLayout<kConfig>;
   using Steps = DequantSteps<kConfig.splits>;
+  using Scales = GemmSm90DequantScaleRows<kConfig>;
+  static constexpr int kStageBytes = Layout::kWeightBytes + Layout::kTokenBytes;
   static constexpr int kBoxRows = gemm_sm90_skinny_box_rows(gemm_sm90_dequant_sums(kConfig));
 
-  __device__ __forceinline__ void ask(const Steps& steps, int stage) const {
+  __device__ __forceinline__ void ask(const Steps& steps, int stage) {
     ask_weights(steps, stage);
     ask_tokens(steps, stage);
   }
-  __device__ __forceinline__ void ask_weights(const Steps& steps, int stage) const {
+  __device__ __forceinline__ void ask_weights(const Steps& steps, int stage) {
     const GemmSm90SkinnyArgs& args = args_.product;
     sm90::Barrier& full = shared_.full(stage);
-    sm90::arrive_expect_bytes(full, Layout::kWeightBytes + Layout::kTokenBytes);
+    if (kConfig.scale_row != 0 && steps.k == steps.segment.k0) {
+      ask_scales(steps.segment, full);
+    } else {
+      sm90::arrive_expect_bytes(full, kStageBytes);
+    }
     const int at = steps.k * kSkinnyRowBytes, n = steps.segment.tile * kBoxRows;
     const int batch = args.batch_b ? steps.segment.batch : 0;
     sm90::load_box_once(args.b, shared_.weights(stage), full, policy_, at, n, batch);
@@ -55,6 +61,23 @@ class GemmSm90DequantBring {
       sm90::load_box_once(args.b, shared_.weights(stage) + kBoxRows * kSkinnyRowBytes, full, policy_, at,
                           n + static_cast<int>(args.gemm.n / 2), batch);
     }
+  }
+  // Of a tile, with its first stage.
+  __device__ __forceinline__ void ask_scales(const SkinnySegment& s, sm90::Barrier& full) {
+    DequantScaleSpan spans[Scales::kHalves];
+    unsigned bytes = 0;
+#pragma unroll
+    for (int half = 0; half < Scales::kHalves; ++half) {
+      spans[half] = scales_.span(s, half);
+      bytes += spans[half].bytes;
+    }
+    sm90::wait(shared_.scales_read(slot_.stage), slot_.phase ^ 1);
+    sm90::arrive_expect_bytes(full, kStageBytes + bytes);
+#pragma unroll
+    for (int half = 0; half < Scales::kHalves; ++half) {
+      sm90::copy_bytes(Scales::place(shared_, slot_.stage, half), spans[half].from, spans[half].bytes, full);
+    }
+    slot_.advance();
   }
   __device__ __forceinline__ void ask_tokens(const Steps& steps, int stage) const {
     sm90::copy_bytes(shared_.tokens(stage), tokens_.step(steps.segment.batch, steps.k), Layout::kTokenBytes,
@@ -64,7 +87,9 @@ class GemmSm90DequantBring {
   const GemmSm90DequantArgs& args_;
   const Layout& shared_;
   const GemmSm90DequantTokens<kConfig> tokens_;
+  const Scales scales_;
   const unsigned long long policy_;
+  sm90::Ring<kDequantScaleSlots> slot_;
 };
 
 template <GemmSm90DequantConfig kConfig>
@@ -88,6 +113,7 @@ __device__ __forceinline__ void gemm_sm90_dequant(const GemmSm90DequantArgs& all
         sm90::init(shared.full(stage), 1 + 32 * gemm_sm90_dequant_scale_warps(kConfig));
         sm90::init(shared.empty(stage), kConsumers);
       }
+      for (int slot = 0; slot < kDequantScaleSlots; ++slot) sm90::init(shared.scales_read(slot), kConsumers);
       sm90::fence_barrier_init();
     }
     __syncwarp();
@@ -98,13 +124,13 @@ __device__ __forceinline__ void gemm_sm90_dequant(const GemmSm90DequantArgs& all
     sm90::wait_for_previous_kernel();
     sm90::named_barrier(kMeeting, gemm_sm90_dequant_threads(kConfig));
     sm90::allow_next_kernel();
-    if constexpr (kConfig.group != 0) GemmSm90DequantScales<kConfig>(all, shared).bring(work);
+    if constexpr (gemm_sm90_dequant_scale_warps(kConfig) != 0) GemmSm90DequantScales<kConfig>(all, shared).bring(work);
   } else {
     sm90::wait_for_previous_kernel();
     GemmSm90DequantTokens<kConfig>(all).rearrange();
     sm90::named_barrier(kMeeting, gemm_sm90_dequant_threads(kConfig));
     sm90::allow_next_kernel();
-    GemmSm90DequantMultiply<kConfig> product(shared);
+    GemmSm90DequantMultiply<kConfig> product(all, shared);
     GemmSm90SkinnyOutput<kSums> output(args, shared.box(warp), shared.factors(), 0);
     SkinnySegment s;
     int batch = -1;

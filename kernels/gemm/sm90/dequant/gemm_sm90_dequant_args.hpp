@@ -25,6 +25,7 @@ struct GemmSm90DequantConfig {
   int stages;      // of weights and A in flight
   int blocks;      // on a multiprocessor at a time
   int splits;      // blocks that share the K of a tile: 1, 2, 4 or 8; 0: all blocks get the same share of all tiles
+  int scale_row;   // bytes of a row's scales, at most, where those of a tile come whole; 0: they come step by step
 
   bool operator==(const GemmSm90DequantConfig&) const = default;
   template <class Self, class Visit>
@@ -44,6 +45,7 @@ struct GemmSm90DequantConfig {
     visit("stages", self.stages);
     visit("blocks", self.blocks);
     visit("splits", self.splits);
+    visit("scale_row", self.scale_row);
   }
 };
 
@@ -118,15 +120,23 @@ constexpr int gemm_sm90_dequant_groups(const GemmSm90DequantConfig& c) {
   return c.group == 0 ? 0 : gemm_sm90_dequant_tile_k(c.weight) / c.group;
 }
 constexpr int gemm_sm90_dequant_scale_bytes(const GemmSm90DequantConfig& c) {
+  if (c.scale_row != 0) return 0;
   return c.rows * gemm_sm90_dequant_groups(c) * (narrow_weights_fold(c) ? 1 : 4);
 }
 constexpr int gemm_sm90_dequant_operand_bytes(const GemmSm90DequantConfig& c) {
   return c.zero == DType::kNone ? 0 : c.rows * gemm_sm90_dequant_groups(c) * 8;
 }
 
+// Scales that come whole, a tile's rows one after another as they lie: the copy engine brings sixteens, of which the first rows of
+// both halves of a separated gate may begin inside one. Of the tile at hand, and of the next one.
+inline constexpr int kDequantScaleSlots = 2, kDequantCopiedBytes = 16, kDequantMostScaleRow = 256;
+constexpr int gemm_sm90_dequant_scale_slot_bytes(const GemmSm90DequantConfig& c) {
+  return c.scale_row == 0 ? 0 : c.rows * c.scale_row + 2 * kDequantCopiedBytes;
+}
+
 // Warps that bring scales: one for each warpgroup that multiplies where there are many scales, and registers to spare.
 constexpr int gemm_sm90_dequant_scale_warps(const GemmSm90DequantConfig& c) {
-  if (c.group == 0) return 0;
+  if (c.group == 0 || c.scale_row != 0) return 0;
   if (narrow_weights_fold(c)) return c.warpgroups;
   return gemm_sm90_dequant_groups(c) >= 4 && c.tokens <= 16 && c.warpgroups <= 2 ? c.warpgroups : 1;
 }
@@ -141,7 +151,9 @@ constexpr int gemm_sm90_dequant_token_bytes(const GemmSm90DequantConfig& c) {
 constexpr int gemm_sm90_dequant_shared_bytes(const GemmSm90DequantConfig& c) {
   return c.stages * (gemm_sm90_dequant_weight_bytes(c) + gemm_sm90_dequant_token_bytes(c) +
                      gemm_sm90_dequant_scale_bytes(c) + gemm_sm90_dequant_operand_bytes(c)) +
-         c.warpgroups * 4 * gemm_sm90_skinny_box_bytes(gemm_sm90_dequant_sums(c)) + c.tokens * 4 + 2 * c.stages * 8;
+         kDequantScaleSlots * gemm_sm90_dequant_scale_slot_bytes(c) +
+         c.warpgroups * 4 * gemm_sm90_skinny_box_bytes(gemm_sm90_dequant_sums(c)) + c.tokens * 4 +
+         (2 * c.stages + kDequantScaleSlots) * 8;
 }
 
 // Null, or why there is no kernel of this config.
@@ -172,6 +184,10 @@ constexpr const char* gemm_sm90_dequant_refusal(const GemmSm90DequantConfig& c) 
   }
   if (c.splits != 0 && c.splits != 1 && c.splits != 2 && c.splits != 4 && c.splits != 8) {
     return "splits are none of 0, 1, 2, 4, 8";
+  }
+  if (c.scale_row != 0 && !narrow_weights_fold(c)) return "whole scales are none that weights take along";
+  if (c.scale_row < 0 || c.scale_row > kDequantMostScaleRow || c.scale_row % kDequantCopiedBytes != 0) {
+    return "scale_row is no multiple of 16 in [0, 256]";
   }
   return nullptr;
 }

@@ -10,7 +10,7 @@
 namespace tilewright {
 
 // Stages of weights: rows of 128 bytes, swizzled. Stages of A: for each 64 values of K, in the order in which the weights
-// have them, rows of 128 bytes of all tokens, swizzled. A warp's box, the tokens' factors, barriers.
+// have them, rows of 128 bytes of all tokens, swizzled. Scales that come whole. A warp's box, scales of stages, the tokens' factors, barriers.
 template <GemmSm90DequantConfig kConfig>
 struct GemmSm90DequantLayout {
   static constexpr int kTileK = gemm_sm90_dequant_tile_k(kConfig.weight);
@@ -27,8 +27,11 @@ struct GemmSm90DequantLayout {
   __device__ explicit GemmSm90DequantLayout(unsigned char* memory) : base(memory) {}
   __device__ unsigned char* weights(int stage) const { return base + stage * kWeightBytes; }
   __device__ unsigned char* tokens(int stage) const { return weights(kConfig.stages) + stage * kTokenBytes; }
+  __device__ unsigned char* scale_rows(int slot) const {
+    return tokens(kConfig.stages) + slot * gemm_sm90_dequant_scale_slot_bytes(kConfig);
+  }
   __device__ unsigned char* box(int warp) const {
-    return tokens(kConfig.stages) + warp * gemm_sm90_skinny_box_bytes(gemm_sm90_dequant_sums(kConfig));
+    return scale_rows(kDequantScaleSlots) + warp * gemm_sm90_skinny_box_bytes(gemm_sm90_dequant_sums(kConfig));
   }
   // [row, group of the step]: scales as f32, or the codes of scales that go along; operands of zero points.
   __device__ float* scales(int stage) const { return reinterpret_cast<float*>(codes(stage)); }
@@ -41,6 +44,8 @@ struct GemmSm90DequantLayout {
     return reinterpret_cast<sm90::Barrier*>(factors() + kConfig.tokens)[stage];
   }
   __device__ sm90::Barrier& empty(int stage) const { return full(kConfig.stages + stage); }
+  // Whole scales in a slot have been read. They are there when the first stage of their tile is.
+  __device__ sm90::Barrier& scales_read(int slot) const { return empty(kConfig.stages + slot); }
 };
 
 // Step by step through all segments of a block.

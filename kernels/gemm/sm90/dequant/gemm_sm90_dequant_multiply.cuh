@@ -2,6 +2,7 @@
 // A warpgroup of gemm_sm90_dequant: words of weights from shared memory, widened in registers, times A's tile.
 #pragma once
 
+#include "gemm/sm90/dequant/gemm_sm90_dequant_scale_rows.cuh"
 #include "gemm/sm90/dequant/gemm_sm90_dequant_scales.cuh"
 #include "tile/sm90/fresh_thread.cuh"
 #include "tile/sm90/registers/shared_words.cuh"
@@ -18,11 +19,12 @@ class GemmSm90DequantMultiply {
   static constexpr int kParts = Layout::kParts, kSums = kConfig.tokens / 2;
   static constexpr bool kFolds = Layout::kFolds, kPromotes = Layout::kPromotes, kZeroed = kConfig.zero != DType::kNone;
 
-  __device__ explicit GemmSm90DequantMultiply(const Layout& shared) : shared_(shared) {
+  __device__ GemmSm90DequantMultiply(const GemmSm90DequantArgs& args, const Layout& shared)
+      : shared_(shared), whole_(args) {
     const auto thread = static_cast<int>(threadIdx.x);
     const int turn = gemm_sm90_dequant_row(kConfig, thread % 32 / 4), row = thread / 32 * 16 + turn,
               quarter = thread % 4;
-    groups_ = row * kGroups + (kFolds ? quarter * kReach / kConfig.group : 0);
+    groups_ = (kWhole ? row * whole_.row_bytes() : row * kGroups) + (kFolds ? quarter * kReach / kConfig.group : 0);
     words_ = row * kSkinnyRowBytes + ((quarter * kRun / 4 ^ turn) * 16 + quarter * kRun % 4 * 4);
   }
 
@@ -33,16 +35,23 @@ class GemmSm90DequantMultiply {
     const int steps = sm90::uniform(s.k1 - s.k0);
     const unsigned word = sm90::uniform(ring_.stage * 2u + ring_.phase);
     ring_.stage = static_cast<int>(word / 2), ring_.phase = word % 2;
+    if constexpr (kWhole) begin_whole(s);
 #pragma unroll kTurns
     for (int k = 0; k < steps; ++k) {
       sm90::wait(shared_.full(ring_.stage), ring_.phase);
-      Codes codes;
+      Factors factors;
       if constexpr (kFolds) {
-        load_codes(codes);
-        raise(codes, shift, sum);
+        kWhole ? load_whole(factors, s.k0 + k) : load_codes(factors);
+        make_factors(factors, shift, sum);
       }
-      step(codes, shift, sum);
+      step(factors, sum);
       ring_.advance();
+    }
+    if constexpr (kWhole) {
+      // Each code has been compared with the shift.
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) sm90::arrive(shared_.scales_read(slot_.stage));
+      slot_.advance();
     }
     if constexpr (kFolds) {
 #pragma unroll
@@ -65,7 +74,8 @@ class GemmSm90DequantMultiply {
   static constexpr int kOfRange = kTile / kChunk / kRanges;                       // chunks
   static constexpr int kUnits = kTile / kChunk * kParts;
   // Many warps, or many sums, leave no registers to what follows.
-  static constexpr bool kRoomy = kConfig.blocks == 1 && kConfig.warpgroups <= 2 && kSums <= 32;
+  static constexpr bool kRoomy = kSums <= 32 && (kPromotes ? kConfig.blocks == 1 && kConfig.warpgroups <= 2
+                                                           : kConfig.blocks * kConfig.warpgroups <= 3);
   static constexpr int kRun = gemm_sm90_dequant_run(kConfig);  // words that lie together
   static constexpr int kLoaded = kRun < 4 ? kRun : 4;          // at once
   // Of a row: all of a step, that none waits for its own load; of several parts those of a chunk.
@@ -77,8 +87,12 @@ class GemmSm90DequantMultiply {
   static constexpr int kGroups = gemm_sm90_dequant_groups(kConfig);
   // Of scales that go along: those of a quarter of a step, which a thread has of a row.
   static constexpr int kReach = Layout::kTileK / 4;
+  using Whole = GemmSm90DequantScaleRows<kConfig>;
+  static constexpr bool kWhole = kConfig.scale_row != 0;
+  static constexpr int kScaleHalves = Whole::kHalves;
   static constexpr int kFolded = !kFolds ? 1 : kReach < kConfig.group ? 1 : kReach / kConfig.group;
-  struct Codes {
+  // Codes of scales that go along, then what they multiply weights by.
+  struct Factors {
     unsigned of[kParts][2][kFolded];
   };
   using Wgmma = sm90::WgmmaOfRegisters<kConfig.dtype, kConfig.tokens>;
@@ -112,7 +126,7 @@ class GemmSm90DequantMultiply {
   __device__ __forceinline__ int group_at(int part, int half) const {
     return groups_ + (part * kConfig.warpgroups * 64 + half * 8) * kGroups;
   }
-  __device__ __forceinline__ void load_codes(Codes& codes) const {
+  __device__ __forceinline__ void load_codes(Factors& codes) const {
 #pragma unroll
     for (int i = 0; i < kParts * 2 * kFolded; ++i) {
       const int part = i / kFolded / 2, half = i / kFolded % 2, at = i % kFolded;
@@ -120,16 +134,56 @@ class GemmSm90DequantMultiply {
     }
   }
 
-  // A code that the shifts do not hold: they become larger, and the sums smaller.
-  __device__ __forceinline__ static void raise(const Codes& codes, DequantShift<kParts>& shift,
-                                               float (&sum)[kParts][kSums]) {
-    bool holds = true;
+  // The same where a tile's scales came whole. Of groups that the rows do not have the next row's would be read.
+  __device__ __forceinline__ void begin_whole(const SkinnySegment& s) {
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      const int half = kScaleHalves == 2 ? part : 0, rows = kScaleHalves == 2 ? 0 : part * kConfig.warpgroups * 64;
+      rows_[part] =
+          Whole::place(shared_, slot_.stage, half) + whole_.span(s, half).offset + groups_ + rows * whole_.row_bytes();
+    }
+  }
+  __device__ __forceinline__ void load_whole(Factors& codes, int step) const {
+    const int first = step * kGroups, mine = static_cast<int>(threadIdx.x % 4) * kReach / kConfig.group;
+    const bool all = first + kGroups <= whole_.groups();
+#pragma unroll
+    for (int i = 0; i < kParts * 2 * kFolded; ++i) {
+      const int part = i / kFolded / 2, half = i / kFolded % 2, at = i % kFolded;
+      codes.of[part][half][at] = rows_[part][half * 8 * whole_.row_bytes() + first + at];
+    }
+    if (all) return;
+#pragma unroll
+    for (int i = 0; i < kParts * 2 * kFolded; ++i) {
+      const int at = i % kFolded;
+      if (first + mine + at >= whole_.groups()) codes.of[i / kFolded / 2][i / kFolded % 2][at] = 0;
+    }
+  }
+
+  __device__ __forceinline__ static void make_factors(Factors& factors, DequantShift<kParts>& shift,
+                                                      float (&sum)[kParts][kSums]) {
+    unsigned most = 0;
+#pragma unroll
+    for (int i = 0; i < kParts * 2 * kFolded; ++i)
+      most = max(most, factors.of[i / kFolded / 2][i / kFolded % 2][i % kFolded]);
+    if (__all_sync(0xFFFFFFFF, most + shift.any() * 256 <= DequantShift<kParts>::kUnshifted)) {
+#pragma unroll
+      for (int i = 0; i < kParts * 2 * kFolded; ++i) {
+        unsigned& factor = factors.of[i / kFolded / 2][i / kFolded % 2][i % kFolded];
+        factor = DequantShift<kParts>::unshifted_factor(factor);
+      }
+      return;
+    }
+    raise(factors, shift, sum);
 #pragma unroll
     for (int i = 0; i < kParts * 2 * kFolded; ++i) {
       const int part = i / kFolded / 2, half = i / kFolded % 2;
-      holds &= shift.holds(part, half, codes.of[part][half][i % kFolded]);
+      unsigned& factor = factors.of[part][half][i % kFolded];
+      factor = shift.factor(part, half, factor);
     }
-    if (__all_sync(0xFFFFFFFF, holds)) return;
+  }
+  // Where the shifts do not hold a code they become larger, and the sums smaller.
+  __device__ __forceinline__ static void raise(const Factors& codes, DequantShift<kParts>& shift,
+                                               float (&sum)[kParts][kSums]) {
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
       int down[2];
@@ -139,7 +193,7 @@ class GemmSm90DequantMultiply {
 #pragma unroll
         for (int i = 0; i < kFolded; ++i) {
           const auto code = static_cast<int>(codes.of[part][half][i]);
-          if (code != 255) wanted = max(wanted, code - 128);
+          if (code != 255) wanted = max(wanted, code - static_cast<int>(DequantShift<kParts>::kUnshifted));
         }
         // The four threads of a row add to the same sums.
         wanted = max(wanted, __shfl_xor_sync(0xFFFFFFFF, wanted, 1));
@@ -197,8 +251,7 @@ class GemmSm90DequantMultiply {
   // A stage. A chunk is widened while the one before is multiplied, and follows it without a pause where registers allow; then
   // that one is waited for, whose fragments are written next. At the end nothing is in flight: over the end of a loop ptxas would not let registers of a product be written while another one runs,
   // and would wait for each.
-  __device__ __forceinline__ void step(const Codes& codes, const DequantShift<kParts>& shift,
-                                       float (&sum)[kParts][kSums]) {
+  __device__ __forceinline__ void step(const Factors& factors, float (&sum)[kParts][kSums]) {
     const unsigned base = sm90::shared_address(shared_.weights(ring_.stage));
     const unsigned long long tokens = sm90::descriptor<Major::kK>(sm90::shared_address(shared_.tokens(ring_.stage)), 0);
     unsigned words[2][kHeld], fragments[2][kChunk][4];
@@ -216,7 +269,7 @@ class GemmSm90DequantMultiply {
       const int chunk = range * kOfRange + unit % kOfRange;
       const bool begins = unit % kOfRange == 0;
       load_words(base, part, chunk, words);
-      widen_chunk(words, chunk, part, codes, shift, fragments[unit % 2]);
+      widen_chunk(words, chunk, part, factors, fragments[unit % 2]);
       if (unit > 0 && (!kRoomy || (kPromotes && kApart == 1 && begins))) sm90::wait_products<0>();
       if constexpr (kPromotes) {
         if (kApart == 1 && begins && unit > 0) add_group(unit - 1);
@@ -248,8 +301,7 @@ class GemmSm90DequantMultiply {
     if (threadIdx.x % 32 == 0) sm90::arrive_after(shared_.empty(ring_.stage), loaded);
   }
   __device__ __forceinline__ void widen_chunk(const unsigned (&words)[2][kHeld], int chunk, int part,
-                                              const Codes& codes, const DequantShift<kParts>& shift,
-                                              unsigned (&fragments)[kChunk][4]) const {
+                                              const Factors& factors, unsigned (&fragments)[kChunk][4]) const {
     const int first = chunk * kChunkWords % kHeld;
 #pragma unroll
     for (int i = 0; i < kChunk; ++i) {
@@ -260,7 +312,7 @@ class GemmSm90DequantMultiply {
         const int code = (chunk * kChunkWords + word) * word_values(kConfig.weight) / kConfig.group;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          operands[half].even = operands[half].odd = shift.factor(part, half, codes.of[part][half][code]);
+          operands[half].even = operands[half].odd = factors.of[part][half][code];
         }
       }
       if constexpr (kZeroed) {
@@ -295,9 +347,12 @@ class GemmSm90DequantMultiply {
   }
 
   const Layout& shared_;
+  const Whole whole_;
   sm90::Ring<kConfig.stages> ring_;
-  int groups_;      // of a stage's scales: where this thread's upper row begins
-  unsigned words_;  // of a stage's weights: where this thread's first word of its upper row lies
+  sm90::Ring<kDequantScaleSlots> slot_;
+  const unsigned char* rows_[kParts];  // whole scales: of this thread's upper rows
+  int groups_;                         // of a stage's scales: where this thread's upper row begins
+  unsigned words_;                     // of a stage's weights: where this thread's first word of its upper row lies
 };
 
 }  // namespace tilewright

@@ -228,15 +228,22 @@ class GemmSm90DequantScales {
 // scale, which e2m1 as bf16 wants, stays finite: nearly always the shift is 0.
 template <int kParts>
 struct DequantShift {
+  static constexpr unsigned kUnshifted = 128;  // the largest code whose factor is finite without a shift
   int of[kParts][2] = {};
 
-  // The largest code whose factor is finite.
-  __device__ __forceinline__ bool holds(int part, int half, unsigned code) const {
-    return static_cast<int>(code) <= 128 + of[part][half] || code == 255;
+  // Not 0: there is a shift.
+  __device__ __forceinline__ unsigned any() const {
+    int any = 0;
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) any |= of[part][0] | of[part][1];
+    return static_cast<unsigned>(any);
   }
   __device__ __forceinline__ unsigned factor(int part, int half, unsigned code) const {
     const int exponent = max(static_cast<int>(code) + kE2M1Bf16Shift - of[part][half], 0);
     return code == 255 ? 0x7FFF7FFFu : static_cast<unsigned>(exponent) * 0x00800080u;
+  }
+  __device__ __forceinline__ static unsigned unshifted_factor(unsigned code) {
+    return (code + kE2M1Bf16Shift) * 0x00800080u;
   }
 };
 

@@ -95,6 +95,31 @@ TEST(GemmSm90DequantFamily, AKernelOfAnotherProblemIsRefused) {
   EXPECT_THAT(check(std::string("m=33:n=4096:k=4096") + kMxfp4), HasSubstr("M = 33, the kernel takes 16"));
 }
 
+TEST(GemmSm90DequantFamily, ScalesComeWholeWhereATilesRowsAreShortAndLieOneAfterAnother) {
+  const auto most = [](const std::string& text) {
+    int row = 0;
+    for (const Candidate& found : gemm_sm90_dequant_family().candidates(erase(problem(text)), gpu())) {
+      row = std::max(row, config_of(found.step).scale_row);
+    }
+    return row;
+  };
+  EXPECT_EQ(most("m=4:n=5760:k=2880:a=bf16:b=e2m1:scale_b=e8m0.1x32:batch=128"), 96);
+  EXPECT_EQ(most("m=4:n=5760:k=2880:a=bf16:b=e2m1:scale_b=e8m0.1x32.518400.100.1:batch=128"), 112);
+  EXPECT_EQ(most("m=4:n=5760:k=2880:a=bf16:b=e2m1:scale_b=e8m0.1x32.0.1.5760"), 0) << "columns side by side";
+  EXPECT_EQ(most("m=4:n=5760:k=28672:a=bf16:b=e2m1:scale_b=e8m0.1x32"), 0) << "more than a slot holds";
+  EXPECT_EQ(most("m=4:n=5760:k=2880:a=f16:b=e2m1:scale_b=e8m0.1x32"), 0) << "sums are multiplied, not weights";
+  // A kernel with slots for shorter rows is refused.
+  const GemmProblem p = problem("m=4:n=512:k=256:a=bf16:b=e2m1:scale_b=e8m0.1x32");
+  for (const Candidate& found : gemm_sm90_dequant_family().candidates(erase(p), gpu())) {
+    if (config_of(found.step).scale_row == 0) continue;
+    const GemmProblem longer = problem("m=4:n=512:k=2880:a=bf16:b=e2m1:scale_b=e8m0.1x32");
+    EXPECT_THAT(gemm_sm90_dequant_family().check(erase(longer), gpu(), found.step).message(),
+                HasSubstr("no rows of at most 16 bytes"));
+    return;
+  }
+  FAIL() << "no candidate brings scales whole";
+}
+
 // A value's place in an instruction: slot 2 q + h of its first eight, or of its second eight.
 TEST(GemmSm90DequantFamily, WeightsAndTokensHaveTheSameKInEveryPlaceOfAProduct) {
   GemmSm90DequantConfig c{};

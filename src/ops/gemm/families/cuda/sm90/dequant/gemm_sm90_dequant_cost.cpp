@@ -15,6 +15,7 @@ namespace {
 constexpr double kMemoryShare = 0.915;            // of the nominal bandwidth
 constexpr double kCacheBytesPerSecond = 11.4e12;  // the second level to all SMs
 constexpr double kScaleInstructions = 8;          // of a thread, for a scale on its way through shared memory
+constexpr double kCacheShare = 0.5;               // of the second level, that A has beside the weights
 constexpr double kScaleCycles = 100,
                  kZeroCycles = 70;        // of a warp that brings them, for 32 rows' one scale, zero point
 constexpr double kFixedSeconds = 4.5e-6;  // launch, A rearranged, first copies, end
@@ -37,6 +38,16 @@ double widening_instructions(const GemmSm90DequantConfig& c) {
   return widen + 0.6 + static_cast<double>(c.tokens) / c.group;
 }
 
+// Equal shares: at a time blocks are at tiles far apart, and so at many entries of the batch. A that the second level does not hold is
+// then read for each tile.
+double tokens_again(const GemmProblem& p, const DeviceSpec& device, const GemmSm90DequantConfig& c,
+                    const GemmSm90SkinnyCut& cut) {
+  if (c.splits != 0 || p.batch == 1 || p.stride_a_batch == 0) return 0;
+  const double tokens = static_cast<double>(p.batch * cut.chunks) * gemm_sm90_dequant_token_bytes(c);
+  if (tokens < kCacheShare * static_cast<double>(device.l2_bytes)) return 0;
+  return tokens * (static_cast<double>(cut.tiles) / static_cast<double>(p.batch) - 1);
+}
+
 }  // namespace
 
 double gemm_sm90_dequant_cost(const GemmProblem& p, const DeviceSpec& device, const GemmSm90DequantConfig& c) {
@@ -50,15 +61,18 @@ double gemm_sm90_dequant_cost(const GemmProblem& p, const DeviceSpec& device, co
   const double present = std::min<double>(c.blocks, std::ceil(blocks / std::max(1, device.units)));
 
   const double tile_k = gemm_sm90_dequant_tile_k(c.weight), sums = static_cast<double>(c.rows) * c.tokens;
+  const bool whole = c.scale_row != 0;
   const double instructions =
-      c.rows * (tile_k * widening_instructions(c) + gemm_sm90_dequant_groups(c) * kScaleInstructions) / 32;
+      c.rows * (tile_k * widening_instructions(c) + (whole ? 0 : gemm_sm90_dequant_groups(c) * kScaleInstructions)) /
+      32;
   const double products = c.rows / 64.0 * tile_k / 16 * std::max(c.tokens / 2.0, 16.0);  // cycles
   // Those who bring scales have a row of each 32, and are not many.
   const double warps = std::max(1, gemm_sm90_dequant_scale_warps(c));
-  const double scales =
-      c.rows / 32.0 / warps * gemm_sm90_dequant_groups(c) * (kScaleCycles + (c.zero == DType::kNone ? 0 : kZeroCycles));
+  const double scales = whole ? 0
+                              : c.rows / 32.0 / warps * gemm_sm90_dequant_groups(c) *
+                                    (kScaleCycles + (c.zero == DType::kNone ? 0 : kZeroCycles));
   const double streams[] = {
-      gemm_bytes_moved(p) / (kMemoryShare * memory_bytes_per_second(device)),
+      (gemm_bytes_moved(p) + tokens_again(p, device, c, cut)) / (kMemoryShare * memory_bytes_per_second(device)),
       blocks * steps * (gemm_sm90_dequant_weight_bytes(c) + gemm_sm90_dequant_token_bytes(c)) / kCacheBytesPerSecond,
       present * steps * instructions / instructions_per_cycle(c) / clock_hz(device),
       present * steps * products / clock_hz(device), steps * scales / clock_hz(device)};

@@ -29,6 +29,7 @@ constexpr DequantTile kSeparatedDequantTiles[] = {{256, 8, 2, 6, 1},  {128, 8, 1
 constexpr DequantTile kLeast{64, 8, 1, 4, 1}, kLeastSeparated{128, 8, 1, 4, 1};
 constexpr int kDequantSplits[] = {0, 1, 2, 4, 8};
 constexpr int64_t kDequantCounterBytes = 16;
+constexpr int kLeastWholeStages = 3;
 constexpr int kDequantBlockShared = 1024;  // of every block, the system's own
 
 std::span<const DequantTile> dequant_tiles_of(const GemmProblem& p) {
@@ -40,7 +41,14 @@ bool fits_shared(const GemmSm90DequantConfig& c) {
   return c.blocks * (gemm_sm90_dequant_shared_bytes(c) + kDequantBlockShared) <= kSharedBytes + kDequantBlockShared;
 }
 
-GemmSm90DequantConfig make_config(const GemmProblem& p, const DequantTile& tile, int splits) {
+// Bytes that a row's scales take where those of a tile come whole; 0 where they do not lie so, or are more than a kernel has place for.
+int scale_row_of(const GemmProblem& p) {
+  const bool along = p.scale_b.blocked() && p.scale_b.stride_k == 1 && p.scale_b.stride_outer <= kDequantMostScaleRow;
+  if (!along || p.n <= 1 || p.scale_b.stride_outer < (p.k + p.scale_b.k - 1) / p.scale_b.k) return 0;
+  return static_cast<int>(p.scale_b.stride_outer + kDequantCopiedBytes - 1) / kDequantCopiedBytes * kDequantCopiedBytes;
+}
+
+GemmSm90DequantConfig make_config(const GemmProblem& p, const DequantTile& tile, int splits, int scale_row) {
   const GemmEpilogueConfig e = choose_epilogue(p);
   GemmSm90DequantConfig c{.dtype = p.a_dtype,
                           .weight = p.b_dtype,
@@ -56,7 +64,8 @@ GemmSm90DequantConfig make_config(const GemmProblem& p, const DequantTile& tile,
                           .warpgroups = tile.warpgroups,
                           .stages = tile.stages,
                           .blocks = tile.blocks,
-                          .splits = splits};
+                          .splits = splits,
+                          .scale_row = scale_row};
   while (c.stages > 2 && !fits_shared(c)) --c.stages;
   return c;
 }
@@ -74,7 +83,7 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
       return unsupported("the epilogue has C, steps, or an operand that varies by both row and column");
     }
     const bool separated = p.gate == GateMode::kSeparated;
-    const GemmSm90DequantConfig least = make_config(p, separated ? kLeastSeparated : kLeast, 1);
+    const GemmSm90DequantConfig least = make_config(p, separated ? kLeastSeparated : kLeast, 1, 0);
     if (const char* reason = gemm_sm90_dequant_refusal(least)) return unsupported(reason);
     const int most = separated ? 64 : gemm_sm90_dequant_most_tokens(least);
     if (p.m > most)
@@ -96,6 +105,10 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
   Status check_pair(const GemmProblem& p, const DeviceSpec& device, const GemmSm90DequantConfig& c,
                     const Knobs&) const override {
     if (Status s = check_weights(p, c); !s) return s;
+    if (c.scale_row != 0 && (scale_row_of(p) == 0 || scale_row_of(p) > c.scale_row)) {
+      return unsupported(
+          fmt::format("B's scales are no rows of at most {} bytes, which the kernel brings whole", c.scale_row));
+    }
     return check_sm90_cut(cut_of(p, device, c), c.splits, p.k);
   }
 
@@ -111,14 +124,10 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
       // Rows that are not there cost what others do: the fewest that hold M.
       if (tile.tokens < p.m || (tile.tokens > 8 && tile.tokens / 2 >= p.m)) continue;
       for (const int splits : kDequantSplits) {
-        const GemmSm90DequantConfig config = make_config(p, tile, splits);
-        if (refusal_of(config, *device.arch) != nullptr ||
-            !check_sm90_cut(cut_of(p, device, config), config.splits, p.k))
-          continue;
-        // Parts that wait for a second round of blocks win nothing.
-        const GemmSm90SkinnyCut cut = cut_of(p, device, config);
-        if (config.splits > 1 && cut.tiles * config.splits > 2 * cut.clusters) continue;
-        found.push_back({{key_of(config, device.arch->target), {}}, gemm_sm90_dequant_cost(p, device, config)});
+        add_candidate(p, device, make_config(p, tile, splits, 0), found);
+        const GemmSm90DequantConfig whole = make_config(p, tile, splits, scale_row_of(p));
+        // With fewer stages in flight memory rests.
+        if (whole.scale_row != 0 && whole.stages >= kLeastWholeStages) add_candidate(p, device, whole, found);
       }
     }
   }
@@ -131,7 +140,7 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
       if (weight == DType::kF4E2M1) p.scale_b.dtype = DType::kE8M0, p.scale_b.outer = 1, p.scale_b.k = 32;
       for (const int tokens : {16, 64}) {
         const auto holds = [&](const DequantTile& tile) { return tile.tokens == tokens; };
-        configs.push_back(make_config(p, *std::ranges::find_if(kDequantTiles, holds), 1));
+        configs.push_back(make_config(p, *std::ranges::find_if(kDequantTiles, holds), 1, 0));
       }
     }
     return configs;
@@ -203,6 +212,15 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
   }
 
  private:
+  void add_candidate(const GemmProblem& p, const DeviceSpec& device, const GemmSm90DequantConfig& config,
+                     std::vector<Candidate>& found) const {
+    if (refusal_of(config, *device.arch) != nullptr) return;
+    const GemmSm90SkinnyCut cut = cut_of(p, device, config);
+    if (!check_sm90_cut(cut, config.splits, p.k)) return;
+    // Parts that wait for a second round of blocks win nothing.
+    if (config.splits > 1 && cut.tiles * config.splits > 2 * cut.clusters) return;
+    found.push_back({{key_of(config, device.arch->target), {}}, gemm_sm90_dequant_cost(p, device, config)});
+  }
   static GemmSm90SkinnyCut cut_of(const GemmProblem& p, const DeviceSpec& device, const GemmSm90DequantConfig& c) {
     return gemm_sm90_skinny_cut(gemm_sm90_dequant_sums(c), p.n, p.k, p.batch, device.units);
   }
