@@ -17,6 +17,17 @@ __device__ __forceinline__ unsigned long long evict_first() {
   return policy;
 }
 
+// As without a policy.
+__device__ __forceinline__ unsigned long long evict_unchanged() {
+  unsigned long long policy;
+  asm volatile("createpolicy.fractional.L2::evict_unchanged.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+// For rows of `row_bytes` that are read once, in pieces of 128 bytes along them. A line that two pieces share is to stay until the second one.
+__device__ __forceinline__ unsigned long long read_once(long long row_bytes) {
+  return row_bytes % 128 == 0 ? evict_first() : evict_unchanged();
+}
+
 __device__ __forceinline__ void prefetch_map(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }

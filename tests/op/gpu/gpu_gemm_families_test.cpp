@@ -261,7 +261,7 @@ INSTANTIATE_TEST_SUITE_P(
         "m=30:n=2048:k=2048:a=f16:b=e4m3:scale_b=f32.1x128:gate=separated:act=silu"));
 
 TEST_P(GpuNarrowWeights, AreWidenedRight) {
-  fields = {":rows=", ":warpgroups=", ":warps=", ":blocks=", ":splits="};
+  fields = {":rows=", ":warpgroups=", ":warps=", ":blocks=", ":splits=", ":scale_row="};
   check(GetParam());
 }
 

@@ -18,7 +18,11 @@ class GemmSm90DequantBring {
  public:
   __device__ __forceinline__ GemmSm90DequantBring(const GemmSm90DequantArgs& args,
                                                   const GemmSm90DequantLayout<kConfig>& shared)
-      : args_(args), shared_(shared), tokens_(args), scales_(args), policy_(sm90::evict_first()) {}
+      : args_(args),
+        shared_(shared),
+        tokens_(args),
+        scales_(args),
+        policy_(sm90::read_once(args.product.gemm.stride_b_n * dtype_bits(kConfig.weight) / 8)) {}
 
   __device__ __forceinline__ void run(const SkinnyWork<kConfig.splits>& work) {
     Steps steps(work);
