@@ -113,8 +113,7 @@ __device__ __forceinline__ void grouped_sm90_bring_weights(const GroupedGemmSm90
   const auto chunks = static_cast<int>((product.gemm.k + Layout::kStepK - 1) / Layout::kStepK);
   // Weights of few rows are read once.
   constexpr bool kOnce = kConfig.tokens <= 32;
-  [[maybe_unused]] const unsigned long long policy =
-      kOnce ? sm90::read_once(product.gemm.stride_b_n * dtype_bits(kConfig.dtype) / 8) : 0;
+  [[maybe_unused]] const unsigned long long policy = kOnce ? sm90::evict_first() : 0;
   const auto load = [&](void* to, sm90::Barrier& full, int k, int n, int group) {
     if constexpr (kOnce) {
       sm90::load_box_once(product.b, to, full, policy, k, n, group);

@@ -55,7 +55,10 @@ class GemmSm90DequantMultiply {
     }
     if constexpr (kFolds) {
 #pragma unroll
-      for (int part = 0; part < kParts; ++part) multiply_rows(sum[part], shift.of[part]);
+      for (int part = 0; part < kParts; ++part) {
+        const int lacks[2] = {shift.whole(part, 0), shift.whole(part, 1)};
+        multiply_rows(sum[part], lacks);
+      }
     }
     if constexpr (constexpr int kShift = widened_shift<kConfig.weight, kConfig.dtype>(); kShift != 0) {
       constexpr int kAll[2] = {kShift, kShift};

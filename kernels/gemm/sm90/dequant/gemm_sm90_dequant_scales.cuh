@@ -224,11 +224,13 @@ class GemmSm90DequantScales {
   const bool scales_together_, zeros_together_;
 };
 
-// e8m0 scales that weights take along, as factors of bf16. A sum is kept 2^-shift of its value, so that 2^126 times the
+// e8m0 scales that weights take along, as factors of bf16. A sum is kept 2^-(4 + shift) of its value, so that 2^126 times the
 // scale, which e2m1 as bf16 wants, stays finite: nearly always the shift is 0.
 template <int kParts>
 struct DequantShift {
-  static constexpr unsigned kUnshifted = 128;  // the largest code whose factor is finite without a shift
+  static constexpr int kLeast = 4;  // leaves f32 more digits than D has, also of its smallest values
+  static constexpr unsigned kUnshifted = 128 + kLeast;       // the largest code whose factor is finite without a shift
+  static constexpr int kExponent = kE2M1Bf16Shift - kLeast;  // of a factor, beside a code's
   int of[kParts][2] = {};
 
   // Not 0: there is a shift.
@@ -239,12 +241,14 @@ struct DequantShift {
     return static_cast<unsigned>(any);
   }
   __device__ __forceinline__ unsigned factor(int part, int half, unsigned code) const {
-    const int exponent = max(static_cast<int>(code) + kE2M1Bf16Shift - of[part][half], 0);
+    const int exponent = max(static_cast<int>(code) + kExponent - of[part][half], 0);
     return code == 255 ? 0x7FFF7FFFu : static_cast<unsigned>(exponent) * 0x00800080u;
   }
   __device__ __forceinline__ static unsigned unshifted_factor(unsigned code) {
-    return (code + kE2M1Bf16Shift) * 0x00800080u;
+    return (code + kExponent) * 0x00800080u;
   }
+  // The exponent of what sums lack.
+  __device__ __forceinline__ int whole(int part, int half) const { return of[part][half] + kLeast; }
 };
 
 }  // namespace tilewright

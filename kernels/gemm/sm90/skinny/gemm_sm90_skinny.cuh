@@ -66,7 +66,7 @@ class GemmSm90SkinnyProducer {
       : args_(args), shared_(shared), block_(block), chunks_(chunks) {}
 
   __device__ __forceinline__ void bring_weights() {
-    const unsigned long long policy = sm90::read_once(args_.gemm.stride_b_n * dtype_bits(kConfig.dtype) / 8);
+    const unsigned long long policy = sm90::evict_first();
     int asked = 0;
     each_step([&](const SkinnySegment& s, int k, sm90::Ring<kConfig.stages> ring) {
       sm90::wait(shared_.empty(ring.stage), ring.phase ^ 1);

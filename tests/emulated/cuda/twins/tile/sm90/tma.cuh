@@ -8,6 +8,7 @@
 
 namespace tilewright::sm90 {
 
+inline unsigned long long evict_first() { return 0; }
 inline unsigned long long read_once(long long) { return 0; }
 inline void prefetch_map(const TensorMap&) {}
 

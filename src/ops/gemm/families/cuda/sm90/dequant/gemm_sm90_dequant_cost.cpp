@@ -15,7 +15,6 @@ namespace {
 constexpr double kMemoryShare = 0.915;            // of the nominal bandwidth
 constexpr double kCacheBytesPerSecond = 11.4e12;  // the second level to all SMs
 constexpr double kScaleInstructions = 8;          // of a thread, for a scale on its way through shared memory
-constexpr double kCacheShare = 0.5;               // of the second level, that A has beside the weights
 constexpr double kScaleCycles = 100,
                  kZeroCycles = 70;        // of a warp that brings them, for 32 rows' one scale, zero point
 constexpr double kFixedSeconds = 4.5e-6;  // launch, A rearranged, first copies, end
@@ -25,27 +24,29 @@ constexpr double kExchangeByteSeconds = 110e-12;  // of sums that a block gives 
 constexpr double kWriteSumSeconds = 98e-12;       // from the last product to D
 constexpr double kSharpness = 6;                  // of the maximum
 
-// Of warps, of an SM: four warps a scheduler hide what each waits for, two do not, one still less.
+// Of warps, of an SM: four warps a scheduler hide what each waits for, two do not, one still less; three do where one product of each
+// follows another.
 double instructions_per_cycle(const GemmSm90DequantConfig& c) {
   const int warps = c.warpgroups * c.blocks;  // that multiply, a scheduler
+  if (!narrow_weights_promote(c) && (warps == 2 || warps == 3)) return 4 * (warps == 3 ? 0.72 : 0.66);
   return 4 * (warps >= 4 ? 0.70 : warps >= 2 ? 0.55 : 0.35);
 }
 // Of a thread, for a value of the weights.
 double widening_instructions(const GemmSm90DequantConfig& c) {
-  const double widen = c.weight == DType::kF4E2M1 ? 2.3 : dtype_bits(c.weight) == 4 ? 1.2 : 2.2;
+  const double widen = c.weight == DType::kF4E2M1 ? 2.1 : dtype_bits(c.weight) == 4 ? 1.2 : 2.2;
   if (!narrow_weights_promote(c)) return widen + 0.5;
   // A sum of a group is half as many values of a thread as there are tokens, for half of its rows' group each.
   return widen + 0.6 + static_cast<double>(c.tokens) / c.group;
 }
 
-// Equal shares: at a time blocks are at tiles far apart, and so at many entries of the batch. A that the second level does not hold is
-// then read for each tile.
+// Equal shares: at a time blocks are at tiles far apart, and so at many entries of the batch. The larger A is beside
+// the second level, the more of it is gone, and read again, for each tile.
 double tokens_again(const GemmProblem& p, const DeviceSpec& device, const GemmSm90DequantConfig& c,
                     const GemmSm90SkinnyCut& cut) {
-  if (c.splits != 0 || p.batch == 1 || p.stride_a_batch == 0) return 0;
+  if (c.splits != 0 || p.batch == 1 || p.stride_a_batch == 0 || device.l2_bytes <= 0) return 0;
   const double tokens = static_cast<double>(p.batch * cut.chunks) * gemm_sm90_dequant_token_bytes(c);
-  if (tokens < kCacheShare * static_cast<double>(device.l2_bytes)) return 0;
-  return tokens * (static_cast<double>(cut.tiles) / static_cast<double>(p.batch) - 1);
+  const double lost = std::min(1.0, tokens / static_cast<double>(device.l2_bytes));
+  return lost * tokens * (static_cast<double>(cut.tiles) / static_cast<double>(p.batch) - 1);
 }
 
 }  // namespace
