@@ -210,6 +210,7 @@ class PlanDocument {
                         {"cluster", stage.shape.cluster},
                         {"dynamic_shared_bytes", stage.shape.shared_bytes},
                         {"programmatic_edge", stage.shape.programmatic_edge},
+                        {"cooperative", stage.shape.cooperative},
                         {"arguments", std::move(*arguments)}};
   }
 

@@ -113,7 +113,7 @@ Status CudaKernel::launch(std::span<const std::byte> args, const LaunchShape& sh
   const Driver& d = *place_.driver;
   const ContextScope scope(d, place_.context);
 
-  LaunchAttribute attributes[2];
+  LaunchAttribute attributes[3];
   unsigned count = 0;
   if (shape.cluster[0] * shape.cluster[1] * shape.cluster[2] > 1) {
     LaunchAttribute& cluster = attributes[count++];
@@ -124,6 +124,11 @@ Status CudaKernel::launch(std::span<const std::byte> args, const LaunchShape& sh
     LaunchAttribute& edge = attributes[count++];
     edge.id = LaunchAttributeId::kProgrammaticStreamSerialization;
     edge.value.programmatic_stream_serialization_allowed = 1;
+  }
+  if (shape.cooperative) {
+    LaunchAttribute& whole = attributes[count++];
+    whole.id = LaunchAttributeId::kCooperative;
+    whole.value.cooperative = 1;
   }
   const LaunchConfig config{shape.grid[0],
                             shape.grid[1],

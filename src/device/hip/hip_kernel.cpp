@@ -85,6 +85,7 @@ Status HipKernel::check_shape(std::span<const std::byte> args, const LaunchShape
   if (uint64_t{shape.cluster[0]} * shape.cluster[1] * shape.cluster[2] != 1) {
     return refuse("launch with clusters, which AMD GPUs do not have");
   }
+  if (shape.cooperative) return refuse("launch of blocks that wait for each other, which no kernel for AMD GPUs is");
   // HIP counts work-items along each side of the grid, in 32 bits.
   const uint64_t most[] = {UINT32_MAX / shape.threads, UINT32_MAX, UINT32_MAX};
   for (size_t i = 0; i < 3; ++i) {

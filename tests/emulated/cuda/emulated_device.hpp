@@ -24,9 +24,7 @@ class HostKernel final : public LoadedKernel {
 
 class EmulatedCudaDevice final : public Device {
  public:
-  // `together`: blocks of a grid may wait for each other.
-  explicit EmulatedCudaDevice(std::string_view target, bool together = false)
-      : host_(make_cpu_device(1)), together_(together) {
+  explicit EmulatedCudaDevice(std::string_view target) : host_(make_cpu_device(1)) {
     spec_.arch = find_arch(target);
     spec_.targets = {spec_.arch};
     spec_.units = 4;  // few: problems that fit a test split K and fill waves
@@ -40,7 +38,7 @@ class EmulatedCudaDevice final : public Device {
     const auto& function = dynamic_cast<const HostKernel&>(kernel);
     const char* failure = run_grid(
         shape.grid[0], shape.threads, shape.shared_bytes, [&] { function.run(args.data()); }, shape.cluster[0],
-        together_);
+        shape.cooperative);
     return *failure == '\0' ? Status() : Status(StatusCode::kInternal, failure);
   }
   Result<void*> allocate(int64_t bytes) override { return host_->allocate(bytes); }
@@ -96,7 +94,6 @@ class EmulatedCudaDevice final : public Device {
 
  private:
   std::unique_ptr<Device> host_;
-  const bool together_;
   DeviceSpec spec_;
   std::vector<std::byte> zeros_;
 };

@@ -18,7 +18,7 @@ namespace {
 template <GemmSm90DequantConfig kConfig>
 void check(std::initializer_list<const char*> problems) {
   static_assert(gemm_sm90_dequant_refusal(kConfig) == nullptr);
-  emulated::EmulatedCudaDevice device("sm_90a", true);
+  emulated::EmulatedCudaDevice device("sm_90a");
   const auto kernel = std::make_shared<emulated::HostKernel>(
       [](const void* args) { gemm_sm90_dequant<kConfig>(*static_cast<const GemmSm90DequantArgs*>(args)); });
   RecipeStep step;
@@ -158,7 +158,7 @@ template <GemmSm90DequantConfig kConfig>
 void check_far_scales() {
   constexpr int kM = 3, kN = 72, kK = 800, kGroups = kK / 32;
   const GemmProblem p = emulated::problem_of(fmt::format("m={}:n={}:k={}:a=bf16:b=e2m1:scale_b=e8m0.1x32", kM, kN, kK));
-  emulated::EmulatedCudaDevice device("sm_90a", true);
+  emulated::EmulatedCudaDevice device("sm_90a");
   RecipeStep step;
   step.key = make_key("gemm", "gemm_sm90_dequant", "sm_90a", "dtype=bf16", print_fields(kConfig));
   Plan plan;

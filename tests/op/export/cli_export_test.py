@@ -15,7 +15,7 @@ TOP = (
     "format version tilewright operator problem meaning target part units chosen_by recipe keys numerics "
     "workspace_bytes buffers scalars kernels stages"
 ).split()
-STAGE = "kernel file grid block cluster dynamic_shared_bytes programmatic_edge arguments".split()
+STAGE = "kernel file grid block cluster dynamic_shared_bytes programmatic_edge cooperative arguments".split()
 KERNEL = "key symbol file format target bytes resources".split()
 TENSOR = "name role meaning dtype shape strides bytes alignment".split()
 SCRATCH = "name role dtype shape strides bytes alignment initial when".split()

@@ -55,7 +55,7 @@ enum class FunctionAttribute : int {
 };
 
 // CUlaunchAttributeID
-enum class LaunchAttributeId : int { kClusterDimension = 4, kProgrammaticStreamSerialization = 6 };
+enum class LaunchAttributeId : int { kCooperative = 2, kClusterDimension = 4, kProgrammaticStreamSerialization = 6 };
 
 // CUlaunchAttributeValue is a union of 64 bytes.
 union LaunchAttributeValue {
@@ -63,6 +63,7 @@ union LaunchAttributeValue {
   struct {
     unsigned x, y, z;
   } cluster;
+  int cooperative;
   int programmatic_stream_serialization_allowed;
 };
 

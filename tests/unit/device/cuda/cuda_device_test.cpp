@@ -110,6 +110,17 @@ TEST_F(CudaDeviceTest, ClustersAndProgrammaticEdgesBecomeLaunchAttributes) {
   EXPECT_EQ(attributes[1].value.programmatic_stream_serialization_allowed, 1);
 }
 
+TEST_F(CudaDeviceTest, BlocksThatWaitForEachOtherAreLaunchedTogetherOrNotAtAll) {
+  LaunchShape wanted = shape();
+  wanted.cluster = {2, 1, 1};
+  wanted.programmatic_edge = wanted.cooperative = true;
+  ASSERT_TRUE(device->launch(*load(), args, wanted, {.programmatic_edge = true}).ok());
+  const auto& attributes = fake->launches.at(0).attributes;
+  ASSERT_EQ(attributes.size(), 3u);
+  EXPECT_EQ(attributes[2].id, cuda::LaunchAttributeId::kCooperative);
+  EXPECT_EQ(attributes[2].value.cooperative, 1);
+}
+
 TEST_F(CudaDeviceTest, AProgrammaticEdgeNeedsAKernelThatWaitsAndTheCallersLeave) {
   LaunchShape wanted = shape();
   const LaunchContext leave{.programmatic_edge = true};

@@ -2,6 +2,8 @@
 // The families of gemm on NVIDIA GPUs, asked without a GPU: what they refuse, what they choose, how they launch.
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "core/fields.hpp"
 #include "gemm/gpu/gemm_generic_shape.hpp"
 #include "gemm/portable/gemm_portable_shape.hpp"
@@ -107,6 +109,20 @@ TEST(GemmCudaFamilies, Tf32ServesOnlyCallsThatAllowIt) {
   const RecipeStep exact = gemm_portable_family().candidates(erase(strict), hopper).front().step;
   EXPECT_THAT(gemm_portable_family().check(erase(strict), hopper, rounds).message(), HasSubstr("allow_tf32"));
   EXPECT_TRUE(gemm_portable_family().check(erase(allowed), hopper, exact).ok());
+}
+
+TEST(GemmCudaFamilies, PartsThatWaitForEachOtherAreLaunchedTogether) {
+  const DeviceSpec hopper = gpu("sm_90a", 132);
+  const GemmProblem p = problem("m=512:n=2112:k=7168:a=bf16");
+  std::set<bool> seen;
+  for (const Candidate& candidate : gemm_sm90_family().candidates(erase(p), hopper)) {
+    const Result<std::vector<Stage>> stages = gemm_sm90_family().stages(erase(p), hopper, candidate.step, nullptr);
+    ASSERT_TRUE(stages.ok()) << stages.status().message();
+    const bool splits = gemm_sm90_family().numerics_id(candidate.step).starts_with("split");
+    EXPECT_EQ(stages->front().shape.cooperative, splits) << candidate.step.key.text;
+    seen.insert(splits);
+  }
+  EXPECT_EQ(seen.size(), 2u);
 }
 
 TEST(GemmCudaFamilies, KernelsThatSumFastServeOnlyCallsThatAllowIt) {

@@ -79,6 +79,8 @@ TEST(GemmSm90DequantFamily, EveryCandidateIsLegalHoldsMAndCoversAllOfK) {
       const GemmSm90SkinnyCut cut = gemm_sm90_skinny_cut(gemm_sm90_dequant_sums(c), p.n, p.k, p.batch, gpu().units);
       EXPECT_GE(cut.chunks * gemm_sm90_dequant_tile_k(c.weight), p.k);
       EXPECT_LE(cut.clusters, gpu().units * c.blocks) << "blocks that wait for each other must all run";
+      const auto stages = gemm_sm90_dequant_family().stages(erase(p), gpu(), candidate.step, nullptr);
+      EXPECT_TRUE(stages.ok() && stages->front().shape.cooperative) << "at a time";
     }
   }
 }

@@ -84,6 +84,7 @@ TEST(GemmSm90SkinnyFamily, OnlySharedTilesTakeZerosAndTheyHoldEverySum) {
     EXPECT_EQ(stage.tensor_maps.size(), 2u);
     EXPECT_EQ(stage.shape.cluster[0], static_cast<uint32_t>(c.cluster));
     EXPECT_TRUE(stage.shape.programmatic_edge);
+    EXPECT_EQ(stage.shape.cooperative, c.splits != 1) << "blocks that wait for each other must all run";
   }
 }
 

@@ -198,6 +198,7 @@ class GemmSm90Family final : public GpuFamily<GemmSm90Config> {
     stage.shape.grid = {static_cast<uint32_t>(clusters) * stage.shape.cluster[0], 1, 1};
     stage.shape.threads = static_cast<uint32_t>(gemm_sm90_threads(c));
     stage.shape.programmatic_edge = true;
+    stage.shape.cooperative = share.rest > 0;  // parts of a tile wait for each other
     stage.shape.shared_bytes = static_cast<uint32_t>(gemm_sm90_shared_bytes(c));
     return {std::move(stage)};
   }

@@ -171,6 +171,7 @@ class GemmSm90SkinnyFamily final : public GpuFamily<GemmSm90SkinnyConfig> {
     stage.shape.grid = {static_cast<uint32_t>(cut.clusters * c.cluster), 1, 1};
     stage.shape.threads = static_cast<uint32_t>(gemm_sm90_skinny_threads(c));
     stage.shape.programmatic_edge = true;
+    stage.shape.cooperative = c.splits != 1;
     stage.shape.shared_bytes = static_cast<uint32_t>(gemm_sm90_skinny_shared_bytes(c));
     return {std::move(stage)};
   }

@@ -207,6 +207,7 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
     stage.shape.grid = {static_cast<uint32_t>(cut.clusters), 1, 1};
     stage.shape.threads = static_cast<uint32_t>(gemm_sm90_dequant_threads(c));
     stage.shape.programmatic_edge = true;
+    stage.shape.cooperative = true;  // each waits for all others' A
     stage.shape.shared_bytes = static_cast<uint32_t>(gemm_sm90_dequant_shared_bytes(c));
     return {std::move(stage)};
   }
