@@ -3,6 +3,7 @@
 // no GPU or no NVRTC.
 #pragma once
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,10 +21,15 @@ namespace tilewright::test {
 // A stream of a device's primary context.
 class GpuStream {
  public:
-  explicit GpuStream(int device) : driver_(**cuda::driver()), device_(device) {
+  // `priority`: below 0 before others.
+  explicit GpuStream(int device, int priority = 0) : driver_(**cuda::driver()), device_(device) {
     driver_.cuDevicePrimaryCtxRetain(&context_, device_);
     const cuda::ContextScope scope(driver_, context_);
-    driver_.create_stream(&stream_, gpu::kStreamNonBlocking);
+    void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+    const auto create = reinterpret_cast<int (*)(cuda::CuStream*, unsigned, int)>(
+        library == nullptr ? nullptr : dlsym(library, "cuStreamCreateWithPriority"));
+    EXPECT_TRUE(create != nullptr && create(&stream_, gpu::kStreamNonBlocking, priority) == 0);
+    if (library != nullptr) dlclose(library);
   }
   ~GpuStream() {
     {
