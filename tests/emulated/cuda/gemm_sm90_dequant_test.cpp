@@ -175,7 +175,8 @@ void check_far_scales() {
     }
   }
   alignas(128) static bf16 a[kM * kK], d[kM * kN];
-  alignas(128) static unsigned char b[kN * kK / 2], scales[kN * kGroups];
+  // Copies are of whole sixteens.
+  alignas(128) static unsigned char b[kN * kK / 2], scales[(kN * kGroups + 15) / 16 * 16];
   const auto weight = [](int n, int k) { return (n * 7 + k * 5 + k / 16) % 16; };
   const auto token = [](int m, int k) { return static_cast<float>((m * 3 + k) % 7 - 2); };
   for (int i = 0; i < kM * kK; ++i) a[i] = narrow<bf16>(token(i / kK, i % kK));
