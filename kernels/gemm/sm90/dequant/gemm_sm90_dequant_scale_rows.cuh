@@ -43,7 +43,8 @@ class GemmSm90DequantScaleRows {
   }
   // Groups of a row of the weights.
   __device__ __forceinline__ int groups() const {
-    return static_cast<int>((gemm_.k + kConfig.group - 1) / kConfig.group);
+    constexpr int kGroup = kConfig.group == 0 ? 1 : kConfig.group;
+    return static_cast<int>((gemm_.k + kGroup - 1) / kGroup);
   }
   __device__ __forceinline__ int row_bytes() const { return static_cast<int>(scale_.stride_outer); }
 
