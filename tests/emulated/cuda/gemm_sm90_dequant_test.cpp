@@ -161,19 +161,12 @@ void check_far_scales() {
   emulated::EmulatedCudaDevice device("sm_90a");
   RecipeStep step;
   step.key = make_key("gemm", "gemm_sm90_dequant", "sm_90a", "dtype=bf16", print_fields(kConfig));
+  const auto kernel = std::make_shared<emulated::HostKernel>(
+      [](const void* args) { gemm_sm90_dequant<kConfig>(*static_cast<const GemmSm90DequantArgs*>(args)); });
+  const KernelFamily& family = gemm_sm90_dequant_family();
   Plan plan;
-  Result<std::vector<Stage>> stages = gemm_sm90_dequant_family().stages(
-      erase(p), device.spec(), step, std::make_shared<emulated::HostKernel>([](const void* args) {
-        gemm_sm90_dequant<kConfig>(*static_cast<const GemmSm90DequantArgs*>(args));
-      }));
-  ASSERT_TRUE(stages.ok()) << stages.status().message();
-  plan.stages = std::move(*stages);
-  plan.workspace_bytes = gemm_sm90_dequant_family().workspace_bytes(erase(p), device.spec(), step);
-  for (Stage& stage : plan.stages) {
-    for (const TensorMapSpec& map : stage.tensor_maps) {
-      ASSERT_TRUE(device.encode_tensor_map(map, stage.args.data() + map.arg_offset).ok());
-    }
-  }
+  ASSERT_NO_FATAL_FAILURE(emulated::make_plan(device, family.stages(erase(p), device.spec(), step, kernel),
+                                              family.workspace_bytes(erase(p), device.spec(), step), plan));
   alignas(128) static bf16 a[kM * kK], d[kM * kN];
   // Copies are of whole sixteens.
   alignas(128) static unsigned char b[kN * kK / 2], scales[(kN * kGroups + 15) / 16 * 16];

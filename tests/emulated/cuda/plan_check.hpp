@@ -17,12 +17,10 @@ inline GemmProblem problem_of(const std::string& text) {
   return *parsed;
 }
 
-// Runs the stages on an instance's data, of each seed, and compares.
-inline void check_stages(EmulatedCudaDevice& device, Result<std::vector<Stage>> stages, int64_t workspace_bytes,
-                         Result<std::unique_ptr<ProblemInstance>> instance, std::initializer_list<uint64_t> seeds) {
+// The stages with their tensor maps made.
+inline void make_plan(EmulatedCudaDevice& device, Result<std::vector<Stage>> stages, int64_t workspace_bytes,
+                      Plan& plan) {
   ASSERT_TRUE(stages.ok()) << stages.status().message();
-  ASSERT_TRUE(instance.ok()) << instance.status().message();
-  Plan plan;
   plan.stages = std::move(*stages);
   plan.workspace_bytes = workspace_bytes;
   for (Stage& stage : plan.stages) {
@@ -31,6 +29,14 @@ inline void check_stages(EmulatedCudaDevice& device, Result<std::vector<Stage>> 
       ASSERT_TRUE(status.ok()) << status.message();
     }
   }
+}
+
+// Runs the stages on an instance's data, of each seed, and compares.
+inline void check_stages(EmulatedCudaDevice& device, Result<std::vector<Stage>> stages, int64_t workspace_bytes,
+                         Result<std::unique_ptr<ProblemInstance>> instance, std::initializer_list<uint64_t> seeds) {
+  ASSERT_TRUE(instance.ok()) << instance.status().message();
+  Plan plan;
+  ASSERT_NO_FATAL_FAILURE(make_plan(device, std::move(stages), workspace_bytes, plan));
   for (const uint64_t seed : seeds) {
     SCOPED_TRACE(seed);
     (*instance)->fill(seed, InputData::kNormal);

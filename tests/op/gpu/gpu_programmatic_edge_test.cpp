@@ -2,8 +2,7 @@
 // Calls that begin before those in front of them have ended: each reads what the one before wrote, and its weights early.
 #include <random>
 
-#include "dispatch/context_impl.hpp"
-#include "op/gpu/gpu_test.hpp"
+#include "op/gpu/gpu_context_test.hpp"
 #include "tilewright/gemm.hpp"
 
 namespace tilewright {
@@ -12,19 +11,11 @@ namespace {
 constexpr int64_t kSize = 1024;  // N and K
 constexpr int kWeights = 8, kLayers = 64;
 
-class GpuProgrammaticEdgeTest : public test::GpuTest {
+class GpuProgrammaticEdgeTest : public test::GpuContextTest {
  protected:
   void SetUp() override {
-    test::GpuTest::SetUp();
-    if (IsSkipped()) return;
-    ContextOptions options;
-    options.user_tables = false;
-    Result<std::unique_ptr<Context>> made = Context::create(options);
-    ASSERT_TRUE(made.ok()) << made.status().message();
-    context = std::move(*made);
-    Result<OpenDevice*> opened = context->impl().open_device("gemm", {DeviceKind::kCuda, 0});
-    ASSERT_TRUE(opened.ok()) << opened.status().message();
-    on = (*opened)->device.get();
+    test::GpuContextTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
     std::mt19937 random(1);
     for (void*& weight : weights) weight = normal(random, kSize * kSize);
   }
@@ -66,8 +57,6 @@ class GpuProgrammaticEdgeTest : public test::GpuTest {
     return read<uint16_t>(*on, rows[kLayers % 2], static_cast<size_t>(m * kSize));
   }
 
-  std::unique_ptr<Context> context;
-  Device* on = nullptr;
   std::array<void*, kWeights> weights{};
 };
 

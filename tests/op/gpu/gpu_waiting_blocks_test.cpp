@@ -4,8 +4,7 @@
 #include <random>
 #include <thread>
 
-#include "dispatch/context_impl.hpp"
-#include "op/gpu/gpu_test.hpp"
+#include "op/gpu/gpu_context_test.hpp"
 #include "tilewright/gemm.hpp"
 
 namespace tilewright {
@@ -23,19 +22,11 @@ struct WaitingProblem {
 constexpr WaitingProblem kProblems[] = {{"gemm_sm90_dequant", DType::kI4, 4096, 8192},
                                         {"gemm_sm90_skinny", DType::kBf16, 2112, 7168}};
 
-class GpuWaitingBlocksTest : public test::GpuTest {
+class GpuWaitingBlocksTest : public test::GpuContextTest {
  protected:
   void SetUp() override {
-    test::GpuTest::SetUp();
-    if (IsSkipped()) return;
-    ContextOptions options;
-    options.user_tables = false;
-    Result<std::unique_ptr<Context>> made = Context::create(options);
-    ASSERT_TRUE(made.ok()) << made.status().message();
-    context = std::move(*made);
-    Result<OpenDevice*> opened = context->impl().open_device("gemm", {DeviceKind::kCuda, 0});
-    ASSERT_TRUE(opened.ok()) << opened.status().message();
-    on = (*opened)->device.get();
+    test::GpuContextTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
     if (on->spec().arch->target != "sm_90a") GTEST_SKIP() << "no kernel for this device has blocks that wait";
   }
 
@@ -62,9 +53,6 @@ class GpuWaitingBlocksTest : public test::GpuTest {
     call.d = view(zeros(*on, kRows * p.n * 2), DType::kBf16, kRows, p.n);
     return call;
   }
-
-  std::unique_ptr<Context> context;
-  Device* on = nullptr;
 };
 
 TEST_F(GpuWaitingBlocksTest, CallsOnStreamsOfDifferentPriorityAllEnd) {
