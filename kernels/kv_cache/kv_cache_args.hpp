@@ -127,9 +127,11 @@ struct CachePlace {
   int position;
   bool known;
 };
-constexpr CachePlace cache_place(const CacheArgs& args, int tensor, long long token) {
+constexpr long long cache_slot(const CacheArgs& args, long long token) {
+  return cache_number(args.slots, args.stride_slot, args.wide_slots, token);
+}
+constexpr CachePlace cache_place(const CacheArgs& args, int tensor, long long token, long long slot) {
   if (tensor == kCacheQueries) return {token, 0, true};
-  const long long slot = cache_number(args.slots, args.stride_slot, args.wide_slots, token);
   const bool known = slot >= 0 && slot < args.blocks * args.block_size;
   if (!known) return {0, 0, false};
   if (slot >> 32 == 0 && args.block_size >> 32 == 0) {
@@ -137,6 +139,9 @@ constexpr CachePlace cache_place(const CacheArgs& args, int tensor, long long to
     return {low / size, static_cast<int>(low % size), true};
   }
   return {slot / args.block_size, static_cast<int>(slot % args.block_size), true};
+}
+constexpr CachePlace cache_place(const CacheArgs& args, int tensor, long long token) {
+  return cache_place(args, tensor, token, tensor == kCacheQueries ? 0 : cache_slot(args, token));
 }
 constexpr long long paged_head(const PagedTensor& t, const CachePlace& at, int head) {
   const long long first = at.block * t.block + head * t.head;
@@ -173,11 +178,13 @@ constexpr CacheSet cache_set(const CacheArgs& args, long long index, int each) {
   set.head -= set.tensor == kCacheQueries ? 0 : set.tensor == kCacheKeys ? q : k;
   return set;
 }
-constexpr RowAngles cache_angles(const CacheArgs& args, long long token, int axis = 0) {
+constexpr long long cache_position(const CacheArgs& args, long long token, int axis = 0) {
   const RowRotation& r = args.rotation;
-  if (r.positions == nullptr) return angles_at(r, token);
-  return angles_at(r,
-                   cache_number(r.positions + axis * r.stride_axis, r.stride_position[1], args.wide_positions, token));
+  if (r.positions == nullptr) return token;
+  return cache_number(r.positions + axis * r.stride_axis, r.stride_position[1], args.wide_positions, token);
+}
+constexpr RowAngles cache_angles(const CacheArgs& args, long long token, int axis = 0) {
+  return angles_at(args.rotation, cache_position(args, token, axis));
 }
 
 }  // namespace tilewright

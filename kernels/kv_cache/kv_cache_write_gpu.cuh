@@ -38,7 +38,10 @@ __device__ __forceinline__ void kv_cache_write_heads(const CacheArgs& given) {
     const CacheHeads& mine = args.heads[set.tensor];
     const HeadPieces at = head_pieces(args, mine, thread % kThreads);
 
-    // The heads, the angles of the token, the weights.
+    // The heads, the angles of the token, the weights. What others wait for is asked for first, and its place is found last.
+    const bool has_slot = set.tensor != kCacheQueries;
+    const long long slot = has_slot ? cache_slot(args, set.token) : 0;
+    const long long position = kTurns ? cache_position(args, set.token) : 0;
     PieceWords<kConfig.x> low_words[kHeads], high_words[kHeads];
     const char* from =
         static_cast<const char*>(mine.in) + (set.token * mine.stride_token + set.head * mine.stride_head) * kBytes;
@@ -47,12 +50,11 @@ __device__ __forceinline__ void kv_cache_write_heads(const CacheArgs& given) {
       low_words[h].load(from + at.low * kBytes);
       high_words[h].load(from + at.high * kBytes);
     }
-    const CachePlace place = cache_place(args, set.tensor, set.token);
     PieceWords<kTable> cosine_words, sine_words;
     RowAngles angles{};
     const bool turns = kTurns && at.pair >= 0;
     if constexpr (kTurns) {
-      angles = cache_angles(args, set.token);
+      angles = angles_at(args.rotation, position);
       const int column = (turns ? at.pair : 0) * dtype_bits(kTable) / 8;
       cosine_words.load(angles.cosine + column);
       sine_words.load(angles.sine + column);
@@ -101,6 +103,7 @@ __device__ __forceinline__ void kv_cache_write_heads(const CacheArgs& given) {
     }
 
     // Where the first head goes, and both pieces of each.
+    const CachePlace place = cache_place(args, set.tensor, set.token, slot);
     const bool writes = there && place.known && at.there;
     const PagedTensor& out = mine.out;
     long long offset = paged_head(out, place, set.head);

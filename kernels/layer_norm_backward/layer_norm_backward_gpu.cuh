@@ -4,31 +4,47 @@
 #pragma once
 
 #include "tile/gpu/row_backward.cuh"
-#include "tile/gpu/row_moments.cuh"
+#include "tile/gpu/row_comoments.cuh"
 
 namespace tilewright {
+
+// Of a full row: the sum of g's products with normalised elements is that with x's differences, times `inverse`.
+template <RowGpuConfig kConfig>
+__device__ __forceinline__ NormGradient full_norm_gradient(GpuRow<kConfig>& row, BackwardRows<kConfig>& rows) {
+  const Comoments all = full_comoments(
+      row, [&](long long n, int count, Piece& p, int j) { rows.load(n, count, p, j); },
+      [&](long long n, int count, Piece& g, int j) { rows.weighted(n, count, g, j); });
+  const RowArgs& args = anew(row.args);
+  const float by = reciprocal_near_one(static_cast<float>(args.n));
+  const float inverse = inverse_root(__fmaf_rn(all.squares, by, args.eps));
+  return {all.mean, inverse, all.other_mean, __fmul_rn(__fmul_rn(all.products, by), inverse)};
+}
 
 template <RowGpuConfig kConfig>
 __device__ __forceinline__ void layer_norm_backward_gpu(const RowArgs& given) {
   for_backward_rows<kConfig>(given, [&](GpuRow<kConfig>& row, BackwardRows<kConfig>& rows) {
-    const auto load = [&](long long n, int count, Piece& p, int j) { rows.load(n, count, p, j); };
-    const RowMoments moments = find_moments(row, load);
-    const float inverse = inverse_root(__fadd_rn(moments.variance, anew(row.args).eps));
+    if constexpr (kConfig.full) {
+      return full_norm_gradient<kConfig>(row, rows);
+    } else {
+      const auto load = [&](long long n, int count, Piece& p, int j) { rows.load(n, count, p, j); };
+      const RowMoments moments = find_moments(row, load);
+      const float inverse = inverse_root(__fadd_rn(moments.variance, anew(row.args).eps));
 
-    float sum[2] = {};  // of the gradient, and of its products with the normalised elements
-    row.template each<false>(load, [&](long long n, int count, Piece& p, int j) {
-      Piece g;
-      rows.weighted(n, count, g, j);
-      const int there = anew(count);
-      for_elements([&](int i) {
-        const float normalised = __fmul_rn(__fadd_rn(p.v[i], -moments.mean), inverse);
-        sum[0] = __fadd_rn(sum[0], g.v[i]);
-        sum[1] = is_there<kConfig>(i, there) ? __fmaf_rn(g.v[i], normalised, sum[1]) : sum[1];
+      float sum[2] = {};  // of the gradient, and of its products with the normalised elements
+      row.template each<BackwardRows<kConfig>::kAhead>(load, [&](long long n, int count, Piece& p, int j) {
+        Piece g;
+        rows.weighted(n, count, g, j);
+        const int there = anew(count);
+        for_elements([&](int i) {
+          const float normalised = __fmul_rn(__fadd_rn(p.v[i], -moments.mean), inverse);
+          sum[0] = __fadd_rn(sum[0], g.v[i]);
+          sum[1] = is_there<kConfig>(i, there) ? __fmaf_rn(g.v[i], normalised, sum[1]) : sum[1];
+        });
       });
-    });
-    row.reduce(sum, sum_of);
-    const auto n = static_cast<float>(anew(row.args).n);
-    return NormGradient{moments.mean, inverse, sum[0] / n, sum[1] / n};
+      row.reduce(sum, sum_of);
+      const auto n = static_cast<float>(anew(row.args).n);
+      return NormGradient{moments.mean, inverse, sum[0] / n, sum[1] / n};
+    }
   });
 }
 

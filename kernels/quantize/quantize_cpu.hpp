@@ -6,6 +6,7 @@
 #include "quantize/chance_cpu.hpp"
 #include "quantize/hadamard_cpu.hpp"
 #include "tile/cpu/row_blocks.hpp"
+#include "tile/cpu/row_plain.hpp"
 
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
@@ -45,6 +46,10 @@ void quantize_cpu(const RowArgs& args, unsigned unit, unsigned units) {
     quantize_rows<kConfig>(args, unit, units, rotated, nearest);
   } else if constexpr (kConfig.chance) {
     quantize_rows<kConfig>(args, unit, units, values, by_chance);
+  } else if (args.smooth.data == nullptr) {
+    const auto plain = [&args](const RowIndex& at)
+                           __attribute__((always_inline)) { return PlainRow<kConfig.x>{row_start(args.x, at)}; };
+    quantize_rows<kConfig>(args, unit, units, plain, nearest);
   } else {
     quantize_rows<kConfig>(args, unit, units, values, nearest);
   }

@@ -208,15 +208,25 @@ struct RowBlock {
 constexpr long long row_blocks(const RowArgs& args) {
   return args.size[0] * args.size[1] * scale_blocks(args.size[2]) * scale_blocks(args.n);
 }
+// In 32 bits where that is enough.
+struct Divided {
+  long long quotient, rest;
+};
+constexpr Divided divided(long long number, long long by) {
+  if (((number | by) >> 32) != 0) return {number / by, number % by};
+  const auto n = static_cast<unsigned>(number), d = static_cast<unsigned>(by);
+  return {n / d, n % d};
+}
 // Blocks of the same rows follow each other.
 constexpr RowBlock row_block(const RowArgs& args, long long block) {
-  const long long across = scale_blocks(args.n), down = scale_blocks(args.size[2]);
-  const long long column = block % across, upper = block / across, row = upper % down, outer = upper / down;
-  RowBlock b{{{outer / args.size[1], outer % args.size[1], row * kScaleBlock}}, 0, 0, column * kScaleBlock, 0};
+  const Divided across = divided(block, scale_blocks(args.n));
+  const Divided down = args.flat ? Divided{0, across.quotient} : divided(across.quotient, scale_blocks(args.size[2]));
+  const Divided outer = args.flat ? Divided{0, 0} : divided(down.quotient, args.size[1]);
+  RowBlock b{{{outer.quotient, outer.rest, down.rest * kScaleBlock}}, 0, 0, across.rest * kScaleBlock, 0};
   const long long rows = args.size[2] - b.first.i[2], columns = args.n - b.n;
   b.rows = static_cast<int>(rows < kScaleBlock ? rows : kScaleBlock);
   b.columns = static_cast<int>(columns < kScaleBlock ? columns : kScaleBlock);
-  b.scale_at = scale_offset(args.scale, Quantisation::kBlock, b.first) + column * args.scale.stride_group;
+  b.scale_at = scale_offset(args.scale, Quantisation::kBlock, b.first) + across.rest * args.scale.stride_group;
   return b;
 }
 
@@ -309,7 +319,8 @@ constexpr bool rounds_by_chance(const Config& config, const RowArgs& args) {
 // told at run time. Of whole heads that turn, `threads` share the pairs, and each takes `pieces` heads of a token. `cluster` blocks of
 // `threads` share a row: sm_90's. So do `parts` blocks that need not meet, where nothing is reduced across a row.
 // `plain`: rows of one dimension, nothing that smooths columns, no 1 added to the weight and nothing rounded before it, no square; the
-// next four fields tell what there is. Else the arguments tell all that at run time.
+// next four fields tell what there is. Else the arguments tell all that at run time. `full`: whole rows that fill their threads, or of
+// blocks that share a scale whole ones only: nothing asks what is there.
 struct RowGpuConfig {
   static constexpr const char* kTypeName = "RowGpuConfig";
   DType x, residual, out;
@@ -322,6 +333,7 @@ struct RowGpuConfig {
   Activation activation{};
   GateMode gate{};
   bool hadamard = false, chance = false;  // as RowCpuConfig's
+  bool full = false;
 
   bool operator==(const RowGpuConfig&) const = default;
   template <class Self, class Visit>
@@ -344,6 +356,7 @@ struct RowGpuConfig {
     visit("gate", self.gate);
     visit("hadamard", self.hadamard);
     visit("chance", self.chance);
+    visit("full", self.full);
   }
 };
 

@@ -2,6 +2,7 @@
 // Writes blocks of rows and columns that share a scale, which is found.
 #pragma once
 
+#include "tile/cpu/row_plain.hpp"
 #include "tile/cpu/row_store.hpp"
 
 namespace tilewright {
@@ -34,9 +35,14 @@ TILEWRIGHT_INLINE void store_blocks(const RowArgs& args, unsigned unit, unsigned
     };
 
     // The largest magnitude of each block, and its scale.
+    constexpr bool kWords = HasWords<decltype(values(block.first))>;
     F32x16 most[kBandBlocks];
+    [[maybe_unused]] LargestWord words[kBandBlocks];
     for (F32x16& one : most) one = F32x16::splat(0);
     each([&](const RowIndex&, int b, long long n, long long to, auto& value) __attribute__((always_inline)) {
+      if constexpr (kWords) {
+        if (to - n == kScaleBlock) return words[b].add(value.x + 2 * n, kScaleBlock);
+      }
       F32x16 mine = most[b];
       for_pieces(to - n, [&](auto piece) __attribute__((always_inline)) {
         mine = larger_magnitude(mine, value(decltype(piece){n + piece.n, piece.count}));
@@ -46,6 +52,7 @@ TILEWRIGHT_INLINE void store_blocks(const RowArgs& args, unsigned unit, unsigned
     Divisor by[kBandBlocks];
     for (int b = 0; b < band; ++b) {
       const long long scale_at = block.scale_at + b * args.scale.stride_group;
+      if constexpr (kWords) most[b] = larger_magnitude(most[b], F32x16::splat(words[b].template value<kConfig.x>()));
       by[b] = divisor_of(store_scale(args.scale, out, scale_at, largest_lane(most[b])));
     }
 

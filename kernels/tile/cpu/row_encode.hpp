@@ -8,14 +8,14 @@
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
-// IEEE's quotient (quantise.hpp). kBounded: the divisor was found from values that x is among, so no quotient is large.
+// IEEE's quotient (quantise.hpp), also of a negative zero. kBounded: the divisor was found from values that x is among, so no quotient is large.
 template <bool kBounded = false>
 TILEWRIGHT_INLINE F32x16 divided(F32x16 x, const Divisor& by) {
 #if TILEWRIGHT_AVX2
   if (by.near_one) {
     const F32x16 first = x * F32x16::splat(by.reciprocal);
-    const F32x16 rest = fma(first, F32x16::splat(-by.scale), x),
-                 mended = fma(rest, F32x16::splat(by.reciprocal), first);
+    const F32x16 too_much = fma_less(first, F32x16::splat(by.scale), x),
+                 mended = fma(too_much, F32x16::splat(-by.reciprocal), first);
     return kBounded ? mended : select_less(absolute(first), F32x16::splat(0x1p100f), mended, first);
   }
 #endif

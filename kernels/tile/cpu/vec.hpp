@@ -88,6 +88,9 @@ struct FloatPair {
   friend TILEWRIGHT_INLINE FloatPair fma(FloatPair a, FloatPair b, FloatPair c) {
     return {fma(a.lo, b.lo, c.lo), fma(a.hi, b.hi, c.hi)};
   }
+  friend TILEWRIGHT_INLINE FloatPair fma_less(FloatPair a, FloatPair b, FloatPair c) {  // a * b - c
+    return {fma_less(a.lo, b.lo, c.lo), fma_less(a.hi, b.hi, c.hi)};
+  }
   // NaN in x stays; NaN in the bound is ignored.
   friend TILEWRIGHT_INLINE FloatPair at_least(FloatPair x, FloatPair bound) {
     return {at_least(x.lo, bound.lo), at_least(x.hi, bound.hi)};

@@ -69,6 +69,7 @@ TILEWRIGHT_INLINE F32x8 operator-(F32x8 a, F32x8 b) { return {_mm256_sub_ps(a.v,
 TILEWRIGHT_INLINE F32x8 operator*(F32x8 a, F32x8 b) { return {_mm256_mul_ps(a.v, b.v)}; }
 TILEWRIGHT_INLINE F32x8 operator/(F32x8 a, F32x8 b) { return {_mm256_div_ps(a.v, b.v)}; }
 TILEWRIGHT_INLINE F32x8 fma(F32x8 a, F32x8 b, F32x8 c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+TILEWRIGHT_INLINE F32x8 fma_less(F32x8 a, F32x8 b, F32x8 c) { return {_mm256_fmsub_ps(a.v, b.v, c.v)}; }
 TILEWRIGHT_INLINE F32x8 at_least(F32x8 x, F32x8 bound) { return {_mm256_max_ps(bound.v, x.v)}; }
 TILEWRIGHT_INLINE F32x8 at_most(F32x8 x, F32x8 bound) { return {_mm256_min_ps(bound.v, x.v)}; }
 TILEWRIGHT_INLINE F32x8 select_less(F32x8 a, F32x8 b, F32x8 yes, F32x8 no) {

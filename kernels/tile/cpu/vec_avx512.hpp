@@ -71,6 +71,7 @@ TILEWRIGHT_INLINE F32x16 operator-(F32x16 a, F32x16 b) { return {_mm512_sub_ps(a
 TILEWRIGHT_INLINE F32x16 operator*(F32x16 a, F32x16 b) { return {_mm512_mul_ps(a.v, b.v)}; }
 TILEWRIGHT_INLINE F32x16 operator/(F32x16 a, F32x16 b) { return {_mm512_div_ps(a.v, b.v)}; }
 TILEWRIGHT_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+TILEWRIGHT_INLINE F32x16 fma_less(F32x16 a, F32x16 b, F32x16 c) { return {_mm512_fmsub_ps(a.v, b.v, c.v)}; }
 // NaN in x stays; NaN in the bound is ignored.
 TILEWRIGHT_INLINE F32x16 at_least(F32x16 x, F32x16 bound) { return {_mm512_maskz_max_ps(kAllLanes, bound.v, x.v)}; }
 TILEWRIGHT_INLINE F32x16 at_most(F32x16 x, F32x16 bound) { return {_mm512_maskz_min_ps(kAllLanes, bound.v, x.v)}; }

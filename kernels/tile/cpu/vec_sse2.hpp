@@ -79,6 +79,7 @@ TILEWRIGHT_INLINE F32x4 operator-(F32x4 a, F32x4 b) { return {_mm_sub_ps(a.v, b.
 TILEWRIGHT_INLINE F32x4 operator*(F32x4 a, F32x4 b) { return {_mm_mul_ps(a.v, b.v)}; }
 TILEWRIGHT_INLINE F32x4 operator/(F32x4 a, F32x4 b) { return {_mm_div_ps(a.v, b.v)}; }
 TILEWRIGHT_INLINE F32x4 fma(F32x4 a, F32x4 b, F32x4 c) { return {_mm_add_ps(_mm_mul_ps(a.v, b.v), c.v)}; }
+TILEWRIGHT_INLINE F32x4 fma_less(F32x4 a, F32x4 b, F32x4 c) { return {_mm_sub_ps(_mm_mul_ps(a.v, b.v), c.v)}; }
 TILEWRIGHT_INLINE F32x4 at_least(F32x4 x, F32x4 bound) { return {_mm_max_ps(bound.v, x.v)}; }
 TILEWRIGHT_INLINE F32x4 at_most(F32x4 x, F32x4 bound) { return {_mm_min_ps(bound.v, x.v)}; }
 TILEWRIGHT_INLINE F32x4 select_less(F32x4 a, F32x4 b, F32x4 yes, F32x4 no) {

@@ -21,15 +21,19 @@ struct Flag {
 template <RowGpuConfig kConfig, class Turn, class Round>
 __device__ __forceinline__ void store_blocks(const RowArgs& given, Turn&& turn_piece, const Round& round) {
   static_assert(row_block_threads(kConfig.threads) == kRowBlockThreads);
-  constexpr bool kKeeps = kConfig.x != DType::kNone, kAsks = kConfig.whole && kKeeps;
+  // Where nothing else is asked of them pieces stay as they lie: half the registers of 16-bit elements, and more blocks.
+  constexpr bool kTyped = kConfig.x != DType::kNone, kAsks = kConfig.whole && kTyped;
+  constexpr bool kAsLies = kAsks && kConfig.plain, kKeeps = kTyped && !kAsLies;
+  constexpr bool kAtOnce = kTyped && !kConfig.chance;
   const int across = static_cast<int>(threadIdx.x) % kBlockAcross * kRowPiece;
   const int down = static_cast<int>(threadIdx.x) / kBlockAcross;
 #pragma unroll 1
   for (long long which = blockIdx.x; which < row_blocks(anew(given)); which += anew(given).grid) {
     const RowBlock block = row_block(anew(given), which);
-    const int left = block.columns - across, count = left < 0 ? 0 : left < kRowPiece ? left : kRowPiece;
-    const int rows = block.rows - down;
-    const auto count_at = [&](int turn) { return turn * kBlockDown < rows ? count : 0; };
+    const int columns = kConfig.full ? kScaleBlock : block.columns, left = columns - across;
+    const int count = left < 0 ? 0 : left < kRowPiece ? left : kRowPiece;
+    const int rows = kConfig.full ? kScaleBlock : block.rows - down;
+    const auto count_at = [&](int turn) { return kConfig.full ? kRowPiece : turn * kBlockDown < rows ? count : 0; };
     // This thread's first piece, and what is not there the block's, so that nothing branches.
     const long long n = block.n + (count > 0 ? across : 0);
     RowIndex at = block.first;
@@ -49,8 +53,10 @@ __device__ __forceinline__ void store_blocks(const RowArgs& given, Turn&& turn_p
     }
     const auto make = [&](int turn, int there, Piece& p) {
       if constexpr (kAsks) {
-        words[turn].clear_unless(there > 0);
-        words[turn].widen(p);
+        PieceWords<kConfig.x> found = words[turn];
+        if constexpr (kAsLies) found.renew();
+        if constexpr (!kConfig.full) found.clear_unless(there > 0);
+        found.widen(p);
       } else {
         load_piece<kConfig.x>(from + turn * x_step, x.dtype, n, there, p);
       }
@@ -68,7 +74,8 @@ __device__ __forceinline__ void store_blocks(const RowArgs& given, Turn&& turn_p
           body(turn, count_at(turn), kept[turn]);
         }
       } else {
-#pragma unroll 1
+        [[maybe_unused]] constexpr int kUnrolled = kAsLies ? kBlockTurns : 1;
+#pragma unroll kUnrolled
         for (int turn = 0; turn < kBlockTurns; ++turn) {
           make(turn, count_at(turn), kept[0]);
           body(turn, count_at(turn), kept[0]);
@@ -81,12 +88,14 @@ __device__ __forceinline__ void store_blocks(const RowArgs& given, Turn&& turn_p
     reduce_threads<kRowBlockThreads>(most, [](float a, float b) { return at_least(a, b); });
     const RowArgs& args = anew(given);
     const DType out = kConfig.out == DType::kNone ? args.out.dtype : kConfig.out;
-    const Divisor by = found_divisor(args.scale, out, block.scale_at, most[0], threadIdx.x == 0);
+    const FoundScales<kConfig.quant> scales(args.scale, out);
+    const Divisor by = scales(block.scale_at, most[0], threadIdx.x == 0);
     char* const to = row_start<kConfig.out>(args.out, at);
     const long long step = kBlockDown * args.out.stride[2] * dtype_bits(out) / 8;
     const long long first_row = row_number(args, at);
     each(Flag<false>{}, [&](int turn, int there, Piece& p) {
       if (there == 0) return;
+      if constexpr (kAtOnce) return encode_quotients<kConfig.out, kConfig.whole>(to + turn * step, n, there, p, by);
       divide<true>(p, by);
       round(out, first_row + turn * kBlockDown, n, p);
       encode_piece<kConfig.out, kConfig.whole>(to + turn * step, out, n, there, p);

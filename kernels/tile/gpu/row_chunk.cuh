@@ -66,7 +66,7 @@ struct RowChunk {
       Piece of;
       if constexpr (kAsLies) {
         PieceWords<kConfig.x> found = words[j];
-        for (Vector4<unsigned>& w : found.words) w = {renewed(w.x), renewed(w.y), renewed(w.z), renewed(w.w)};
+        found.renew();
         found.widen(of);
         if (count == 0) for_elements([&](int i) { of.v[i] = 0; });
         prepare(count, of);
@@ -84,7 +84,8 @@ struct RowChunk {
     char* const to = row_start<kConfig.out>(args.out, row.at);
     each_piece(chunk, prepare, [&](long long n, int count, Piece& of) {
       make(n, count, of);
-      store_piece<kConfig.out, kConfig.whole>(to, out, n, count, of);
+      if constexpr (kConfig.cluster > 1) return store_together<kConfig.out, kConfig.whole>(to, out, n, count, of);
+      store_piece<kConfig.out, kConfig.whole>(to, out, n, count, of);  // lacks registers to swap halves
     });
   }
   // Of all threads of the block, in each of them.

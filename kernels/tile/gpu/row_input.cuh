@@ -21,6 +21,11 @@ struct PieceWords {
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) store_vector4(static_cast<unsigned*>(to) + 4 * i, words[i]);
   }
+  // As if nobody knew them: what follows from them is found again.
+  __device__ __forceinline__ void renew() {
+#pragma unroll
+    for (Vector4<unsigned>& w : words) w = {renewed(w.x), renewed(w.y), renewed(w.z), renewed(w.w)};
+  }
   __device__ __forceinline__ void clear_unless(bool there) {
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
@@ -78,14 +83,14 @@ struct AskedPieces {
 #pragma unroll
       for (int j = 0; j < kConfig.pieces; ++j) {
         const int n = j * GpuRow<kConfig>::kStep + row_thread<kConfig>() * kRowPiece;
-        pieces[j].load(static_cast<const unsigned*>(start) + (n < args.n ? n : 0) * apart * kLoads / 2);
+        pieces[j].load(static_cast<const unsigned*>(start) + (kConfig.full || n < args.n ? n : 0) * apart * kLoads / 2);
       }
     }
   }
-  // Zeros where there is none.
+  // Zeros where there is none; of full rows, of which the last one stands for those behind it, there always is.
   __device__ __forceinline__ void take(int j, int count, Piece& to) const {
     PieceWords<kType> found = pieces[j];
-    found.clear_unless(count > 0);
+    if constexpr (!kConfig.full) found.clear_unless(count > 0);
     found.widen(to);
   }
 };
@@ -107,6 +112,7 @@ struct AskedTensors {
       second.ask(row.args, b, apart);
     });
   }
+  __device__ __forceinline__ void renew(int j) { first.pieces[j].renew(), second.pieces[j].renew(); }
   __device__ __forceinline__ void take_first(int j, int count, Piece& to) const { first.take(j, count, to); }
   __device__ __forceinline__ void take_second(int j, int count, Piece& to) const { second.take(j, count, to); }
 };
@@ -159,7 +165,8 @@ struct RowInput {
   // The j-th piece, of those that were asked for.
   __device__ __forceinline__ void first(long long n, int count, Piece& to, int j) const {
     added(n, count, to, j);
-    if (adds() && sum != nullptr) store_piece<kConfig.residual, kConfig.whole>(sum, args->residual.dtype, n, count, to);
+    if (adds() && sum != nullptr)
+      store_together<kConfig.residual, kConfig.whole>(sum, args->residual.dtype, n, count, to);
   }
   __device__ __forceinline__ void again(long long n, int count, Piece& to) const {
     // x or the residual may be where the sum stands now.

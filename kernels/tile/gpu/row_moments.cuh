@@ -35,59 +35,91 @@ __device__ __forceinline__ Moments joined_alike(const Moments& a, const Moments&
           __fadd_rn(a.count, b.count)};
 }
 
+// The sum of 8, or so many, by halves: equal elements add up exactly.
+template <int kCount>
+__device__ __forceinline__ float sum_by_halves(float (&sum)[kCount]) {
+#pragma unroll
+  for (int half = kCount / 2; half > 0; half /= 2) {
+#pragma unroll
+    for (int i = 0; i < half; ++i) sum[i] = __fadd_rn(sum[i], sum[i + half]);
+  }
+  return sum[0];
+}
+__device__ __forceinline__ float piece_sum(Piece p) { return sum_by_halves(p.v); }
+__device__ __forceinline__ float add_squares(const Piece& p, float mean, float squares) {
+  for_elements([&](int i) {
+    const float d = __fadd_rn(p.v[i], -mean);
+    squares = __fmaf_rn(d, d, squares);
+  });
+  return squares;
+}
+
 // Of a piece: equal elements add up exactly, or differ by zeros from the first.
 template <bool kWhole>
 __device__ __forceinline__ Moments piece_moments(const Piece& p, int count) {
   Moments of{0, 0, static_cast<float>(count)};
   if constexpr (kWhole) {
-    Piece sum = p;
-#pragma unroll
-    for (int half = kRowPiece / 2; half > 0; half /= 2) {
-#pragma unroll
-      for (int i = 0; i < half; ++i) sum.v[i] = __fadd_rn(sum.v[i], sum.v[i + half]);
-    }
-    of.mean = __fmul_rn(sum.v[0], 1.0f / kRowPiece);
-  } else {
-    float sum = 0;
-    for_elements([&](int i) { sum = __fadd_rn(sum, i < count ? __fadd_rn(p.v[i], -p.v[0]) : 0); });
-    of.mean = __fmaf_rn(sum, reciprocal_near_one(at_least(of.count, 1.0f)), p.v[0]);
+    of.mean = __fmul_rn(piece_sum(p), 1.0f / kRowPiece);
+    of.squares = add_squares(p, of.mean, 0);
+    return of;
   }
+  float sum = 0;
+  for_elements([&](int i) { sum = __fadd_rn(sum, i < count ? __fadd_rn(p.v[i], -p.v[0]) : 0); });
+  of.mean = __fmaf_rn(sum, reciprocal_near_one(at_least(of.count, 1.0f)), p.v[0]);
   for_elements([&](int i) {
     const float d = __fadd_rn(p.v[i], -of.mean);
-    of.squares = kWhole || i < count ? __fmaf_rn(d, d, of.squares) : of.squares;
+    of.squares = i < count ? __fmaf_rn(d, d, of.squares) : of.squares;
   });
   return of;
+}
+
+// Of as many elements each in kLanes neighbours, in each of them.
+template <int kLanes>
+__device__ __forceinline__ void join_lanes_alike(Moments& mine) {
+#pragma unroll
+  for (unsigned distance = 1; distance < kLanes; distance *= 2) {
+    mine = joined_alike(mine, {lane_xor(mine.mean, distance), lane_xor(mine.squares, distance), mine.count});
+  }
+}
+// Of any number of them.
+template <int kLanes>
+__device__ __forceinline__ void join_lanes(Moments& mine) {
+  const auto me = static_cast<unsigned>(anew(static_cast<int>(threadIdx.x)));
+#pragma unroll
+  for (unsigned distance = 1; distance < kLanes; distance *= 2) {
+    const Moments other{lane_xor(mine.mean, distance), lane_xor(mine.squares, distance),
+                        lane_xor(mine.count, distance)};
+    const bool lower = (me & distance) == 0;
+    mine = joined(chosen(lower, mine, other), chosen(lower, other, mine));
+  }
 }
 
 // Of all threads of the row, in each of them. kAlike: all of them have as many elements.
 template <bool kAlike, RowGpuConfig kConfig>
 __device__ __forceinline__ Moments join_threads(GpuRow<kConfig>& row, Moments mine) {
   constexpr int kThreads = kConfig.threads, kTogether = kThreads < kRowLanes ? kThreads : kRowLanes;
-  const auto me = static_cast<unsigned>(anew(static_cast<int>(threadIdx.x)));
-  if constexpr (kAlike) mine.count = GpuRow<kConfig>::kKept * kRowPiece;
-#pragma unroll
-  for (unsigned distance = 1; distance < kTogether; distance *= 2) {
-    const Moments other{lane_xor(mine.mean, distance), lane_xor(mine.squares, distance),
-                        kAlike ? mine.count : lane_xor(mine.count, distance)};
-    const bool lower = (me & distance) == 0;
-    if constexpr (kAlike) {
-      mine = joined_alike(mine, other);
-    } else {
-      mine = joined(chosen(lower, mine, other), chosen(lower, other, mine));
-    }
+  if constexpr (kAlike) {
+    join_lanes_alike<kTogether>(mine);
+  } else {
+    join_lanes<kTogether>(mine);
   }
   if constexpr (kThreads > kRowLanes) {
     constexpr int kParts = kThreads / kRowLanes;
     static_assert(sizeof(Moments) <= kRowReduced * sizeof(float));
+    const auto me = static_cast<unsigned>(anew(static_cast<int>(threadIdx.x)));
     auto* const parts = reinterpret_cast<Moments*>(dynamic_shared() + row.place * kRowLeftFloats * sizeof(float));
     row.place ^= 1;
     if (me % kRowLanes == 0) parts[me / kRowLanes] = mine;
     __syncthreads();
     const Moments* const from = parts + me / kThreads * kParts;
-    mine = from[0];
+    if constexpr (kAlike) {  // one a lane
+      const Moments& part = from[me % kParts];
+      mine = {part.mean, part.squares, mine.count};
+      join_lanes_alike<kParts>(mine);
+    } else {
+      mine = from[0];
 #pragma unroll
-    for (int i = 1; i < kParts; ++i) {
-      mine = kAlike ? joined(mine, from[i], 1.0f / static_cast<float>(i + 1)) : joined(mine, from[i]);
+      for (int i = 1; i < kParts; ++i) mine = joined(mine, from[i]);
     }
   }
   if constexpr (kConfig.cluster > 1) {
@@ -103,9 +135,19 @@ __device__ __forceinline__ Moments join_threads(GpuRow<kConfig>& row, Moments mi
   return mine;
 }
 
-// Of what make(n, count, piece, j) makes.
+// Of a full row.
 template <RowGpuConfig kConfig, class Make>
-__device__ __forceinline__ RowMoments find_moments(GpuRow<kConfig>& row, Make&& make) {
+__device__ __forceinline__ Moments full_moments(GpuRow<kConfig>& row, Make&& make) {
+  constexpr int kPieces = kConfig.pieces, kCount = kPieces * kRowPiece;
+  float sum[kPieces];
+  row.template each<true>(make, [&](long long, int, Piece& p, int j) { sum[j] = piece_sum(p); });
+  Moments mine{__fmul_rn(sum_by_halves(sum), 1.0f / kCount), 0, kCount};
+#pragma unroll
+  for (int j = 0; j < kPieces; ++j) mine.squares = add_squares(row.kept[j], mine.mean, mine.squares);
+  return join_threads<true>(row, mine);
+}
+template <RowGpuConfig kConfig, class Make>
+__device__ __forceinline__ Moments partial_moments(GpuRow<kConfig>& row, Make&& make) {
   Moments mine{0, 0, 0};
   row.template each<true>(make, [&](long long, int count, Piece& p, int j) {
     const int there = anew(count);
@@ -117,10 +159,19 @@ __device__ __forceinline__ RowMoments find_moments(GpuRow<kConfig>& row, Make&& 
       mine = joined(mine, of);
     }
   });
-  const long long n = anew(row.args).n;
-  const bool alike = kConfig.whole && kConfig.pieces > 0 && n == GpuRow<kConfig>::kStep * kConfig.pieces;
-  const Moments all = alike ? join_threads<true>(row, mine) : join_threads<false>(row, mine);
-  return {all.mean, __fmul_rn(all.squares, reciprocal_near_one(static_cast<float>(n)))};
+  return join_threads<false>(row, mine);
+}
+
+// Of what make(n, count, piece, j) makes.
+template <RowGpuConfig kConfig, class Make>
+__device__ __forceinline__ RowMoments find_moments(GpuRow<kConfig>& row, Make&& make) {
+  Moments all;
+  if constexpr (kConfig.full) {
+    all = full_moments(row, make);
+  } else {
+    all = partial_moments(row, make);
+  }
+  return {all.mean, __fmul_rn(all.squares, reciprocal_near_one(static_cast<float>(anew(row.args).n)))};
 }
 
 }  // namespace tilewright

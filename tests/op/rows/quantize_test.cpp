@@ -230,6 +230,33 @@ TEST(Quantize, NaNInfinityZerosAndEqualRowsComeOutAsDocumented) {
   }
 }
 
+TEST(Quantize, NegativeZerosKeepTheirSign) {
+  const std::unique_ptr<Context> context = row_context("off", 2);
+  constexpr int64_t kLength = 512;
+  std::vector<float> x(kLength, -0.0f);
+  for (size_t i = 0; i < x.size(); i += 16) x[i] = -1.5f;
+  for (const DType out : {DType::kF8E4M3, DType::kF8E5M2, DType::kF4E2M1}) {
+    for (const Quantisation quant : {Quantisation::kRow, Quantisation::kGroup, Quantisation::kDynamic}) {
+      if (out == DType::kF4E2M1 && quant != Quantisation::kGroup) continue;
+      std::vector<unsigned char> codes(x.size());
+      std::vector<float> scales(x.size());
+      QuantizeCall call;
+      call.quant = quant;
+      call.x = TensorView::contiguous(x.data(), DType::kF32, {1, kLength});
+      call.out = TensorView::contiguous(codes.data(), out, {1, kLength});
+      call.scale = quant == Quantisation::kDynamic ? TensorView::contiguous(scales.data(), DType::kF32, {})
+                   : quant == Quantisation::kRow
+                       ? TensorView::contiguous(scales.data(), DType::kF32, {1, 1})
+                       : TensorView::contiguous(scales.data(), DType::kF32, {1, kLength / 128});
+      const Status s = quantize(*context, call);
+      ASSERT_TRUE(s.ok()) << s.message();
+      for (int64_t i = 0; i < kLength; ++i) {
+        EXPECT_TRUE(std::signbit(load_element(out, codes.data(), i))) << dtype_name(out) << " element " << i;
+      }
+    }
+  }
+}
+
 TEST(Quantize, RefusalsNameArgumentValueAndAllowedSet) {
   const std::unique_ptr<Context> context = row_context("off");
   float data[64] = {}, scale[8] = {};

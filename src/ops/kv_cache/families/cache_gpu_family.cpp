@@ -74,13 +74,14 @@ class CacheGpuFamily final : public KernelFamily {
     const Status s = check_whole_heads(problem_cast<CacheProblem>(ref));
     return s ? s : refuse_gpu(s.message());
   }
-  // The best first: four heads have loads enough in flight, for which AMD GPUs lack registers.
+  // The best first: four heads have loads enough in flight, for which AMD GPUs, and on sm_90a kernels that make
+  // codes, lack registers.
   std::vector<Candidate> candidates(ProblemRef ref, const DeviceSpec& device) const override {
     const auto& p = problem_cast<CacheProblem>(ref);
     if (generic_) return {{{generic_key(device.arch->target), {}}, 8 * predict_gpu(p, device)}};
     std::vector<Candidate> found;
     double cost = predict_gpu(p, device);
-    for (const int each : heads_of(*device.arch, p.tokens * p.all_heads())) {
+    for (const int each : heads_of(*device.arch, p)) {
       if (!takes_heads(p, each)) continue;
       found.push_back({{key_of(cache_gpu_config(p, each), device.arch->target), {}}, cost});
       cost *= 1.05;
@@ -135,7 +136,7 @@ class CacheGpuFamily final : public KernelFamily {
     if (arch == nullptr || !is_cache_gpu(*arch)) return keys;
     if (generic_) return {generic_key(target)};
     for (const CacheProblem& p : usual_cache_problems(op_)) {
-      keys.push_back(key_of(cache_gpu_config(p, heads_of(*arch, p.tokens * p.all_heads()).front()), target));
+      keys.push_back(key_of(cache_gpu_config(p, heads_of(*arch, p).front()), target));
     }
     return keys;
   }
@@ -158,10 +159,11 @@ class CacheGpuFamily final : public KernelFamily {
   }
 
  private:
-  static std::array<int, 3> heads_of(const ArchSpec& arch, int64_t heads) {
+  static std::array<int, 3> heads_of(const ArchSpec& arch, const CacheProblem& p) {
     constexpr int64_t kFewHeads = 2048;  // then as many threads as there can be
-    if (heads <= kFewHeads) return {1, 2, 4};
-    return arch.vendor == ArchVendor::kAmd ? std::array{2, 1, 4} : std::array{4, 2, 1};
+    if (p.tokens * p.all_heads() <= kFewHeads) return {1, 2, 4};
+    if (arch.vendor == ArchVendor::kAmd) return {2, 1, 4};
+    return is_quantised(p.cache) && arch.target == "sm_90a" ? std::array{2, 4, 1} : std::array{4, 2, 1};
   }
   Status refuse_gpu(const std::string& message) const { return unsupported(fmt::format("{}: {}", name_, message)); }
   KernelKey generic_key(std::string_view target) const {

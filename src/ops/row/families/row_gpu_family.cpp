@@ -63,7 +63,7 @@ bool reduces_rows(const RowOp& op, Quantisation quant) {
 // NVIDIA: blocks that an SM's registers are to have room for. Many are in flight where a row's pieces, as floats and as they were
 // asked for, leave room; so many registers are for all else.
 int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
-  if (op.quantises && c.quant == Quantisation::kBlock) return 2;
+  if (op.quantises && c.quant == Quantisation::kBlock) return c.plain && c.whole ? 3 : 2;
   if (op.rotates && c.whole) return c.pieces >= 4 ? 2 : c.pieces == 2 && (!c.plain || c.x == DType::kF32) ? 3 : 4;
   const bool singly = takes_pieces_singly(op, c.quant);
   if (op.norm_backward()) {  // x, its output's gradient and two sums, and what is added to them
@@ -119,7 +119,6 @@ bool has_whole_rows(const RowProblem& p) {
 }
 // Whether a call has nothing that few calls have (RowGpuConfig).
 bool is_plain(const RowProblem& p) {
-  if (p.quant == Quantisation::kBlock) return false;  // slower: its loads move apart
   return p.size[0] == 1 && p.size[1] == 1 && p.smooth == DType::kNone && !p.unit_offset && !p.round_before_weight &&
          !p.squared && !p.rotates();
 }
@@ -156,6 +155,11 @@ bool is_plain_turn(const RowProblem& p, const RowGpuShape& shape) {
          r.dims == int64_t{2} * kRowPiece * shape.threads && r.heads % shape.pieces == 0;
 }
 int64_t row_capacity(const RowGpuShape& s) { return int64_t{s.threads} * s.pieces * s.cluster * s.parts * kRowPiece; }
+// Whether rows fill their threads, or blocks of rows and columns are whole.
+bool is_full(const RowOp& op, const RowProblem& p, const RowGpuShape& s) {
+  if (op.quantises && p.quant == Quantisation::kBlock) return p.n % kScaleBlock == 0 && p.size[2] % kScaleBlock == 0;
+  return p.n == row_capacity(s);
+}
 // Whether blocks may take a part of a row each.
 bool takes_parts(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {
   return arch.vendor == ArchVendor::kNvidia && !reduces_rows(op, p.quant) && !p.rotates() && !p.finds_of_tensor() &&
@@ -183,7 +187,8 @@ std::vector<RowGpuShape> cluster_shapes(const RowOp& op, const RowProblem& p) {
   return shapes;
 }
 
-// The best first. Where pieces are written one by one and rows are many, four of them share what a row costs a thread.
+// The best first. Where pieces are written one by one and rows are many, four of them share what a row costs a thread; of a gate and what it
+// multiplies, two.
 std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {
   if (takes_whole_heads(p)) return whole_head_shapes(p);
   if (op.quantises && p.quant == Quantisation::kBlock) return {kScaleBlockShape};
@@ -196,8 +201,11 @@ std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const A
       std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 1; });
   }
   if (takes_clusters(op, p, arch)) std::ranges::copy(cluster_shapes(op, p), std::inserter(shapes, shapes.begin()));
-  const bool many = takes_pieces_singly(op, p.quant) && p.rows() * p.n >= kManyElements;
-  if (many) std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 4; });
+  const bool large = p.rows() * p.n >= kManyElements, many = large && takes_pieces_singly(op, p.quant);
+  // A norm's row that has one scale is reduced twice.
+  const bool twice = large && op.columns && p.quant == Quantisation::kRow;
+  if ((many && !op.gates) || twice)
+    std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 4; });
   const auto parts = std::bit_ceil(static_cast<uint64_t>(p.n + kRowPartElements - 1) / kRowPartElements);
   if (!many && takes_parts(op, p, arch) && parts > 1 && parts <= kMostRowParts)
     shapes.insert(shapes.begin(), {kPartThreads, 1, 1, static_cast<int>(parts)});
@@ -248,6 +256,7 @@ class RowGpuFamily final : public KernelFamily {
     if (!op_.rotates && (config.columns == DType::kNone || !has_columns)) need.columns = config.columns;
     if (!config.whole) need.whole = false;
     if (!config.plain) set_plain(false, p, need);
+    if (!config.full) need.full = false;
     if (config.group == 0) need.group = 0;
     if (!(config == need)) {
       return refuse_gpu(
@@ -281,7 +290,7 @@ class RowGpuFamily final : public KernelFamily {
     RowGpuConfig config;
     if (!parse_gpu_config(step.key, config)) return "";
     if (config.cluster > 1 && takes_chunks(op_)) return fmt::format("clustered_chunks{}", config.threads);
-    return fmt::format("threads{}", config.threads * config.cluster);
+    return fmt::format("threads{}{}", config.threads * config.cluster, config.full ? "full" : "");
   }
   std::span<const std::string_view> knob_names() const override { return {}; }
 
@@ -332,7 +341,8 @@ class RowGpuFamily final : public KernelFamily {
     if (chunks > 0) return chunk_stages(stage, chunks);
     if (p.column_sums() > 0) {
       LaunchShape columns = stage.shape;
-      columns.grid[0] = static_cast<uint32_t>(std::clamp<int64_t>((p.n + kRowLanes - 1) / kRowLanes, 1, kMostParts));
+      const int64_t shares = std::clamp<int64_t>((p.n + kRowLanes - 1) / kRowLanes, 1, kMostParts);
+      columns.grid[0] = static_cast<uint32_t>(shares * p.column_sums());  // of each sum
       return column_stages(p, stage, columns, column_parts(config, grid));
     }
     LaunchShape find = stage.shape, scale = stage.shape;
@@ -382,6 +392,7 @@ class RowGpuFamily final : public KernelFamily {
     if (!op_.rotates) config.columns = common_column_type(p), config.whole = has_whole_rows(p);
     if (op_.dequantises) config.columns = DType::kNone;
     if (has_groups(p.quant)) config.group = p.group;
+    config.full = config.whole && is_full(op_, p, shape);
     if (op_.rotates && takes_whole_heads(p)) config.columns = p.rotation.table, config.whole = true;
     return config;
   }
@@ -418,6 +429,8 @@ class RowGpuFamily final : public KernelFamily {
       return refuse_gpu(fmt::format("{}: {} threads with {} pieces each, of blocks {} with {}", key.text,
                                     config.threads, config.pieces, kScaleBlockShape.threads, kScaleBlockShape.pieces));
     }
+    if (config.full && (!config.whole || config.pieces == 0 || op_.rotates))
+      return refuse_gpu(key.text + ": full rows are whole, stay in registers and do not turn");
     if ((config.hadamard || config.chance) && !op_.quantises)
       return refuse_gpu(key.text + ": hadamard and chance are quantize's");
     if (config.group != 0 && !(has_groups(config.quant) && is_row_group(config.group))) {
