@@ -53,4 +53,12 @@ void check_rows(const Operator& op, const Config& config, const std::shared_ptr<
   check_family(op, family, step, kernel, problems);
 }
 
+// The same of a kernel for `kConfig`.
+template <RowGpuConfig kConfig, void (*kKernel)(const RowArgs&)>
+void check_row_kernel(const Operator& op, std::initializer_list<const char*> problems) {
+  check_rows(op, kConfig,
+             std::make_shared<HostKernel>([](const void* args) { kKernel(*static_cast<const RowArgs*>(args)); }),
+             problems);
+}
+
 }  // namespace tilewright::emulated

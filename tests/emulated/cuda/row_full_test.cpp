@@ -19,16 +19,9 @@
 namespace tilewright {
 namespace {
 
-using emulated::check_rows, emulated::HostKernel;
+using emulated::check_row_kernel;
 
 constexpr DType kNone = DType::kNone, kBf16 = DType::kBf16, kF16 = DType::kF16, kF32 = DType::kF32;
-
-template <RowGpuConfig kConfig, void (*kKernel)(const RowArgs&)>
-void check_full(const Operator& op, std::initializer_list<const char*> problems) {
-  const auto kernel =
-      std::make_shared<HostKernel>([](const void* args) { kKernel(*static_cast<const RowArgs*>(args)); });
-  check_rows(op, kConfig, kernel, problems);
-}
 
 constexpr RowGpuConfig full(DType x, DType out, int threads, int pieces, bool weight = false, bool bias = false) {
   RowGpuConfig c{x, kNone, out, Quantisation::kNone, threads, pieces, x, true};
@@ -46,14 +39,14 @@ constexpr RowGpuConfig with_scales(RowGpuConfig c, Quantisation quant, int group
 
 TEST(EmulatedFullRows, NormsOfOneRowABlockAndOfSeveral) {
   static constexpr RowGpuConfig kOne = full(kBf16, kBf16, 256, 2, true, true), kSeveral = full(kF16, kF16, 64, 4, true);
-  check_full<kOne, rms_norm_gpu<kOne>>(rms_norm_operator(), {"m=3:n=4096:x=bf16:weight=bf16:bias=bf16"});
-  check_full<kOne, layer_norm_gpu<kOne>>(layer_norm_operator(), {"m=3:n=4096:x=bf16:weight=bf16:bias=bf16"});
-  check_full<kSeveral, rms_norm_gpu<kSeveral>>(rms_norm_operator(),
-                                               {"m=7:n=2048:x=f16:weight=f16", "m=0:n=2048:x=f16:weight=f16"});
-  check_full<kSeveral, layer_norm_gpu<kSeveral>>(layer_norm_operator(),
-                                                 {"m=7:n=2048:x=f16:weight=f16", "m=1:n=2048:x=f16:weight=f16"});
+  check_row_kernel<kOne, rms_norm_gpu<kOne>>(rms_norm_operator(), {"m=3:n=4096:x=bf16:weight=bf16:bias=bf16"});
+  check_row_kernel<kOne, layer_norm_gpu<kOne>>(layer_norm_operator(), {"m=3:n=4096:x=bf16:weight=bf16:bias=bf16"});
+  check_row_kernel<kSeveral, rms_norm_gpu<kSeveral>>(rms_norm_operator(),
+                                                     {"m=7:n=2048:x=f16:weight=f16", "m=0:n=2048:x=f16:weight=f16"});
+  check_row_kernel<kSeveral, layer_norm_gpu<kSeveral>>(layer_norm_operator(),
+                                                       {"m=7:n=2048:x=f16:weight=f16", "m=1:n=2048:x=f16:weight=f16"});
   static constexpr RowGpuConfig kSum = with_residual(full(kBf16, kBf16, 128, 1, true), kBf16);
-  check_full<kSum, rms_norm_gpu<kSum>>(
+  check_row_kernel<kSum, rms_norm_gpu<kSum>>(
       rms_norm_operator(),
       {"m=5:n=1024:x=bf16:residual=bf16:weight=bf16", "m=5:n=1024:x=bf16:residual=bf16:residual_out=0:weight=bf16"});
 }
@@ -61,19 +54,19 @@ TEST(EmulatedFullRows, NormsOfOneRowABlockAndOfSeveral) {
 TEST(EmulatedFullRows, FloatsOf32BitsAreWrittenByNeighboursTogether) {
   static constexpr RowGpuConfig kF = full(kF32, kF32, 32, 2, true), kFew = full(kF32, kF32, 16, 1),
                                 kWide = full(kBf16, kF32, 64, 1);
-  check_full<kF, rms_norm_gpu<kF>>(rms_norm_operator(), {"m=13:n=512:x=f32:weight=f32"});
-  check_full<kF, layer_norm_gpu<kF>>(layer_norm_operator(), {"m=13:n=512:x=f32:weight=f32"});
-  check_full<kFew, softmax_gpu<kFew>>(softmax_operator(), {"m=33:n=128:x=f32", "m=2:n=128:x=f32:log=1"});
-  check_full<kWide, softmax_gpu<kWide>>(softmax_operator(), {"m=9:n=512:x=bf16:out=f32"});
+  check_row_kernel<kF, rms_norm_gpu<kF>>(rms_norm_operator(), {"m=13:n=512:x=f32:weight=f32"});
+  check_row_kernel<kF, layer_norm_gpu<kF>>(layer_norm_operator(), {"m=13:n=512:x=f32:weight=f32"});
+  check_row_kernel<kFew, softmax_gpu<kFew>>(softmax_operator(), {"m=33:n=128:x=f32", "m=2:n=128:x=f32:log=1"});
+  check_row_kernel<kWide, softmax_gpu<kWide>>(softmax_operator(), {"m=9:n=512:x=bf16:out=f32"});
   static constexpr RowGpuConfig kAdd = with_residual(full(kF32, kF32, 16, 2, true), kF32);
-  check_full<kAdd, rms_norm_gpu<kAdd>>(rms_norm_operator(), {"m=35:n=256:x=f32:residual=f32:weight=f32"});
+  check_row_kernel<kAdd, rms_norm_gpu<kAdd>>(rms_norm_operator(), {"m=35:n=256:x=f32:residual=f32:weight=f32"});
   // Rows whose last pair of neighbours is half there.
   static constexpr RowGpuConfig kRest = [] {
     RowGpuConfig c = full(kF32, kF32, 16, 2, true);
     c.full = false;
     return c;
   }();
-  check_full<kRest, rms_norm_gpu<kRest>>(
+  check_row_kernel<kRest, rms_norm_gpu<kRest>>(
       rms_norm_operator(), {"m=17:n=8:x=f32:weight=f32", "m=9:n=136:x=f32:weight=f32", "m=3:n=248:x=f32:weight=f32"});
 }
 
@@ -81,42 +74,43 @@ TEST(EmulatedFullRows, GradientsAreAskedForARowAhead) {
   static constexpr RowGpuConfig kOne = with_residual(full(kBf16, kBf16, 256, 1, true), kBf16),
                                 kSeveral = with_residual(full(kF16, kF16, 64, 2, true), kF16);
   constexpr const char* kRms[] = {"m=9:n=2048:x=bf16:residual=bf16:weight=bf16:dweight=bf16"};
-  check_full<kOne, rms_norm_backward_gpu<kOne>>(
+  check_row_kernel<kOne, rms_norm_backward_gpu<kOne>>(
       rms_norm_backward_operator(), {kRms[0], "m=1:n=2048:x=bf16:residual=bf16:weight=bf16:dresidual=1:dweight=f32"});
-  check_full<kOne, layer_norm_backward_gpu<kOne>>(
+  check_row_kernel<kOne, layer_norm_backward_gpu<kOne>>(
       layer_norm_backward_operator(), {"m=9:n=2048:x=bf16:residual=bf16:weight=bf16:dweight=bf16:dbias=bf16"});
-  check_full<kSeveral, rms_norm_backward_gpu<kSeveral>>(rms_norm_backward_operator(),
-                                                        {"m=22:n=1024:x=f16:residual=f16:weight=f16:dweight=f32"});
-  check_full<kSeveral, layer_norm_backward_gpu<kSeveral>>(
+  check_row_kernel<kSeveral, rms_norm_backward_gpu<kSeveral>>(
+      rms_norm_backward_operator(), {"m=22:n=1024:x=f16:residual=f16:weight=f16:dweight=f32"});
+  check_row_kernel<kSeveral, layer_norm_backward_gpu<kSeveral>>(
       layer_norm_backward_operator(), {"m=22:n=1024:x=f16:residual=f16:weight=f16:dweight=f32:dbias=f32",
                                        "m=2:n=1024:x=f16:residual=f16:weight=f16:dresidual=1:dweight=f32"});
 }
 
 TEST(EmulatedFullRows, ScalesOfEveryKindHaveTheReferencesCodes) {
   static constexpr RowGpuConfig kRow = with_scales(full(kBf16, DType::kI8, 128, 4), Quantisation::kRow, 0);
-  check_full<kRow, quantize_gpu<kRow>>(quantize_operator(), {"m=5:n=4096:x=bf16:out=i8:quant=row"});
+  check_row_kernel<kRow, quantize_gpu<kRow>>(quantize_operator(), {"m=5:n=4096:x=bf16:out=i8:quant=row"});
   static constexpr RowGpuConfig kGroup = with_scales(full(kBf16, DType::kF8E4M3, 64, 2), Quantisation::kGroup, 128);
-  check_full<kGroup, quantize_gpu<kGroup>>(quantize_operator(), {"m=7:n=1024:x=bf16:out=e4m3:quant=group"});
+  check_row_kernel<kGroup, quantize_gpu<kGroup>>(quantize_operator(), {"m=7:n=1024:x=bf16:out=e4m3:quant=group"});
   static constexpr RowGpuConfig kFour = with_scales(full(kBf16, DType::kF4E2M1, 64, 4), Quantisation::kGroup, 16);
-  check_full<kFour, quantize_gpu<kFour>>(quantize_operator(),
-                                         {"m=7:n=2048:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=found",
-                                          "m=7:n=2048:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=given"});
+  check_row_kernel<kFour, quantize_gpu<kFour>>(
+      quantize_operator(), {"m=7:n=2048:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=found",
+                            "m=7:n=2048:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=given"});
   static constexpr RowGpuConfig kNorm = with_scales(full(kBf16, DType::kI8, 128, 4, true), Quantisation::kRow, 0);
-  check_full<kNorm, rms_norm_gpu<kNorm>>(rms_norm_operator(), {"m=3:n=4096:x=bf16:weight=bf16:out=i8:quant=row"});
+  check_row_kernel<kNorm, rms_norm_gpu<kNorm>>(rms_norm_operator(), {"m=3:n=4096:x=bf16:weight=bf16:out=i8:quant=row"});
   static constexpr RowGpuConfig kDynamic = with_scales(full(kF16, DType::kF8E5M2, 32, 2), Quantisation::kDynamic, 0);
-  check_full<kDynamic, quantize_gpu<kDynamic>>(quantize_operator(), {"m=19:n=512:x=f16:out=e5m2:quant=dynamic"});
+  check_row_kernel<kDynamic, quantize_gpu<kDynamic>>(quantize_operator(), {"m=19:n=512:x=f16:out=e5m2:quant=dynamic"});
 }
 
 TEST(EmulatedFullRows, WholeBlocksStayAsTheyLie) {
   static constexpr RowGpuConfig kBlock = with_scales(full(kBf16, DType::kF8E4M3, 16, 8), Quantisation::kBlock, 128);
-  check_full<kBlock, quantize_gpu<kBlock>>(quantize_operator(), {"m=384:n=256:x=bf16:out=e4m3:quant=block",
-                                                                 "m=128:n=128:x=bf16:out=e4m3:quant=block:scale=e8m0"});
+  check_row_kernel<kBlock, quantize_gpu<kBlock>>(
+      quantize_operator(),
+      {"m=384:n=256:x=bf16:out=e4m3:quant=block", "m=128:n=128:x=bf16:out=e4m3:quant=block:scale=e8m0"});
   static constexpr RowGpuConfig kEnds = [] {
     RowGpuConfig c = with_scales(full(kBf16, DType::kI8, 16, 8), Quantisation::kBlock, 128);
     c.full = false;
     return c;
   }();
-  check_full<kEnds, quantize_gpu<kEnds>>(
+  check_row_kernel<kEnds, quantize_gpu<kEnds>>(
       quantize_operator(), {"m=200:n=264:x=bf16:out=i8:quant=block", "m=1:n=8:x=bf16:out=i8:quant=block"});
 }
 
@@ -126,20 +120,21 @@ TEST(EmulatedFullRows, GatesAndPartsOfARow) {
     c.parts = 2, c.activation = Activation::kSilu, c.gate = GateMode::kSeparated;
     return c;
   }();
-  check_full<kParts, act_and_mul_gpu<kParts>>(act_and_mul_operator(),
-                                              {"m=5:n=4096:x=bf16:gate=separated:activation=silu"});
+  check_row_kernel<kParts, act_and_mul_gpu<kParts>>(act_and_mul_operator(),
+                                                    {"m=5:n=4096:x=bf16:gate=separated:activation=silu"});
   static constexpr RowGpuConfig kCodes = [] {
     RowGpuConfig c = with_scales(full(kBf16, DType::kF8E4M3, 64, 2), Quantisation::kGroup, 128);
     c.activation = Activation::kSilu, c.gate = GateMode::kInterleaved;
     return c;
   }();
-  check_full<kCodes, act_and_mul_gpu<kCodes>>(
+  check_row_kernel<kCodes, act_and_mul_gpu<kCodes>>(
       act_and_mul_operator(), {"m=6:n=1024:x=bf16:out=e4m3:gate=interleaved:activation=silu:quant=group"});
   static constexpr RowGpuConfig kGated = with_residual(full(kBf16, kBf16, 64, 2, true), kBf16);
-  check_full<kGated, gated_rms_norm_gpu<kGated>>(gated_rms_norm_operator(),
-                                                 {"m=6:n=1024:x=bf16:residual=bf16:weight=bf16:gate_first=1"});
+  check_row_kernel<kGated, gated_rms_norm_gpu<kGated>>(gated_rms_norm_operator(),
+                                                       {"m=6:n=1024:x=bf16:residual=bf16:weight=bf16:gate_first=1"});
   static constexpr RowGpuConfig kSum = with_residual(full(kF32, kF32, 32, 1), kF32);
-  check_full<kSum, elementwise_gpu<kSum>>(elementwise_operator(), {"m=11:n=256:x=f32:residual=f32:arithmetic=add"});
+  check_row_kernel<kSum, elementwise_gpu<kSum>>(elementwise_operator(),
+                                                {"m=11:n=256:x=f32:residual=f32:arithmetic=add"});
 }
 
 }  // namespace

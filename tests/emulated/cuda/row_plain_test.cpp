@@ -18,16 +18,9 @@
 namespace tilewright {
 namespace {
 
-using emulated::check_rows, emulated::HostKernel;
+using emulated::check_row_kernel;
 
 constexpr DType kNone = DType::kNone, kBf16 = DType::kBf16, kF16 = DType::kF16, kF32 = DType::kF32;
-
-template <RowGpuConfig kConfig, void (*kKernel)(const RowArgs&)>
-void check(const Operator& op, std::initializer_list<const char*> problems) {
-  const auto kernel =
-      std::make_shared<HostKernel>([](const void* args) { kKernel(*static_cast<const RowArgs*>(args)); });
-  check_rows(op, kConfig, kernel, problems);
-}
 
 constexpr RowGpuConfig plain(DType x, DType out, int threads, int pieces, bool whole, bool weight, bool bias) {
   RowGpuConfig c{x, kNone, out, Quantisation::kNone, threads, pieces, x, whole};
@@ -42,17 +35,17 @@ constexpr RowGpuConfig in_parts(DType x, int parts, Activation activation, GateM
 
 TEST(EmulatedPlainRows, NormsTakeTheWeightAndBiasOfTheirType) {
   static constexpr RowGpuConfig kBoth = plain(kBf16, kBf16, 64, 2, true, true, true);
-  check<kBoth, rms_norm_gpu<kBoth>>(
+  check_row_kernel<kBoth, rms_norm_gpu<kBoth>>(
       rms_norm_operator(), {"m=5:n=1024:x=bf16:weight=bf16:bias=bf16", "m=1:n=8:x=bf16:weight=bf16:bias=bf16"});
-  check<kBoth, layer_norm_gpu<kBoth>>(
+  check_row_kernel<kBoth, layer_norm_gpu<kBoth>>(
       layer_norm_operator(), {"m=5:n=1024:x=bf16:weight=bf16:bias=bf16", "m=9:n=1000:x=bf16:weight=bf16:bias=bf16"});
   static constexpr RowGpuConfig kWeight = plain(kF32, kF32, 512, 1, true, true, false);
-  check<kWeight, rms_norm_gpu<kWeight>>(rms_norm_operator(),
-                                        {"m=3:n=4096:x=f32:weight=f32", "m=0:n=64:x=f32:weight=f32"});
-  check<kWeight, layer_norm_gpu<kWeight>>(layer_norm_operator(), {"m=3:n=4096:x=f32:weight=f32"});
+  check_row_kernel<kWeight, rms_norm_gpu<kWeight>>(rms_norm_operator(),
+                                                   {"m=3:n=4096:x=f32:weight=f32", "m=0:n=64:x=f32:weight=f32"});
+  check_row_kernel<kWeight, layer_norm_gpu<kWeight>>(layer_norm_operator(), {"m=3:n=4096:x=f32:weight=f32"});
   static constexpr RowGpuConfig kNeither = plain(kF16, kF16, 16, 1, true, false, false);
-  check<kNeither, rms_norm_gpu<kNeither>>(rms_norm_operator(), {"m=33:n=128:x=f16", "m=3:n=104:x=f16"});
-  check<kNeither, layer_norm_gpu<kNeither>>(layer_norm_operator(), {"m=33:n=128:x=f16", "m=3:n=104:x=f16"});
+  check_row_kernel<kNeither, rms_norm_gpu<kNeither>>(rms_norm_operator(), {"m=33:n=128:x=f16", "m=3:n=104:x=f16"});
+  check_row_kernel<kNeither, layer_norm_gpu<kNeither>>(layer_norm_operator(), {"m=33:n=128:x=f16", "m=3:n=104:x=f16"});
 }
 
 // What layer_norm promises of rows of equal elements, and of means far above the deviation.
@@ -90,29 +83,31 @@ TEST(EmulatedPlainRows, MomentsFarFromZeroKeepTheirVariance) {
 
 TEST(EmulatedPlainRows, ARowWithARestIsPlainToo) {
   static constexpr RowGpuConfig kRest = plain(kF32, kF32, 64, 2, false, true, false);
-  check<kRest, rms_norm_gpu<kRest>>(rms_norm_operator(), {"m=5:n=1001:x=f32:weight=f32", "m=2:n=1:x=f32:weight=f32"});
-  check<kRest, layer_norm_gpu<kRest>>(layer_norm_operator(),
-                                      {"m=5:n=1001:x=f32:weight=f32", "m=2:n=1:x=f32:weight=f32"});
+  check_row_kernel<kRest, rms_norm_gpu<kRest>>(rms_norm_operator(),
+                                               {"m=5:n=1001:x=f32:weight=f32", "m=2:n=1:x=f32:weight=f32"});
+  check_row_kernel<kRest, layer_norm_gpu<kRest>>(layer_norm_operator(),
+                                                 {"m=5:n=1001:x=f32:weight=f32", "m=2:n=1:x=f32:weight=f32"});
   static constexpr RowGpuConfig kAgain = plain(kBf16, kBf16, 256, 0, false, true, true);
-  check<kAgain, layer_norm_gpu<kAgain>>(layer_norm_operator(), {"m=2:n=5003:x=bf16:weight=bf16:bias=bf16"});
+  check_row_kernel<kAgain, layer_norm_gpu<kAgain>>(layer_norm_operator(), {"m=2:n=5003:x=bf16:weight=bf16:bias=bf16"});
 }
 
 TEST(EmulatedPlainRows, BlocksThatReduceNothingShareARow) {
   static constexpr RowGpuConfig kTwo = in_parts(kBf16, 2, Activation::kSilu, GateMode::kSeparated);
-  check<kTwo, act_and_mul_gpu<kTwo>>(act_and_mul_operator(), {"m=5:n=4096:x=bf16:gate=separated:activation=silu",
-                                                              "m=3:n=2056:x=bf16:gate=separated:activation=silu"});
+  check_row_kernel<kTwo, act_and_mul_gpu<kTwo>>(
+      act_and_mul_operator(),
+      {"m=5:n=4096:x=bf16:gate=separated:activation=silu", "m=3:n=2056:x=bf16:gate=separated:activation=silu"});
   static constexpr RowGpuConfig kPairs = in_parts(kBf16, 4, Activation::kGeluTanh, GateMode::kInterleaved);
-  check<kPairs, act_and_mul_gpu<kPairs>>(act_and_mul_operator(),
-                                         {"m=3:n=8192:x=bf16:gate=interleaved:activation=gelu_tanh"});
+  check_row_kernel<kPairs, act_and_mul_gpu<kPairs>>(act_and_mul_operator(),
+                                                    {"m=3:n=8192:x=bf16:gate=interleaved:activation=gelu_tanh"});
   static constexpr RowGpuConfig kAlone = in_parts(kF32, 2, Activation::kSigmoid, GateMode::kNone);
-  check<kAlone, act_and_mul_gpu<kAlone>>(act_and_mul_operator(), {"m=3:n=2304:x=f32:activation=sigmoid"});
+  check_row_kernel<kAlone, act_and_mul_gpu<kAlone>>(act_and_mul_operator(), {"m=3:n=2304:x=f32:activation=sigmoid"});
 
   static constexpr RowGpuConfig kGradient = [] {
     RowGpuConfig c = in_parts(kBf16, 2, Activation::kSilu, GateMode::kSeparated);
     c.residual = kBf16;
     return c;
   }();
-  check<kGradient, act_and_mul_backward_gpu<kGradient>>(
+  check_row_kernel<kGradient, act_and_mul_backward_gpu<kGradient>>(
       act_and_mul_backward_operator(), {"m=3:n=4096:x=bf16:residual=bf16:gate=separated:activation=silu"});
 
   static constexpr RowGpuConfig kSum = [] {
@@ -120,16 +115,17 @@ TEST(EmulatedPlainRows, BlocksThatReduceNothingShareARow) {
     c.residual = kF16;
     return c;
   }();
-  check<kSum, elementwise_gpu<kSum>>(elementwise_operator(), {"m=2:n=16384:x=f16:residual=f16:arithmetic=add",
-                                                              "m=0:n=16384:x=f16:residual=f16:arithmetic=add",
-                                                              "m=3:n=14344:x=f16:residual=f16:arithmetic=mul"});
+  check_row_kernel<kSum, elementwise_gpu<kSum>>(
+      elementwise_operator(),
+      {"m=2:n=16384:x=f16:residual=f16:arithmetic=add", "m=0:n=16384:x=f16:residual=f16:arithmetic=add",
+       "m=3:n=14344:x=f16:residual=f16:arithmetic=mul"});
 
   static constexpr RowGpuConfig kCodes = [] {
     RowGpuConfig c = in_parts(kBf16, 2, Activation::kNone, GateMode::kNone);
     c.out = DType::kF8E4M3, c.quant = Quantisation::kGroup, c.group = 128;
     return c;
   }();
-  check<kCodes, quantize_gpu<kCodes>>(
+  check_row_kernel<kCodes, quantize_gpu<kCodes>>(
       quantize_operator(), {"m=3:n=4096:x=bf16:out=e4m3:quant=group", "m=3:n=2176:x=bf16:out=e4m3:quant=group"});
 }
 
