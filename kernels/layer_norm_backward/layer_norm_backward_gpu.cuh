@@ -5,33 +5,44 @@
 
 #include "tile/gpu/row_backward.cuh"
 #include "tile/gpu/row_comoments.cuh"
+#if !defined(__AMDGCN__)
+#include "tile/gpu/row_ahead.cuh"
+#endif
 
 namespace tilewright {
 
 // Of a full row: the sum of g's products with normalised elements is that with x's differences, times `inverse`.
 template <RowGpuConfig kConfig>
-__device__ __forceinline__ NormGradient full_norm_gradient(GpuRow<kConfig>& row, BackwardRows<kConfig>& rows) {
-  const Comoments all = full_comoments(
-      row, [&](long long n, int count, Piece& p, int j) { rows.load(n, count, p, j); },
-      [&](long long n, int count, Piece& g, int j) { rows.weighted(n, count, g, j); });
-  const RowArgs& args = anew(row.args);
-  const float by = reciprocal_near_one(static_cast<float>(args.n));
-  const float inverse = inverse_root(__fmaf_rn(all.squares, by, args.eps));
-  return {all.mean, inverse, all.other_mean, __fmul_rn(__fmul_rn(all.products, by), inverse)};
-}
+struct LayerNormGradient {
+  using Found = Comoments;
+  static constexpr bool kCentred = true;
+  template <int kPieces>
+  __device__ __forceinline__ static Found found(const Piece (&x)[kPieces], const Piece (&g)[kPieces]) {
+    return warp_comoments<kConfig>(x, g);
+  }
+  __device__ __forceinline__ static Found joined(const Found* places) { return row_comoments<kConfig>(places); }
+  __device__ __forceinline__ static NormGradient gradient(const RowArgs& args, const Found& all) {
+    const float by = reciprocal_near_one(static_cast<float>(args.n));
+    const float inverse = inverse_root(__fmaf_rn(all.squares, by, args.eps));
+    return {all.mean, inverse, all.other_mean, __fmul_rn(__fmul_rn(all.products, by), inverse)};
+  }
+};
 
 template <RowGpuConfig kConfig>
-__device__ __forceinline__ void layer_norm_backward_gpu(const RowArgs& given) {
-  for_backward_rows<kConfig>(given, [&](GpuRow<kConfig>& row, BackwardRows<kConfig>& rows) {
+__device__ __forceinline__ void layer_norm_backward_rows(const RowArgs& given) {
+  for_backward_rows<kConfig, true>(given, [&](GpuRow<kConfig>& row, BackwardRows<kConfig>& rows) {
     if constexpr (kConfig.full) {
-      return full_norm_gradient<kConfig>(row, rows);
+      const Comoments all = full_comoments(
+          row, [&](long long n, int count, Piece& p, int j) { rows.load(n, count, p, j); },
+          [&](long long n, int count, Piece& g, int j) { rows.weighted(n, count, g, j); });
+      return LayerNormGradient<kConfig>::gradient(anew(row.args), all);
     } else {
       const auto load = [&](long long n, int count, Piece& p, int j) { rows.load(n, count, p, j); };
       const RowMoments moments = find_moments(row, load);
       const float inverse = inverse_root(__fadd_rn(moments.variance, anew(row.args).eps));
 
       float sum[2] = {};  // of the gradient, and of its products with the normalised elements
-      row.template each<BackwardRows<kConfig>::kAhead>(load, [&](long long n, int count, Piece& p, int j) {
+      row.template each<false>(load, [&](long long n, int count, Piece& p, int j) {
         Piece g;
         rows.weighted(n, count, g, j);
         const int there = anew(count);
@@ -46,6 +57,14 @@ __device__ __forceinline__ void layer_norm_backward_gpu(const RowArgs& given) {
       return NormGradient{moments.mean, inverse, sum[0] / n, sum[1] / n};
     }
   });
+}
+
+template <RowGpuConfig kConfig>
+__device__ __forceinline__ void layer_norm_backward_gpu(const RowArgs& given) {
+#if !defined(__AMDGCN__)
+  if constexpr (kConfig.slots > 0) return for_backward_rows_ahead<kConfig, LayerNormGradient<kConfig>>(given);
+#endif
+  if constexpr (kConfig.slots == 0) return layer_norm_backward_rows<kConfig>(given);
 }
 
 }  // namespace tilewright

@@ -4,28 +4,74 @@
 #pragma once
 
 #include "tile/gpu/row_backward.cuh"
+#if !defined(__AMDGCN__)
+#include "tile/gpu/row_ahead.cuh"
+#endif
 
 namespace tilewright {
 
 template <RowGpuConfig kConfig>
-__device__ __forceinline__ void rms_norm_backward_gpu(const RowArgs& given) {
-  for_backward_rows<kConfig>(given, [&](GpuRow<kConfig>& row, BackwardRows<kConfig>& rows) {
-    float sum[2] = {};  // of squares, and of products with the gradient
+struct RmsNormGradient {
+  struct alignas(8) Found {
+    float squares, products;  // of x, and with its output's gradient times the weight
+  };
+  static constexpr bool kCentred = false;
+  static constexpr int kWarp = kConfig.threads < kRowLanes ? kConfig.threads : kRowLanes;
+
+  __device__ __forceinline__ static void add(const Piece& x, const Piece& g, Found& to) {
+    for_elements([&](int i) {
+      to.squares = __fmaf_rn(x.v[i], x.v[i], to.squares);
+      to.products = __fmaf_rn(x.v[i], g.v[i], to.products);
+    });
+  }
+  template <int kLanes>
+  __device__ __forceinline__ static Found of_lanes(const Found& mine) {
+    float both[2] = {mine.squares, mine.products};
+    reduce_threads<kLanes>(both, sum_of);
+    return {both[0], both[1]};
+  }
+  template <int kPieces>
+  __device__ __forceinline__ static Found found(const Piece (&x)[kPieces], const Piece (&g)[kPieces]) {
+    Found mine{0, 0};
+#pragma unroll
+    for (int j = 0; j < kPieces; ++j) add(x[j], g[j], mine);
+    return of_lanes<kWarp>(mine);
+  }
+  __device__ __forceinline__ static Found joined(const Found* places) {
+    constexpr int kParts = kConfig.threads / kRowLanes, kLanes = power_at_least(kParts);
+    const unsigned lane = threadIdx.x % kLanes;
+    return of_lanes<kLanes>(lane < kParts ? places[lane] : Found{0, 0});
+  }
+  __device__ __forceinline__ static NormGradient gradient(const RowArgs& args, const Found& all) {
+    const float by = reciprocal_near_one(static_cast<float>(args.n));
+    const float inverse = inverse_root(__fmaf_rn(all.squares, by, args.eps));
+    return {0, inverse, 0, __fmul_rn(__fmul_rn(all.products, by), inverse)};
+  }
+};
+
+template <RowGpuConfig kConfig>
+__device__ __forceinline__ void rms_norm_backward_rows(const RowArgs& given) {
+  using Norm = RmsNormGradient<kConfig>;
+  for_backward_rows<kConfig, false>(given, [&](GpuRow<kConfig>& row, BackwardRows<kConfig>& rows) {
+    typename Norm::Found mine{0, 0};
     row.template each<true>([&](long long n, int count, Piece& p, int j) { rows.load(n, count, p, j); },
                             [&](long long n, int count, Piece& p, int j) {
                               Piece g;
                               rows.weighted(n, count, g, j);
-                              for_elements([&](int i) {
-                                sum[0] = __fmaf_rn(p.v[i], p.v[i], sum[0]);
-                                sum[1] = __fmaf_rn(p.v[i], g.v[i], sum[1]);
-                              });
+                              Norm::add(p, g, mine);
                             });
+    float sum[2] = {mine.squares, mine.products};
     row.reduce(sum, sum_of);
-    const RowArgs& args = anew(row.args);
-    const auto n = static_cast<float>(args.n);
-    const float inverse = inverse_root(__fmaf_rn(sum[0], reciprocal_near_one(n), args.eps));
-    return NormGradient{0, inverse, 0, __fmul_rn(sum[1] / n, inverse)};
+    return Norm::gradient(anew(row.args), {sum[0], sum[1]});
   });
+}
+
+template <RowGpuConfig kConfig>
+__device__ __forceinline__ void rms_norm_backward_gpu(const RowArgs& given) {
+#if !defined(__AMDGCN__)
+  if constexpr (kConfig.slots > 0) return for_backward_rows_ahead<kConfig, RmsNormGradient<kConfig>>(given);
+#endif
+  if constexpr (kConfig.slots == 0) return rms_norm_backward_rows<kConfig>(given);
 }
 
 }  // namespace tilewright

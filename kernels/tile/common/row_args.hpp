@@ -320,7 +320,8 @@ constexpr bool rounds_by_chance(const Config& config, const RowArgs& args) {
 // `threads` share a row: sm_90's. So do `parts` blocks that need not meet, where nothing is reduced across a row.
 // `plain`: rows of one dimension, nothing that smooths columns, no 1 added to the weight and nothing rounded before it, no square; the
 // next four fields tell what there is. Else the arguments tell all that at run time. `full`: whole rows that fill their threads, or of
-// blocks that share a scale whole ones only: nothing asks what is there.
+// blocks that share a scale whole ones only: nothing asks what is there. `slots`: rows of a gradient that lie in a block's shared memory, or are on
+// their way to it; 0: none.
 struct RowGpuConfig {
   static constexpr const char* kTypeName = "RowGpuConfig";
   DType x, residual, out;
@@ -334,6 +335,7 @@ struct RowGpuConfig {
   GateMode gate{};
   bool hadamard = false, chance = false;  // as RowCpuConfig's
   bool full = false;
+  int slots = 0;
 
   bool operator==(const RowGpuConfig&) const = default;
   template <class Self, class Visit>
@@ -357,6 +359,7 @@ struct RowGpuConfig {
     visit("hadamard", self.hadamard);
     visit("chance", self.chance);
     visit("full", self.full);
+    visit("slots", self.slots);
   }
 };
 
@@ -364,7 +367,7 @@ struct RowGpuConfig {
 constexpr int row_chunk_pieces(int cluster) { return cluster > 1 ? 4 : 2; }
 
 inline constexpr int kRowPiece = 8;           // elements that a thread takes at a time: 16 bytes of a 16-bit type
-inline constexpr int kRowBlockThreads = 256;  // of a block, unless a row takes more
+inline constexpr int kRowBlockThreads = 256;  // of a block, at most, unless a row takes more
 inline constexpr int kRowLanes = 32;          // that exchange values in registers, on every GPU
 inline constexpr int kRowReduced = 3;         // values that one reduction takes at most
 inline constexpr int kRowLeftFloats = 32 * kRowReduced;  // floats that warps leave for each other in a reduction
@@ -379,6 +382,24 @@ constexpr bool row_asks_weight(const RowGpuConfig& c) {
   if (!c.whole || c.pieces == 0 || c.columns == DType::kNone || (c.plain && !c.weight)) return false;
   return c.cluster > 1 || c.pieces * dtype_bits(c.columns) <= (c.threads <= kRowBlockThreads ? 32 : 16);
 }
-constexpr int row_block_threads(int threads) { return threads > kRowBlockThreads ? threads : kRowBlockThreads; }
+constexpr int power_at_least(int n) {  // of 2
+  int power = 1;
+  while (power < n) power *= 2;
+  return power;
+}
+// Of whole rows.
+constexpr int row_block_threads(int threads) {
+  return threads >= kRowBlockThreads ? threads : kRowBlockThreads / threads * threads;
+}
+
+// Shared memory of a norm's gradient: where warps meet, and slots for rows of x, of the output's gradient and of what is added to x's, if anything is.
+constexpr int row_met_bytes(int threads) {
+  const int sums = row_block_threads(threads) * 4;  // a float a thread, where columns are summed
+  return sums > kRowSharedBytes ? sums : kRowSharedBytes;
+}
+constexpr int row_slot_bytes(const RowGpuConfig& c) { return row_block_threads(c.threads) * c.pieces * 16; }
+constexpr int row_backward_bytes(const RowGpuConfig& c, bool adds) {
+  return row_met_bytes(c.threads) + c.slots * row_slot_bytes(c) * (adds ? 3 : 2);
+}
 
 }  // namespace tilewright

@@ -60,6 +60,20 @@ __device__ __forceinline__ bool is_there(int i, int count) {
   return kConfig.whole ? count > 0 : i < count;
 }
 
+// Which of a block's rows, of kThreads each, this thread has a part of, and which part.
+template <int kThreads>
+__device__ __forceinline__ unsigned row_of_block() {
+  if constexpr (kThreads == row_block_threads(kThreads)) return 0;
+  return static_cast<unsigned>(anew(static_cast<int>(threadIdx.x))) / kThreads;
+}
+template <int kThreads>
+__device__ __forceinline__ int thread_of_row() {
+  // Of a block's only row the mask changes nothing; compilers know by it how large it can be.
+  constexpr bool kAlone = kThreads == row_block_threads(kThreads);
+  constexpr unsigned kOf = kAlone ? power_at_least(kThreads) : kThreads;
+  return static_cast<int>(static_cast<unsigned>(anew(static_cast<int>(threadIdx.x))) % kOf);
+}
+
 // Of kThreads neighbours, in each of them: of lanes first, then by 32 in their order. Two values at a time wait once. kFree: nobody
 // reads any longer what the reduction before left in this place.
 template <int kThreads, bool kFree = false, int kValues, class Merge>
@@ -90,7 +104,7 @@ __device__ __forceinline__ void reduce_threads(float (&x)[kValues], Merge&& merg
       for (int v = 0; v < kValues; ++v) parts[me / kRowLanes * kValues + v] = x[v];
     }
     __syncthreads();
-    const unsigned base = me / kThreads * kParts;
+    const unsigned base = row_of_block<kThreads>() * kParts;
 #pragma unroll
     for (int v = 0; v < kValues; ++v) {
       x[v] = parts[base * kValues + v];
@@ -98,6 +112,22 @@ __device__ __forceinline__ void reduce_threads(float (&x)[kValues], Merge&& merg
       for (int i = 1; i < kParts; ++i) x[v] = merge(x[v], parts[(base + i) * kValues + v]);
     }
   }
+}
+
+struct SumOf {
+  static constexpr bool kCommutes = true;
+  __device__ __forceinline__ float operator()(float a, float b) const { return __fadd_rn(a, b); }
+};
+inline constexpr SumOf sum_of{};
+__device__ __forceinline__ float larger_magnitude(float most, float x) { return at_least(fabsf(x), most); }
+
+// Of kLanes neighbours, in each of them.
+template <int kLanes>
+__device__ __forceinline__ float lanes_sum(float x) {
+  static_assert(kLanes <= kRowLanes);
+  float one[1] = {x};
+  reduce_threads<kLanes>(one, sum_of);
+  return one[0];
 }
 
 // One thread's part of a row. Threads of rows behind the last one have nothing, but meet the others.
@@ -176,7 +206,7 @@ struct GpuRow {
 // Which of the threads that share a row this one is.
 template <RowGpuConfig kConfig>
 __device__ __forceinline__ int row_thread() {
-  const auto thread = static_cast<int>(threadIdx.x % kConfig.threads);
+  const int thread = thread_of_row<kConfig.threads>();
   if constexpr (kConfig.parts > 1) return static_cast<int>(blockIdx.x % kConfig.parts) * kConfig.threads + thread;
   if constexpr (kConfig.cluster == 1) return thread;
   return RowCluster<kConfig.cluster>::rank() * kConfig.threads + thread;
@@ -193,7 +223,7 @@ __device__ __forceinline__ void for_rows(const RowArgs& args, Body&& body) {
   while (first < args.rows) {
     // What follows from the arguments is no more than a row needs: a kernel that walks has no registers for what all rows share.
     const RowArgs& given = anew(args);
-    const long long row = first + threadIdx.x / kThreads;
+    const long long row = first + row_of_block<kThreads>();
     const bool there = row < given.rows;
     const long long known = there ? row : given.rows - 1;
     const RowIndex at = kConfig.plain ? RowIndex{{0, 0, known}} : row_index(given, known);
@@ -203,12 +233,5 @@ __device__ __forceinline__ void for_rows(const RowArgs& args, Body&& body) {
     if (first < args.rows) __syncthreads();  // for who still reads what these rows were reduced to
   }
 }
-
-struct SumOf {
-  static constexpr bool kCommutes = true;
-  __device__ __forceinline__ float operator()(float a, float b) const { return __fadd_rn(a, b); }
-};
-inline constexpr SumOf sum_of{};
-__device__ __forceinline__ float larger_magnitude(float most, float x) { return at_least(fabsf(x), most); }
 
 }  // namespace tilewright

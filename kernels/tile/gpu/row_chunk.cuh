@@ -28,7 +28,7 @@ struct RowChunk {
   Piece p[kAsLies ? 1 : kPieces];
   PieceWords<kConfig.x> words[kAsks ? kPieces : 1];
 
-  __device__ __forceinline__ static int thread() { return anew(static_cast<int>(threadIdx.x % kConfig.threads)); }
+  __device__ __forceinline__ static int thread() { return thread_of_row<kConfig.threads>(); }
   // body(n, count, j) for all pieces, with constants as j.
   template <class Body>
   __device__ __forceinline__ void each(int chunk, Body&& body) const {
@@ -113,7 +113,7 @@ __device__ __forceinline__ void reduce_chunks(const RowArgs& given) {
 #pragma unroll 1
   for (long long first = static_cast<long long>(blockIdx.x) * kRows; first < items; first += given.grid * kRows) {
     const RowArgs& args = anew(given);
-    const long long mine = first + threadIdx.x / kConfig.threads, item = mine < items ? mine : items - 1;
+    const long long mine = first + row_of_block<kConfig.threads>(), item = mine < items ? mine : items - 1;
     const long long index = item / each;
     const int chunk = static_cast<int>(item - index * each);
     GpuRow<kConfig> row{args, index, row_index(args, index), mine < items, row_thread<kConfig>(), alone, {}};

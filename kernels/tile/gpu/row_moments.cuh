@@ -94,6 +94,26 @@ __device__ __forceinline__ void join_lanes(Moments& mine) {
   }
 }
 
+// Of as many elements each in kParts places, in each thread.
+template <int kParts>
+__device__ __forceinline__ Moments join_places_alike(const Moments* from, float count) {
+  constexpr int kLanes = power_at_least(kParts);
+  const unsigned lane = static_cast<unsigned>(anew(static_cast<int>(threadIdx.x))) % kLanes;
+  if constexpr (kParts == kLanes) {
+    Moments mine{from[lane].mean, from[lane].squares, count};
+    join_lanes_alike<kLanes>(mine);
+    return mine;
+  }
+  // About the first one's mean: of equal means the mean is that mean.
+  const bool there = lane < kParts;
+  const Moments& part = from[there ? lane : 0];
+  const float first = from[0].mean,
+              mean = __fmaf_rn(lanes_sum<kLanes>(__fadd_rn(part.mean, -first)), 1.0f / kParts, first);
+  const float apart = __fadd_rn(part.mean, -mean);
+  const float squares = there ? __fmaf_rn(__fmul_rn(apart, apart), count, part.squares) : 0;
+  return {mean, lanes_sum<kLanes>(squares), count * kParts};
+}
+
 // Of all threads of the row, in each of them. kAlike: all of them have as many elements.
 template <bool kAlike, RowGpuConfig kConfig>
 __device__ __forceinline__ Moments join_threads(GpuRow<kConfig>& row, Moments mine) {
@@ -111,11 +131,9 @@ __device__ __forceinline__ Moments join_threads(GpuRow<kConfig>& row, Moments mi
     row.place ^= 1;
     if (me % kRowLanes == 0) parts[me / kRowLanes] = mine;
     __syncthreads();
-    const Moments* const from = parts + me / kThreads * kParts;
-    if constexpr (kAlike) {  // one a lane
-      const Moments& part = from[me % kParts];
-      mine = {part.mean, part.squares, mine.count};
-      join_lanes_alike<kParts>(mine);
+    const Moments* const from = parts + row_of_block<kThreads>() * kParts;
+    if constexpr (kAlike) {
+      mine = join_places_alike<kParts>(from, mine.count);
     } else {
       mine = from[0];
 #pragma unroll

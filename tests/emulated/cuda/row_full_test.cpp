@@ -32,6 +32,10 @@ constexpr RowGpuConfig with_residual(RowGpuConfig c, DType residual) {
   c.residual = residual;
   return c;
 }
+constexpr RowGpuConfig with_slots(RowGpuConfig c, DType residual) {
+  c.residual = residual, c.slots = 4;
+  return c;
+}
 constexpr RowGpuConfig with_scales(RowGpuConfig c, Quantisation quant, int group) {
   c.quant = quant, c.group = group;
   return c;
@@ -70,9 +74,11 @@ TEST(EmulatedFullRows, FloatsOf32BitsAreWrittenByNeighboursTogether) {
       rms_norm_operator(), {"m=17:n=8:x=f32:weight=f32", "m=9:n=136:x=f32:weight=f32", "m=3:n=248:x=f32:weight=f32"});
 }
 
-TEST(EmulatedFullRows, GradientsAreAskedForARowAhead) {
-  static constexpr RowGpuConfig kOne = with_residual(full(kBf16, kBf16, 256, 1, true), kBf16),
-                                kSeveral = with_residual(full(kF16, kF16, 64, 2, true), kF16);
+TEST(EmulatedFullRows, GradientsWaitForRowsInSlots) {
+  static constexpr RowGpuConfig kOne = with_slots(full(kBf16, kBf16, 256, 1, true), kBf16),
+                                kSeveral = with_slots(full(kF16, kF16, 64, 2, true), kF16),
+                                kWarp = with_slots(full(kF16, kF16, 32, 1, true), kF16),
+                                kWide = with_slots(full(kBf16, kF32, 64, 1, true), kBf16);
   constexpr const char* kRms[] = {"m=9:n=2048:x=bf16:residual=bf16:weight=bf16:dweight=bf16"};
   check_row_kernel<kOne, rms_norm_backward_gpu<kOne>>(
       rms_norm_backward_operator(), {kRms[0], "m=1:n=2048:x=bf16:residual=bf16:weight=bf16:dresidual=1:dweight=f32"});
@@ -82,7 +88,69 @@ TEST(EmulatedFullRows, GradientsAreAskedForARowAhead) {
       rms_norm_backward_operator(), {"m=22:n=1024:x=f16:residual=f16:weight=f16:dweight=f32"});
   check_row_kernel<kSeveral, layer_norm_backward_gpu<kSeveral>>(
       layer_norm_backward_operator(), {"m=22:n=1024:x=f16:residual=f16:weight=f16:dweight=f32:dbias=f32",
-                                       "m=2:n=1024:x=f16:residual=f16:weight=f16:dresidual=1:dweight=f32"});
+                                       "m=2:n=1024:x=f16:residual=f16:weight=f16:dresidual=1:dweight=f32",
+                                       "m=0:n=1024:x=f16:residual=f16:weight=f16:dweight=f32"});
+  // No warp meets another one.
+  check_row_kernel<kWarp, rms_norm_backward_gpu<kWarp>>(rms_norm_backward_operator(),
+                                                        {"m=70:n=256:x=f16:residual=f16:weight=f16:dweight=f32"});
+  check_row_kernel<kWarp, layer_norm_backward_gpu<kWarp>>(
+      layer_norm_backward_operator(), {"m=70:n=256:x=f16:residual=f16:weight=f16:dweight=f32:dbias=f32"});
+  // What is added, of 32 bits, has no slots.
+  check_row_kernel<kWide, layer_norm_backward_gpu<kWide>>(
+      layer_norm_backward_operator(), {"m=22:n=512:x=bf16:residual=bf16:weight=bf16:out=f32:dresidual=1:dweight=f32"});
+  // One dimension, but with strides; and options that few calls have.
+  static constexpr RowGpuConfig kAny = [] {
+    RowGpuConfig c = with_slots(full(kBf16, kBf16, 64, 1), kBf16);
+    c.plain = c.weight = false;
+    return c;
+  }();
+  check_row_kernel<kAny, rms_norm_backward_gpu<kAny>>(
+      rms_norm_backward_operator(), {"m=22:n=512:x=bf16:residual=bf16:weight=bf16:unit_offset=1:dweight=f32"});
+}
+
+TEST(EmulatedFullRows, GradientsWithoutSlotsAreReducedAtOnce) {
+  static constexpr RowGpuConfig kOne = with_residual(full(kF32, kF32, 64, 1, true), kF32),
+                                kSeven = with_residual(full(kBf16, kBf16, 224, 1, true), kBf16);
+  check_row_kernel<kOne, rms_norm_backward_gpu<kOne>>(rms_norm_backward_operator(),
+                                                      {"m=22:n=512:x=f32:residual=f32:weight=f32:dweight=f32"});
+  check_row_kernel<kOne, layer_norm_backward_gpu<kOne>>(
+      layer_norm_backward_operator(), {"m=22:n=512:x=f32:residual=f32:weight=f32:dweight=f32:dbias=f32"});
+  check_row_kernel<kSeven, layer_norm_backward_gpu<kSeven>>(
+      layer_norm_backward_operator(), {"m=5:n=1792:x=bf16:residual=bf16:weight=bf16:dresidual=1:dweight=f32"});
+}
+
+TEST(EmulatedFullRows, WarpsOfARowAreNoPowerOfTwo) {
+  static constexpr RowGpuConfig kSeven = full(kBf16, kBf16, 224, 1, true, true), kThree = full(kF16, kF16, 96, 2, true);
+  constexpr const char* kMean[] = {"m=3:n=1792:x=bf16:weight=bf16:bias=bf16"};
+  check_row_kernel<kSeven, rms_norm_gpu<kSeven>>(rms_norm_operator(), {kMean[0]});
+  check_row_kernel<kSeven, layer_norm_gpu<kSeven>>(layer_norm_operator(), {kMean[0]});
+  check_row_kernel<kThree, rms_norm_gpu<kThree>>(rms_norm_operator(), {"m=5:n=1536:x=f16:weight=f16"});  // 2 a block
+  check_row_kernel<kThree, layer_norm_gpu<kThree>>(layer_norm_operator(), {"m=5:n=1536:x=f16:weight=f16"});
+  static constexpr RowGpuConfig kLong = full(kF32, kF32, 448, 2, true);
+  check_row_kernel<kLong, layer_norm_gpu<kLong>>(layer_norm_operator(), {"m=2:n=7168:x=f32:weight=f32"});
+  static constexpr RowGpuConfig kChances = full(kF32, kF32, 448, 2);
+  check_row_kernel<kChances, softmax_gpu<kChances>>(softmax_operator(), {"m=2:n=7168:x=f32"});
+  static constexpr RowGpuConfig kGradient = with_slots(full(kBf16, kBf16, 96, 1, true), kBf16),
+                                kWide = with_slots(full(kBf16, kBf16, 320, 1, true), kBf16);
+  check_row_kernel<kGradient, layer_norm_backward_gpu<kGradient>>(
+      layer_norm_backward_operator(), {"m=11:n=768:x=bf16:residual=bf16:weight=bf16:dweight=f32:dbias=f32"});
+  check_row_kernel<kWide, layer_norm_backward_gpu<kWide>>(
+      layer_norm_backward_operator(), {"m=3:n=2560:x=bf16:residual=bf16:weight=bf16:dweight=bf16:dbias=bf16"});
+  check_row_kernel<kWide, rms_norm_backward_gpu<kWide>>(rms_norm_backward_operator(),
+                                                        {"m=3:n=2560:x=bf16:residual=bf16:weight=bf16:dweight=bf16"});
+  static constexpr RowGpuConfig kCodes = with_scales(full(kBf16, DType::kI8, 160, 1), Quantisation::kRow, 0),
+                                kGroups = with_scales(full(kBf16, DType::kF8E4M3, 96, 1), Quantisation::kGroup, 128),
+                                kFound = with_scales(full(kF16, DType::kF8E4M3, 96, 2), Quantisation::kDynamic, 0);
+  check_row_kernel<kCodes, quantize_gpu<kCodes>>(quantize_operator(), {"m=4:n=1280:x=bf16:out=i8:quant=row"});
+  check_row_kernel<kGroups, quantize_gpu<kGroups>>(quantize_operator(), {"m=5:n=768:x=bf16:out=e4m3:quant=group"});
+  check_row_kernel<kFound, quantize_gpu<kFound>>(quantize_operator(), {"m=5:n=1536:x=f16:out=e4m3:quant=dynamic"});
+  // Rows that are not full.
+  static constexpr RowGpuConfig kRest = [] {
+    RowGpuConfig c = full(kBf16, kBf16, 352, 1, true);
+    c.full = false;
+    return c;
+  }();
+  check_row_kernel<kRest, layer_norm_gpu<kRest>>(layer_norm_operator(), {"m=2:n=2720:x=bf16:weight=bf16"});
 }
 
 TEST(EmulatedFullRows, ScalesOfEveryKindHaveTheReferencesCodes) {
@@ -122,6 +190,13 @@ TEST(EmulatedFullRows, GatesAndPartsOfARow) {
   }();
   check_row_kernel<kParts, act_and_mul_gpu<kParts>>(act_and_mul_operator(),
                                                     {"m=5:n=4096:x=bf16:gate=separated:activation=silu"});
+  static constexpr RowGpuConfig kThirds = [] {
+    RowGpuConfig c = full(kBf16, kBf16, 224, 1);
+    c.parts = 3, c.activation = Activation::kSilu, c.gate = GateMode::kSeparated;
+    return c;
+  }();
+  check_row_kernel<kThirds, act_and_mul_gpu<kThirds>>(act_and_mul_operator(),
+                                                      {"m=5:n=5376:x=bf16:gate=separated:activation=silu"});
   static constexpr RowGpuConfig kCodes = [] {
     RowGpuConfig c = with_scales(full(kBf16, DType::kF8E4M3, 64, 2), Quantisation::kGroup, 128);
     c.activation = Activation::kSilu, c.gate = GateMode::kInterleaved;

@@ -15,11 +15,15 @@ namespace tilewright {
 namespace {
 
 constexpr double kRowGpuLaunchSeconds = 3e-6;
-// A group of 128 elements, or a few short rows a warp; a head's pairs take as few as one.
-constexpr int kLeastRowThreads = 16;
 constexpr int kMostRowThreads = 1024;
+// A group of 128 elements, or a few short rows a warp; a head's pairs take as few as one. More than 32 are whole warps.
+constexpr int kLeastRowThreads = 16;
+bool legal_threads(int threads) {
+  return threads <= kMostRowThreads &&
+         (threads <= kRowLanes ? std::has_single_bit(static_cast<unsigned>(threads)) : threads % kRowLanes == 0);
+}
 // Pieces in registers, of 8 floats each, that leave room beside them.
-constexpr int most_pieces(int threads) { return threads >= 1024 ? 2 : threads == 512 ? 4 : 8; }
+constexpr int most_pieces(int threads) { return threads > 512 ? 2 : threads > 256 ? 4 : 8; }
 // That keep a row, its gradient and two sums.
 constexpr int kMostBackwardThreads = 512;
 constexpr RowGpuShape kGenericShape{256, 0};
@@ -67,7 +71,8 @@ int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
   if (op.rotates && c.whole) return c.pieces >= 4 ? 2 : c.pieces == 2 && (!c.plain || c.x == DType::kF32) ? 3 : 4;
   const bool singly = takes_pieces_singly(op, c.quant);
   if (op.norm_backward()) {  // x, its output's gradient and two sums, and what is added to them
-    const int each = 4 * kRowPiece + (c.whole ? dtype_bits(c.columns) + dtype_bits(c.out) % 32 : 0) * kRowPiece / 32;
+    const int added = c.slots > 0 ? 0 : dtype_bits(c.out) % 32;
+    const int each = 4 * kRowPiece + (c.whole ? dtype_bits(c.columns) + added : 0) * kRowPiece / 32;
     return std::clamp(65536 / (row_block_threads(c.threads) * (48 + c.pieces * each)), 1, 2);
   }
   const auto words = [](DType t) { return dtype_bits(t) * kRowPiece / 32; };
@@ -94,10 +99,9 @@ bool legal_shape(const RowGpuShape& s, int least_threads) {
   const bool pieces = s.pieces == 0 || (std::has_single_bit(static_cast<unsigned>(s.pieces)) && s.pieces <= most);
   if (clustered && (s.pieces < row_chunk_pieces(s.cluster) || s.threads != kClusterThreads)) return false;
   if (s.cluster > kMostRowCluster || !std::has_single_bit(static_cast<unsigned>(s.cluster))) return false;
-  if (s.parts > kMostRowParts || !std::has_single_bit(static_cast<unsigned>(s.parts))) return false;
+  if (s.parts < 1 || s.parts > kMostRowParts) return false;
   if (s.parts > 1 && (clustered || s.pieces == 0)) return false;
-  return pieces && s.threads >= least_threads && s.threads <= kMostRowThreads &&
-         std::has_single_bit(static_cast<unsigned>(s.threads));
+  return pieces && s.threads >= least_threads && legal_threads(s.threads);
 }
 // The type of all vectors along a row; kNone: they differ. Without any it does not matter.
 DType common_column_type(const RowProblem& p) {
@@ -155,10 +159,25 @@ bool is_plain_turn(const RowProblem& p, const RowGpuShape& shape) {
          r.dims == int64_t{2} * kRowPiece * shape.threads && r.heads % shape.pieces == 0;
 }
 int64_t row_capacity(const RowGpuShape& s) { return int64_t{s.threads} * s.pieces * s.cluster * s.parts * kRowPiece; }
+// Threads of n elements with so many pieces each, at most one more than there can be.
+int row_threads(int64_t n, int pieces) {
+  const int64_t each = int64_t{kRowPiece} * pieces,
+                threads = std::clamp<int64_t>((n + each - 1) / each, kLeastRowThreads, kMostRowThreads + 1);
+  if (threads <= kRowLanes) return static_cast<int>(std::bit_ceil(static_cast<uint64_t>(threads)));
+  return static_cast<int>((threads + kRowLanes - 1) / kRowLanes * kRowLanes);
+}
 // Whether rows fill their threads, or blocks of rows and columns are whole.
 bool is_full(const RowOp& op, const RowProblem& p, const RowGpuShape& s) {
   if (op.quantises && p.quant == Quantisation::kBlock) return p.n % kScaleBlock == 0 && p.size[2] % kScaleBlock == 0;
   return p.n == row_capacity(s);
+}
+// Rows of a gradient that have slots in shared memory: one that is written, one that is reduced and two on their way.
+constexpr int kRowSlots = 4;
+int row_slots(const RowOp& op, const RowProblem& p, RowGpuConfig c, const ArchSpec& arch) {
+  const bool narrow = dtype_bits(c.x) == 16 && dtype_bits(c.residual) == 16;
+  if (!op.norm_backward() || arch.vendor != ArchVendor::kNvidia || !c.full || !narrow) return 0;
+  c.slots = kRowSlots;
+  return p.size[0] == 1 && p.size[1] == 1 && row_backward_bytes(c, true) <= arch.shared_bytes ? kRowSlots : 0;
 }
 // Whether blocks may take a part of a row each.
 bool takes_parts(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {
@@ -206,9 +225,9 @@ std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const A
   const bool twice = large && op.columns && p.quant == Quantisation::kRow && arch.vendor == ArchVendor::kNvidia;
   if ((many && !op.gates) || twice)
     std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 4; });
-  const auto parts = std::bit_ceil(static_cast<uint64_t>(p.n + kRowPartElements - 1) / kRowPartElements);
+  const int64_t parts = (p.n + kRowPartElements - 1) / kRowPartElements;
   if (!many && takes_parts(op, p, arch) && parts > 1 && parts <= kMostRowParts)
-    shapes.insert(shapes.begin(), {kPartThreads, 1, 1, static_cast<int>(parts)});
+    shapes.insert(shapes.begin(), {row_threads((p.n + parts - 1) / parts, 1), 1, 1, static_cast<int>(parts)});
   return shapes;
 }
 
@@ -239,7 +258,7 @@ class RowGpuFamily final : public KernelFamily {
     std::vector<Candidate> found;
     double cost = predict_gpu(p, device);
     for (const RowGpuShape& shape : shapes_of(op_, p, *device.arch)) {
-      found.push_back({{key_of(gpu_config(p, shape), device.arch->target), {}}, cost});
+      found.push_back({{key_of(gpu_config(p, shape, *device.arch), device.arch->target), {}}, cost});
       cost *= 1.1;  // by rank alone: see row_gpu_shapes
     }
     return found;
@@ -250,13 +269,14 @@ class RowGpuFamily final : public KernelFamily {
     if (Status s = parse_gpu_config(step.key, config); !s || generic_) return s;
     const auto& p = problem_cast<RowProblem>(ref);
     // What is typed at run time, and rows with a rest, hold whatever the problem has.
-    RowGpuConfig need = gpu_config(p, shape_of(config));
+    RowGpuConfig need = gpu_config(p, shape_of(config), *device.arch);
     const bool has_columns = p.weight != DType::kNone || p.bias != DType::kNone || p.smooth != DType::kNone;
     if (!config.whole && op_.rotates) need.columns = DType::kNone;
     if (!op_.rotates && (config.columns == DType::kNone || !has_columns)) need.columns = config.columns;
     if (!config.whole) need.whole = false;
     if (!config.plain) set_plain(false, p, need);
     if (!config.full) need.full = false;
+    if (config.slots == 0) need.slots = 0;
     if (config.group == 0) need.group = 0;
     if (!(config == need)) {
       return refuse_gpu(
@@ -313,7 +333,7 @@ class RowGpuFamily final : public KernelFamily {
   }
   int64_t launch_shared_bytes(const KernelKey& key) const override {
     RowGpuConfig config;
-    return parse_gpu_config(key, config) ? shared_bytes(config) : row_shared_bytes(1);
+    return parse_gpu_config(key, config) ? shared_bytes(config, true) : row_shared_bytes(1);
   }
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     const ArchSpec* arch = find_arch(target);
@@ -321,7 +341,7 @@ class RowGpuFamily final : public KernelFamily {
     if (arch == nullptr || !is_gpu_target(*arch)) return keys;
     if (generic_) return {generic_key(target)};
     for (const RowProblem& p : usual_row_problems(op_)) {
-      keys.push_back(key_of(gpu_config(p, shapes_of(op_, p, *arch).front()), target));
+      keys.push_back(key_of(gpu_config(p, shapes_of(op_, p, *arch).front(), *arch), target));
     }
     return keys;
   }
@@ -337,7 +357,7 @@ class RowGpuFamily final : public KernelFamily {
     stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
     stage.shape.threads = static_cast<uint32_t>(row_block_threads(config.threads));
     stage.shape.cluster = {static_cast<uint32_t>(config.cluster), 1, 1};
-    stage.shape.shared_bytes = static_cast<uint32_t>(shared_bytes(config));
+    stage.shape.shared_bytes = static_cast<uint32_t>(shared_bytes(config, p.gradients.added.dtype != DType::kNone));
     if (chunks > 0) return chunk_stages(stage, chunks);
     if (p.column_sums() > 0) {
       LaunchShape columns = stage.shape;
@@ -353,9 +373,9 @@ class RowGpuFamily final : public KernelFamily {
  private:
   // Numbers that are found of a chunk: softmax's pair, and cross_entropy's sum and target beside it.
   int64_t found_of_chunk() const { return op_.softmax ? 2 : op_.loses ? 4 : 0; }
-  // What threads meet in; a float each where columns are summed.
-  int64_t shared_bytes(const RowGpuConfig& config) const {
-    return op_.norm_backward() ? row_block_threads(config.threads) * 4 : row_shared_bytes(config.cluster);
+  // What threads meet in, and of gradients rows; `adds`: what is added to them, too.
+  int64_t shared_bytes(const RowGpuConfig& config, bool adds) const {
+    return op_.norm_backward() ? row_backward_bytes(config, adds) : row_shared_bytes(config.cluster);
   }
   // Where sums are kept from one row to the next, as many blocks as run at a time, each with as many rows; else
   // a block a row. The kernel goes on where the grid ends; AMD GPUs count work-items in 32 bits.
@@ -384,7 +404,7 @@ class RowGpuFamily final : public KernelFamily {
   KernelKey generic_key(std::string_view target) const {
     return make_key(op_.name, name_, target, "any", "run_time=1");
   }
-  RowGpuConfig gpu_config(const RowProblem& p, const RowGpuShape& shape) const {
+  RowGpuConfig gpu_config(const RowProblem& p, const RowGpuShape& shape, const ArchSpec& arch) const {
     RowGpuConfig config{p.x.dtype, p.residual.dtype, p.out.dtype, p.quant, shape.threads, shape.pieces};
     config.cluster = shape.cluster, config.parts = shape.parts;
     config.hadamard = p.hadamard != 0, config.chance = p.state_words != 0;
@@ -394,6 +414,7 @@ class RowGpuFamily final : public KernelFamily {
     if (has_groups(p.quant)) config.group = p.group;
     config.full = config.whole && is_full(op_, p, shape);
     if (op_.rotates && takes_whole_heads(p)) config.columns = p.rotation.table, config.whole = true;
+    config.slots = row_slots(op_, p, config, arch);
     return config;
   }
   static RowGpuShape shape_of(const RowGpuConfig& c) { return {c.threads, c.pieces, c.cluster, c.parts}; }
@@ -431,6 +452,10 @@ class RowGpuFamily final : public KernelFamily {
     }
     if (config.full && (!config.whole || config.pieces == 0 || op_.rotates))
       return refuse_gpu(key.text + ": full rows are whole, stay in registers and do not turn");
+    if (config.slots != 0 &&
+        (config.slots != kRowSlots || !config.full || !op_.norm_backward() || dtype_bits(config.x) != 16 ||
+         dtype_bits(config.residual) != 16 || row_backward_bytes(config, true) > arch->shared_bytes))
+      return refuse_gpu(fmt::format("{}: {} slots", key.text, config.slots));
     if ((config.hadamard || config.chance) && !op_.quantises)
       return refuse_gpu(key.text + ": hadamard and chance are quantize's");
     if (config.group != 0 && !(has_groups(config.quant) && is_row_group(config.group))) {
@@ -454,14 +479,11 @@ class RowGpuFamily final : public KernelFamily {
 // then more. What fits nowhere is read again.
 std::vector<RowGpuShape> row_gpu_shapes(int64_t n) {
   std::vector<RowGpuShape> shapes;
-  const auto pieces = static_cast<uint64_t>(std::max<int64_t>((n + kRowPiece - 1) / kRowPiece, 1));
   for (const int each : {2, 1, 4, 8}) {
-    const uint64_t threads = std::max<uint64_t>(
-        std::bit_ceil((pieces + static_cast<uint64_t>(each) - 1) / static_cast<uint64_t>(each)), kLeastRowThreads);
-    if (threads > kMostRowThreads) continue;
-    const RowGpuShape shape{static_cast<int>(threads), each};
-    if (legal_shape(shape, kLeastRowThreads) && row_capacity(shape) >= n) shapes.push_back(shape);
+    const RowGpuShape shape{row_threads(n, each), each};
+    if (legal_shape(shape, kLeastRowThreads)) shapes.push_back(shape);
   }
+  std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.threads <= kRowBlockThreads; });
   if (shapes.empty()) shapes.push_back({kMostRowThreads, 0});
   return shapes;
 }
