@@ -16,9 +16,11 @@ template <RowGpuConfig kConfig>
 struct LayerNormGradient {
   using Found = Comoments;
   static constexpr bool kCentred = true;
+  static constexpr int kSums = 4;
   template <int kPieces>
-  __device__ __forceinline__ static Found found(const Piece (&x)[kPieces], const Piece (&g)[kPieces]) {
-    return warp_comoments<kConfig>(x, g);
+  __device__ __forceinline__ static void shares(const Piece (&x)[kPieces], const Piece (&g)[kPieces],
+                                                float (&share)[kSums]) {
+    comoment_shares<kConfig>(x, g, share);
   }
   __device__ __forceinline__ static Found joined(const Found* places) { return row_comoments<kConfig>(places); }
   __device__ __forceinline__ static NormGradient gradient(const RowArgs& args, const Found& all) {

@@ -15,32 +15,29 @@ struct RmsNormGradient {
   struct alignas(8) Found {
     float squares, products;  // of x, and with its output's gradient times the weight
   };
+  static constexpr int kSums = 2;
   static constexpr bool kCentred = false;
-  static constexpr int kWarp = kConfig.threads < kRowLanes ? kConfig.threads : kRowLanes;
 
-  __device__ __forceinline__ static void add(const Piece& x, const Piece& g, Found& to) {
+  __device__ __forceinline__ static void add(const Piece& x, const Piece& g, float (&to)[kSums]) {
     for_elements([&](int i) {
-      to.squares = __fmaf_rn(x.v[i], x.v[i], to.squares);
-      to.products = __fmaf_rn(x.v[i], g.v[i], to.products);
+      to[0] = __fmaf_rn(x.v[i], x.v[i], to[0]);
+      to[1] = __fmaf_rn(x.v[i], g.v[i], to[1]);
     });
   }
-  template <int kLanes>
-  __device__ __forceinline__ static Found of_lanes(const Found& mine) {
-    float both[2] = {mine.squares, mine.products};
-    reduce_threads<kLanes>(both, sum_of);
-    return {both[0], both[1]};
-  }
   template <int kPieces>
-  __device__ __forceinline__ static Found found(const Piece (&x)[kPieces], const Piece (&g)[kPieces]) {
-    Found mine{0, 0};
+  __device__ __forceinline__ static void shares(const Piece (&x)[kPieces], const Piece (&g)[kPieces],
+                                                float (&share)[kSums]) {
+    share[0] = share[1] = 0;
 #pragma unroll
-    for (int j = 0; j < kPieces; ++j) add(x[j], g[j], mine);
-    return of_lanes<kWarp>(mine);
+    for (int j = 0; j < kPieces; ++j) add(x[j], g[j], share);
   }
   __device__ __forceinline__ static Found joined(const Found* places) {
     constexpr int kParts = kConfig.threads / kRowLanes, kLanes = power_at_least(kParts);
     const unsigned lane = threadIdx.x % kLanes;
-    return of_lanes<kLanes>(lane < kParts ? places[lane] : Found{0, 0});
+    const Found mine = places[lane < kParts ? lane : 0];
+    float both[2] = {lane < kParts ? mine.squares : 0, lane < kParts ? mine.products : 0};
+    reduce_threads<kLanes>(both, sum_of);
+    return {both[0], both[1]};
   }
   __device__ __forceinline__ static NormGradient gradient(const RowArgs& args, const Found& all) {
     const float by = reciprocal_near_one(static_cast<float>(args.n));
@@ -53,14 +50,13 @@ template <RowGpuConfig kConfig>
 __device__ __forceinline__ void rms_norm_backward_rows(const RowArgs& given) {
   using Norm = RmsNormGradient<kConfig>;
   for_backward_rows<kConfig, false>(given, [&](GpuRow<kConfig>& row, BackwardRows<kConfig>& rows) {
-    typename Norm::Found mine{0, 0};
+    float sum[2] = {};
     row.template each<true>([&](long long n, int count, Piece& p, int j) { rows.load(n, count, p, j); },
                             [&](long long n, int count, Piece& p, int j) {
                               Piece g;
                               rows.weighted(n, count, g, j);
-                              Norm::add(p, g, mine);
+                              Norm::add(p, g, sum);
                             });
-    float sum[2] = {mine.squares, mine.products};
     row.reduce(sum, sum_of);
     return Norm::gradient(anew(row.args), {sum[0], sum[1]});
   });

@@ -106,6 +106,8 @@ struct LaunchShape {
   // The kernel waits for those in front of it in the stream by itself, before it touches what they may write: with the
   // caller's leave (LaunchContext) it may start before they end.
   bool programmatic_edge = false;
+  // The same of a stage and the one of its call in front of it, which both know of: needs nobody's leave.
+  bool stage_edge = false;
   // Blocks wait for each other, so all must run at a time. A launch of which they cannot fails.
   bool cooperative = false;
 };

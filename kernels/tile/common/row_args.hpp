@@ -6,12 +6,10 @@
 #include "tile/common/dtype.hpp"
 #include "tile/common/fields.hpp"
 #include "tile/common/quantise.hpp"
+#include "tile/common/row_config.hpp"
 #include "tile/common/row_rotation.hpp"
 
 namespace tilewright {
-
-enum class Activation : unsigned char;  // kernels/gemm/gemm_args.hpp, as the next
-enum class GateMode : unsigned char;
 
 // What elementwise does with its two operands.
 enum class Arithmetic : unsigned char { kNone, kAdd, kMul };
@@ -284,25 +282,6 @@ constexpr RowAngles row_angles(const Args& args, const RowIndex& at, int axis = 
   return angles_at(r,
                    r.positions[axis * r.stride_axis + at.i[0] * r.stride_position[0] + at.i[1] * r.stride_position[1]]);
 }
-
-// What a kernel is compiled for. kNone as x: typed at run time, all of it. `hadamard`, `chance`: quantize rotates blocks, rounds by chance.
-struct RowCpuConfig {
-  static constexpr const char* kTypeName = "RowCpuConfig";
-  DType x, residual, out;  // residual: kNone = absent
-  Quantisation quant;
-  bool hadamard = false, chance = false;
-
-  bool operator==(const RowCpuConfig&) const = default;
-  template <class Self, class Visit>
-  static constexpr void fields(Self& self, Visit&& visit) {
-    visit("x", self.x);
-    visit("residual", self.residual);
-    visit("out", self.out);
-    visit("quant", self.quant);
-    visit("hadamard", self.hadamard);
-    visit("chance", self.chance);
-  }
-};
 // What a kernel of quantize does beside quantising, told by its config, or at run time.
 template <class Config>
 constexpr bool rotates_blocks(const Config& config, const RowArgs& args) {
@@ -311,95 +290,6 @@ constexpr bool rotates_blocks(const Config& config, const RowArgs& args) {
 template <class Config>
 constexpr bool rounds_by_chance(const Config& config, const RowArgs& args) {
   return config.x == DType::kNone ? args.quantising.random_state != nullptr : config.chance;
-}
-
-// `threads` of a block share a row, in pieces of 8 elements; each keeps `pieces` of them in registers. 0: rows are read again.
-// `columns`: the type of all vectors along a row; kNone: each has its own, told at run time. `whole`: rows have no rest, and every
-// piece of them starts where one load or store takes it whole. `group`: of neighbours that share a scale; 0 where no group does, or
-// told at run time. Of whole heads that turn, `threads` share the pairs, and each takes `pieces` heads of a token. `cluster` blocks of
-// `threads` share a row: sm_90's. So do `parts` blocks that need not meet, where nothing is reduced across a row.
-// `plain`: rows of one dimension, nothing that smooths columns, no 1 added to the weight and nothing rounded before it, no square; the
-// next four fields tell what there is. Else the arguments tell all that at run time. `full`: whole rows that fill their threads, or of
-// blocks that share a scale whole ones only: nothing asks what is there. `slots`: rows of a gradient that lie in a block's shared memory, or are on
-// their way to it; 0: none.
-struct RowGpuConfig {
-  static constexpr const char* kTypeName = "RowGpuConfig";
-  DType x, residual, out;
-  Quantisation quant;
-  int threads, pieces;
-  DType columns = DType::kNone;
-  bool whole = false;
-  int group = 0, cluster = 1, parts = 1;
-  bool plain = false, weight = false, bias = false;
-  Activation activation{};
-  GateMode gate{};
-  bool hadamard = false, chance = false;  // as RowCpuConfig's
-  bool full = false;
-  int slots = 0;
-
-  bool operator==(const RowGpuConfig&) const = default;
-  template <class Self, class Visit>
-  static constexpr void fields(Self& self, Visit&& visit) {
-    visit("x", self.x);
-    visit("residual", self.residual);
-    visit("out", self.out);
-    visit("quant", self.quant);
-    visit("threads", self.threads);
-    visit("pieces", self.pieces);
-    visit("columns", self.columns);
-    visit("whole", self.whole);
-    visit("group", self.group);
-    visit("cluster", self.cluster);
-    visit("parts", self.parts);
-    visit("plain", self.plain);
-    visit("weight", self.weight);
-    visit("bias", self.bias);
-    visit("activation", self.activation);
-    visit("gate", self.gate);
-    visit("hadamard", self.hadamard);
-    visit("chance", self.chance);
-    visit("full", self.full);
-    visit("slots", self.slots);
-  }
-};
-
-// Pieces a thread of a chunk, where rows are reduced in chunks: those that a cluster keeps are larger.
-constexpr int row_chunk_pieces(int cluster) { return cluster > 1 ? 4 : 2; }
-
-inline constexpr int kRowPiece = 8;           // elements that a thread takes at a time: 16 bytes of a 16-bit type
-inline constexpr int kRowBlockThreads = 256;  // of a block, at most, unless a row takes more
-inline constexpr int kRowLanes = 32;          // that exchange values in registers, on every GPU
-inline constexpr int kRowReduced = 3;         // values that one reduction takes at most
-inline constexpr int kRowLeftFloats = 32 * kRowReduced;  // floats that warps leave for each other in a reduction
-inline constexpr int kRowSharedBytes = 2 * kRowLeftFloats * 4;
-// Of a block, with what blocks of its cluster send each other.
-inline constexpr int kRowFoundBytes = 32;  // a block, at most
-constexpr int row_shared_bytes(int cluster) {
-  return kRowSharedBytes + (cluster > 1 ? 2 * cluster * kRowFoundBytes + 16 : 0);
-}
-// Whether a row's weight is asked for together with the row: a few words a thread, else the registers are better spent on more blocks.
-constexpr bool row_asks_weight(const RowGpuConfig& c) {
-  if (!c.whole || c.pieces == 0 || c.columns == DType::kNone || (c.plain && !c.weight)) return false;
-  return c.cluster > 1 || c.pieces * dtype_bits(c.columns) <= (c.threads <= kRowBlockThreads ? 32 : 16);
-}
-constexpr int power_at_least(int n) {  // of 2
-  int power = 1;
-  while (power < n) power *= 2;
-  return power;
-}
-// Of whole rows.
-constexpr int row_block_threads(int threads) {
-  return threads >= kRowBlockThreads ? threads : kRowBlockThreads / threads * threads;
-}
-
-// Shared memory of a norm's gradient: where warps meet, and slots for rows of x, of the output's gradient and of what is added to x's, if anything is.
-constexpr int row_met_bytes(int threads) {
-  const int sums = row_block_threads(threads) * 4;  // a float a thread, where columns are summed
-  return sums > kRowSharedBytes ? sums : kRowSharedBytes;
-}
-constexpr int row_slot_bytes(const RowGpuConfig& c) { return row_block_threads(c.threads) * c.pieces * 16; }
-constexpr int row_backward_bytes(const RowGpuConfig& c, bool adds) {
-  return row_met_bytes(c.threads) + c.slots * row_slot_bytes(c) * (adds ? 3 : 2);
 }
 
 }  // namespace tilewright

@@ -6,8 +6,18 @@
 #include "tile/gpu/math.hpp"
 #include "tile/gpu/row_cluster.cuh"
 #include "tile/gpu/row_piece.cuh"
+#if !defined(__AMDGCN__)
+#include "tile/portable/stream_load.cuh"
+#endif
 
 namespace tilewright {
+
+// First in every stage of a call that has several: the next one may come where there is room, and waits here for this one.
+__device__ __forceinline__ void take_over_from_stage() {
+#if !defined(__AMDGCN__)
+  take_over_from_previous_kernel();
+#endif
+}
 
 // The kernel's arguments, which on AMD GPUs need not stay in scalar registers.
 __device__ __forceinline__ const RowArgs& anew(const RowArgs& args) {

@@ -31,8 +31,31 @@ struct RowSlots {
   }
 };
 
-// A Norm's Found is found(x, g) of the elements of a warp, or of fewer threads that share a row, and their output's gradients times the weight;
-// joined(places) of a row's warps; and gradient(args, found) is the NormGradient that follows.
+// The sums of 2 or 4 values over a warp's lanes, to their places: lanes that swap halves of the values go on with half of them.
+template <int kValues>
+__device__ __forceinline__ void leave_sums(const float (&x)[kValues], float* to) {
+  static_assert(kValues == 2 || kValues == 4);
+  const unsigned lane = threadIdx.x % kRowLanes;
+  const bool upper = (lane & 16) != 0;
+  float half[kValues / 2];
+#pragma unroll
+  for (int v = 0; v < kValues / 2; ++v) {
+    const float mine = upper ? x[kValues / 2 + v] : x[v], other = upper ? x[v] : x[kValues / 2 + v];
+    half[v] = __fadd_rn(mine, lane_xor(other, 16));
+  }
+  float one = half[0];
+  if constexpr (kValues == 4) {
+    const bool second = (lane & 8) != 0;
+    one = __fadd_rn(second ? half[1] : half[0], lane_xor(second ? half[0] : half[1], 8));
+  }
+  constexpr unsigned kEach = kRowLanes / kValues;
+#pragma unroll
+  for (unsigned apart = kEach / 2; apart > 0; apart /= 2) one = __fadd_rn(one, lane_xor(one, apart));
+  if (lane % kEach == 0) to[lane / kEach] = one;
+}
+
+// A Norm's Found is kSums sums, over the lanes of a warp or of fewer threads that share a row, of shares(x, g) of their elements and the output's
+// gradients times the weight; joined(places) of a row's warps; and gradient(args, found) is the NormGradient that follows.
 template <RowGpuConfig kConfig, class Norm>
 struct BackwardAhead {
   static constexpr int kThreads = kConfig.threads, kPieces = kConfig.pieces, kSlots = kConfig.slots;
@@ -46,13 +69,16 @@ struct BackwardAhead {
   RowSlots<kConfig, kConfig.residual> dy;
   RowSlots<kConfig, kConfig.out> added;
   char* out;
-  RowColumns<kConfig> columns;
+  Piece weight[kPieces];
   BackwardSums<kConfig> sums;
   Found alone;  // of threads that need not meet others
 
-  __device__ __forceinline__ explicit BackwardAhead(const RowArgs& given) : args(given), columns(given) {
+  __device__ __forceinline__ explicit BackwardAhead(const RowArgs& given) : args(given) {
     constexpr int kTensor = kSlots * row_slot_bytes(kConfig);
     unsigned char* const mine = dynamic_shared() + row_met_bytes(kThreads) + threadIdx.x * 16;
+    const RowColumns<kConfig> columns(given);
+#pragma unroll
+    for (int j = 0; j < kPieces; ++j) columns.take_weight(column(j), kRowPiece, weight[j], j);
     x.mine = mine, dy.mine = mine + kTensor, added.mine = mine + 2 * kTensor;
   }
   __device__ __forceinline__ bool adds() const { return args.backward.added.data != nullptr; }
@@ -79,10 +105,6 @@ struct BackwardAhead {
     }
     commit_copies();
   }
-  __device__ __forceinline__ void weighted(int j, const Piece& of, Piece& g) const {
-    columns.take_weight(column(j), kRowPiece, g, j);
-    for_elements([&](int i) { g.v[i] = __fmul_rn(g.v[i], of.v[i]); });
-  }
   __device__ __forceinline__ static Found* places(int turn) {
     return reinterpret_cast<Found*>(dynamic_shared()) + (turn % 2 * kRows + row_of_block<kThreads>()) * kParts;
   }
@@ -94,13 +116,15 @@ struct BackwardAhead {
     for (int j = 0; j < kPieces; ++j) {
       Piece gradient;
       x.take(turn % kSlots, j, of[j]), dy.take(turn % kSlots, j, gradient);
-      weighted(j, gradient, g[j]);
+      for_elements([&](int i) { g[j].v[i] = __fmul_rn(weight[j].v[i], gradient.v[i]); });
     }
-    const Found mine = Norm::found(of, g);
+    float share[Norm::kSums];
+    Norm::shares(of, g, share);
     if constexpr (kParts == 1) {
-      alone = mine;
-    } else if (threadIdx.x % kRowLanes == 0) {
-      places(turn)[row_thread<kConfig>() / kRowLanes] = mine;
+      reduce_threads<kThreads>(share, sum_of);
+      alone = __builtin_bit_cast(Found, share);
+    } else {
+      leave_sums(share, reinterpret_cast<float*>(places(turn) + row_thread<kConfig>() / kRowLanes));
     }
   }
   // Found before the last barrier.
@@ -112,14 +136,14 @@ struct BackwardAhead {
     const int count = kRows == 1 || there ? kRowPiece : 0;
 #pragma unroll
     for (int j = 0; j < kPieces; ++j) {
-      Piece p, gradient, g;
+      Piece p, gradient;
       x.take(turn % kSlots, j, p), dy.take(turn % kSlots, j, gradient);
-      normalise<Norm::kCentred>(by, p);
-      sums.add(args, false, column(j), count, j, p, gradient);
-      weighted(j, gradient, g);
-      take_along<Norm::kCentred>(by, g, p);
+      const Piece scaled = centre<Norm::kCentred>(by, gradient, p);
+      sums.add(args, false, column(j), count, j, p, scaled, gradient);
+      take_gradient<Norm::kCentred>(by, scaled, weight[j], p);
       const int n = j * GpuRow<kConfig>::kStep;
       if (adds()) {
+        Piece g;
         if constexpr (kAdds) {
           added.take(turn % kSlots, j, g);
         } else {
@@ -148,16 +172,19 @@ struct BackwardAhead {
     wait_copies<kSlots - 1>();
     find(0);
     __syncthreads();
+    const auto write = [&](int turn, const Found& all) { store(turn, turn < mine, Norm::gradient(args, all)); };
+    const int last = turns - 1;
 #pragma unroll 1
-    for (int turn = 0; turn < turns; ++turn) {
+    for (int turn = 0; turn < last; ++turn) {
       wait_copies<kSlots - 2>();
       // Taken before the next row's takes its place.
       const Found all = found(turn);
       find(turn + 1);
-      store(turn, turn < mine, Norm::gradient(args, all));
+      write(turn, all);
       ask(turn % kSlots, turn + kSlots < mine);
       __syncthreads();
     }
+    if (turns > 0) write(last, found(last));
     sums.store(args);
   }
 };
@@ -165,6 +192,7 @@ struct BackwardAhead {
 // A block's rows, or its share of the columns.
 template <RowGpuConfig kConfig, class Norm>
 __device__ __forceinline__ void for_backward_rows_ahead(const RowArgs& args) {
+  take_over_from_stage();
   if (args.step == RowStep::kColumns) return sum_columns<kConfig>(args);
   BackwardAhead<kConfig, Norm>(args).run();
 }

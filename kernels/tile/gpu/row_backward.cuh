@@ -7,18 +7,25 @@
 
 namespace tilewright {
 
-// x's elements become normalised ones. kCentred: about a mean, as the gradient is.
+// x becomes its difference from the mean, where there is one (kCentred), and its output's gradient is given times `inverse`: their products are
+// those of normalised elements with the gradient.
 template <bool kCentred>
-__device__ __forceinline__ void normalise(const NormGradient& by, Piece& x) {
-  for_elements([&](int i) { x.v[i] = __fmul_rn(kCentred ? __fadd_rn(x.v[i], -by.about) : x.v[i], by.inverse); });
-}
-// And these x's gradient, with g the output's times the weight.
-template <bool kCentred>
-__device__ __forceinline__ void take_along(const NormGradient& by, const Piece& g, Piece& p) {
-  const float mean = __fmul_rn(-by.mean, by.inverse), along = __fmul_rn(-by.along, by.inverse);
+__device__ __forceinline__ Piece centre(const NormGradient& by, const Piece& dy, Piece& x) {
+  Piece scaled;
   for_elements([&](int i) {
-    const float own = kCentred ? __fmaf_rn(g.v[i], by.inverse, mean) : __fmul_rn(g.v[i], by.inverse);
-    p.v[i] = __fmaf_rn(p.v[i], along, own);
+    if constexpr (kCentred) x.v[i] = __fadd_rn(x.v[i], -by.about);
+    scaled.v[i] = __fmul_rn(dy.v[i], by.inverse);
+  });
+  return scaled;
+}
+// And these x's gradient.
+template <bool kCentred>
+__device__ __forceinline__ void take_gradient(const NormGradient& by, const Piece& scaled, const Piece& weight,
+                                              Piece& x) {
+  const float mean = __fmul_rn(-by.mean, by.inverse), along = __fmul_rn(__fmul_rn(-by.along, by.inverse), by.inverse);
+  for_elements([&](int i) {
+    const float own = kCentred ? __fmaf_rn(scaled.v[i], weight.v[i], mean) : __fmul_rn(scaled.v[i], weight.v[i]);
+    x.v[i] = __fmaf_rn(x.v[i], along, own);
   });
 }
 
@@ -57,11 +64,11 @@ struct BackwardRows {
                              [&](long long n, int count, Piece& p, int j) {
                                const RowArgs& args = anew(row.args);
                                const bool first = row.index < args.grid * GpuRow<kConfig>::kRows;
-                               normalise<kCentred>(by, p);
-                               sums.add(args, first, n, count, j, p, dy[j]);
+                               const Piece scaled = centre<kCentred>(by, dy[j], p);
+                               sums.add(args, first, n, count, j, p, scaled, dy[j]);
                                Piece g;
-                               weighted(n, count, g, j);
-                               take_along<kCentred>(by, g, p);
+                               columns.take_weight(n, count, g, j);
+                               take_gradient<kCentred>(by, scaled, g, p);
                                const RowTensor& added = args.backward.added;
                                if (added.data != nullptr) {
                                  if constexpr (Added::kAsks) {
@@ -81,6 +88,7 @@ struct BackwardRows {
 // A block's rows, or its share of the columns: gradient(row, rows) finds what a row's gradient is made of.
 template <RowGpuConfig kConfig, bool kCentred, class Gradient>
 __device__ __forceinline__ void for_backward_rows(const RowArgs& given, Gradient&& gradient) {
+  take_over_from_stage();
   if (given.step == RowStep::kColumns) return sum_columns<kConfig>(given);
   BackwardRows<kConfig> rows(given);
   for_rows<kConfig>(given, [&](GpuRow<kConfig>& row) {

@@ -31,12 +31,12 @@ struct BackwardSums {
     for_elements([&](int i) { sum.v[i] = is_there<kConfig>(i, count) ? add(sum.v[i], i) : sum.v[i]; });
     if constexpr (!kKept) store_piece<DType::kF32, kConfig.whole>(to, DType::kF32, n, count, sum);
   }
-  // A piece of normalised elements and of their output's gradient.
-  __device__ __forceinline__ void add(const RowArgs& args, bool first, long long n, int count, int j,
-                                      const Piece& normalised, const Piece& dy) {
+  // A piece of x's differences, of its output's gradient times what normalises them, and of that alone.
+  __device__ __forceinline__ void add(const RowArgs& args, bool first, long long n, int count, int j, const Piece& x,
+                                      const Piece& scaled, const Piece& dy) {
     if (args.backward.weight.data != nullptr) {
       add_to(weight[j], weight_part(args, blockIdx.x), first, n, count,
-             [&](float sum, int i) { return __fmaf_rn(dy.v[i], normalised.v[i], sum); });
+             [&](float sum, int i) { return __fmaf_rn(scaled.v[i], x.v[i], sum); });
     }
     if (args.backward.bias.data != nullptr) {
       add_to(bias[j], bias_part(args, blockIdx.x), first, n, count,
@@ -80,20 +80,31 @@ __device__ __forceinline__ void sum_columns(const RowArgs& args) {
   const bool of_bias = sums.weight.data == nullptr || (both && blockIdx.x % 2 == 1);
   const RowSums& to = of_bias ? sums.bias : sums.weight;
   const float* const parts = of_bias ? bias_part(args, 0) : weight_part(args, 0);
+  const int mine = (static_cast<int>(args.part_count) - warp + kWarps - 1) / kWarps;  // parts of this warp
+  const long long apart = args.n * kWarps;
 #pragma unroll 1
   for (long long first = block * kRowLanes; first < args.n; first += args.grid / each * kRowLanes) {
     const long long n = first + lane, known = n < args.n ? n : args.n - 1;
+    const float* from = parts + warp * args.n + known;
     float all = 0;
+    int left = mine;
 #pragma unroll 1
-    for (long long part = warp; part < args.part_count; part += kAtOnce * kWarps) {
+    for (; left >= kAtOnce; left -= kAtOnce) {
       float next[kAtOnce];
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        const long long at = part + i * kWarps;
-        next[i] = parts[(at < args.part_count ? at : part) * args.n + known];
+      for (int i = 0; i < kAtOnce; ++i, from += apart) next[i] = *from;
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) all = __fadd_rn(all, next[i]);
+    }
+    if (left > 0) {  // the rest: the last one again where there are fewer
+      float next[kAtOnce - 1];
+#pragma unroll
+      for (int i = 0; i < kAtOnce - 1; ++i) {
+        next[i] = *from;
+        if (i + 1 < left) from += apart;
       }
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) all = part + i * kWarps < args.part_count ? __fadd_rn(all, next[i]) : all;
+      for (int i = 0; i < kAtOnce - 1; ++i) all = i < left ? __fadd_rn(all, next[i]) : all;
     }
     found[threadIdx.x] = all;
     __syncthreads();

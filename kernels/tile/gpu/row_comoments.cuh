@@ -11,30 +11,11 @@ namespace tilewright {
 struct alignas(16) Comoments {
   float mean, other_mean, squares, products;
 };
-// Of two that have `count` elements each: the same whichever comes first.
-__device__ __forceinline__ Comoments joined_alike(const Comoments& a, const Comoments& b, float count) {
-  const float apart = __fadd_rn(b.mean, -a.mean), other_apart = __fadd_rn(b.other_mean, -a.other_mean);
-  const float weight = __fmul_rn(apart, 0.5f * count);
-  return {__fmul_rn(__fadd_rn(a.mean, b.mean), 0.5f), __fmul_rn(__fadd_rn(a.other_mean, b.other_mean), 0.5f),
-          __fmaf_rn(weight, apart, __fadd_rn(a.squares, b.squares)),
-          __fmaf_rn(weight, other_apart, __fadd_rn(a.products, b.products))};
-}
-template <int kLanes>
-__device__ __forceinline__ Comoments join_lanes_alike(Comoments mine, float count) {
-#pragma unroll
-  for (unsigned distance = 1; distance < kLanes; distance *= 2) {
-    const Comoments other{lane_xor(mine.mean, distance), lane_xor(mine.other_mean, distance),
-                          lane_xor(mine.squares, distance), lane_xor(mine.products, distance)};
-    mine = joined_alike(mine, other, count * static_cast<float>(distance));
-  }
-  return mine;
-}
 // Of parts of `count` elements each in kParts places, in each thread.
 template <int kParts>
 __device__ __forceinline__ Comoments join_places_alike(const Comoments* from, float count) {
   constexpr int kLanes = power_at_least(kParts);
   const unsigned lane = static_cast<unsigned>(anew(static_cast<int>(threadIdx.x))) % kLanes;
-  if constexpr (kParts == kLanes) return join_lanes_alike<kLanes>(from[lane], count);
   // About the first one's means.
   const bool there = lane < kParts;
   const Comoments part = from[there ? lane : 0], first = from[0];
@@ -48,25 +29,27 @@ __device__ __forceinline__ Comoments join_places_alike(const Comoments* from, fl
   return {mean, other_mean, lanes_sum<kLanes>(squares), lanes_sum<kLanes>(products)};
 }
 
-// Of a full row's elements in the threads of a warp, or in all that there are.
+// Of a full row's elements in the threads of a warp, or in all that there are: what the lanes' sums are. About the warp's mean, which is
+// found first; each lane has its share of it.
 template <RowGpuConfig kConfig>
-__device__ __forceinline__ Comoments warp_comoments(const Piece (&x)[kConfig.pieces],
-                                                    const Piece (&g)[kConfig.pieces]) {
-  constexpr int kPieces = kConfig.pieces, kCount = kPieces * kRowPiece;
+__device__ __forceinline__ void comoment_shares(const Piece (&x)[kConfig.pieces], const Piece (&g)[kConfig.pieces],
+                                                float (&share)[4]) {
+  constexpr int kPieces = kConfig.pieces, kLanes = kConfig.threads < kRowLanes ? kConfig.threads : kRowLanes;
+  constexpr float kPart = 1.0f / (kPieces * kRowPiece * kLanes);
   float sum[kPieces], other_sum[kPieces];
 #pragma unroll
   for (int j = 0; j < kPieces; ++j) sum[j] = piece_sum(x[j]), other_sum[j] = piece_sum(g[j]);
-  Comoments mine{__fmul_rn(sum_by_halves(sum), 1.0f / kCount), __fmul_rn(sum_by_halves(other_sum), 1.0f / kCount), 0,
-                 0};
+  const float mean = __fmul_rn(lanes_sum<kLanes>(sum_by_halves(sum)), kPart);
+  share[0] = __fmul_rn(mean, 1.0f / kLanes), share[1] = __fmul_rn(sum_by_halves(other_sum), kPart);
+  share[2] = share[3] = 0;
 #pragma unroll
   for (int j = 0; j < kPieces; ++j) {
     for_elements([&](int i) {
-      const float d = __fadd_rn(x[j].v[i], -mine.mean);
-      mine.squares = __fmaf_rn(d, d, mine.squares);
-      mine.products = __fmaf_rn(d, g[j].v[i], mine.products);
+      const float d = __fadd_rn(x[j].v[i], -mean);
+      share[2] = __fmaf_rn(d, d, share[2]);
+      share[3] = __fmaf_rn(d, g[j].v[i], share[3]);
     });
   }
-  return join_lanes_alike < kConfig.threads<kRowLanes ? kConfig.threads : kRowLanes>(mine, kCount);
 }
 // Of what its warps found.
 template <RowGpuConfig kConfig>
@@ -81,7 +64,10 @@ __device__ __forceinline__ Comoments full_comoments(GpuRow<kConfig>& row, Make&&
   static_assert(kConfig.full && kConfig.cluster == 1);
   Piece g[kConfig.pieces];
   row.template each<true>(make, [&](long long n, int count, Piece&, int j) { other(n, count, g[j], j); });
-  const Comoments mine = warp_comoments<kConfig>(row.kept, g);
+  float sums[4];
+  comoment_shares<kConfig>(row.kept, g, sums);
+  reduce_threads < kThreads<kRowLanes ? kThreads : kRowLanes>(sums, sum_of);
+  const Comoments mine{sums[0], sums[1], sums[2], sums[3]};
   if constexpr (kThreads <= kRowLanes) return mine;
   if constexpr (kThreads > kRowLanes) {
     static_assert(row_block_threads(kThreads) / kRowLanes * 4 <= kRowLeftFloats);

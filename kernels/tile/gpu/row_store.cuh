@@ -88,6 +88,7 @@ template <RowGpuConfig kConfig, class WithValues>
 __device__ __forceinline__ bool find_tensor_scale(const RowArgs& args, WithValues&& with_values) {
   constexpr bool kMayFind = kConfig.x == DType::kNone || kConfig.quant == Quantisation::kDynamic ||
                             (kConfig.quant == Quantisation::kGroup && kConfig.out == DType::kF4E2M1);
+  if constexpr (kMayFind) take_over_from_stage();
   if (!kMayFind || args.step == RowStep::kRows) return false;
   const DType out = kConfig.out == DType::kNone ? args.out.dtype : kConfig.out;
   constexpr int kBlock = row_block_threads(kConfig.threads);

@@ -120,7 +120,8 @@ Status CudaKernel::launch(std::span<const std::byte> args, const LaunchShape& sh
     cluster.id = LaunchAttributeId::kClusterDimension;
     cluster.value.cluster = {shape.cluster[0], shape.cluster[1], shape.cluster[2]};
   }
-  if (shape.programmatic_edge && context.programmatic_edge && place_.capability_major >= 9) {
+  const bool edge_given = shape.stage_edge || (shape.programmatic_edge && context.programmatic_edge);
+  if (edge_given && place_.capability_major >= 9) {
     LaunchAttribute& edge = attributes[count++];
     edge.id = LaunchAttributeId::kProgrammaticStreamSerialization;
     edge.value.programmatic_stream_serialization_allowed = 1;

@@ -2,7 +2,6 @@
 // The kernel families of a row operator: typed by configs on CPUs and GPUs, and typed at run time on both.
 #pragma once
 
-#include <array>
 #include <memory>
 
 #include "dispatch/registry/family.hpp"
@@ -33,12 +32,5 @@ std::vector<Stage> column_stages(const RowProblem& problem, const Stage& rows, c
                                  int64_t parts);
 // What they need of the workspace.
 int64_t row_workspace_bytes(const RowProblem& problem, int64_t parts);
-
-// How a GPU's threads share the problem's rows: `threads` of each of a cluster's blocks, or of blocks that take a part of a row each.
-struct RowGpuShape {
-  int threads, pieces, cluster = 1, parts = 1;
-};
-// The best first; the order does not depend on how many rows there are, so that none has other bits beside others.
-std::vector<RowGpuShape> row_gpu_shapes(int64_t n);
 
 }  // namespace tilewright

@@ -166,12 +166,14 @@ std::vector<Stage> row_stages(const RowProblem& p, Stage rows, const LaunchShape
     for (const RowStep step : {RowStep::kFind, RowStep::kScale}) {
       Stage& before = stages.emplace_back(rows);
       before.shape = step == RowStep::kFind ? find : scale;
+      before.shape.stage_edge = step == RowStep::kScale;
       RowArgs args;
       std::memcpy(&args, before.args.data(), sizeof(args));
       args.step = step, args.part_count = parts, args.grid = before.shape.grid[0];
       std::memcpy(before.args.data(), &args, sizeof(args));
       before.patches.push_back({ArgPatch::Kind::kWorkspace, 0, static_cast<uint32_t>(offsetof(RowArgs, parts))});
     }
+    rows.shape.stage_edge = true;
   }
   stages.push_back(std::move(rows));
   return stages;
@@ -181,6 +183,7 @@ std::vector<Stage> chunk_stages(const Stage& rows, int64_t chunks) {
   std::vector<Stage> stages(2, rows);
   for (const RowStep step : {RowStep::kFind, RowStep::kRows}) {
     Stage& stage = stages[step == RowStep::kFind ? 0 : 1];
+    stage.shape.stage_edge = step == RowStep::kRows;
     RowArgs args;
     std::memcpy(&args, stage.args.data(), sizeof(args));
     args.step = step, args.part_count = chunks;
@@ -195,6 +198,7 @@ std::vector<Stage> column_stages(const RowProblem& p, const Stage& rows, const L
   stages[1].shape = columns;
   for (const RowStep step : {RowStep::kRows, RowStep::kColumns}) {
     Stage& stage = stages[step == RowStep::kRows ? 0 : 1];
+    stage.shape.stage_edge = step == RowStep::kColumns;
     RowArgs args;
     std::memcpy(&args, stage.args.data(), sizeof(args));
     args.step = step, args.part_count = p.rows() == 0 ? 0 : parts, args.grid = stage.shape.grid[0];

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+// The GPU family of row operators asked without a GPU: how threads share rows, and how the stages of a call follow each other.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "ops/op_list.hpp"
+#include "tile/common/row_config.hpp"
+#include "unit/dispatch/families/asked_device.hpp"
+
+namespace tilewright {
+namespace {
+
+const KernelFamily& row_family(const Operator& op) {
+  return *find_family(op.families(), std::string(op.name()) + "_gpu");
+}
+Candidate first(const Operator& op, const char* target, const std::string& text) {
+  const auto problem = op.parse_problem(text);
+  EXPECT_TRUE(problem.ok()) << text << ": " << problem.status().message();
+  const std::vector<Candidate> found = row_family(op).candidates(*problem, test::cuda_device(target, 132));
+  EXPECT_FALSE(found.empty()) << text;
+  return found.empty() ? Candidate{} : found.front();
+}
+RowGpuConfig config_of(const Operator& op, const char* target, const std::string& text) {
+  RowGpuConfig config{};
+  EXPECT_TRUE(parse_fields(first(op, target, text).step.key.config(), config).ok()) << text;
+  return config;
+}
+std::vector<Stage> stages_of(const Operator& op, const std::string& text) {
+  const auto problem = op.parse_problem(text);
+  auto stages = row_family(op).stages(*problem, test::cuda_device("sm_90a", 132), first(op, "sm_90a", text).step, {});
+  EXPECT_TRUE(stages.ok()) << text << ": " << stages.status().message();
+  return stages ? *stages : std::vector<Stage>{};
+}
+
+TEST(RowGpuFamily, WholeWarpsFillRowsOfModelsThatAreNoPowerOfTwo) {
+  for (const int n : {768, 1536, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192, 12288}) {
+    const RowGpuConfig c = config_of(rms_norm_operator(), "sm_90a", fmt::format("m=64:n={}:x=bf16:weight=bf16", n));
+    EXPECT_TRUE(c.full) << n << ": " << c.threads << " x " << c.pieces;
+    EXPECT_EQ(c.threads * c.pieces * kRowPiece, n);
+  }
+  for (const int n : {7168, 14336, 18432, 28672}) {  // blocks that take parts
+    const RowGpuConfig c =
+        config_of(act_and_mul_operator(), "sm_90a", fmt::format("m=64:n={}:x=bf16:gate=separated:activation=silu", n));
+    EXPECT_TRUE(c.full) << n << ": " << c.threads << " x " << c.parts;
+  }
+}
+
+TEST(RowGpuFamily, RowsThatNoWarpsFillLeaveFewOfThemIdle) {
+  const RowGpuConfig c = config_of(rms_norm_operator(), "sm_90a", "m=64:n=2880:x=bf16:weight=bf16");
+  EXPECT_FALSE(c.full);
+  EXPECT_EQ(c.threads, 192);
+  EXPECT_EQ(config_of(rms_norm_operator(), "sm_90a", "m=64:n=136:x=bf16").threads, 16);  // a power of two below a warp
+}
+
+TEST(RowGpuFamily, GradientsHaveSlotsWhereTheirRowsFit) {
+  constexpr const char* kText = "m=64:n={}:x={}:residual={}:weight=bf16:dweight=f32";
+  const auto slots = [&](const char* target, int n, const char* x) {
+    return config_of(rms_norm_backward_operator(), target, fmt::format(kText, n, x, x)).slots;
+  };
+  EXPECT_EQ(slots("sm_90a", 8192, "bf16"), 4);
+  EXPECT_EQ(slots("sm_90a", 4096, "f16"), 4);
+  EXPECT_EQ(slots("sm_90a", 2880, "bf16"), 0) << "no full rows";
+  EXPECT_EQ(slots("sm_90a", 4096, "f32"), 0);
+  EXPECT_EQ(slots("sm_90a", 16384, "bf16"), 0) << "more than the threads keep";
+  EXPECT_EQ(slots("sm_80", 4096, "bf16"), 0);
+  EXPECT_EQ(slots("gfx942", 4096, "bf16"), 0);
+}
+
+TEST(RowGpuFamily, StagesWaitForThoseOfTheirCallByThemselves) {
+  const auto edges = [](const Operator& op, const std::string& text) {
+    std::vector<bool> found;
+    for (const Stage& s : stages_of(op, text)) found.push_back(s.shape.stage_edge);
+    return found;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(edges(rms_norm_operator(), "m=64:n=4096:x=bf16:weight=bf16"), ElementsAre(false));
+  EXPECT_THAT(edges(quantize_operator(), "m=64:n=4096:x=bf16:out=e4m3:quant=dynamic"), ElementsAre(false, true, true));
+  EXPECT_THAT(edges(rms_norm_backward_operator(), "m=64:n=4096:x=bf16:residual=bf16:weight=bf16:dweight=bf16"),
+              ElementsAre(false, true));
+  EXPECT_THAT(edges(softmax_operator(), "m=2:n=1000000:x=bf16"), ElementsAre(false, true));
+}
+
+TEST(RowGpuFamily, SumsOfColumnsNeedNoSlots) {
+  const std::vector<Stage> stages =
+      stages_of(layer_norm_backward_operator(), "m=64:n=8192:x=bf16:residual=bf16:weight=bf16:dweight=bf16:dbias=bf16");
+  ASSERT_EQ(stages.size(), 2);
+  EXPECT_EQ(stages[0].shape.shared_bytes, row_met_bytes(512) + 4 * 2 * 8192 * 2);
+  EXPECT_EQ(stages[1].shape.shared_bytes, row_met_bytes(512));
+}
+
+}  // namespace
+}  // namespace tilewright
