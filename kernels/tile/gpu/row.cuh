@@ -73,7 +73,9 @@ __device__ __forceinline__ bool is_there(int i, int count) {
 // Which of a block's rows, of kThreads each, this thread has a part of, and which part.
 template <int kThreads>
 __device__ __forceinline__ unsigned row_of_block() {
+#if !defined(__AMDGCN__)  // which has more vector registers for rows than scalar ones
   if constexpr (kThreads == row_block_threads(kThreads)) return 0;
+#endif
   return static_cast<unsigned>(anew(static_cast<int>(threadIdx.x))) / kThreads;
 }
 template <int kThreads>
