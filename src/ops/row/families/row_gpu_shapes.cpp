@@ -225,8 +225,8 @@ std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const A
   }
   if (takes_clusters(op, p, arch)) std::ranges::copy(cluster_shapes(op, p), std::inserter(shapes, shapes.begin()));
   const bool large = p.rows() * p.n >= kManyElements, many = large && takes_pieces_singly(op, p.quant);
-  // A norm's row that has one scale is reduced twice. AMD GPUs lack registers for it.
-  const bool twice = large && op.columns && p.quant == Quantisation::kRow && arch.vendor == ArchVendor::kNvidia;
+  // A norm's row that has one scale is reduced twice, however many rows there are: its sums are to have the same bits. AMD GPUs lack registers for it.
+  const bool twice = op.columns && p.quant == Quantisation::kRow && arch.vendor == ArchVendor::kNvidia;
   if ((many && !op.gates) || twice)
     std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 4; });
   const int64_t parts = (p.n + kRowPartElements - 1) / kRowPartElements;

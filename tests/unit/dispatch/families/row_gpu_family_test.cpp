@@ -52,6 +52,24 @@ TEST(RowGpuFamily, RowsThatNoWarpsFillLeaveFewOfThemIdle) {
   EXPECT_EQ(config_of(rms_norm_operator(), "sm_90a", "m=64:n=136:x=bf16").threads, 16);  // a power of two below a warp
 }
 
+TEST(RowGpuFamily, HowManyRowsThereAreDoesNotChangeARowsBits) {
+  const auto numerics = [](const Operator& op, const std::string& text) {
+    return row_family(op).numerics_id(first(op, "sm_90a", text).step);
+  };
+  for (const auto& [op, text] : {std::pair{&rms_norm_operator(), "x=bf16:weight=bf16"},
+                                 std::pair{&rms_norm_operator(), "x=bf16:weight=bf16:out=i8:quant=row"},
+                                 std::pair{&rms_norm_operator(), "x=bf16:residual=bf16:out=e4m3:quant=group"},
+                                 std::pair{&layer_norm_operator(), "x=f32:weight=f32:bias=f32:out=e4m3:quant=row"},
+                                 std::pair{&gated_rms_norm_operator(), "x=bf16:residual=bf16:weight=bf16"},
+                                 std::pair{&rms_norm_backward_operator(), "x=bf16:residual=bf16:weight=bf16"},
+                                 std::pair{&softmax_operator(), "x=bf16"}}) {
+    for (const int n : {1000, 4096, 7168, 8192, 16384, 128256}) {
+      const std::string behind = fmt::format(":n={}:{}", n, text);
+      EXPECT_EQ(numerics(*op, "m=1" + behind), numerics(*op, "m=16384" + behind)) << op->name() << behind;
+    }
+  }
+}
+
 TEST(RowGpuFamily, GradientsHaveSlotsWhereTheirRowsFit) {
   constexpr const char* kText = "m=64:n={}:x={}:residual={}:weight=bf16:dweight=f32";
   const auto slots = [&](const char* target, int n, const char* x) {
