@@ -166,7 +166,8 @@ struct BackwardAhead {
     const int turns = turns_from(first), mine = kRows == 1 ? turns : turns_from(row);
 
     x.next = start_of<kConfig.x>(args.x, row), dy.next = start_of<kConfig.residual>(args.residual, row);
-    added.next = start_of<kConfig.out>(args.backward.added, row), out = start_of<kConfig.out>(args.out, row);
+    added.next = adds() ? start_of<kConfig.out>(args.backward.added, row) : nullptr;
+    out = start_of<kConfig.out>(args.out, row);
 #pragma unroll
     for (int slot = 0; slot < kSlots; ++slot) ask(slot, slot < mine);
     wait_copies<kSlots - 1>();
