@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Gradients of norms whose rows are asked for ahead, on NVIDIA GPUs. Each thread copies its pieces of the next rows to slots of its own in
+// Gradients of norms whose rows are asked for ahead, in CUDA; sm_90a has room for them. Each thread copies its pieces of the next rows to slots of its own in
 // shared memory, which nobody else reads, so memory is busy whatever threads wait for. What a row is reduced to is left for the others before the
 // row before it is written: one barrier a row, and none waits for a reduction.
 #pragma once

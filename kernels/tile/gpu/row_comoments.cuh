@@ -60,13 +60,13 @@ __device__ __forceinline__ Comoments row_comoments(const Comoments* from) {
 // Of a full row's x, which make(n, count, x, j) makes, and of g, which other(n, count, g, j) makes behind it; in each of its threads.
 template <RowGpuConfig kConfig, class Make, class Other>
 __device__ __forceinline__ Comoments full_comoments(GpuRow<kConfig>& row, Make&& make, Other&& other) {
-  constexpr int kThreads = kConfig.threads;
+  constexpr int kThreads = kConfig.threads, kLanes = kThreads < kRowLanes ? kThreads : kRowLanes;
   static_assert(kConfig.full && kConfig.cluster == 1);
   Piece g[kConfig.pieces];
   row.template each<true>(make, [&](long long n, int count, Piece&, int j) { other(n, count, g[j], j); });
   float sums[4];
   comoment_shares<kConfig>(row.kept, g, sums);
-  reduce_threads < kThreads<kRowLanes ? kThreads : kRowLanes>(sums, sum_of);
+  reduce_threads<kLanes>(sums, sum_of);
   const Comoments mine{sums[0], sums[1], sums[2], sums[3]};
   if constexpr (kThreads <= kRowLanes) return mine;
   if constexpr (kThreads > kRowLanes) {

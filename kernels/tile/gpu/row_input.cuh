@@ -112,7 +112,6 @@ struct AskedTensors {
       second.ask(row.args, b, apart);
     });
   }
-  __device__ __forceinline__ void renew(int j) { first.pieces[j].renew(), second.pieces[j].renew(); }
   __device__ __forceinline__ void take_first(int j, int count, Piece& to) const { first.take(j, count, to); }
   __device__ __forceinline__ void take_second(int j, int count, Piece& to) const { second.take(j, count, to); }
 };
