@@ -8,8 +8,6 @@
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
-inline constexpr int kNoKey = -0x7FFFFFFF - 1;  // worse than that of minus infinity
-
 // Where 16 bits tell a value, its key has the expert's number, too: no two are alike, and networks of comparisons sort them, as many as
 // are kept at a time.
 template <int kMost>

@@ -1,121 +1,17 @@
 // SPDX-License-Identifier: MIT
 // sample_cpu: a row is read for its largest logit, for the bins of its tokens, and for the token of the bin that was drawn; where this is at
-// the cut, for the end of the choice too, digit by digit of the ordered logits. Typed by its config, or at run time.
+// the cut, for the tokens there, among which the choice ends, digit by digit of the ordered logits. Typed by its config, or at run time.
 #pragma once
 
-#include "sample/sample_draw.hpp"
-#include "tile/cpu/row.hpp"
-#include "tile/cpu/vec_math.hpp"
+#include "sample/sample_row_cpu.hpp"
 
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
-
-// x * y + z, rounded once on every CPU.
-TILEWRIGHT_INLINE F32x16 fma_once(F32x16 x, F32x16 y, F32x16 z) {
-#if TILEWRIGHT_AVX2
-  return fma(x, y, z);
-#else
-  float a[kVec], b[kVec], c[kVec];
-  x.store(a), y.store(b), z.store(c);
-  for (int i = 0; i < kVec; ++i) a[i] = static_cast<float>(static_cast<double>(a[i]) * b[i] + c[i]);
-  return F32x16::load(a);
-#endif
-}
-TILEWRIGHT_INLINE float fma_once(float x, float y, float z) {
-  return static_cast<float>(static_cast<double>(x) * y + z);
-}
-// 2^x of -126 and more.
-TILEWRIGHT_INLINE float power_of_2(float x) {
-  float lane[kVec];
-  exp2_normal(F32x16::splat(x)).store(lane);
-  return lane[0];
-}
 
 // Tokens that end a choice: those of a larger key belong to it, and the first `ties` of the same one; `mass` is theirs.
 struct SampleThreshold {
   unsigned key, ties;
   unsigned long long mass;
-};
-
-// A row's bins.
-struct SampleBinned {
-  unsigned count[kSelectBins];
-  unsigned long long mass[kSelectBins];    // each in units of its own
-  unsigned long long of_row[kSelectBins];  // in those of the row
-
-  TILEWRIGHT_INLINE void weigh(int power) {
-    for (int first = 0; first < kSelectBins; first += kVec) {
-      float unit[kVec];
-      for (int i = 0; i < kVec; ++i) {
-        unit[i] = static_cast<float>(power - kBinMassBits) - static_cast<float>(first + i) * kBinWidth;
-      }
-      exp2_normal(F32x16::load(unit)).store(unit);
-      for (int i = 0; i < kVec; ++i) of_row[first + i] = scale_mass(mass[first + i], unit[i]);
-    }
-  }
-  // Of bins before `last`.
-  unsigned long long before(int last) const {
-    unsigned long long sum = 0;
-    for (int bin = 0; bin < last; ++bin) sum += of_row[bin];
-    return sum;
-  }
-  // The first bin up to which so many are, or so much; the last one if none is.
-  int reach(unsigned long long of_count, unsigned long long of_mass) const {
-    unsigned long long counted = 0, weighed = 0;
-    for (int bin = 0; bin < kSelectBins - 1; ++bin) {
-      counted += count[bin], weighed += of_row[bin];
-      if (counted >= of_count || weighed >= of_mass) return bin;
-    }
-    return kSelectBins - 1;
-  }
-};
-
-template <DType kType>
-struct SampleRow {
-  const SampleArgs& args;
-  const char* row;
-  DType type;
-  SampleRule rule;
-  float most, factor, place;  // the largest logit, and its place
-  BinRange cut;
-
-  // NaN as minus infinity, plus infinity as the largest number.
-  template <class At>
-  TILEWRIGHT_INLINE F32x16 load(At piece) const {
-    const F32x16 x = load_piece<kType>(row, type, piece);
-    return select_nan(x, F32x16::splat(kNoToken), at_most(x, F32x16::splat(kMostLogit)));
-  }
-  // body(id, bin, mass) of every token, mass in units of its bin.
-  template <class Body>
-  TILEWRIGHT_INLINE void each_in_bins(Body&& body) const {
-    const F32x16 origin = F32x16::splat(kPlaceOrigin), by = F32x16::splat(factor), unit = F32x16::splat(32);
-    for_pieces(args.vocabulary, [&](auto piece) __attribute__((always_inline)) {
-      const F32x16 x = load(piece), at = at_least(fma_once(x, by, origin), F32x16::splat(place - kBinsWidth));
-      const F32x16 share = exp2_normal(at_least(fma_once(x, by, origin - at), F32x16::splat(-126)));
-      int bin[kVec], mass[kVec];
-      (as_int(F32x16::splat(place)) - as_int(at)).store(bin);
-      (as_int(share + unit) - as_int(unit)).store(mass);
-      for (int i = 0; i < piece.count; ++i) body(piece.n + i, bin[i], static_cast<unsigned>(mass[i]));
-    });
-  }
-  // body(id, logit, mass) of the tokens at the cut, mass in units of the cut.
-  template <class Body>
-  TILEWRIGHT_INLINE void each_at_cut(Body&& body) const {
-    const float upper = cut.first == 0 ? -kNoToken : place - static_cast<float>(cut.first) * kBinWidth;
-    const float lower = cut.last == kSelectBins - 1 ? kNoToken : place - static_cast<float>(cut.last) * kBinWidth;
-    const float behind = static_cast<float>(cut.first) * (kBinWidth / kLog2E);
-    for_pieces(args.vocabulary, [&](auto piece) __attribute__((always_inline)) {
-      const F32x16 x = load(piece), d = (x - F32x16::splat(most)) * F32x16::splat(rule.inverse);
-      float lane[kVec], at[kVec], share[kVec];
-      x.store(lane);
-      fma_once(x, F32x16::splat(factor), F32x16::splat(kPlaceOrigin)).store(at);
-      exp(d + F32x16::splat(behind)).store(share);
-      for (int i = 0; i < piece.count; ++i) {
-        if (lane[i] == kNoToken || at[i] > upper || at[i] < lower) continue;
-        body(piece.n + i, lane[i], whole_mass(share[i] * kCutMassUnit));
-      }
-    });
-  }
 };
 
 // The end among tokens at the cut, before which `before` stand.
@@ -201,6 +97,7 @@ inline __attribute__((noinline)) long long draw_token(SampleRow<kType>& row) {
   if (!has_places(row.place, /*of_row=*/true)) {
     // All of the row is one bin.
     row.cut = {0, kSelectBins - 1};
+    row.gather_cut();
     unsigned long long all = 0;
     row.each_at_cut([&](long long, float, unsigned long long its) __attribute__((always_inline)) { all += its; });
     return token_at_cut(row, high_product(numbers.token, mass_at_cut(row, 0, 0, all, 1.0f)));
@@ -209,9 +106,7 @@ inline __attribute__((noinline)) long long draw_token(SampleRow<kType>& row) {
   SampleBinned bins;
   const int power = mass_power(row.args.vocabulary);
   for (int bin = 0; bin < kSelectBins; ++bin) bins.count[bin] = 0, bins.mass[bin] = 0;
-  row.each_in_bins([&](long long, int bin, unsigned mass) __attribute__((always_inline)) {
-    bins.count[bin] += mass != 0 ? 1 : 0, bins.mass[bin] += mass;
-  });
+  row.weigh_bins(bins);
   bins.weigh(power);
 
   // Which bins hold the end of the choice. Of the mass of the k, what is before the bin of the k-th tells where it is at least.
@@ -233,6 +128,7 @@ inline __attribute__((noinline)) long long draw_token(SampleRow<kType>& row) {
   const unsigned long long before = bins.before(cut.first);
   unsigned long long target = high_product(numbers.bin, bins.before(cut.last + 1));
   if (target >= before) {
+    row.gather_cut();
     unsigned count = 0;
     for (int bin = 0; bin < cut.first; ++bin) count += bins.count[bin];
     const float to_cut = power_of_2(static_cast<float>(32 - power) + static_cast<float>(cut.first) * kBinWidth - above);
@@ -248,25 +144,12 @@ inline __attribute__((noinline)) long long draw_token(SampleRow<kType>& row) {
   }
   int drawn = 0;
   for (; target >= bins.of_row[drawn]; ++drawn) target -= bins.of_row[drawn];
-  target = high_product(numbers.token, bins.mass[drawn]);
-  long long chosen = -1;
-  unsigned long long sum = 0;
-  row.each_in_bins([&](long long id, int bin, unsigned mass) __attribute__((always_inline)) {
-    if (bin != drawn) return;
-    sum += mass;
-    if (chosen < 0 && sum > target) chosen = id;
-  });
-  return chosen;
+  return row.token_of_bin(drawn, high_product(numbers.token, bins.mass[drawn]));
 }
 
 template <DType kType>
 TILEWRIGHT_INLINE void sample_row(const SampleArgs& args, long long at) {
-  const DType type = kType == DType::kNone ? args.x : kType;
-  const char* const from = static_cast<const char*>(args.logits) + at * args.stride * dtype_bits(type) / 8;
-  SampleRow<kType> row{args, from, type, sample_rule(args, at), 0, 0, 0, {0, 0}};
-  row.most = largest_value(args.vocabulary, kNoToken,
-                           [&](auto piece) __attribute__((always_inline)) { return row.load(piece); });
-  row.factor = place_factor(row.rule), row.place = fma_once(row.most, row.factor, kPlaceOrigin);
+  SampleRow<kType> row(args, at);
   long long chosen = -1;
   if (row.most != kNoToken && row.rule.greedy) {
     for_pieces(args.vocabulary, [&](auto piece) __attribute__((always_inline)) {

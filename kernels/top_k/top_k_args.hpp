@@ -35,17 +35,16 @@ constexpr long long top_k_length(const TopKArgs& a, long long row) {
 constexpr unsigned long long top_k_key(float x, long long index) {
   return token_key(x == x ? x : __builtin_bit_cast(float, 0xFF800000u), index);
 }
-// A row's j-th: what `key` names, or with 0 what stands behind a row's end.
-constexpr void store_top_k(const TopKArgs& a, long long row, int j, unsigned long long key) {
-  const long long index = key == 0 ? -1 : key_id(key);
+// A row's j-th element; -1 stands behind a row's end.
+constexpr void store_top_k(const TopKArgs& a, long long row, int j, long long index) {
   a.indices[row * a.stride_indices + j] = static_cast<int>(index);
   if (a.values == nullptr) return;
   const long long to = row * a.stride_values + j, from = row * a.stride + index;
   if (a.dtype == DType::kF32) {
-    static_cast<unsigned*>(a.values)[to] = key == 0 ? 0xFF800000u : static_cast<const unsigned*>(a.x)[from];
+    static_cast<unsigned*>(a.values)[to] = index < 0 ? 0xFF800000u : static_cast<const unsigned*>(a.x)[from];
   } else {
     const unsigned short nothing = a.dtype == DType::kBf16 ? 0xFF80u : 0xFC00u;
-    static_cast<unsigned short*>(a.values)[to] = key == 0 ? nothing : static_cast<const unsigned short*>(a.x)[from];
+    static_cast<unsigned short*>(a.values)[to] = index < 0 ? nothing : static_cast<const unsigned short*>(a.x)[from];
   }
 }
 

@@ -137,7 +137,9 @@ __device__ __forceinline__ void choose_best(const TopKArgs& args, long long row)
   }
   __syncthreads();
 #pragma unroll 1
-  for (int j = me; j < args.k; j += kSelectThreads) store_top_k(anew(args), row, j, sorted[j]);
+  for (int j = me; j < args.k; j += kSelectThreads) {
+    store_top_k(anew(args), row, j, sorted[j] == 0 ? -1 : key_id(sorted[j]));
+  }
 }
 
 template <TopKConfig kConfig>

@@ -15,6 +15,7 @@ TILEWRIGHT_INLINE I32x16 select_greater(I32x16 a, I32x16 b, I32x16 yes, I32x16 n
   return {_mm512_mask_blend_epi32(_mm512_cmpgt_epi32_mask(a.v, b.v), no.v, yes.v)};
 }
 TILEWRIGHT_INLINE bool any_greater(I32x16 a, I32x16 b) { return _mm512_cmpgt_epi32_mask(a.v, b.v) != 0; }
+TILEWRIGHT_INLINE bool any_equal(I32x16 a, I32x16 b) { return _mm512_cmpeq_epi32_mask(a.v, b.v) != 0; }
 
 #else
 
@@ -25,6 +26,7 @@ TILEWRIGHT_INLINE I32x8 select_greater(I32x8 a, I32x8 b, I32x8 yes, I32x8 no) {
   return {_mm256_blendv_epi8(no.v, yes.v, _mm256_cmpgt_epi32(a.v, b.v))};
 }
 TILEWRIGHT_INLINE bool any_greater(I32x8 a, I32x8 b) { return _mm256_movemask_epi8(_mm256_cmpgt_epi32(a.v, b.v)) != 0; }
+TILEWRIGHT_INLINE bool any_equal(I32x8 a, I32x8 b) { return _mm256_movemask_epi8(_mm256_cmpeq_epi32(a.v, b.v)) != 0; }
 #else
 TILEWRIGHT_INLINE I32x4 select_greater(I32x4 a, I32x4 b, I32x4 yes, I32x4 no) {
   const __m128i greater = _mm_cmpgt_epi32(a.v, b.v);
@@ -33,6 +35,7 @@ TILEWRIGHT_INLINE I32x4 select_greater(I32x4 a, I32x4 b, I32x4 yes, I32x4 no) {
 TILEWRIGHT_INLINE I32x4 larger(I32x4 a, I32x4 b) { return select_greater(a, b, a, b); }
 TILEWRIGHT_INLINE I32x4 smaller(I32x4 a, I32x4 b) { return select_greater(a, b, b, a); }
 TILEWRIGHT_INLINE bool any_greater(I32x4 a, I32x4 b) { return _mm_movemask_epi8(_mm_cmpgt_epi32(a.v, b.v)) != 0; }
+TILEWRIGHT_INLINE bool any_equal(I32x4 a, I32x4 b) { return _mm_movemask_epi8(_mm_cmpeq_epi32(a.v, b.v)) != 0; }
 #endif
 
 template <class Half>
@@ -51,8 +54,33 @@ template <class Half>
 TILEWRIGHT_INLINE bool any_greater(IntPair<Half> a, IntPair<Half> b) {
   return any_greater(a.lo, b.lo) || any_greater(a.hi, b.hi);
 }
+template <class Half>
+TILEWRIGHT_INLINE bool any_equal(IntPair<Half> a, IntPair<Half> b) {
+  return any_equal(a.lo, b.lo) || any_equal(a.hi, b.hi);
+}
 
 #endif
+
+alignas(64) inline constexpr int kCountUp[kVec] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+// Lanes of two vectors where a > b, one behind the other: how many they are. 16 are written.
+TILEWRIGHT_INLINE int pack_greater(I32x16 a, I32x16 b, I32x16 one, I32x16 two, int* to_one, int* to_two) {
+#if TILEWRIGHT_AVX512
+  // Not to memory at once, which some CPUs do a lane at a time.
+  const __mmask16 mask = _mm512_cmpgt_epi32_mask(a.v, b.v);
+  _mm512_storeu_si512(to_one, _mm512_maskz_compress_epi32(mask, one.v));
+  _mm512_storeu_si512(to_two, _mm512_maskz_compress_epi32(mask, two.v));
+  return __builtin_popcount(mask);
+#else
+  int left[kVec], right[kVec], from_one[kVec], from_two[kVec], count = 0;
+  a.store(left), b.store(right), one.store(from_one), two.store(from_two);
+  for (int i = 0; i < kVec; ++i) {
+    to_one[count] = from_one[i], to_two[count] = from_two[i];
+    count += left[i] > right[i] ? 1 : 0;
+  }
+  return count;
+#endif
+}
 
 TILEWRIGHT_INLINE int largest_lane(I32x16 x) {
 #if TILEWRIGHT_AVX2
@@ -103,11 +131,13 @@ TILEWRIGHT_INLINE void order(I32x16& a, I32x16& b) {
   b = smaller(a, b), a = first;
 }
 
-// Floats as integers of the same order, where zeros of both signs are equal; not of NaN. None is the least integer.
+// Floats as integers of the same order, where zeros of both signs are equal; not of NaN. The least is minus infinity's; kNoKey is none's.
+inline constexpr int kLeastKey = -0x7F800001, kNoKey = -0x7FFFFFFF - 1;
 TILEWRIGHT_INLINE I32x16 ordered(F32x16 x) {
   const I32x16 bits = as_int(x + F32x16::splat(0));
   return bits ^ shift_right<1>(shift_right_signed<31>(bits));
 }
+TILEWRIGHT_INLINE float ordered_value(int key) { return __builtin_bit_cast(float, key ^ (key < 0 ? 0x7FFFFFFF : 0)); }
 
 }  // namespace TILEWRIGHT_ISA
 }  // namespace tilewright

@@ -25,7 +25,7 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInf = std::nume
 
 TEST(Sample, EveryOptionSizeAndTypeMatchesTheReference) {
   const std::unique_ptr<Context> context = row_context("off");
-  for (const char* sizes : {"b=1:v=1", "b=9:v=5", "b=13:v=1000", "b=11:v=9001"}) {
+  for (const char* sizes : {"b=1:v=1", "b=9:v=5", "b=13:v=1000", "b=11:v=9001", "b=7:v=40003"}) {
     for (const char* x : {"f32", "f16", "bf16"}) {
       for (const char* options :
            {"", ":greedy=1:log_probabilities=1", ":temperature=1:log_probabilities=1:ids=2", ":top_k=1", ":top_p=1",
