@@ -26,6 +26,15 @@ int resident_cache_blocks(const CacheGpuConfig& c, ArchVendor vendor) {
   return c.heads >= 4 || c.x == DType::kF32 ? 2 : c.heads == 2 || c.norm ? 3 : 4;
 }
 
+// Blocks that have a call's heads between them. On NVIDIA GPUs so many an SM go on from set to set: a block for each set was slower.
+int64_t cache_blocks(int64_t blocks, const CacheGpuConfig& c, const DeviceSpec& device) {
+  const int64_t most = (int64_t{1} << 31) / row_block_threads(c.threads);  // AMD GPUs count work-items in 32 bits
+  if (device.arch->vendor != ArchVendor::kNvidia || c.x == DType::kNone) return std::min(blocks, most);
+  const int64_t at_a_time = std::max(1, device.units) * int64_t{c.heads >= 4 ? 2 : c.heads == 2 ? 3 : 6};
+  const int64_t turns = (blocks + at_a_time - 1) / at_a_time;
+  return (blocks + turns - 1) / turns;
+}
+
 // Ok, or why a thread cannot take 16 elements of a head in two loads.
 Status check_whole_heads(const CacheProblem& p) {
   const auto no = [](const char* what) { return unsupported(fmt::format("{} of 16 bytes, needed", what)); };
@@ -148,8 +157,7 @@ class CacheGpuFamily final : public KernelFamily {
     const auto& p = problem_cast<CacheProblem>(ref);
     const int64_t block = row_block_threads(config.threads), each = block / config.threads * config.heads;
     const int64_t heads = p.tokens * p.all_heads(), blocks = std::max<int64_t>((heads + each - 1) / each, 1);
-    // The kernel goes on where the grid ends; AMD GPUs count work-items in 32 bits.
-    const int64_t grid = std::min(blocks, (int64_t{1} << 31) / block);
+    const int64_t grid = cache_blocks(blocks, config, device);
     std::vector<Stage> stages;
     stages.push_back(cache_stage(p, config.heads, grid, std::move(kernel)));
     stages.back().shape.grid = {static_cast<uint32_t>(grid), 1, 1};

@@ -158,14 +158,16 @@ class RowGpuFamily final : public KernelFamily {
   int64_t shared_bytes(const RowGpuConfig& config, bool adds) const {
     return op_.norm_backward() ? row_backward_bytes(config, adds) : row_shared_bytes(config.cluster);
   }
-  // Where sums are kept from one row to the next, as many blocks as run at a time, each with as many rows; else
-  // a block a row. The kernel goes on where the grid ends; AMD GPUs count work-items in 32 bits.
+  // Where sums are kept from one row to the next, and on NVIDIA GPUs of whole heads, as many blocks as run at a time, each with as many
+  // rows; else a block a row. The kernel goes on where the grid ends; AMD GPUs count work-items in 32 bits.
   int64_t row_grid(const RowProblem& p, const RowGpuConfig& config, const DeviceSpec& device, int64_t chunks) const {
     const int64_t shared = int64_t{config.cluster} * config.parts;
     const int64_t together = std::max<int64_t>(chunks, shared);  // blocks that take a row
     const int64_t blocks = std::max<int64_t>(row_blocks(p, config) * together, 1);
-    const int64_t at_a_time = op_.norm_backward() ? std::max(1, device.units) * int64_t{resident_blocks(op_, config)}
-                                                  : (int64_t{1} << 31) / row_block_threads(config.threads);
+    const bool heads = op_.rotates && config.whole && device.arch->vendor == ArchVendor::kNvidia;
+    const int each_unit = op_.norm_backward() ? resident_blocks(op_, config) : heads ? whole_head_blocks(config) : 0;
+    const int64_t at_a_time = each_unit > 0 ? std::max(1, device.units) * int64_t{each_unit}
+                                            : (int64_t{1} << 31) / row_block_threads(config.threads);
     const int64_t turns = (blocks + at_a_time - 1) / at_a_time, each = (blocks + turns - 1) / turns;
     return (each + shared - 1) / shared * shared;
   }

@@ -127,6 +127,8 @@ int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
   const int most = !c.whole ? 2 : lean ? 6 : 4;
   return blocks_of(others + (singly ? 1 : c.pieces) * kRowPiece + c.pieces * asked, most);
 }
+// Of an SM, which go on from heads to heads: a block for each set of them was slower.
+int whole_head_blocks(const RowGpuConfig& c) { return c.pieces >= 4 ? 2 : c.pieces == 2 ? 3 : 4; }
 bool legal_shape(const RowGpuShape& s, int least_threads) {
   const bool clustered = s.cluster > 1;
   const int most = clustered ? 8 : most_pieces(s.threads);

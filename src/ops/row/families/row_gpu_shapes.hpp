@@ -39,6 +39,7 @@ int64_t found_parts(const RowProblem& p, const RowGpuConfig& c);
 int64_t row_chunks(const RowProblem& p, const RowGpuConfig& c, const DeviceSpec& device);
 // NVIDIA: blocks that an SM's registers are to have room for.
 int resident_blocks(const RowOp& op, const RowGpuConfig& c);
+int whole_head_blocks(const RowGpuConfig& c);
 
 // What a config says of a problem (RowGpuConfig).
 DType common_column_type(const RowProblem& p);

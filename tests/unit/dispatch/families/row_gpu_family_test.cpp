@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <tuple>
+
 #include "ops/op_list.hpp"
 #include "tile/common/row_config.hpp"
 #include "unit/dispatch/families/asked_device.hpp"
@@ -68,6 +70,22 @@ TEST(RowGpuFamily, HowManyRowsThereAreDoesNotChangeARowsBits) {
       EXPECT_EQ(numerics(*op, "m=1" + behind), numerics(*op, "m=16384" + behind)) << op->name() << behind;
     }
   }
+}
+
+TEST(RowGpuFamily, HeadsAreSharedByTheBlocksThatRunAtATime) {
+  for (const auto& [op, text, most] :
+       {std::tuple{&rope_operator(), "m=1x16384x40:n=128:x=bf16:residual=bf16:heads=32:table_rows=16384", 3},
+        std::tuple{
+            &qk_norm_rope_cache_operator(),
+            "t=16384:q=64:k=8:v=8:n=128:nv=128:x=bf16:qo=bf16:cache=bf16:weight=bf16:table=f32:norm=1:q_weight=1",
+            2}}) {
+    const std::vector<Stage> stages = stages_of(*op, text);
+    ASSERT_EQ(stages.size(), 1u) << text;
+    EXPECT_LE(stages[0].shape.grid[0], 132u * static_cast<unsigned>(most)) << text;
+    EXPECT_GT(stages[0].shape.grid[0], 126u * static_cast<unsigned>(most)) << text;
+  }
+  EXPECT_EQ(stages_of(rope_operator(), "m=1x16x40:n=128:x=bf16:residual=bf16:heads=32:table_rows=16")[0].shape.grid[0],
+            20u);
 }
 
 TEST(RowGpuFamily, GradientsHaveSlotsWhereTheirRowsFit) {
