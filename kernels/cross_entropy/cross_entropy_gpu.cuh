@@ -116,7 +116,7 @@ struct CrossEntropyChunks {
     return !target.ignored || row.args.loss.lse != nullptr;
   }
   __device__ __forceinline__ void prepare(int count, Piece& p) const { clear_absent<kConfig>(count, p); }
-  __device__ __forceinline__ Found find(const RowChunk<kConfig>& part, int chunk) const {
+  __device__ __forceinline__ Found find(RowChunk<kConfig>& part, int chunk) const {
     Found of = kNone;
     const long long begin = static_cast<long long>(chunk) * part.kSize, end = begin + part.kSize;
     if (part.thread() == 0 && (target.known() ? target.target >= begin && target.target < end : chunk == 0))

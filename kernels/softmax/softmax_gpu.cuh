@@ -71,28 +71,54 @@ __device__ __forceinline__ SoftmaxPair merged(const SoftmaxPair& a, const Softma
           __fmaf_rn(b.sum, exponential(b.most, most, factor), __fmul_rn(a.sum, exponential(a.most, most, factor)))};
 }
 
-// What chunks of a row are reduced to, and become.
+// What chunks of a row are reduced to, and become. Blocks of a cluster make exponentials by their chunk's own largest value, and the only
+// chunk of a block keeps them.
 template <RowGpuConfig kConfig>
 struct SoftmaxChunks {
   using Found = SoftmaxPair;
+  using Chunk = RowChunk<kConfig>;
   static constexpr Found kNone{kLeastValue, 0};
+  static constexpr bool kByOwn = kConfig.cluster > 1, kKeeps = Chunk::kAlone;
   const GpuRow<kConfig>& row;
   float most, by;
+  Piece kept[kKeeps ? Chunk::kPieces : 1];  // their exponentials, or with the logarithm themselves
 
   __device__ __forceinline__ explicit SoftmaxChunks(const GpuRow<kConfig>& of) : row(of) {}
   __device__ __forceinline__ static constexpr bool reads() { return true; }
   __device__ __forceinline__ static constexpr bool stores() { return true; }
   __device__ __forceinline__ void prepare(int count, Piece& p) const { sign_piece<kConfig>(row.args, count, p); }
-  __device__ __forceinline__ Found find(const RowChunk<kConfig>& part, int chunk) const {
-    SoftmaxPair of = kNone;
+  // body(n, count, piece, j) of what find() prepared.
+  template <class Body>
+  __device__ __forceinline__ void each(const Chunk& part, int chunk, Body&& body) const {
+#if !defined(__AMDGCN__)
+    if constexpr (Chunk::kAsLies) return part.each_settled(chunk, body);
+#endif
+    int j = 0;
     const auto prepared = [&](int count, Piece& p) { prepare(count, p); };
-    part.each_piece(chunk, prepared, [&](long long, int, const Piece& p) {
-      for_elements([&](int i) { of.most = at_least(p.v[i], of.most); });
-    });
+    part.each_piece(chunk, prepared, [&](long long n, int count, Piece& p) { body(n, count, p, j++); });
+  }
+  __device__ __forceinline__ Found find(Chunk& part, int chunk) {
+    Found of = kNone;
+#if !defined(__AMDGCN__)
+    if constexpr (Chunk::kAsLies) {
+      part.settle(chunk, row.args.alpha < 0);
+      of.most = part.largest_settled(chunk);
+    }
+#endif
+    if constexpr (!Chunk::kAsLies) {
+      each(part, chunk, [&](long long, int, const Piece& p, int) {
+        for_elements([&](int i) { of.most = at_least(p.v[i], of.most); });
+      });
+    }
     of.most = part.reduce(of.most, [](float a, float b) { return at_least(a, b); });
+    part.own = of.most;
     const float times = softmax_factor(row.args);
-    part.each_piece(chunk, prepared, [&](long long, int, const Piece& p) {
-      for_elements([&](int i) { of.sum = __fadd_rn(of.sum, exponential(p.v[i], of.most, times)); });
+    each(part, chunk, [&](long long, int, const Piece& p, int j) {
+      for_elements([&](int i) {
+        const float e = exponential(p.v[i], of.most, times);
+        of.sum = __fadd_rn(of.sum, e);
+        if constexpr (kKeeps) kept[j].v[i] = row.args.log ? p.v[i] : e;
+      });
     });
     of.sum = part.reduce(of.sum, sum_of);
     return of;
@@ -100,17 +126,41 @@ struct SoftmaxChunks {
   __device__ __forceinline__ Found merge(const Found& a, const Found& b) const {
     return merged(a, b, softmax_factor(row.args));
   }
+  // Of a cluster's chunks. Where there are registers, exponentials do not wait for each other.
+  template <int kChunks, class At>
+  __device__ __forceinline__ Found merge_all(At&& at) const {
+    [[maybe_unused]] constexpr int kTogether = !kKeeps ? 1 : kConfig.out == DType::kF32 ? 2 : kChunks;
+    const float times = softmax_factor(row.args);
+    Found all = kNone;
+#pragma unroll kTogether
+    for (int c = 0; c < kChunks; ++c) all.most = at_least(at(c).most, all.most);
+#pragma unroll kTogether
+    for (int c = 0; c < kChunks; ++c) all.sum = __fmaf_rn(at(c).sum, exponential(at(c).most, all.most, times), all.sum);
+    return all;
+  }
   __device__ __forceinline__ void finish(const Found& all, bool) {
     most = all.most, by = softmax_by(row.args, all.sum);
   }
-  __device__ __forceinline__ void store(const RowChunk<kConfig>& part, int chunk) const {
+  __device__ __forceinline__ void store(const Chunk& part, int chunk) const {
     const RowArgs& args = row.args;
-    const auto prepared = [&](int count, Piece& p) { prepare(count, p); };
-    part.store(chunk, prepared, [&](long long, int, Piece& of) {
+    const float times = softmax_factor(args), base = kByOwn ? part.own : most;
+    const float factor = kByOwn ? __fmul_rn(exponential(base, most, times), by) : by;
+    const auto finish_piece = [&](Piece& of, auto&& make) {
       if (anew(args).log) return finish_log(args, most, by, of);
-      const float times = softmax_factor(args);
-      for_elements([&](int i) { of.v[i] = __fmul_rn(exponential(of.v[i], most, times), by); });
-    });
+      for_elements([&](int i) { of.v[i] = __fmul_rn(make(of.v[i]), factor); });
+    };
+    if constexpr (kKeeps) {
+      part.each(chunk, [&](long long n, int count, int j) {
+        Piece of = kept[j];
+        finish_piece(of, [](float e) { return e; });
+        part.store_one(n, count, of);
+      });
+    } else {
+      each(part, chunk, [&](long long n, int count, Piece& of, int) {
+        finish_piece(of, [&](float x) { return exponential(x, base, times); });
+        part.store_one(n, count, of);
+      });
+    }
   }
 };
 

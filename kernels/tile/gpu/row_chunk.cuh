@@ -5,6 +5,9 @@
 #pragma once
 
 #include "tile/gpu/row_store.cuh"
+#if !defined(__AMDGCN__)
+#include "tile/portable/pair_math.cuh"
+#endif
 
 namespace tilewright {
 
@@ -23,10 +26,14 @@ struct RowChunk {
   static constexpr int kStep = kConfig.threads * kRowPiece, kSize = kStep * kPieces;
   static constexpr bool kAsks = kConfig.whole && kConfig.x != DType::kNone;  // before it needs them
   static constexpr bool kAsLies = kAsks && kConfig.cluster > 1;              // has no room for floats
+  static constexpr bool kAlone = kAsLies && kConfig.pieces == kPieces;       // but for those of one chunk
+  static constexpr bool kIsPairs = dtype_bits(kConfig.x) == 16;
+  static constexpr unsigned kNothings = !kIsPairs ? 0xFF800000u : kConfig.x == DType::kBf16 ? 0xFF80FF80u : 0xFC00FC00u;
   const GpuRow<kConfig>& row;
   const RowInput<kConfig>& input;
   Piece p[kAsLies ? 1 : kPieces];
   PieceWords<kConfig.x> words[kAsks ? kPieces : 1];
+  float own = 0;  // what a reduction remembers of it
 
   __device__ __forceinline__ static int thread() { return thread_of_row<kConfig.threads>(); }
   // body(n, count, j) for all pieces, with constants as j.
@@ -76,17 +83,64 @@ struct RowChunk {
       body(n, count, of);
     });
   }
+#if !defined(__AMDGCN__)
+  // Elements as they lie that are to be compared and made exponentials of: with a sign, and nothing's where there are none. Then pieces
+  // are taken by each_settled(), which asks nothing more of them.
+  __device__ __forceinline__ void settle(int chunk, bool negative) {
+    static_assert(kAsLies);
+    constexpr unsigned kSigns = kIsPairs ? 0x80008000u : 0x80000000u;
+    const unsigned flips = negative ? kSigns : 0;
+    each(chunk, [&](long long, int count, int j) {
+      for (Vector4<unsigned>& w : words[j].words) {
+        w = {count > 0 ? w.x ^ flips : kNothings, count > 0 ? w.y ^ flips : kNothings,
+             count > 0 ? w.z ^ flips : kNothings, count > 0 ? w.w ^ flips : kNothings};
+      }
+    });
+  }
+  template <class Body>
+  __device__ __forceinline__ void each_settled(int chunk, Body&& body) const {
+    each(chunk, [&](long long n, int count, int j) {
+      PieceWords<kConfig.x> found = words[j];
+      found.renew();
+      Piece of;
+      found.widen(of);
+      body(n, count, of, j);
+    });
+  }
+  __device__ __forceinline__ float largest_settled(int chunk) const {
+    float largest = kLeastValue;
+    if constexpr (kIsPairs) {
+      unsigned most = kNothings;
+#pragma unroll
+      for (const PieceWords<kConfig.x>& piece : words) {
+        const Vector4<unsigned>& w = piece.words[0];
+        most = larger_pairs<kConfig.x>(larger_pairs<kConfig.x>(w.x, w.y), most);
+        most = larger_pairs<kConfig.x>(larger_pairs<kConfig.x>(w.z, w.w), most);
+      }
+      constexpr bool kIsBf16 = kConfig.x == DType::kBf16;
+      largest = at_least(widen_16(kIsBf16, static_cast<unsigned short>(most)), largest);
+      return at_least(widen_16(kIsBf16, static_cast<unsigned short>(most >> 16)), largest);
+    }
+    each_settled(chunk, [&](long long, int, const Piece& p, int) {
+      for_elements([&](int i) { largest = at_least(p.v[i], largest); });
+    });
+    return largest;
+  }
+#endif
   // What make(n, count, piece) makes of the pieces.
   template <class Prepare, class Make>
   __device__ __forceinline__ void store(int chunk, Prepare&& prepare, Make&& make) const {
+    each_piece(chunk, prepare, [&](long long n, int count, Piece& of) {
+      make(n, count, of);
+      store_one(n, count, of);
+    });
+  }
+  __device__ __forceinline__ void store_one(long long n, int count, const Piece& of) const {
     const RowArgs& args = row.args;
     const DType out = kConfig.out == DType::kNone ? args.out.dtype : kConfig.out;
     char* const to = row_start<kConfig.out>(args.out, row.at);
-    each_piece(chunk, prepare, [&](long long n, int count, Piece& of) {
-      make(n, count, of);
-      if constexpr (kConfig.cluster > 1) return store_together<kConfig.out, kConfig.whole>(to, out, n, count, of);
-      store_piece<kConfig.out, kConfig.whole>(to, out, n, count, of);  // lacks registers to swap halves
-    });
+    if constexpr (kConfig.cluster > 1) return store_together<kConfig.out, kConfig.whole>(to, out, n, count, of);
+    store_piece<kConfig.out, kConfig.whole>(to, out, n, count, of);  // lacks registers to swap halves
   }
   // Of all threads of the block, in each of them.
   template <class Merge>
@@ -192,9 +246,15 @@ __device__ __forceinline__ void reduce_clusters(const RowArgs& args) {
     }
     const Found* const found = row.cluster.exchange(mine);
     typename Reduction::Found all = Reduction::kNone;
-    [[maybe_unused]] constexpr int kAtOnce = sizeof(Found) > 16 || kChunks > 1 ? 1 : kConfig.cluster;
+    constexpr int kAll = kConfig.cluster * kChunks;
+    const auto chunk = [&](int c) -> const typename Reduction::Found& { return found[c / kChunks].chunk[c % kChunks]; };
+    if constexpr (requires { of.template merge_all<kAll>(chunk); }) {
+      all = of.template merge_all<kAll>(chunk);
+    } else {
+      [[maybe_unused]] constexpr int kAtOnce = sizeof(Found) > 16 || kChunks > 1 ? 1 : kAll;
 #pragma unroll kAtOnce
-    for (int c = 0; c < kConfig.cluster * kChunks; ++c) all = of.merge(all, found[c / kChunks].chunk[c % kChunks]);
+      for (int c = 0; c < kAll; ++c) all = of.merge(all, chunk(c));
+    }
     of.finish(all, first == 0);
     if (!of.stores()) return;
 #pragma unroll

@@ -18,4 +18,16 @@ __device__ __forceinline__ unsigned fma_pairs(unsigned a, unsigned b, unsigned c
   return sum;
 }
 
+// The larger halves; of NaN and a number the number.
+template <DType kType>
+__device__ __forceinline__ unsigned larger_pairs(unsigned a, unsigned b) {
+  unsigned larger;
+  if constexpr (kType == DType::kBf16) {
+    asm("max.bf16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+  } else {
+    asm("max.f16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+  }
+  return larger;
+}
+
 }  // namespace tilewright

@@ -26,10 +26,11 @@ int resident_cache_blocks(const CacheGpuConfig& c, ArchVendor vendor) {
   return c.heads >= 4 || c.x == DType::kF32 ? 2 : c.heads == 2 || c.norm ? 3 : 4;
 }
 
-// Blocks that have a call's heads between them. On NVIDIA GPUs so many an SM go on from set to set: a block for each set was slower.
+// Blocks that have a call's heads between them. On NVIDIA GPUs so many an SM go on from set to set, which is faster than a block for each
+// set where no scales are found.
 int64_t cache_blocks(int64_t blocks, const CacheGpuConfig& c, const DeviceSpec& device) {
   const int64_t most = (int64_t{1} << 31) / row_block_threads(c.threads);  // AMD GPUs count work-items in 32 bits
-  if (device.arch->vendor != ArchVendor::kNvidia || c.x == DType::kNone) return std::min(blocks, most);
+  if (device.arch->vendor != ArchVendor::kNvidia || c.x == DType::kNone || c.finds) return std::min(blocks, most);
   const int64_t at_a_time = std::max(1, device.units) * int64_t{c.heads >= 4 ? 2 : c.heads == 2 ? 3 : 6};
   const int64_t turns = (blocks + at_a_time - 1) / at_a_time;
   return (blocks + turns - 1) / turns;

@@ -2,6 +2,8 @@
 // Twin of kernels/tile/portable/pair_math.cuh.
 #pragma once
 
+#include <cmath>
+
 #include "tilewright/dtype.hpp"
 
 namespace tilewright {
@@ -15,6 +17,15 @@ unsigned fma_pairs(unsigned a, unsigned b, unsigned c) {
                   load_element(kType, &a, half) * load_element(kType, &b, half) + load_element(kType, &c, half));
   }
   return sum;
+}
+
+template <DType kType>
+unsigned larger_pairs(unsigned a, unsigned b) {
+  unsigned larger = 0;
+  for (int half = 0; half < 2; ++half) {
+    store_element(kType, &larger, half, std::fmax(load_element(kType, &a, half), load_element(kType, &b, half)));
+  }
+  return larger;
 }
 
 }  // namespace tilewright
