@@ -4,7 +4,7 @@
 #pragma once
 
 #include "tile/common/logarithms.hpp"
-#include "tile/gpu/row_chunk.cuh"
+#include "tile/gpu/row_exponentials.cuh"
 
 namespace tilewright {
 
@@ -35,10 +35,12 @@ struct RowTarget {
     if (given.loss.lse != nullptr)
       given.loss.lse[row_offset(given.loss.stride_lse, row.at)] = __fadd_rn(of.most, of.logarithm);
   }
-  // The gradient of a piece.
-  __device__ __forceinline__ void change(const RowGradient& by, float most, long long n, Piece& p) const {
+  // The gradient of a piece; make(v) is an exponential of what it has, and `factor` makes it a probability.
+  template <class Make>
+  __device__ __forceinline__ void change(const RowGradient& by, float factor, long long n, Piece& p,
+                                         Make&& make) const {
     if (ignored) return for_elements([&](int i) { p.v[i] = 0; });
-    for_elements([&](int i) { p.v[i] = __fadd_rn(__fmul_rn(exponential(p.v[i], most, kLog2E), by.by), -by.even); });
+    for_elements([&](int i) { p.v[i] = __fadd_rn(__fmul_rn(make(p.v[i]), factor), -by.even); });
     const int place = target - static_cast<int>(n);
     if (static_cast<unsigned>(place) < static_cast<unsigned>(kRowPiece))
       for_elements([&](int i) { p.v[i] = i == place ? __fadd_rn(p.v[i], -by.hot) : p.v[i]; });
@@ -93,7 +95,9 @@ __device__ __forceinline__ void cross_entropy_kept(const RowArgs& given) {
     if (row.there && row.thread == 0) target.write(row, of);
     if (!writes_gradient<kConfig>(args)) return;
     const RowGradient by = row_gradient(anew(args), target.target, __fadd_rn(of.most, of.logarithm), sums[0]);
-    store_row<kConfig>(row, [&](long long n, int, Piece& p, int) { target.change(by, of.most, n, p); });
+    store_row<kConfig>(row, [&](long long n, int, Piece& p, int) {
+      target.change(by, by.by, n, p, [&](float x) { return exponential(x, of.most, kLog2E); });
+    });
   });
 }
 
@@ -104,10 +108,12 @@ struct CrossEntropyChunks {
     float most, sum, total, target;  // of the target in the first thread
   };
   static constexpr Found kNone{kLeastValue, 0, 0, 0};
+  using Chunk = RowChunk<kConfig>;
   const GpuRow<kConfig>& row;
   RowTarget<kConfig> target;
   float most;
   RowGradient by;
+  RowExponentials<kConfig> made;
 
   __device__ __forceinline__ explicit CrossEntropyChunks(const GpuRow<kConfig>& of) : row(of), target(of) {}
   // What counts nothing is not read, unless that would part the threads of a block.
@@ -116,28 +122,22 @@ struct CrossEntropyChunks {
     return !target.ignored || row.args.loss.lse != nullptr;
   }
   __device__ __forceinline__ void prepare(int count, Piece& p) const { clear_absent<kConfig>(count, p); }
-  __device__ __forceinline__ Found find(RowChunk<kConfig>& part, int chunk) const {
+  __device__ __forceinline__ Found find(Chunk& part, int chunk) {
     Found of = kNone;
     const long long begin = static_cast<long long>(chunk) * part.kSize, end = begin + part.kSize;
     if (part.thread() == 0 && (target.known() ? target.target >= begin && target.target < end : chunk == 0))
       of.target = target.logit(row);
     const auto prepared = [&](int count, Piece& p) { prepare(count, p); };
-    part.each_piece(chunk, prepared, [&](long long, int, const Piece& p) {
-      for_elements([&](int i) { of.most = at_least(p.v[i], of.most); });
-    });
-    of.most = part.reduce(of.most, [](float a, float b) { return at_least(a, b); });
-    part.each_piece(chunk, prepared, [&](long long, int, const Piece& p) {
-      for_elements([&](int i) { of.sum = __fadd_rn(of.sum, exponential(p.v[i], of.most, kLog2E)); });
-    });
-    of.sum = part.reduce(of.sum, sum_of);
+    of.most = made.find_largest(part, chunk, false, prepared);
     // One value at a time: of two, those that other warps left would take twice the registers.
     if (anew(row.args).loss.smoothing != 0) {
-      part.each_piece(chunk, prepared, [&](long long, int count, const Piece& p) {
+      made.each(part, chunk, prepared, [&](long long, int count, const Piece& p, int) {
         const int there = anew(count);
         for_elements([&](int i) { of.total = __fadd_rn(of.total, is_there<kConfig>(i, there) ? p.v[i] : 0); });
       });
       of.total = part.reduce(of.total, sum_of);
     }
+    of.sum = made.find_sum(part, chunk, kLog2E, false, prepared);
     return of;
   }
   __device__ __forceinline__ Found merge(const Found& a, const Found& b) const {
@@ -147,6 +147,21 @@ struct CrossEntropyChunks {
         __fmaf_rn(b.sum, exponential(b.most, larger, kLog2E), __fmul_rn(a.sum, exponential(a.most, larger, kLog2E))),
         __fadd_rn(a.total, b.total), __fadd_rn(a.target, b.target)};
   }
+  // Of a cluster's chunks.
+  template <int kChunks, class At>
+  __device__ __forceinline__ Found merge_all(At&& at) const {
+    [[maybe_unused]] constexpr int kTogether = RowExponentials<kConfig>::kKeeps ? 2 : 1;
+    Found all = kNone;
+#pragma unroll kTogether
+    for (int c = 0; c < kChunks; ++c) all.most = at_least(at(c).most, all.most);
+#pragma unroll kTogether
+    for (int c = 0; c < kChunks; ++c) {
+      const Found& of = at(c);
+      all.sum = __fmaf_rn(of.sum, exponential(of.most, all.most, kLog2E), all.sum);
+      all.total = __fadd_rn(of.total, all.total), all.target = __fadd_rn(of.target, all.target);
+    }
+    return all;
+  }
   __device__ __forceinline__ void finish(const Found& all, bool first) {
     const RowLogits of{log_of_sum(all.sum), all.most, all.target, all.total};
     if (first && row.there && row.thread == 0) target.write(row, of);
@@ -154,9 +169,13 @@ struct CrossEntropyChunks {
     by = row_gradient(anew(row.args), target.target, __fadd_rn(of.most, of.logarithm), all.sum);
   }
   __device__ __forceinline__ bool stores() const { return writes_gradient<kConfig>(row.args); }
-  __device__ __forceinline__ void store(const RowChunk<kConfig>& part, int chunk) const {
+  __device__ __forceinline__ void store(const Chunk& part, int chunk) const {
     const auto prepared = [&](int count, Piece& p) { prepare(count, p); };
-    part.store(chunk, prepared, [&](long long n, int, Piece& p) { target.change(by, most, n, p); });
+    const float factor = __fmul_rn(made.joining(part, most, kLog2E), by.by);
+    made.each_made(part, chunk, most, kLog2E, prepared, [&](long long n, int count, Piece& p, auto&& make) {
+      target.change(by, factor, n, p, make);
+      part.store_one(n, count, p);
+    });
   }
 };
 

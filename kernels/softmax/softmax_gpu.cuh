@@ -4,7 +4,7 @@
 #pragma once
 
 #include "tile/common/logarithms.hpp"
-#include "tile/gpu/row_chunk.cuh"
+#include "tile/gpu/row_exponentials.cuh"
 
 namespace tilewright {
 
@@ -71,56 +71,25 @@ __device__ __forceinline__ SoftmaxPair merged(const SoftmaxPair& a, const Softma
           __fmaf_rn(b.sum, exponential(b.most, most, factor), __fmul_rn(a.sum, exponential(a.most, most, factor)))};
 }
 
-// What chunks of a row are reduced to, and become. Blocks of a cluster make exponentials by their chunk's own largest value, and the only
-// chunk of a block keeps them.
+// What chunks of a row are reduced to, and become.
 template <RowGpuConfig kConfig>
 struct SoftmaxChunks {
   using Found = SoftmaxPair;
   using Chunk = RowChunk<kConfig>;
   static constexpr Found kNone{kLeastValue, 0};
-  static constexpr bool kByOwn = kConfig.cluster > 1, kKeeps = Chunk::kAlone;
   const GpuRow<kConfig>& row;
   float most, by;
-  Piece kept[kKeeps ? Chunk::kPieces : 1];  // their exponentials, or with the logarithm themselves
+  RowExponentials<kConfig> made;
 
   __device__ __forceinline__ explicit SoftmaxChunks(const GpuRow<kConfig>& of) : row(of) {}
   __device__ __forceinline__ static constexpr bool reads() { return true; }
   __device__ __forceinline__ static constexpr bool stores() { return true; }
   __device__ __forceinline__ void prepare(int count, Piece& p) const { sign_piece<kConfig>(row.args, count, p); }
-  // body(n, count, piece, j) of what find() prepared.
-  template <class Body>
-  __device__ __forceinline__ void each(const Chunk& part, int chunk, Body&& body) const {
-#if !defined(__AMDGCN__)
-    if constexpr (Chunk::kAsLies) return part.each_settled(chunk, body);
-#endif
-    int j = 0;
-    const auto prepared = [&](int count, Piece& p) { prepare(count, p); };
-    part.each_piece(chunk, prepared, [&](long long n, int count, Piece& p) { body(n, count, p, j++); });
-  }
   __device__ __forceinline__ Found find(Chunk& part, int chunk) {
+    const auto prepared = [&](int count, Piece& p) { prepare(count, p); };
     Found of = kNone;
-#if !defined(__AMDGCN__)
-    if constexpr (Chunk::kAsLies) {
-      part.settle(chunk, row.args.alpha < 0);
-      of.most = part.largest_settled(chunk);
-    }
-#endif
-    if constexpr (!Chunk::kAsLies) {
-      each(part, chunk, [&](long long, int, const Piece& p, int) {
-        for_elements([&](int i) { of.most = at_least(p.v[i], of.most); });
-      });
-    }
-    of.most = part.reduce(of.most, [](float a, float b) { return at_least(a, b); });
-    part.own = of.most;
-    const float times = softmax_factor(row.args);
-    each(part, chunk, [&](long long, int, const Piece& p, int j) {
-      for_elements([&](int i) {
-        const float e = exponential(p.v[i], of.most, times);
-        of.sum = __fadd_rn(of.sum, e);
-        if constexpr (kKeeps) kept[j].v[i] = row.args.log ? p.v[i] : e;
-      });
-    });
-    of.sum = part.reduce(of.sum, sum_of);
+    of.most = made.find_largest(part, chunk, anew(row.args).alpha < 0, prepared);
+    of.sum = made.find_sum(part, chunk, softmax_factor(row.args), anew(row.args).log, prepared);
     return of;
   }
   __device__ __forceinline__ Found merge(const Found& a, const Found& b) const {
@@ -129,7 +98,9 @@ struct SoftmaxChunks {
   // Of a cluster's chunks. Where there are registers, exponentials do not wait for each other.
   template <int kChunks, class At>
   __device__ __forceinline__ Found merge_all(At&& at) const {
-    [[maybe_unused]] constexpr int kTogether = !kKeeps ? 1 : kConfig.out == DType::kF32 ? 2 : kChunks;
+    [[maybe_unused]] constexpr int kTogether = !RowExponentials<kConfig>::kKeeps ? 1
+                                               : kConfig.out == DType::kF32      ? 2
+                                                                                 : kChunks;
     const float times = softmax_factor(row.args);
     Found all = kNone;
 #pragma unroll kTogether
@@ -143,24 +114,16 @@ struct SoftmaxChunks {
   }
   __device__ __forceinline__ void store(const Chunk& part, int chunk) const {
     const RowArgs& args = row.args;
-    const float times = softmax_factor(args), base = kByOwn ? part.own : most;
-    const float factor = kByOwn ? __fmul_rn(exponential(base, most, times), by) : by;
-    const auto finish_piece = [&](Piece& of, auto&& make) {
-      if (anew(args).log) return finish_log(args, most, by, of);
-      for_elements([&](int i) { of.v[i] = __fmul_rn(make(of.v[i]), factor); });
-    };
-    if constexpr (kKeeps) {
-      part.each(chunk, [&](long long n, int count, int j) {
-        Piece of = kept[j];
-        finish_piece(of, [](float e) { return e; });
-        part.store_one(n, count, of);
-      });
-    } else {
-      each(part, chunk, [&](long long n, int count, Piece& of, int) {
-        finish_piece(of, [&](float x) { return exponential(x, base, times); });
-        part.store_one(n, count, of);
-      });
-    }
+    const float times = softmax_factor(args), factor = __fmul_rn(made.joining(part, most, times), by);
+    const auto prepared = [&](int count, Piece& p) { prepare(count, p); };
+    made.each_made(part, chunk, most, times, prepared, [&](long long n, int count, Piece& of, auto&& make) {
+      if (anew(args).log) {
+        finish_log(args, most, by, of);
+      } else {
+        for_elements([&](int i) { of.v[i] = __fmul_rn(make(of.v[i]), factor); });
+      }
+      part.store_one(n, count, of);
+    });
   }
 };
 

@@ -127,14 +127,6 @@ struct RowChunk {
     return largest;
   }
 #endif
-  // What make(n, count, piece) makes of the pieces.
-  template <class Prepare, class Make>
-  __device__ __forceinline__ void store(int chunk, Prepare&& prepare, Make&& make) const {
-    each_piece(chunk, prepare, [&](long long n, int count, Piece& of) {
-      make(n, count, of);
-      store_one(n, count, of);
-    });
-  }
   __device__ __forceinline__ void store_one(long long n, int count, const Piece& of) const {
     const RowArgs& args = row.args;
     const DType out = kConfig.out == DType::kNone ? args.out.dtype : kConfig.out;
@@ -151,9 +143,9 @@ struct RowChunk {
   }
 };
 
-// A Reduction, made of a row: prepare(count, piece), find(part, chunk), which the chunk's first thread knows all of, merge(a, b),
-// finish(all, first) in all blocks of a row, of which one is the first, and where stores() store(part, chunk). Where not reads() the
-// output does not depend on the row.
+// A Reduction, made of a row: prepare(count, piece), find(part, chunk), which the chunk's first thread knows all of, merge(a, b), of a
+// cluster's chunks merge_all<count>(at), finish(all, first) in all blocks of a row, of which one is the first, and where stores()
+// store(part, chunk). Where not reads() the output does not depend on the row.
 
 // Rows that are read twice. `part_count` chunks of each have a block each, in two steps, where there are too few rows for all blocks.
 template <RowGpuConfig kConfig, class Reduction>
@@ -245,17 +237,8 @@ __device__ __forceinline__ void reduce_clusters(const RowArgs& args) {
       mine.chunk[c] = of.find(part[c], first + c);
     }
     const Found* const found = row.cluster.exchange(mine);
-    typename Reduction::Found all = Reduction::kNone;
-    constexpr int kAll = kConfig.cluster * kChunks;
     const auto chunk = [&](int c) -> const typename Reduction::Found& { return found[c / kChunks].chunk[c % kChunks]; };
-    if constexpr (requires { of.template merge_all<kAll>(chunk); }) {
-      all = of.template merge_all<kAll>(chunk);
-    } else {
-      [[maybe_unused]] constexpr int kAtOnce = sizeof(Found) > 16 || kChunks > 1 ? 1 : kAll;
-#pragma unroll kAtOnce
-      for (int c = 0; c < kAll; ++c) all = of.merge(all, chunk(c));
-    }
-    of.finish(all, first == 0);
+    of.finish(of.template merge_all<kConfig.cluster * kChunks>(chunk), first == 0);
     if (!of.stores()) return;
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) of.store(part[c], first + c);
