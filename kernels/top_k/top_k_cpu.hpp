@@ -9,19 +9,28 @@
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
+template <DType kType, class Best>
+TILEWRIGHT_INLINE void top_k_row(const TopKArgs& args, long long row) {
+  const DType type = kType == DType::kNone ? args.dtype : kType;
+  const char* const from = static_cast<const char*>(args.x) + row * args.stride * dtype_bits(type) / 8;
+  Best best(args.k);
+  for_pieces(top_k_length(args, row), [&](auto piece) __attribute__((always_inline)) {
+    best.offer(load_piece<kType>(from, type, piece), piece);
+  });
+  int ids[kMostTopK];
+  best.sort(ids);
+  for (int j = 0; j < args.k; ++j) store_top_k(args, row, j, j < best.count ? ids[j] : -1);
+}
+
 // A unit takes rows that follow each other.
 template <TopKConfig kConfig>
 void top_k_cpu(const TopKArgs& args, unsigned unit, unsigned units) {
-  const DType type = kConfig.x == DType::kNone ? args.dtype : kConfig.x;
   for_share(args.rows, unit, units, [&](long long row) __attribute__((always_inline)) {
-    const char* const from = static_cast<const char*>(args.x) + row * args.stride * dtype_bits(type) / 8;
-    RowBest<kMostTopK> best(args.k);
-    for_pieces(top_k_length(args, row), [&](auto piece) __attribute__((always_inline)) {
-      best.offer(load_piece<kConfig.x>(from, type, piece), piece);
-    });
-    int ids[kMostTopK];
-    best.sort(ids);
-    for (int j = 0; j < args.k; ++j) store_top_k(args, row, j, j < best.count ? ids[j] : -1);
+    if (args.k <= kFewBest) {
+      top_k_row<kConfig.x, RowFewBest>(args, row);
+    } else {
+      top_k_row<kConfig.x, RowBest<kMostTopK>>(args, row);
+    }
   });
 }
 

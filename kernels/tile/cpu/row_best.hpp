@@ -10,13 +10,63 @@ inline namespace TILEWRIGHT_ISA {
 
 TILEWRIGHT_INLINE unsigned key_digits(int key) { return static_cast<unsigned>(key) ^ 0x80000000u; }
 
+// Keys up to `floor` are not among the best; `bound` is its value, where there is one.
+struct RowFloor {
+  int key = kNoKey;
+  float bound = 0;
+
+  // Keys and ids of a piece's elements above it, 16 of which may be written: how many.
+  template <bool kWhole>
+  TILEWRIGHT_INLINE int take_above(F32x16 x, RowPiece<kWhole> at, int* to_key, int* to_id) const {
+    if (key != kNoKey && !any_less(F32x16::splat(bound), x)) return 0;
+    const I32x16 up = I32x16::load(kCountUp), ids = I32x16::splat(static_cast<int>(at.n)) + up;
+    // NaN is as bad as minus infinity.
+    I32x16 keys = ordered(select_nan(x, F32x16::splat(-__builtin_inff()), x));
+    if constexpr (!kWhole) keys = select_greater(I32x16::splat(at.count), up, keys, I32x16::splat(kNoKey));
+    return pack_greater(keys, I32x16::splat(key), keys, ids, to_key, to_id);
+  }
+  TILEWRIGHT_INLINE void rise(int to) {
+    key = to > kLeastKey ? to : kLeastKey;
+    bound = ordered_value(key);
+  }
+};
+
+// Behind what is better or was there before.
+TILEWRIGHT_INLINE void insert_in_order(int its_key, int its_id, int* key, int* id, int at) {
+  for (; at > 0 && key[at - 1] < its_key; --at) key[at] = key[at - 1], id[at] = id[at - 1];
+  key[at] = its_key, id[at] = its_id;
+}
+
+// A few, which are kept in order.
+inline constexpr int kFewBest = 64;
+struct RowFewBest {
+  int most, count = 0;
+  RowFloor floor;
+  int key[kFewBest], id[kFewBest];
+
+  TILEWRIGHT_INLINE explicit RowFewBest(int k) : most(k) {}
+  template <bool kWhole>
+  TILEWRIGHT_INLINE void offer(F32x16 x, RowPiece<kWhole> at) {
+    int keys[kVec], ids[kVec];
+    const int offered = floor.take_above(x, at, keys, ids);
+    for (int i = 0; i < offered; ++i) {
+      if (keys[i] <= floor.key) continue;
+      insert_in_order(keys[i], ids[i], key, id, count < most ? count++ : most - 1);
+      if (count == most) floor.rise(key[most - 1]);
+    }
+  }
+  TILEWRIGHT_INLINE void sort(int* ids) const {
+    for (int i = 0; i < count; ++i) ids[i] = id[i];
+  }
+};
+
 template <int kMost>
 struct RowBest {
-  // Each thinning looks at what is aside three times, and leaves half of it or less.
+  // Each thinning leaves little more than half of what is aside.
   static constexpr int kRoom = 2 * kMost, kLeastRoom = kRoom < 1024 ? kRoom : 1024, kDigitBits = 11;
+  static constexpr int kSortedByPlace = 160;  // so few take less time than digits do
   int most, room, count = 0;
-  int floor = kNoKey;  // keys up to it are not among the best
-  float bound = 0;     // its value, where there is one
+  RowFloor floor;
   // In the order of ids; the last ones are for lanes that are stored and do not count.
   alignas(64) int key[kRoom + kVec];
   alignas(64) int id[kRoom + kVec];
@@ -26,12 +76,7 @@ struct RowBest {
   // Pieces come in the order of their ids.
   template <bool kWhole>
   TILEWRIGHT_INLINE void offer(F32x16 x, RowPiece<kWhole> at) {
-    if (floor != kNoKey && !any_less(F32x16::splat(bound), x)) return;
-    const I32x16 up = I32x16::load(kCountUp), ids = I32x16::splat(static_cast<int>(at.n)) + up;
-    // NaN is as bad as minus infinity.
-    I32x16 keys = ordered(select_nan(x, F32x16::splat(-__builtin_inff()), x));
-    if constexpr (!kWhole) keys = select_greater(I32x16::splat(at.count), up, keys, I32x16::splat(kNoKey));
-    count += pack_greater(keys, I32x16::splat(floor), keys, ids, key + count, id + count);
+    count += floor.take_above(x, at, key + count, id + count);
     if (count > room - kVec) thin();
   }
 
@@ -87,18 +132,16 @@ struct RowBest {
   }
   TILEWRIGHT_INLINE void close(int kept, int end) {
     count = kept;
-    floor = end > kLeastKey ? end : kLeastKey, bound = ordered_value(floor);
+    floor.rise(end);
   }
 
   // The best, the very best first, of equals the first id: as they stand in `ids`.
   inline __attribute__((noinline)) void sort(int* ids) {
     thin(/*exact=*/true);
-    if (count <= kFewBest) {
+    if (count <= kSortedByPlace) {
       for (int i = 0; i < count; ++i) {
         const int its_key = key[i], its_id = id[i];
-        int at = i;
-        for (; at > 0 && key[at - 1] < its_key; --at) key[at] = key[at - 1], ids[at] = ids[at - 1];
-        key[at] = its_key, ids[at] = its_id;
+        insert_in_order(its_key, its_id, key, ids, i);
       }
       return;
     }
@@ -125,7 +168,6 @@ struct RowBest {
     }
     for (int i = 0; i < count; ++i) ids[i] = from_id[i];
   }
-  static constexpr int kFewBest = 96;  // so few are sorted as they come
 };
 
 }  // namespace TILEWRIGHT_ISA
