@@ -137,8 +137,7 @@ struct SampleRow {
     for_pieces(args.vocabulary, [&](auto piece) __attribute__((always_inline)) {
       const F32x16 x = load(piece), at = places(x);
       alignas(64) unsigned word[kVec];
-      (shift_left<kBinBits>(masses(x, at)) | bins_of(at)).store(word);
-      __asm__("" : "+m"(word));  // compilers take lanes out of the vector instead, one by one
+      store_lanes(word, shift_left<kBinBits>(masses(x, at)) | bins_of(at));
       if constexpr (piece.whole) {
         unroll<kVec>([&](auto i) __attribute__((always_inline)) { sums.add(i, word[i]); });
       } else {
