@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gemm/cpu/gemm_activation_cpu.hpp"
+#include "tile/cpu/row_columns.hpp"
 #include "tile/cpu/row_store.hpp"
 
 namespace tilewright {
@@ -10,8 +11,12 @@ inline namespace TILEWRIGHT_ISA {
 
 template <RowCpuConfig kConfig>
 void gated_rms_norm_cpu(const RowArgs& args, unsigned unit, unsigned units) {
+  KeptColumns kept_columns;
+  const RowColumns columns_of_unit =
+      args.weight_groups == 1 ? kept_columns.keep<kConfig>(args, unit, units) : RowColumns{args};
   for_rows(args, unit, units, [&](const RowIndex& at) {
     const RowInput<kConfig> input(args, at);
+    const RowColumns columns = columns_of_unit;
     const auto gate = [&](auto piece) __attribute__((always_inline)) { return silu(input.other(piece)); };
     const auto value = [&](auto piece) __attribute__((always_inline)) {
       const F32x16 x = input.own(piece);
@@ -35,7 +40,11 @@ void gated_rms_norm_cpu(const RowArgs& args, unsigned unit, unsigned units) {
     }
     store_row<kConfig>(args, at, input, [&](auto piece) __attribute__((always_inline)) {
       F32x16 v = (kept ? F32x16::load(values + piece.n) : value(piece)) * F32x16::splat(inverse);
-      if (weight.data != nullptr) v = v * load_column(weight, piece);
+      if (columns.weight != nullptr) {
+        v = columns.times_weight(v, piece);
+      } else if (weight.data != nullptr) {
+        v = v * load_column(weight, piece);
+      }
       return args.gate_first ? v : v * gate(piece);
     });
   });

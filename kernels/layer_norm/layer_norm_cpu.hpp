@@ -3,6 +3,7 @@
 // Typed by its config, or at run time.
 #pragma once
 
+#include "tile/cpu/row_columns.hpp"
 #include "tile/cpu/row_moments.hpp"
 #include "tile/cpu/row_store.hpp"
 
@@ -11,8 +12,11 @@ inline namespace TILEWRIGHT_ISA {
 
 template <RowCpuConfig kConfig>
 void layer_norm_cpu(const RowArgs& args, unsigned unit, unsigned units) {
+  KeptColumns kept_columns;
+  const RowColumns columns_of_unit = kept_columns.keep<kConfig>(args, unit, units);
   for_rows(args, unit, units, [&](const RowIndex& at) {
     const RowInput<kConfig> input(args, at);
+    const RowColumns columns = columns_of_unit;
 
     // Elements of 16 bits are widened once.
     alignas(64) float values[kKeptValues];
@@ -31,7 +35,7 @@ void layer_norm_cpu(const RowArgs& args, unsigned unit, unsigned units) {
     store_row<kConfig>(args, at, input, [&](auto piece) __attribute__((always_inline)) {
       F32x16 v = (within_row(again(piece) - F32x16::splat(moments.mean), piece)) * F32x16::splat(inverse);
       if (args.round_before_weight) v = rounded_to<kConfig.x>(args.x.dtype, v);
-      return scale_columns(args, v, piece);
+      return columns.scale(v, piece);
     });
   });
 }

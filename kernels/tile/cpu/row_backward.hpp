@@ -3,6 +3,7 @@
 // changes adds up its own part, and parts are added in their order.
 #pragma once
 
+#include "tile/cpu/row_columns.hpp"
 #include "tile/cpu/row_store.hpp"
 
 namespace tilewright {
@@ -14,14 +15,17 @@ struct BackwardRow {
   const RowArgs& args;
   RowIndex place;
   RowInput<kConfig> input;
+  RowColumns columns;
   const char* added;
   float *weight, *bias;
   bool first;  // of its part
 
-  TILEWRIGHT_INLINE BackwardRow(const RowArgs& a, const RowIndex& at, long long part, bool is_first)
+  TILEWRIGHT_INLINE BackwardRow(const RowArgs& a, const RowColumns& c, const RowIndex& at, long long part,
+                                bool is_first)
       : args(a),
         place(at),
         input(a, at),
+        columns(c),
         added(row_start(a.backward.added, at)),
         weight(weight_part(a, part)),
         bias(bias_part(a, part)),
@@ -34,7 +38,7 @@ struct BackwardRow {
   }
   template <bool kWhole>
   TILEWRIGHT_INLINE F32x16 weighted(RowPiece<kWhole> at) const {
-    return times_weight(args, input.other(at), at);
+    return columns.times_weight(input.other(at), at);
   }
 
   template <bool kWhole>
@@ -84,10 +88,12 @@ inline void sum_columns(const RowArgs& args, unsigned unit, unsigned units) {
 template <RowCpuConfig kConfig, class Gradient>
 TILEWRIGHT_INLINE void for_backward_rows(const RowArgs& args, unsigned unit, unsigned units, Gradient&& gradient) {
   if (args.step == RowStep::kColumns) return sum_columns(args, unit, units);
+  KeptColumns kept_columns;
+  const RowColumns columns = kept_columns.keep<kConfig>(args, unit, units);
   const auto rows = [&](unsigned share, unsigned shares) {
     bool first = true;
     for_rows(args, share, shares, [&](const RowIndex& at) {
-      const BackwardRow<kConfig> row(args, at, share, first);
+      const BackwardRow<kConfig> row(args, columns, at, share, first);
       row.store(gradient(row));
       first = false;
     });
