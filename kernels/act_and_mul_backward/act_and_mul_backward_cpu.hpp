@@ -40,10 +40,39 @@ TILEWRIGHT_INLINE void encode_halves(const RowArgs& args, char* row, Make&& make
   });
 }
 
+// What most models ask for, as is_plain_gate().
+template <RowCpuConfig kConfig, class Slope>
+TILEWRIGHT_INLINE void plain_gate_slopes(const RowArgs& args, unsigned unit, unsigned units, Slope&& slope) {
+  constexpr DType kX = kConfig.x, kGrad = kConfig.residual;
+  const long long next = fetch_distance(args.residual), half = args.n * kBytes<kX>;
+  for_rows(args, unit, units, [&](const RowIndex& at) {
+    const char *const x = row_start(args.x, at), *const dy = row_start(args.residual, at);
+    const GatedNext<kX> gates(args, at);
+    encode_halves<kConfig.out>(args, row_start(args.out, at),
+                               [&](auto piece, F32x16& of_gate, F32x16& of_up) __attribute__((always_inline)) {
+                                 gates.fetch_next(piece);
+                                 fetch(dy + piece.n * kBytes<kGrad> + next);
+                                 const char* const gate = x + piece.n * kBytes<kX>;
+                                 const F32x16 grad = load_typed<kGrad>(dy + piece.n * kBytes<kGrad>, piece);
+                                 const ActivationSlope v = slope(load_typed<kX>(gate, piece));
+                                 of_gate = grad * load_typed<kX>(gate + half, piece) * v.slope;
+                                 of_up = grad * v.value;
+                               });
+  });
+}
+
 template <RowCpuConfig kConfig>
 void act_and_mul_backward_cpu(const RowArgs& arguments, unsigned unit, unsigned units) {
   constexpr bool kTyped = kConfig.x != DType::kNone;
   const RowArgs args = arguments;  // which no store changes
+  if constexpr (kTyped) {
+    if (is_plain_gate(args) && args.activation == Activation::kSilu) {
+      return plain_gate_slopes<kConfig>(args, unit, units, [](F32x16 x) { return silu_slope(x, 1); });
+    }
+    if (is_plain_gate(args) && args.activation == Activation::kGeluTanh) {
+      return plain_gate_slopes<kConfig>(args, unit, units, [](F32x16 x) { return gelu_tanh_slope(x); });
+    }
+  }
   const long long next = fetch_distance(args.residual);
   const F32x16 limit = F32x16::splat(args.limit), zero = F32x16::splat(0);
   for_rows(args, unit, units, [&](const RowIndex& at) {

@@ -12,24 +12,31 @@ struct ActivationSlope {
   F32x16 value, slope;
 };
 
-// 1 / (1 + 2^t), and 1 less that.
+// 1 / (1 + 2^t), and 1 less that; 0 from 126 on in either direction. Of NaN they are 0, whatever they are multiplied by.
 struct LogisticPair {
   F32x16 is, rest;
 };
 TILEWRIGHT_INLINE LogisticPair logistic_pair(F32x16 t) {
-  const F32x16 e = exp2_normal(at_most(at_least(t, constant(-126.0f)), constant(126.0f)));
-  return {logistic2(t), select_less(constant(-126.0f), t, e * reciprocal(constant(1.0f) + e), constant(0.0f))};
+  const WholePower of(at_most(at_least(t, constant(-126.0f)), constant(126.0f)), constant(1.0f));
+  const F32x16 e = exp2_of_rest(of.rest) * of.power, share = reciprocal(constant(1.0f) + e);
+  return {zero_unless_less(of.whole, constant(kWholeAndBias + 126), share),
+          zero_unless_less(constant(kWholeAndBias - 126), of.whole, e * share)};
 }
-// x / (1 + 2^t), with -t' ln(2) for `steepness`. A value that vanished takes its slope's large factors with it.
-TILEWRIGHT_INLINE ActivationSlope gated_slope(F32x16 x, F32x16 t, F32x16 steepness) {
-  const LogisticPair by = logistic_pair(t);
+// A gate x by.is, with -t' ln(2) for `steepness`. A value that vanished takes its slope's large factors with it.
+TILEWRIGHT_INLINE ActivationSlope gated_slope(F32x16 x, const LogisticPair& by, F32x16 steepness) {
   const F32x16 value = x * by.is;
   return {value, fma(value * by.rest, steepness, by.is)};
 }
 // x sigmoid(alpha x)
 TILEWRIGHT_INLINE ActivationSlope silu_slope(F32x16 x, float alpha) {
   const F32x16 by = constant(alpha);
-  return gated_slope(x, x * by * constant(-1.44269504f), by);
+  return gated_slope(x, logistic_pair(x * by * constant(-1.44269504f)), by);
+}
+TILEWRIGHT_INLINE ActivationSlope gelu_tanh_slope(F32x16 x) {
+  const F32x16 square = x * x;  // t and its slope, times -ln(2)
+  const F32x16 t = x * fma(square, constant(-0.102943239480f), constant(-2.30220819813f));
+  const F32x16 finite = at_most(square, constant(0x1p60f));
+  return gated_slope(x, logistic_pair(t), fma(finite, constant(0.214064489f), constant(1.595769122f)));
 }
 
 TILEWRIGHT_INLINE ActivationSlope activation_slope(Activation activation, F32x16 x) {
@@ -42,16 +49,11 @@ TILEWRIGHT_INLINE ActivationSlope activation_slope(Activation activation, F32x16
       const F32x16 share = select_less(absolute(x), constant(0x1p-60f), constant(0.5f), value / x);
       return {value, fma(x, density, share)};
     }
-    case Activation::kGeluTanh: {
-      const F32x16 square = x * x;  // t and its slope, times -ln(2)
-      const F32x16 t = x * fma(square, constant(-0.102943239480f), constant(-2.30220819813f));
-      const F32x16 finite = at_most(square, constant(0x1p60f));
-      return gated_slope(x, t, fma(finite, constant(0.214064489f), constant(1.595769122f)));
-    }
+    case Activation::kGeluTanh: return gelu_tanh_slope(x);
     case Activation::kSilu: return silu_slope(x, 1);
     case Activation::kSigmoid: {
       const LogisticPair by = logistic_pair(x * constant(-1.44269504f));
-      return {by.is, by.is * by.rest};
+      return {select_nan(x, x, by.is), select_nan(x, x, by.is * by.rest)};
     }
     case Activation::kTanh: {
       const F32x16 value = tanh(x);

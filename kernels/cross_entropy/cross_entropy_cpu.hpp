@@ -44,10 +44,10 @@ void cross_entropy_cpu(const RowArgs& args, unsigned unit, unsigned units) {
     if constexpr (kConfig.x == DType::kNone || kConfig.out != DType::kNone) {
       if (args.out.data == nullptr) return;
       const RowGradient by = row_gradient(args, target, lse, sum);
+      const RowExponential exponential(of.most, 1);
       store_row<kConfig>(args, at, input, [&](auto piece) __attribute__((always_inline)) {
         if (ignored) return F32x16::splat(0);
-        const F32x16 y =
-            exp<true>(value(piece) - F32x16::splat(of.most)) * F32x16::splat(by.by) - F32x16::splat(by.even);
+        const F32x16 y = fma_less(exponential(value(piece)), F32x16::splat(by.by), F32x16::splat(by.even));
         const long long place = target - piece.n;
         if (place < 0 || place >= kVec) return y;
         float lane[kVec];

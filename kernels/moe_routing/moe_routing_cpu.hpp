@@ -22,6 +22,10 @@ TILEWRIGHT_INLINE F32x16 sqrt_softplus(F32x16 x) {
   return F32x16::load(lane);
 }
 
+// exp(x - most)
+TILEWRIGHT_INLINE F32x16 router_exponential(F32x16 x, F32x16 most) {
+  return exp2_below_one(x - most, F32x16::splat(1.44269504f));
+}
 // What the scores of a token in each lane have in common.
 struct RouterSoftmax {
   F32x16 most, inverse;
@@ -30,7 +34,7 @@ TILEWRIGHT_INLINE F32x16 router_scores(const MoeRoutingArgs& args, const RouterS
   switch (args.score) {
     case RouterScore::kSigmoid: return sigmoid(x);
     case RouterScore::kSqrtSoftplus: return sqrt_softplus(x);
-    default: return exp(x - by.most) * by.inverse;
+    default: return router_exponential(x, by.most) * by.inverse;
   }
 }
 
@@ -65,10 +69,11 @@ struct RouterTokens {
     for (F32x16& part : sum) part = F32x16::splat(0);
     int e = 0;
     for (; e + 4 <= args.experts; e += 4) {
-      unroll<4>([&](auto i)
-                    __attribute__((always_inline)) { sum[i] = sum[i] + exp(F32x16::load(value[e + i]) - most); });
+      unroll<4>([&](auto i) __attribute__((always_inline)) {
+        sum[i] = sum[i] + router_exponential(F32x16::load(value[e + i]), most);
+      });
     }
-    for (; e < args.experts; ++e) sum[0] = sum[0] + exp(F32x16::load(value[e]) - most);
+    for (; e < args.experts; ++e) sum[0] = sum[0] + router_exponential(F32x16::load(value[e]), most);
     softmax = {most, F32x16::splat(1) / ((sum[0] + sum[1]) + (sum[2] + sum[3]))};
   }
 

@@ -25,10 +25,12 @@ void softmax_cpu(const RowArgs& args, unsigned unit, unsigned units) {
 
     // Without an exponential, the sum of nothing but minus infinities makes NaN of all.
     const float inverse = 1 / sum, logarithm = args.log ? log_of_sum(sum) : 0;
+    const RowExponential exponential(most, factor);
     store_row<kConfig>(args, at, NothingNext(), [&](auto piece) __attribute__((always_inline)) {
       if (keeps) return F32x16::load(kept + piece.n) * F32x16::splat(inverse);
-      const F32x16 d = (value(piece) - F32x16::splat(most)) * F32x16::splat(factor);
-      return args.log ? d - F32x16::splat(logarithm) : exp<true>(d) * F32x16::splat(inverse);
+      const F32x16 v = value(piece);
+      if (!args.log) return exponential(v) * F32x16::splat(inverse);
+      return (v - F32x16::splat(most)) * F32x16::splat(factor) - F32x16::splat(logarithm);
     });
   });
 }

@@ -10,10 +10,18 @@ inline namespace TILEWRIGHT_ISA {
 
 inline constexpr long long kExponentialPart = 4096;  // elements that stay in the first cache
 
+// exp(factor (x - most)) as 2^(by (x - most)).
+struct RowExponential {
+  F32x16 most, by;
+
+  TILEWRIGHT_INLINE RowExponential(float most_of_row, float factor)
+      : most(F32x16::splat(most_of_row)), by(F32x16::splat(log2_factor(factor))) {}
+  TILEWRIGHT_INLINE F32x16 operator()(F32x16 x) const { return exp2_below_one(x - most, by); }
+};
 // A function: it is called once a part.
-inline __attribute__((noinline)) float exp_one(float x) {
+inline __attribute__((noinline)) float exponential_of(float x, float most, float factor) {
   float lane[kVec];
-  exp(F32x16::splat(x)).store(lane);
+  RowExponential(most, factor)(F32x16::splat(x)).store(lane);
   return lane[0];
 }
 
@@ -38,15 +46,16 @@ TILEWRIGHT_INLINE RowExponentials sum_exponentials(long long length, float facto
       if (kept != nullptr) v.store(kept + piece.n);
       return v;
     });
+    const RowExponential exponential(most, factor);
     float more[1];
     sum_row(count, more, [&](F32x16(&part)[1], auto piece) __attribute__((always_inline)) {
       next.fetch_next(decltype(piece){begin + piece.n, piece.count});
       const F32x16 v = kept != nullptr ? F32x16::load(kept + piece.n) : here(piece);
-      const F32x16 e = within_row(exp<true>((v - F32x16::splat(most)) * F32x16::splat(factor)), piece);
+      const F32x16 e = within_row(exponential(v), piece);
       if (kept != nullptr) e.store(kept + piece.n);
       part[0] = part[0] + e;
     });
-    sum = sum * exp_one((before - most) * factor) + more[0];
+    sum = sum * exponential_of(before, most, factor) + more[0];
   }
   return {most, sum};
 }

@@ -91,6 +91,9 @@ struct FloatPair {
   friend TILEWRIGHT_INLINE FloatPair fma_less(FloatPair a, FloatPair b, FloatPair c) {  // a * b - c
     return {fma_less(a.lo, b.lo, c.lo), fma_less(a.hi, b.hi, c.hi)};
   }
+  friend TILEWRIGHT_INLINE FloatPair fma_from(FloatPair a, FloatPair b, FloatPair c) {  // c - a * b
+    return {fma_from(a.lo, b.lo, c.lo), fma_from(a.hi, b.hi, c.hi)};
+  }
   // NaN in x stays; NaN in the bound is ignored.
   friend TILEWRIGHT_INLINE FloatPair at_least(FloatPair x, FloatPair bound) {
     return {at_least(x.lo, bound.lo), at_least(x.hi, bound.hi)};
@@ -100,6 +103,12 @@ struct FloatPair {
   }
   friend TILEWRIGHT_INLINE FloatPair select_less(FloatPair a, FloatPair b, FloatPair yes, FloatPair no) {
     return {select_less(a.lo, b.lo, yes.lo, no.lo), select_less(a.hi, b.hi, yes.hi, no.hi)};
+  }
+  friend TILEWRIGHT_INLINE FloatPair zero_if_less(FloatPair a, FloatPair b, FloatPair no) {
+    return {zero_if_less(a.lo, b.lo, no.lo), zero_if_less(a.hi, b.hi, no.hi)};
+  }
+  friend TILEWRIGHT_INLINE FloatPair zero_unless_less(FloatPair a, FloatPair b, FloatPair yes) {
+    return {zero_unless_less(a.lo, b.lo, yes.lo), zero_unless_less(a.hi, b.hi, yes.hi)};
   }
   friend TILEWRIGHT_INLINE FloatPair select_nan(FloatPair x, FloatPair yes, FloatPair no) {
     return {select_nan(x.lo, yes.lo, no.lo), select_nan(x.hi, yes.hi, no.hi)};

@@ -70,10 +70,17 @@ TILEWRIGHT_INLINE F32x8 operator*(F32x8 a, F32x8 b) { return {_mm256_mul_ps(a.v,
 TILEWRIGHT_INLINE F32x8 operator/(F32x8 a, F32x8 b) { return {_mm256_div_ps(a.v, b.v)}; }
 TILEWRIGHT_INLINE F32x8 fma(F32x8 a, F32x8 b, F32x8 c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
 TILEWRIGHT_INLINE F32x8 fma_less(F32x8 a, F32x8 b, F32x8 c) { return {_mm256_fmsub_ps(a.v, b.v, c.v)}; }
+TILEWRIGHT_INLINE F32x8 fma_from(F32x8 a, F32x8 b, F32x8 c) { return {_mm256_fnmadd_ps(a.v, b.v, c.v)}; }
 TILEWRIGHT_INLINE F32x8 at_least(F32x8 x, F32x8 bound) { return {_mm256_max_ps(bound.v, x.v)}; }
 TILEWRIGHT_INLINE F32x8 at_most(F32x8 x, F32x8 bound) { return {_mm256_min_ps(bound.v, x.v)}; }
 TILEWRIGHT_INLINE F32x8 select_less(F32x8 a, F32x8 b, F32x8 yes, F32x8 no) {
   return {_mm256_blendv_ps(no.v, yes.v, _mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ))};
+}
+TILEWRIGHT_INLINE F32x8 zero_if_less(F32x8 a, F32x8 b, F32x8 no) {
+  return {_mm256_and_ps(_mm256_cmp_ps(a.v, b.v, _CMP_NLT_UQ), no.v)};
+}
+TILEWRIGHT_INLINE F32x8 zero_unless_less(F32x8 a, F32x8 b, F32x8 yes) {
+  return {_mm256_and_ps(_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ), yes.v)};
 }
 TILEWRIGHT_INLINE F32x8 select_nan(F32x8 x, F32x8 yes, F32x8 no) {
   return {_mm256_blendv_ps(no.v, yes.v, _mm256_cmp_ps(x.v, x.v, _CMP_UNORD_Q))};

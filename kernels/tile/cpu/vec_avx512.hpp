@@ -72,11 +72,18 @@ TILEWRIGHT_INLINE F32x16 operator*(F32x16 a, F32x16 b) { return {_mm512_mul_ps(a
 TILEWRIGHT_INLINE F32x16 operator/(F32x16 a, F32x16 b) { return {_mm512_div_ps(a.v, b.v)}; }
 TILEWRIGHT_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
 TILEWRIGHT_INLINE F32x16 fma_less(F32x16 a, F32x16 b, F32x16 c) { return {_mm512_fmsub_ps(a.v, b.v, c.v)}; }
+TILEWRIGHT_INLINE F32x16 fma_from(F32x16 a, F32x16 b, F32x16 c) { return {_mm512_fnmadd_ps(a.v, b.v, c.v)}; }
 // NaN in x stays; NaN in the bound is ignored.
 TILEWRIGHT_INLINE F32x16 at_least(F32x16 x, F32x16 bound) { return {_mm512_maskz_max_ps(kAllLanes, bound.v, x.v)}; }
 TILEWRIGHT_INLINE F32x16 at_most(F32x16 x, F32x16 bound) { return {_mm512_maskz_min_ps(kAllLanes, bound.v, x.v)}; }
 TILEWRIGHT_INLINE F32x16 select_less(F32x16 a, F32x16 b, F32x16 yes, F32x16 no) {
   return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), no.v, yes.v)};
+}
+TILEWRIGHT_INLINE F32x16 zero_if_less(F32x16 a, F32x16 b, F32x16 no) {
+  return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_NLT_UQ), no.v)};
+}
+TILEWRIGHT_INLINE F32x16 zero_unless_less(F32x16 a, F32x16 b, F32x16 yes) {
+  return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), yes.v)};
 }
 TILEWRIGHT_INLINE F32x16 select_nan(F32x16 x, F32x16 yes, F32x16 no) {
   return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(x.v, x.v, _CMP_UNORD_Q), no.v, yes.v)};

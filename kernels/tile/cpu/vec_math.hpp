@@ -20,11 +20,9 @@ TILEWRIGHT_INLINE F32x16 polynomial(F32x16 x, const float (&c)[kCount]) {
 }
 
 // 1 ulp; results near or below the smallest normal number are 0: a subnormal lane is slow.
-template <bool kNotPositive = false>
 TILEWRIGHT_INLINE F32x16 exp(F32x16 argument) {
   // exp(x) = 2^n exp(r), |r| <= ln 2 / 2. Above the clamp the result is infinity all the same.
-  const F32x16 lowest = constant(-86.9f), above = at_least(argument, lowest);
-  const F32x16 x = kNotPositive ? above : at_most(above, constant(89.0f));
+  const F32x16 lowest = constant(-86.9f), x = at_most(at_least(argument, lowest), constant(89.0f));
   const F32x16 n = round_to_whole(x * constant(1.44269504f));
   F32x16 r = fma(n, constant(-0.693359375f), x);  // ln 2 in two parts; the first has few bits, so the product is exact
   r = fma(n, constant(2.12194440e-4f), r);
@@ -33,18 +31,47 @@ TILEWRIGHT_INLINE F32x16 exp(F32x16 argument) {
   return select_less(argument, lowest, constant(0.0f), scale_by_power(p, n));
 }
 
+// 2^x for |x| <= 1/2.
+TILEWRIGHT_INLINE F32x16 exp2_of_rest(F32x16 x) {
+  constexpr float kCoefficients[] = {1.0f,           0x1.62e42ap-1f, 0x1.ebf9bcp-3f,
+                                     0x1.c6b752p-5f, 0x1.3cea88p-7f, 0x1.5bba14p-10f};
+  return polynomial(x, kCoefficients);
+}
 // 2^x for -126 <= x < 128.
 TILEWRIGHT_INLINE F32x16 exp2_normal(F32x16 x) {
   const F32x16 n = round_to_whole(x);
-  constexpr float kCoefficients[] = {1.0f,           0x1.62e42ap-1f, 0x1.ebf9bcp-3f,
-                                     0x1.c6b752p-5f, 0x1.3cea88p-7f, 0x1.5bba14p-10f};
-  return scale_by_power(polynomial(x - n, kCoefficients), n);
+  return scale_by_power(exp2_of_rest(x - n), n);
 }
-// 1 / (1 + 2^x); from 126 on it is 0, and of NaN, whatever it is multiplied by.
+// A product x by, |x by| < 2^22, as a whole number n and a rest: added to it, this leaves n in the last places and 127 more, which shifted
+// are the float 2^n if it is a normal one. Else they stand for no subnormal number.
+inline constexpr float kWholeAndBias = 0x1.8p23f + 127;
+struct WholePower {
+  F32x16 whole, power, rest;  // n + kWholeAndBias, 2^n, x by - n
+
+  TILEWRIGHT_INLINE WholePower(F32x16 x, F32x16 by)
+      : whole(fma(x, by, constant(kWholeAndBias))),
+        power(as_float(shift_left<23>(as_int(whole)))),
+        rest(fma_less(x, by, whole - constant(kWholeAndBias))) {}
+};
+// 2^(x by), which is at most 1. Results below the smallest normal number are 0.
+TILEWRIGHT_INLINE F32x16 exp2_below_one(F32x16 x, F32x16 by) {
+  const WholePower of(x, by);
+  return zero_if_less(of.whole, constant(kWholeAndBias - 126), exp2_of_rest(of.rest) * of.power);
+}
+// exp(factor x) is 2^(x times this); finite where the factor is.
+TILEWRIGHT_INLINE float log2_factor(float factor) {
+  const float by = factor * 1.44269504f;
+  return __builtin_isinf(by) && !__builtin_isinf(factor) ? 0x1.FFFFFEp127f : by;
+}
+
+// 1 / (1 + 2^(x by)), x by >= -126; from 126 on it is 0, and of NaN, whatever it is multiplied by.
+TILEWRIGHT_INLINE F32x16 logistic2_product(F32x16 x, F32x16 by) {
+  const WholePower of(x, by);
+  const F32x16 share = reciprocal(fma(exp2_of_rest(of.rest), of.power, constant(1.0f)));
+  return zero_unless_less(of.whole, constant(kWholeAndBias + 126), share);
+}
 TILEWRIGHT_INLINE F32x16 logistic2_of_number(F32x16 x) {
-  const F32x16 highest = constant(126.0f);
-  const F32x16 e = exp2_normal(at_most(at_least(x, constant(-126.0f)), highest));
-  return select_less(x, highest, reciprocal(constant(1.0f) + e), constant(0.0f));
+  return logistic2_product(at_least(x, constant(-126.0f)), constant(1.0f));
 }
 TILEWRIGHT_INLINE F32x16 logistic2(F32x16 x) { return select_nan(x, x, logistic2_of_number(x)); }
 
@@ -61,8 +88,12 @@ TILEWRIGHT_INLINE F32x16 tanh(F32x16 x) {
 
 // 1 / (1 + exp(-x))
 TILEWRIGHT_INLINE F32x16 sigmoid(F32x16 x) { return logistic2(x * constant(-1.44269504f)); }
-// x / (1 + exp(-alpha x)); like that formula, NaN at minus infinity.
-TILEWRIGHT_INLINE F32x16 silu(F32x16 x, float alpha = 1) {
+// x / (1 + exp(-x)); like that formula, NaN at minus infinity.
+TILEWRIGHT_INLINE F32x16 silu(F32x16 x) {
+  return x * logistic2_product(at_most(x, constant(87.0f)), constant(-1.44269504f));
+}
+// x / (1 + exp(-alpha x))
+TILEWRIGHT_INLINE F32x16 silu(F32x16 x, float alpha) {
   return x * logistic2_of_number(x * constant(-1.44269504f * alpha));
 }
 

@@ -80,11 +80,18 @@ TILEWRIGHT_INLINE F32x4 operator*(F32x4 a, F32x4 b) { return {_mm_mul_ps(a.v, b.
 TILEWRIGHT_INLINE F32x4 operator/(F32x4 a, F32x4 b) { return {_mm_div_ps(a.v, b.v)}; }
 TILEWRIGHT_INLINE F32x4 fma(F32x4 a, F32x4 b, F32x4 c) { return {_mm_add_ps(_mm_mul_ps(a.v, b.v), c.v)}; }
 TILEWRIGHT_INLINE F32x4 fma_less(F32x4 a, F32x4 b, F32x4 c) { return {_mm_sub_ps(_mm_mul_ps(a.v, b.v), c.v)}; }
+TILEWRIGHT_INLINE F32x4 fma_from(F32x4 a, F32x4 b, F32x4 c) { return {_mm_sub_ps(c.v, _mm_mul_ps(a.v, b.v))}; }
 TILEWRIGHT_INLINE F32x4 at_least(F32x4 x, F32x4 bound) { return {_mm_max_ps(bound.v, x.v)}; }
 TILEWRIGHT_INLINE F32x4 at_most(F32x4 x, F32x4 bound) { return {_mm_min_ps(bound.v, x.v)}; }
 TILEWRIGHT_INLINE F32x4 select_less(F32x4 a, F32x4 b, F32x4 yes, F32x4 no) {
   const __m128 mask = _mm_cmplt_ps(a.v, b.v);
   return {_mm_or_ps(_mm_and_ps(mask, yes.v), _mm_andnot_ps(mask, no.v))};
+}
+TILEWRIGHT_INLINE F32x4 zero_if_less(F32x4 a, F32x4 b, F32x4 no) {
+  return {_mm_andnot_ps(_mm_cmplt_ps(a.v, b.v), no.v)};
+}
+TILEWRIGHT_INLINE F32x4 zero_unless_less(F32x4 a, F32x4 b, F32x4 yes) {
+  return {_mm_and_ps(_mm_cmplt_ps(a.v, b.v), yes.v)};
 }
 TILEWRIGHT_INLINE F32x4 select_nan(F32x4 x, F32x4 yes, F32x4 no) {
   const __m128 mask = _mm_cmpunord_ps(x.v, x.v);

@@ -39,6 +39,7 @@ inline void apply_vector(int function, const float* in, float* out, long count) 
     F32x16 x = F32x16::load(in + i);
     switch (function) {
       case VectorFunction::kExp: x = exp(x); break;
+      case VectorFunction::kExpBelowOne: x = exp2_below_one(x, F32x16::splat(log2_factor(1))); break;
       case VectorFunction::kTanh: x = tanh(x); break;
       case VectorFunction::kSigmoid: x = sigmoid(x); break;
       case VectorFunction::kSilu: x = silu(x); break;

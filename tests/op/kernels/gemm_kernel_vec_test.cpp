@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/tensor/tolerance.hpp"
 #include "op/instances/kernel_runner.hpp"
 #include "tile/common/numeric.hpp"
 
@@ -91,6 +92,27 @@ TEST(GemmKernelVec, FunctionsStayWithinTheirUlps) {
       const double worst = worst_ulps(*target, b.function, in, where);
       EXPECT_LE(worst, b.ulps) << target->label << " " << b.name << " at " << where;
       RecordProperty(fmt::format("{}_{}", target->label, b.name), fmt::format("{:.2f}", worst));
+    }
+  }
+}
+
+// Those of softmax and what is like it: of differences that are not positive, as core/tensor/tolerance.hpp allows.
+TEST(GemmKernelVec, ExponentialsOfDifferencesStayWithinTheirBound) {
+  std::vector<float> in;
+  for (const float x : arguments(997)) in.push_back(x > 0 ? -x : x);
+  for (const KernelTarget* target : all_kernel_targets()) {
+    if (!runs_here(*target)) continue;
+    std::vector<float> out(in.size());
+    target->apply(kExpBelowOne, in.data(), out.data(), static_cast<long>(in.size()));
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (std::isnan(in[i])) {
+        ASSERT_TRUE(std::isnan(out[i])) << target->label;
+        continue;
+      }
+      const double want = std::exp(static_cast<double>(in[i]));
+      const double bound = std::isinf(in[i]) ? 0 : exponential_bound(in[i]) * want + kLostExponential;
+      ASSERT_LE(std::fabs(out[i] - want), bound) << target->label << " at " << in[i];
+      ASSERT_TRUE(in[i] != 0 || out[i] == 1) << target->label;
     }
   }
 }
