@@ -15,7 +15,7 @@ TILEWRIGHT_INLINE I32x16 whole_bits(unsigned bits) { return I32x16::splat(static
 // Bits of `yes` where the mask has ones, else of `no`.
 TILEWRIGHT_INLINE I32x16 select_bits(I32x16 mask, I32x16 yes, I32x16 no) {
 #if TILEWRIGHT_AVX512
-  return {_mm512_ternarylogic_epi32(mask.v, yes.v, no.v, 0xCA)};
+  return {_mm512_ternarylogic_epi32(yes.v, mask.v, no.v, 0xE2)};  // the mask, mostly a constant, stays where it is
 #else
   return (mask & yes) | ((mask ^ I32x16::splat(-1)) & no);
 #endif
@@ -107,7 +107,12 @@ TILEWRIGHT_INLINE __m512i join_bf16(F32x16 low, F32x16 high) {
     for (int i = 0; i < 32; ++i) upper.word[i] = static_cast<unsigned short>(2 * i + 1);
     return upper;
   }();
-  return _mm512_permutex2var_epi16(round_to_bf16(low).v, _mm512_load_si512(kUpper.word), round_to_bf16(high).v);
+  const __m512i order = _mm512_load_si512(kUpper.word);
+  // One comparison asks for NaN in both.
+  if (__builtin_expect(_mm512_cmp_ps_mask(low.v, high.v, _CMP_UNORD_Q) != 0, 0)) {
+    return _mm512_permutex2var_epi16(round_to_bf16(low).v, order, round_to_bf16(high).v);
+  }
+  return _mm512_permutex2var_epi16(round_number_to_bf16(low).v, order, round_number_to_bf16(high).v);
 }
 // Values of a line as its 64 bytes.
 template <DType kType, bool kNumbers>

@@ -15,7 +15,7 @@ TILEWRIGHT_INLINE F32x16 divided(F32x16 x, const Divisor& by) {
   if (by.near_one) {
     const F32x16 first = x * F32x16::splat(by.reciprocal);
     const F32x16 too_much = fma_less(first, F32x16::splat(by.scale), x),
-                 mended = fma(too_much, F32x16::splat(-by.reciprocal), first);
+                 mended = fma_from(too_much, F32x16::splat(by.reciprocal), first);
     return kBounded ? mended : select_less(absolute(first), F32x16::splat(0x1p100f), mended, first);
   }
 #endif

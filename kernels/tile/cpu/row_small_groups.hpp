@@ -67,6 +67,17 @@ TILEWRIGHT_INLINE I32x16 power_scales_for(F32x16 most, DType out, ScaleRounding 
   return smaller(larger(code, zero), I32x16::splat(254));
 }
 
+// x over a and over b. Divisions hold their port for many cycles, and all is near one but for zeros and numbers at the ends of f32.
+TILEWRIGHT_INLINE F32x16 divided_twice(F32x16 x, float a, float b) {
+  const auto bits = [](float f) { return __builtin_bit_cast(int, f); };
+  const float magnitude = b < 0 ? -b : b;
+  const bool near_one = magnitude >= 0x1p-40f && magnitude <= 0x1p40f &&
+                        !any_greater(I32x16::splat(bits(0x1p-40f)), as_int(x)) &&
+                        !any_greater(as_int(x), I32x16::splat(bits(0x1p40f)));
+  if (__builtin_expect(near_one, 1)) return divided<true>(divided<true>(x, divisor_of(a)), divisor_of(b));
+  return x / F32x16::splat(a) / F32x16::splat(b);
+}
+
 // Writes the scales of the first `count` groups, from the largest magnitude of each (store_scale).
 TILEWRIGHT_INLINE void store_scales(const QuantisedScales& scales, DType out, long long at, int count, F32x16 most,
                                     GroupDivisors& by) {
@@ -91,7 +102,7 @@ TILEWRIGHT_INLINE void store_scales(const QuantisedScales& scales, DType out, lo
     scale = power_of_code(codes);
   } else if (scales.dtype == DType::kF8E4M3) {
     const F32x16 of_all = F32x16::splat(of_tensor(scales));
-    const I32x16 found = narrow_codes<DType::kF8E4M3>(most / F32x16::splat(quantised_limit(out)) / of_all);
+    const I32x16 found = narrow_codes<DType::kF8E4M3>(divided_twice(most, quantised_limit(out), of_tensor(scales)));
     // The smallest one divides as well as zero does.
     const I32x16 magnitude = found & I32x16::splat(0x7F);
     const I32x16 codes = select_greater(magnitude, I32x16::splat(0), found, I32x16::splat(1));
@@ -115,40 +126,57 @@ TILEWRIGHT_INLINE void store_scales(const QuantisedScales& scales, DType out, lo
   by.near_one = !any_greater(as_int(select_nan(scale, one, far)), as_int(zero));
 }
 
-// Groups of 16 kCount neighbours of a row, each value by `value(piece)`.
-template <DType kOut, int kCount, class Next, class Value, class Round>
-TILEWRIGHT_INLINE void encode_small_groups(const RowArgs& args, const RowIndex& at, char* row, const Next& next,
-                                           Value&& value, Round&& round) {
-  constexpr int kGroup = kCount * kVec, kSpan = kVec * kGroup;
-  const bool stream = args.stream && reinterpret_cast<unsigned long long>(row) % 64 == 0;
-  long long scale_at = row_offset(args.scale.stride, at);
-  for (long long begin = 0; begin < args.n; begin += kSpan, scale_at += kVec * args.scale.stride_group) {
-    const int length = args.n - begin < kSpan ? static_cast<int>(args.n - begin) : kSpan;
+// 16 groups of 16 kCount neighbours, between their largest values and their codes.
+template <int kCount>
+struct GroupSpan {
+  static constexpr int kGroup = kCount * kVec, kElements = kVec * kGroup;
+  alignas(64) float values[kElements];
+  GroupDivisors by;
+
+  // The elements from `begin` on, and their scales; `length` of them, or fewer at the row's end.
+  template <DType kOut, class Next, class Value>
+  TILEWRIGHT_INLINE void read(const RowArgs& args, long long begin, int length, long long scale_at, const Next& next,
+                              Value&& value) {
     const int groups = (length + kGroup - 1) / kGroup;
-    alignas(64) float values[kSpan];
     I32x16 most[kVec];
     for (I32x16& one : most) one = I32x16::splat(0);
-    for (int g = 0; g < groups; ++g) {
+    const auto take_group = [&](int g) __attribute__((always_inline)) {
       const int first = g * kGroup, there = length - first < kGroup ? length - first : kGroup;
-      F32x16 mine = F32x16::splat(0);
-      for_pieces(there, [&](auto piece) __attribute__((always_inline)) {
+      const auto take = [&](auto piece) __attribute__((always_inline)) {
         const decltype(piece) here{begin + first + piece.n, piece.count};
         next.fetch_next(here);
         const F32x16 x = value(here);
         x.store(values + first + piece.n);
-        mine = larger_magnitude(mine, x);
-      });
+        return x;
+      };
+      F32x16 mine = F32x16::splat(0);
+      if (there == kGroup) {
+        mine = absolute(take(RowPiece<true>{0, kVec}));
+        unroll<kCount - 1>([&](auto i) __attribute__((always_inline)) {
+          mine = larger_magnitude(mine, take(RowPiece<true>{(i + 1) * kVec, kVec}));
+        });
+      } else {
+        for_pieces(there,
+                   [&](auto piece) __attribute__((always_inline)) { mine = larger_magnitude(mine, take(piece)); });
+      }
       most[g] = as_int(mine);
+    };
+    constexpr int kTogether = 4;
+    int g = 0;
+    for (; g + kTogether <= groups; g += kTogether) {
+      unroll<kTogether>([&](auto i) __attribute__((always_inline)) { take_group(g + i); });
     }
-    GroupDivisors by;
+    for (; g < groups; ++g) take_group(g);
     store_scales(args.scale, kOut, scale_at, groups, as_float(largest_of_each(most)), by);
-
-    // A line at a time where all scales are ordinary numbers.
-    char* const to = row + begin * dtype_bits(kOut) / 8;
+  }
+  // Their codes.
+  template <DType kOut, class Round>
+  TILEWRIGHT_INLINE void write(char* to, long long begin, int length, bool stream, Round&& round) const {
     const auto quotients = [&](int n, bool near_one) __attribute__((always_inline)) {
       const Divisor mine{by.scale[n / kGroup], by.reciprocal[n / kGroup], near_one};
       return round(divided<true>(F32x16::load(values + n), mine), begin + n);
     };
+    // A line at a time where all scales are ordinary numbers.
     constexpr int kLine = 32 / dtype_bits(kOut);  // vectors
     int n = 0;
     for (; by.near_one && n + kLine * kVec <= length; n += kLine * kVec) {
@@ -159,6 +187,31 @@ TILEWRIGHT_INLINE void encode_small_groups(const RowArgs& args, const RowIndex& 
     for (; n < length; n += kVec) {
       encode_tail<kOut>(to + n * dtype_bits(kOut) / 8, quotients(n, false), length - n < kVec ? length - n : kVec);
     }
+  }
+};
+
+// Groups of 16 kCount neighbours of a row, each value by `value(piece)`. A span is read before the one in front of it is written, while
+// that one's scales are made.
+template <DType kOut, int kCount, class Next, class Value, class Round>
+TILEWRIGHT_INLINE void encode_small_groups(const RowArgs& args, const RowIndex& at, char* row, const Next& next,
+                                           Value&& value, Round&& round) {
+  using Span = GroupSpan<kCount>;
+  const bool stream = args.stream && reinterpret_cast<unsigned long long>(row) % 64 == 0;
+  const long long first_scale = row_offset(args.scale.stride, at);
+  const long long spans = (args.n + Span::kElements - 1) / Span::kElements;
+  const auto length = [&](long long s) {
+    const long long rest = args.n - s * Span::kElements;
+    return rest < Span::kElements ? static_cast<int>(rest) : Span::kElements;
+  };
+  Span two[2];
+  for (long long s = 0; s <= spans; ++s) {
+    if (s < spans) {
+      two[s % 2].template read<kOut>(args, s * Span::kElements, length(s),
+                                     first_scale + s * kVec * args.scale.stride_group, next, value);
+    }
+    if (s == 0) continue;
+    const long long begin = (s - 1) * Span::kElements;
+    two[(s - 1) % 2].template write<kOut>(row + begin * dtype_bits(kOut) / 8, begin, length(s - 1), stream, round);
   }
 }
 

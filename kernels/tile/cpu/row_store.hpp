@@ -42,42 +42,54 @@ TILEWRIGHT_INLINE void encode_pieces(char* row, DType out, long long n, long lon
   }
 }
 
-// Groups of 16 kCount neighbours: in the first cache between their largest value and their codes.
+// Groups of 16 kCount neighbours: in the first cache between their largest value and their codes. A group is read before the one in
+// front of it is written, while that one's scale is made.
 template <DType kOut, int kCount, class Next, class Value, class Round>
 TILEWRIGHT_INLINE void encode_groups(const RowArgs& args, const RowIndex& at, char* row, const Next& next,
                                      Value&& value, Round&& round) {
   constexpr int kGroup = kCount * kVec;
   const bool stream = args.stream && reinterpret_cast<unsigned long long>(row) % 64 == 0;
-  long long scale_at = row_offset(args.scale.stride, at);
-  long long n = 0;
-  for (; n + kGroup <= args.n; n += kGroup, scale_at += args.scale.stride_group) {
-    alignas(64) float values[kGroup];
-    F32x16 most = F32x16::splat(0);
-    for (int i = 0; i < kGroup; i += 2 * kVec) {
-      const RowPiece<true> first{n + i, kVec}, second{n + i + kVec, kVec};
-      next.fetch_next(first), next.fetch_next(second);
-      const F32x16 a = value(first), b = value(second);
-      a.store(values + i), b.store(values + i + kVec);
-      most = larger_magnitude(larger_magnitude(most, a), b);
+  const long long groups = args.n / kGroup, first_scale = row_offset(args.scale.stride, at);
+  const auto store_group_scale = [&](long long g, float most) __attribute__((always_inline)) {
+    return divisor_of(store_scale(args.scale, kOut, first_scale + g * args.scale.stride_group, most));
+  };
+  alignas(64) float values[2][kGroup];
+  Divisor by[2];
+  for (long long g = 0; g <= groups; ++g) {
+    if (g < groups) {
+      float* const here = values[g % 2];
+      F32x16 most = F32x16::splat(0);
+      for (int i = 0; i < kGroup; i += 2 * kVec) {
+        const RowPiece<true> first{g * kGroup + i, kVec}, second{first.n + kVec, kVec};
+        next.fetch_next(first), next.fetch_next(second);
+        const F32x16 a = value(first), b = value(second);
+        a.store(here + i), b.store(here + i + kVec);
+        most = larger_magnitude(larger_magnitude(most, a), b);
+      }
+      by[g % 2] = store_group_scale(g, largest_lane(most));
     }
-    const Divisor by = divisor_of(store_scale(args.scale, kOut, scale_at, largest_lane(most)));
-    if (__builtin_expect(!by.near_one, 0)) {
-      encode_pieces(row, kOut, n, n + kGroup, by, value, round);
+    if (g == 0) continue;
+    const long long n = (g - 1) * kGroup;
+    const float* const here = values[(g - 1) % 2];
+    const Divisor mine = by[(g - 1) % 2];
+    if (__builtin_expect(!mine.near_one, 0)) {
+      encode_pieces(row, kOut, n, n + kGroup, mine, value, round);
       continue;
     }
     constexpr int kLine = 32 / dtype_bits(kOut) < kCount ? 32 / dtype_bits(kOut) : kCount;
     for (int i = 0; i < kGroup; i += kLine * kVec) {
       F32x16 v[kLine];
       unroll<kLine>([&](auto j) __attribute__((always_inline)) {
-        v[j] = round(divided<true>(F32x16::load(values + i + j * kVec), by), n + i + j * kVec);
+        v[j] = round(divided<true>(F32x16::load(here + i + j * kVec), mine), n + i + j * kVec);
       });
       encode_many<kOut, true>(row + (n + i) * dtype_bits(kOut) / 8, v, stream);
     }
   }
+  const long long n = groups * kGroup;
   if (n == args.n) return;
   const auto rest = [&](auto piece) { return value(decltype(piece){n + piece.n, piece.count}); };
-  const Divisor by = divisor_of(store_scale(args.scale, kOut, scale_at, largest_magnitude(args.n - n, rest)));
-  encode_pieces(row, kOut, n, args.n, by, value, round);
+  const Divisor last = store_group_scale(groups, largest_magnitude(args.n - n, rest));
+  encode_pieces(row, kOut, n, args.n, last, value, round);
 }
 
 // A row over a scale of its own. Values that fit stay in the first caches between their largest and their codes.

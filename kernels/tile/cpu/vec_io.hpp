@@ -21,15 +21,22 @@ struct TypeTag {
 TILEWRIGHT_INLINE F32x16 widen_bf16(I32x16 codes) { return as_float(shift_left<16>(codes)); }
 
 // Rounded to the upper 16 bits of each lane; the lower ones mean nothing. Integer arithmetic, because vcvtneps2bf16 flushes subnormals.
-TILEWRIGHT_INLINE I32x16 round_to_bf16(F32x16 x) {
+// No lane is NaN:
+TILEWRIGHT_INLINE I32x16 round_number_to_bf16(F32x16 x) {
   const I32x16 bits = as_int(x), half = bits + I32x16::splat(0x7FFF);
 #if TILEWRIGHT_AVX512
   const __mmask16 odd = _mm512_test_epi32_mask(bits.v, _mm512_set1_epi32(0x10000));
-  const __m512i rounded = _mm512_mask_add_epi32(half.v, odd, half.v, _mm512_set1_epi32(1));
-  const __mmask16 nan = _mm512_cmp_ps_mask(x.v, x.v, _CMP_UNORD_Q);
-  return {_mm512_mask_or_epi32(rounded, nan, bits.v, _mm512_set1_epi32(0x00400000))};
+  return {_mm512_mask_add_epi32(half.v, odd, half.v, _mm512_set1_epi32(1))};
 #else
-  const I32x16 rounded = half + (shift_right<16>(bits) & I32x16::splat(1));
+  return half + (shift_right<16>(bits) & I32x16::splat(1));
+#endif
+}
+TILEWRIGHT_INLINE I32x16 round_to_bf16(F32x16 x) {
+  const I32x16 bits = as_int(x), rounded = round_number_to_bf16(x);
+#if TILEWRIGHT_AVX512
+  const __mmask16 nan = _mm512_cmp_ps_mask(x.v, x.v, _CMP_UNORD_Q);
+  return {_mm512_mask_or_epi32(rounded.v, nan, bits.v, _mm512_set1_epi32(0x00400000))};
+#else
   return as_int(select_nan(x, as_float(bits | I32x16::splat(0x00400000)), as_float(rounded)));
 #endif
 }
