@@ -46,15 +46,17 @@ struct TokenAngles {
   }
 };
 
-// Over the root of the mean square, times weights. Floats behind the head are zeros.
-TILEWRIGHT_INLINE void normalise_head(const CacheArgs& args, const CacheHeads& mine, const HeadWeights& weights,
-                                      float* head) {
+// 1 over the root of the mean square. Floats behind the head are zeros.
+TILEWRIGHT_INLINE float inverse_of_head(const CacheArgs& args, const CacheHeads& mine, const float* head) {
   F32x16 squares = F32x16::splat(0);
   for_head(mine.n, [&](auto at) __attribute__((always_inline)) {
     const F32x16 x = float_piece(head, at);
     squares = fma(x, x, squares);
   });
-  const float inverse = 1 / __builtin_sqrtf(sum_lanes(squares) / static_cast<float>(mine.n) + args.eps);
+  return 1 / __builtin_sqrtf(sum_lanes(squares) / static_cast<float>(mine.n) + args.eps);
+}
+// Times that and weights.
+TILEWRIGHT_INLINE void scale_head(const CacheHeads& mine, const HeadWeights& weights, float inverse, float* head) {
   if (weights.given) {
     for_head(mine.n, [&](auto at) __attribute__((always_inline)) {
       (float_piece(head, at) * F32x16::splat(inverse) * F32x16::load(weights.of + at.n)).store(head + at.n);
@@ -87,17 +89,22 @@ TILEWRIGHT_INLINE Divisor head_divisor(const CacheHeads& mine, DType dtype, cons
   return divisor_of(*scale);
 }
 
-// Floats as elements of `to`.
+// Floats as elements of `to`. `found`: they are divided by a scale that was found from them.
 template <DType kType>
-TILEWRIGHT_INLINE void encode_head(char* to, DType dtype, const float* head, int n, const Divisor* by, bool stream) {
+TILEWRIGHT_INLINE void encode_head(char* to, DType dtype, const float* head, int n, const Divisor* by, bool found,
+                                   bool stream) {
   if constexpr (kType == DType::kNone) {
     return encode_any(to, dtype, head, n, by);
-  } else {
-    encode_values<kType>(to, n, stream, [&](auto at) __attribute__((always_inline)) {
-      const F32x16 x = F32x16::load(head + at.n);
-      if constexpr (is_quantised(kType)) return divided(x, *by);
-      return x;
+  } else if constexpr (!is_quantised(kType)) {
+    encode_values<kType>(to, n, stream,
+                         [&](auto at) __attribute__((always_inline)) { return F32x16::load(head + at.n); });
+  } else if (found && by->near_one) {
+    encode_values<kType, true>(to, n, stream, [&](auto at) __attribute__((always_inline)) {
+      return divided<true>(F32x16::load(head + at.n), *by);
     });
+  } else {
+    encode_values<kType>(
+        to, n, stream, [&](auto at) __attribute__((always_inline)) { return divided(F32x16::load(head + at.n), *by); });
   }
 }
 // Elements from where they lie one behind the other to a head of the cache: runs of neighbours at a time.
@@ -109,34 +116,66 @@ TILEWRIGHT_INLINE void scatter_head(const PagedTensor& t, int bytes, char* head,
   }
 }
 
+// A head on its way: as floats, with what its squares say of it and what it is divided by.
+struct HeadAtWork {
+  alignas(64) float value[kMostHeadElements + kVec];
+  float inverse;
+  Divisor by;
+};
+
+// The heads of a tensor and a token. Each is a step behind the next one: its sums and its scale, which take long to be known, are made
+// meanwhile.
 template <DType kX, DType kOut>
-TILEWRIGHT_INLINE void write_head(const CacheArgs& args, const CacheHeads& mine, const HeadWeights& weights,
-                                  const TokenAngles& angles, DType out, const CachePlace& place, long long token,
-                                  int h) {
-  alignas(64) float head[kMostHeadElements + kVec];
-  alignas(64) char codes[kMostHeadElements * 4];
-  const DType x = kX == DType::kNone ? args.x : kX, dtype = kOut == DType::kNone ? out : kOut;
-  const char* const from =
-      static_cast<const char*>(mine.in) + (token * mine.stride_token + h * mine.stride_head) * dtype_bits(x) / 8;
-  for_pieces(mine.n, [&](auto at) __attribute__((always_inline)) {
-    fetch(from + at.n * dtype_bits(x) / 8 + kFetchedLines);
-    load_piece<kX>(from, x, at).store(head + at.n);
-  });
-  if (mine.normed) normalise_head(args, mine, weights, head);
-  if (mine.turned) turn_head(args.rotation, angles, head);
-  Divisor by{};
-  if (is_quantised(dtype)) {
-    // A tail's lanes may have been written.
-    for (int d = mine.n; d % kVec != 0; ++d) head[d] = 0;
-    by = head_divisor(mine, dtype, place, h, head);
+struct HeadWriter {
+  const CacheArgs& args;
+  const CacheHeads& mine;
+  const HeadWeights& weights;
+  const TokenAngles& angles;
+  DType out;
+  CachePlace place;
+  long long token;
+
+  TILEWRIGHT_INLINE DType dtype() const { return kOut == DType::kNone ? out : kOut; }
+  TILEWRIGHT_INLINE void read(HeadAtWork& head, int h) const {
+    const DType x = kX == DType::kNone ? args.x : kX;
+    const char* const from =
+        static_cast<const char*>(mine.in) + (token * mine.stride_token + h * mine.stride_head) * dtype_bits(x) / 8;
+    for_pieces(mine.n, [&](auto at) __attribute__((always_inline)) {
+      fetch(from + at.n * dtype_bits(x) / 8 + kFetchedLines);
+      load_piece<kX>(from, x, at).store(head.value + at.n);
+    });
+    if (mine.normed) head.inverse = inverse_of_head(args, mine, head.value);
   }
-  const int bytes = dtype_bits(dtype) / 8;
-  char* const to = static_cast<char*>(mine.out.data) + paged_head(mine.out, place, h) * bytes;
-  const bool together = mine.out.element == 1 && mine.out.elements >= mine.n;
-  encode_head<kOut>(together ? to : codes, dtype, head, mine.n, is_quantised(dtype) ? &by : nullptr,
-                    together && args.stream);
-  if (!together) scatter_head(mine.out, bytes, to, codes, mine.n);
-}
+  TILEWRIGHT_INLINE void turn(HeadAtWork& head, int h) const {
+    if (mine.normed) scale_head(mine, weights, head.inverse, head.value);
+    if (mine.turned) turn_head(args.rotation, angles, head.value);
+    if (!is_quantised(dtype())) return;
+    // A tail's lanes may have been written.
+    for (int d = mine.n; d % kVec != 0; ++d) head.value[d] = 0;
+    head.by = head_divisor(mine, dtype(), place, h, head.value);
+  }
+  TILEWRIGHT_INLINE void write(const HeadAtWork& head, int h) const {
+    const int bytes = dtype_bits(dtype()) / 8;
+    char* const to = static_cast<char*>(mine.out.data) + paged_head(mine.out, place, h) * bytes;
+    const Divisor* const by = is_quantised(dtype()) ? &head.by : nullptr;
+    const bool found = mine.scale.mode == CacheScales::kToken;
+    if (mine.out.element == 1 && mine.out.elements >= mine.n) {
+      return encode_head<kOut>(to, dtype(), head.value, mine.n, by, found, args.stream);
+    }
+    alignas(64) char codes[kMostHeadElements * 4];
+    encode_head<kOut>(codes, dtype(), head.value, mine.n, by, found, false);
+    scatter_head(mine.out, bytes, to, codes, mine.n);
+  }
+
+  TILEWRIGHT_INLINE void write_all() const {
+    HeadAtWork heads[3];
+    for (int h = 0; h < mine.heads + 2; ++h) {
+      if (h < mine.heads) read(heads[h % 3], h);
+      if (h >= 1 && h <= mine.heads) turn(heads[(h - 1) % 3], h - 1);
+      if (h >= 2) write(heads[(h - 2) % 3], h - 2);
+    }
+  }
+};
 
 template <CacheCpuConfig kConfig>
 void kv_cache_write_cpu(const CacheArgs& arguments, unsigned unit, unsigned units) {
@@ -151,15 +190,13 @@ void kv_cache_write_cpu(const CacheArgs& arguments, unsigned unit, unsigned unit
       if (mine.heads == 0) continue;
       const CachePlace place = cache_place(args, tensor, token);
       if (!place.known) continue;
-      for (int h = 0; h < mine.heads; ++h) {
-        if constexpr (kConfig.x == DType::kNone || kConfig.q != DType::kNone) {
-          if (tensor == kCacheQueries) {
-            write_head<kConfig.x, kConfig.q>(args, mine, weights[tensor], angles, args.q, place, token, h);
-            continue;
-          }
+      if constexpr (kConfig.x == DType::kNone || kConfig.q != DType::kNone) {
+        if (tensor == kCacheQueries) {
+          HeadWriter<kConfig.x, kConfig.q>{args, mine, weights[tensor], angles, args.q, place, token}.write_all();
+          continue;
         }
-        write_head<kConfig.x, kConfig.cache>(args, mine, weights[tensor], angles, args.cache, place, token, h);
       }
+      HeadWriter<kConfig.x, kConfig.cache>{args, mine, weights[tensor], angles, args.cache, place, token}.write_all();
     }
   });
   if (args.stream) stream_fence();

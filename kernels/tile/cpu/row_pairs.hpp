@@ -129,7 +129,7 @@ TILEWRIGHT_INLINE void turn_runs(const RowRotation& r, const char* from, char* t
       auto column = piece;
       column.n += run.begin;
       const PairAngles by = angles(column);
-      const F32x16 first = fma(a, by.cosine, F32x16::splat(0) - b * by.sine);
+      const F32x16 first = fma_less(a, by.cosine, b * by.sine);
       const F32x16 second = fma(b, by.cosine, a * by.sine);
       if (r.interleaved) return store_pairs<kType>(out, dtype, piece, first, second);
       store_piece<kType>(out, dtype, piece, first);
