@@ -14,18 +14,21 @@ void dequantize_cpu(const RowArgs& args, unsigned unit, unsigned units) {
     const RowCodes<kConfig.x> codes(args, at);
     GivenScales<kConfig.x == DType::kNone ? Quantisation::kNone : kConfig.quant> scales(args, at);
     char* const row = row_start(args.out, at);
-    const auto value = [&](auto piece) __attribute__((always_inline)) {
-      return codes.load(piece) * F32x16::splat(scales.at(piece.n));
-    };
-    if constexpr (kConfig.x == DType::kNone) {
-      for_pieces(args.n, [&](auto piece) {
-        alignas(64) float values[kVec];
-        value(piece).store(values);
-        encode_any(row + piece.n * dtype_bits(args.out.dtype) / 8, args.out.dtype, values, piece.count, nullptr);
-      });
-    } else {
-      encode_row<kConfig.out>(args, row, value);
-    }
+    scales.for_spans(args.n, [&](long long begin, long long length, auto&& scale) __attribute__((always_inline)) {
+      const auto value = [&](auto piece) __attribute__((always_inline)) {
+        return codes.load(decltype(piece){begin + piece.n, piece.count}) * F32x16::splat(scale(piece.n));
+      };
+      char* const to = row + begin * dtype_bits(args.out.dtype) / 8;
+      if constexpr (kConfig.x == DType::kNone) {
+        for_pieces(length, [&](auto piece) {
+          alignas(64) float values[kVec];
+          value(piece).store(values);
+          encode_any(to + piece.n * dtype_bits(args.out.dtype) / 8, args.out.dtype, values, piece.count, nullptr);
+        });
+      } else {
+        encode_values<kConfig.out>(to, length, args.stream, value);
+      }
+    });
   });
 }
 

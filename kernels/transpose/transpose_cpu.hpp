@@ -37,6 +37,17 @@ TILEWRIGHT_INLINE void transpose_square(const char* from, char* to) {
   for (int i = 0; i < kRows; ++i) _mm_store_si128(reinterpret_cast<__m128i*>(to + i * kTransposeLine), row[i]);
 }
 
+// An aligned line past the caches.
+TILEWRIGHT_INLINE void stream_bytes(char* to, const char* line) {
+#if TILEWRIGHT_AVX512
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_load_si512(line));
+#else
+  for (int i = 0; i < kTransposeLine; i += 16) {
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), _mm_load_si128(reinterpret_cast<const __m128i*>(line + i)));
+  }
+#endif
+}
+
 // A tile is as many rows as a line has elements, and eight lines wide: of a row of x, which may be alone on its page, more is read than
 // one. Whole lines of the output go past the caches where they are aligned and many, so that nothing is read to be overwritten.
 inline constexpr int kTransposeWide = 8;
@@ -86,10 +97,7 @@ void transpose_lines(const TransposeArgs& args, unsigned unit, unsigned units) {
           copy_line(to, line, rows);
           continue;
         }
-        for (int i = 0; i < kTransposeLine; i += 16) {
-          _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
-                           _mm_load_si128(reinterpret_cast<const __m128i*>(line + i)));
-        }
+        stream_bytes(to, line);
       }
     }
   }

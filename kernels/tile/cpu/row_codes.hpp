@@ -14,6 +14,12 @@ TILEWRIGHT_INLINE F32x16 widen_codes(const void* p) {
   if constexpr (kType == DType::kI8 || is_ocp_f8(kType)) {
     return widen_bytes<kType>(p);
   } else if constexpr (kType == DType::kF4E2M1) {
+#if TILEWRIGHT_AVX512
+    // A byte in each of 8 lanes, its upper half moved to the upper half of the lane: a permutation reads the lowest four bits of what it has.
+    const __m512i bytes = _mm512_maskz_cvtepu8_epi64(0xFF, _mm_loadl_epi64(static_cast<const __m128i*>(p)));
+    const __m512i codes = _mm512_or_si512(bytes, _mm512_maskz_slli_epi64(0xFF, bytes, 28));
+    return {_mm512_maskz_permutexvar_ps(kAllLanes, codes, F32x16::load(kNibbleTables<kType>.floats).v)};
+#else
     // An integer below 2^23 is the mantissa of its sum with that.
     const I32x16 codes = as_int(widen_nibbles<DType::kU4>(p) + F32x16::splat(0x1p23f)) & I32x16::splat(15);
     const I32x16 magnitude = codes & I32x16::splat(7);
@@ -21,6 +27,7 @@ TILEWRIGHT_INLINE F32x16 widen_codes(const void* p) {
     const F32x16 whole = to_float(magnitude), normal = as_float(shift_left<22>(magnitude) + I32x16::splat(126 << 23));
     const F32x16 value = select_less(whole, F32x16::splat(2), whole * F32x16::splat(0.5f), normal);
     return as_float(as_int(value) | shift_left<28>(codes & I32x16::splat(8)));
+#endif
   } else {
     const I32x16 bytes = I32x16::widen_i8(p), magnitude = bytes & I32x16::splat(0x7F);
     const F32x16 value = kType == DType::kF8E4M3Fnuz ? widen_magnitude<e4m3fnuz::Format>(magnitude)
@@ -75,46 +82,55 @@ struct RowCodes {
   }
 };
 
-// The scales of a row that are read; kNone: the arguments tell which. Those of a byte are widened 16 at a time.
+// The scales of a row that are read, of 16 groups at a time; kNone: the arguments tell which.
 template <Quantisation kQuant>
 struct GivenScales {
   const QuantisedScales& scales;
   long long first;
   int shift;  // group = 2^shift
-  bool grouped, wide;
-  long long groups, kept_from = -1;
-  float one = 0;
+  long long groups;
+  bool grouped;
   alignas(64) float kept[kVec];
 
   TILEWRIGHT_INLINE GivenScales(const RowArgs& args, const RowIndex& at)
       : scales(args.scale),
         first(scale_offset(args.scale, args.scale.quant, at)),
         shift(args.scale.group > 0 ? __builtin_ctz(static_cast<unsigned>(args.scale.group)) : 0),
-        grouped(has_groups(kQuant == Quantisation::kNone ? args.scale.quant : kQuant)),
-        wide(args.scale.dtype == DType::kF32),
-        groups((args.n + args.scale.group - 1) >> shift) {
-    if (!grouped) one = load(first);
+        groups((args.n + args.scale.group - 1) >> shift),
+        grouped(has_groups(kQuant == Quantisation::kNone ? args.scale.quant : kQuant)) {}
+
+  // body(first, length, value's scale by its place from there) along a row.
+  template <class Body>
+  TILEWRIGHT_INLINE void for_spans(long long length, Body&& body) {
+    if (!grouped) {
+      const float one = load(first);
+      return body(0, length, [one](long long) { return one; });
+    }
+    const int by = shift;
+    const long long span = static_cast<long long>(kVec) << by;
+    const auto of = [this, by](long long n) { return kept[n >> by]; };
+    for (long long n = 0; n < length; n += span) {
+      keep(n >> by);
+      body(n, length - n < span ? length - n : span, of);
+    }
   }
+
+ private:
   TILEWRIGHT_INLINE float load(long long at) const {
     if (scales.dtype == DType::kE8M0) return widen(static_cast<const e8m0*>(scales.data)[at]);
     if (scales.dtype == DType::kF8E4M3) return widen(static_cast<const e4m3*>(scales.data)[at]) * of_tensor(scales);
     return read_as<float>(static_cast<const float*>(scales.data) + at);
   }
-  // Of the elements from n on, up to the next group.
-  TILEWRIGHT_INLINE float at(long long n) {
-    if (!grouped) return one;
-    const long long group = n >> shift, in = group % kVec;
-    if (wide) return load(first + group * scales.stride_group);
-    if (group - in != kept_from) keep(group - in);
-    return kept[in];
-  }
-
- private:
+  // Those of a byte are widened together.
   __attribute__((noinline)) void keep(long long from) {
-    kept_from = from;
-    alignas(16) unsigned char bytes[kVec] = {};
-    const auto* const codes = static_cast<const unsigned char*>(scales.data) + first + from * scales.stride_group;
+    const long long at = first + from * scales.stride_group;
     const int there = groups - from < kVec ? static_cast<int>(groups - from) : kVec;
+    if (scales.dtype == DType::kF32) {
+      for (int i = 0; i < there; ++i) kept[i] = load(at + i * scales.stride_group);
+      return;
+    }
+    alignas(16) unsigned char bytes[kVec] = {};
+    const auto* const codes = static_cast<const unsigned char*>(scales.data) + at;
     for (int i = 0; i < there; ++i) bytes[i] = codes[i * scales.stride_group];
     if (scales.dtype == DType::kE8M0) {
       for (int i = 0; i < kVec; ++i) kept[i] = widen(e8m0{bytes[i]});
