@@ -58,7 +58,6 @@ inline bool passes_caches(double bytes, const DeviceSpec& device) {
   constexpr int64_t kMostOfUnit = int64_t{12} << 20, kLeast = int64_t{8} << 20;
   return bytes > 2.0 * static_cast<double>(std::max(std::min(device.l3_bytes, device.units * kMostOfUnit), kLeast));
 }
-
 // Measured limits; what a time is reported against.
 struct DeviceLimits {
   struct Peak {
@@ -97,7 +96,8 @@ class LoadedKernel {
 using ParallelFor = std::function<void(uint32_t count, const std::function<void(uint32_t)>& body)>;
 
 struct LaunchShape {
-  uint32_t units = 1;  // CPU: threads that call the entry, each with its index
+  uint32_t units = 1;   // CPU: threads that call the entry, each with its index
+  uint32_t shares = 0;  // CPU: the indices, where they are more than the threads, which take one after another
   // GPU.
   std::array<uint32_t, 3> grid{1, 1, 1};     // blocks; a multiple of the cluster
   std::array<uint32_t, 3> cluster{1, 1, 1};  // blocks that share their memories
@@ -111,6 +111,17 @@ struct LaunchShape {
   // Blocks wait for each other, so all must run at a time. A launch of which they cannot fails.
   bool cooperative = false;
 };
+
+// CPU: who does work on so many items that is predicted to take so long. A thread that is slower than others takes fewer shares; to take
+// one costs nothing beside it.
+inline void share_work(LaunchShape& shape, double seconds, int64_t items, const DeviceSpec& device) {
+  constexpr double kLeastSeconds = 1e-4;  // of a share
+  constexpr int64_t kMostOfUnit = 16;
+  const int64_t units = std::clamp<int64_t>(items, 1, device.units);
+  const double worth = std::min(seconds * static_cast<double>(units) / kLeastSeconds, static_cast<double>(items));
+  shape.units = static_cast<uint32_t>(units);
+  shape.shares = static_cast<uint32_t>(std::clamp(static_cast<int64_t>(worth), units, units * kMostOfUnit));
+}
 
 // A tensor map that stands in a kernel's arguments: how the copy engine walks an operand. Everything but the address.
 // Dimension 0 is the contiguous one.

@@ -29,11 +29,13 @@ struct RowExponentials {
   float most, sum;
 };
 // Of exp(factor (value(piece) - most)). A row of one part leaves them in `kept`, which has room for it. Exponentials take longer than
-// memory does, so what is next is fetched beside them.
+// memory does, so what is next is fetched beside them. Values of a part are made once.
 template <class Next, class Value>
 TILEWRIGHT_INLINE RowExponentials sum_exponentials(long long length, float factor, const Next& next, Value&& value,
                                                    float* kept = nullptr) {
   // The largest of a part, then the sum of its exponentials; what was summed before is scaled where it was not the largest.
+  alignas(64) float near_by[kExponentialPart];
+  float* const values = kept != nullptr ? kept : near_by;
   float most = kLeastValue, sum = 0;
   for (long long begin = 0; begin < length; begin += kExponentialPart) {
     const long long count = length - begin < kExponentialPart ? length - begin : kExponentialPart;
@@ -43,15 +45,14 @@ TILEWRIGHT_INLINE RowExponentials sum_exponentials(long long length, float facto
     const float before = most;
     most = largest_value(count, most, [&](auto piece) __attribute__((always_inline)) {
       const F32x16 v = here(piece);
-      if (kept != nullptr) v.store(kept + piece.n);
+      v.store(values + piece.n);
       return v;
     });
     const RowExponential exponential(most, factor);
     float more[1];
     sum_row(count, more, [&](F32x16(&part)[1], auto piece) __attribute__((always_inline)) {
       next.fetch_next(decltype(piece){begin + piece.n, piece.count});
-      const F32x16 v = kept != nullptr ? F32x16::load(kept + piece.n) : here(piece);
-      const F32x16 e = within_row(exponential(v), piece);
+      const F32x16 e = within_row(exponential(F32x16::load(values + piece.n)), piece);
       if (kept != nullptr) e.store(kept + piece.n);
       part[0] = part[0] + e;
     });

@@ -106,13 +106,18 @@ class CpuDevice final : public Device {
     const struct {
       CpuEntry entry;
       const void* args;
-      uint32_t units;
-    } call{entry, args.data(), shape.units};
-    const auto body = [&call](uint32_t unit) { call.entry(call.args, unit, call.units); };
+      uint32_t units, shares;
+    } call{entry, args.data(), shape.units, std::max(shape.units, shape.shares)};
     if (context.parallel_for == nullptr) {
-      pool_.parallel_for(shape.units, body);
+      pool_.parallel_for(
+          call.shares, [&call](uint32_t share) { call.entry(call.args, share, call.shares); }, shape.units);
       return {};
     }
+    // The caller's threads are as many as it says: each has its part of the shares.
+    const auto body = [&call](uint32_t unit) {
+      const auto edge = [&call](uint64_t of) { return static_cast<uint32_t>(of * call.shares / call.units); };
+      for (uint32_t share = edge(unit); share < edge(unit + 1ULL); ++share) call.entry(call.args, share, call.shares);
+    };
     try {
       (*context.parallel_for)(shape.units, body);
     } catch (const std::exception& error) {

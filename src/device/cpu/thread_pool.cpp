@@ -46,9 +46,12 @@ bool spin_until(Done done, int microseconds) {
   return false;
 }
 
-// How many of `count` units belong to `owner`: owner, owner + sharers, owner + 2 sharers ...
+// How many of `count` units belong to `owner`, neighbours, and which is the first of them.
 constexpr uint32_t units_of(uint32_t owner, uint32_t count, uint32_t sharers) {
   return count / sharers + (owner < count % sharers ? 1 : 0);
+}
+constexpr uint32_t first_of(uint32_t owner, uint32_t count, uint32_t sharers) {
+  return owner * (count / sharers) + std::min(owner, count % sharers);
 }
 
 // Counts forks in this line of processes: a crew that was made before the last one has no threads any more.
@@ -112,11 +115,10 @@ class ThreadPool::Crew {
   }
   void release() { busy_.store(false, std::memory_order_release); }
 
-  void run(uint32_t count, Function function, void* context);
+  void run(uint32_t count, Function function, void* context, uint32_t most);
 
  private:
-  // Each member owns the units i, i + sharers, i + 2 sharers ... of a job. `claim` holds the job's number and how many of
-  // them nobody has begun. A job that is over has none left, so a member that wakes late can claim nothing.
+  // Each member owns neighbours among the units of a job. `claim` holds the job's number and how many of them nobody has begun. A job that is over has none left, so a member that wakes late can claim nothing.
   struct alignas(128) Member {
     std::atomic<uint32_t> signal{0};  // number of the last job that needs this member
     std::atomic<bool> asleep{false};
@@ -127,6 +129,7 @@ class ThreadPool::Crew {
   void start();
   void live(uint32_t self);
   bool work(uint32_t owner, uint32_t job);
+  bool work_round(uint32_t self, uint32_t job);
   void wake_below(uint32_t self, uint32_t sharers);
 
   const uint32_t generation_;
@@ -193,11 +196,20 @@ bool ThreadPool::Crew::work(uint32_t owner, uint32_t job) {
       continue;
     }
     const uint32_t begun = units_of(owner, count, sharers) - static_cast<uint32_t>(claim);
-    function(context, owner + begun * sharers);
+    function(context, first_of(owner, count, sharers) + begun);
     ++finished;
     --claim;
   }
   return finished != 0 && remaining_.fetch_sub(finished, std::memory_order_acq_rel) == finished;
+}
+
+// A member's own units, then, where there are more units than members, what is left of the others'.
+bool ThreadPool::Crew::work_round(uint32_t self, uint32_t job) {
+  bool last = work(self, job);
+  const uint32_t sharers = sharers_.load(std::memory_order_relaxed);
+  if (count_.load(std::memory_order_relaxed) == sharers) return last;
+  for (uint32_t i = 1; i < sharers; ++i) last = work((self + i) % sharers, job) || last;
+  return last;
 }
 
 void ThreadPool::Crew::live(uint32_t self) {
@@ -214,13 +226,13 @@ void ThreadPool::Crew::live(uint32_t self) {
     seen = member.signal.load();
     if (stop_.load()) return;
     wake_below(self, sharers_.load(std::memory_order_relaxed));
-    if (work(self, seen)) remaining_.notify_one();
+    if (work_round(self, seen)) remaining_.notify_one();
   }
 }
 
-void ThreadPool::Crew::run(uint32_t count, Function function, void* context) {
+void ThreadPool::Crew::run(uint32_t count, Function function, void* context, uint32_t most) {
   if (!start_tried_) start();
-  const uint32_t sharers = std::min(count, started_ + 1);
+  const uint32_t sharers = std::min({count, started_ + 1, most});
   if (++job_ == 0) ++job_;  // 0 means "none yet"
   count_.store(count, std::memory_order_relaxed);
   sharers_.store(sharers, std::memory_order_relaxed);
@@ -269,11 +281,11 @@ ThreadPool::Crew* ThreadPool::current_crew() {
   return crew;
 }
 
-void ThreadPool::run(uint32_t count, Function function, void* context) {
-  if (threads_ > 1 && count > 1) {
+void ThreadPool::run(uint32_t count, Function function, void* context, uint32_t most) {
+  if (threads_ > 1 && count > 1 && most > 1) {
     Crew* crew = current_crew();
     if (crew->try_acquire()) {
-      crew->run(count, function, context);
+      crew->run(count, function, context, most);
       crew->release();
       return;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A persistent pool that runs one function for every index of a range. The caller is thread 0 and never waits for a
-// thread that sleeps: units that nobody has begun are its own.
+// thread that sleeps: units that nobody has begun are its own. Where units are more than threads, each thread has neighbours of them, and
+// then takes what others have not begun.
 #pragma once
 
 #include <atomic>
@@ -32,16 +33,16 @@ class ThreadPool {
 
   uint32_t threads() const { return threads_; }
 
-  // Calls function(context, i) once for every i in [0, count) and returns when all calls have returned. Everything that
-  // the units wrote is visible to the caller. The function must not throw.
-  void run(uint32_t count, Function function, void* context);
+  // Calls function(context, i) once for every i in [0, count), on `most` threads at most, and returns when all calls have returned.
+  // Everything that the units wrote is visible to the caller. The function must not throw.
+  void run(uint32_t count, Function function, void* context, uint32_t most = kMaxThreads);
 
   template <class Body>
-  void parallel_for(uint32_t count, Body&& body) {
+  void parallel_for(uint32_t count, Body&& body, uint32_t most = kMaxThreads) {
     using Plain = std::remove_reference_t<Body>;
     run(
         count, [](void* context, uint32_t index) { (*static_cast<Plain*>(context))(index); },
-        const_cast<std::remove_const_t<Plain>*>(&body));
+        const_cast<std::remove_const_t<Plain>*>(&body), most);
   }
 
  private:

@@ -49,13 +49,14 @@ class CpuDeviceTest : public testing::Test {
     EXPECT_TRUE(kernel.ok()) << kernel.status().message();
     return kernel.ok() ? *kernel : nullptr;
   }
-  // Every unit must have run once with these arguments.
-  Status launch(const LoadedKernel& kernel, uint32_t units, const LaunchContext& context = {}) {
-    std::vector<int> seen(units);
+  // Every unit, or share where these are more, must have run once with these arguments.
+  Status launch(const LoadedKernel& kernel, uint32_t units, const LaunchContext& context = {}, uint32_t shares = 0) {
+    const uint32_t indices = std::max(units, shares);
+    std::vector<int> seen(indices);
     const SeenArgs args{seen.data(), 7};
-    Status status = device->launch(kernel, std::as_bytes(std::span(&args, 1)), {units}, context);
+    Status status = device->launch(kernel, std::as_bytes(std::span(&args, 1)), {units, shares}, context);
     if (status.ok()) {
-      EXPECT_THAT(seen, testing::Each(static_cast<int>(7 * units)));
+      EXPECT_THAT(seen, testing::Each(static_cast<int>(7 * indices)));
     }
     return status;
   }
@@ -222,6 +223,29 @@ TEST_F(CpuDeviceTest, TheCallersThreadsReplaceThePool) {
   context.parallel_for = &serial;
   EXPECT_TRUE(launch(*kernel, 5, context).ok());
   EXPECT_EQ(asked, 5u);
+  EXPECT_TRUE(launch(*kernel, 5, context, 23).ok());
+  EXPECT_EQ(asked, 5u) << "shares are the threads' own";
+}
+
+TEST_F(CpuDeviceTest, EveryShareRunsOnce) {
+  const auto kernel = load_record();
+  for (uint32_t shares = 1; shares <= 64; ++shares) EXPECT_TRUE(launch(*kernel, 3, {}, shares).ok());
+}
+
+TEST_F(CpuDeviceTest, WorkIsSharedFinerWhereItIsLong) {
+  DeviceSpec spec;
+  spec.units = 4;
+  const auto shared = [&](double seconds, int64_t items) {
+    LaunchShape shape;
+    share_work(shape, seconds, items, spec);
+    return std::pair(shape.units, shape.shares);
+  };
+  EXPECT_EQ(shared(1e-6, 1000), std::pair(4u, 4u));
+  EXPECT_EQ(shared(1e-6, 0), std::pair(1u, 1u));
+  EXPECT_EQ(shared(1e-3, 1000), std::pair(4u, 40u));
+  EXPECT_EQ(shared(1e-3, 10), std::pair(4u, 10u)) << "no more shares than items";
+  EXPECT_EQ(shared(1.0, 1000), std::pair(4u, 64u));
+  EXPECT_EQ(shared(1.0, 3), std::pair(3u, 3u));
 }
 
 TEST_F(CpuDeviceTest, AParallelForThatThrowsBecomesAStatus) {

@@ -67,6 +67,47 @@ TEST(ThreadPool, WorkIsSpreadOverThreads) {
   EXPECT_EQ(threads.size(), 3u);
 }
 
+// The first unit, the caller's, ends when all others have run: its thread's neighbours of it can only be somebody else's.
+TEST(ThreadPool, AThreadThatIsSlowLeavesItsUnitsToOthers) {
+  ThreadPool pool(2);
+  constexpr uint32_t kCount = 32;
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  pool.parallel_for(2, [&](uint32_t) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const std::lock_guard lock(mutex);
+    threads.insert(std::this_thread::get_id());
+  });
+  if (threads.size() < 2) GTEST_SKIP() << "the system gave no second thread";
+  std::atomic<uint32_t> done{0};
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  pool.parallel_for(kCount, [&](uint32_t unit) {
+    while (unit == 0 && done.load() != kCount - 1 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    done.fetch_add(1);
+    EXPECT_TRUE(unit != 0 || done.load() == kCount) << "units waited for a thread that was busy";
+  });
+}
+
+TEST(ThreadPool, NoMoreThreadsThanAllowedRunUnits) {
+  ThreadPool pool(4);
+  for (const uint32_t most : {1u, 2u, 3u}) {
+    std::mutex mutex;
+    std::set<std::thread::id> threads;
+    std::vector<int> seen(40);
+    pool.parallel_for(
+        40,
+        [&](uint32_t unit) {
+          std::this_thread::sleep_for(std::chrono::microseconds(200));
+          const std::lock_guard lock(mutex);
+          threads.insert(std::this_thread::get_id());
+          ++seen[unit];
+        },
+        most);
+    EXPECT_LE(threads.size(), most);
+    for (const int times : seen) EXPECT_EQ(times, 1);
+  }
+}
+
 TEST(ThreadPool, NestedRunsCompleteInsteadOfDeadlocking) {
   ThreadPool pool(4);
   std::vector<std::atomic<int>> seen(8 * 8);

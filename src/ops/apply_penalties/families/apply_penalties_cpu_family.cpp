@@ -83,7 +83,7 @@ class ApplyPenaltiesCpuFamily final : public KernelFamily {
     if (Status s = check(ref, device, step); !s) return s;
     const auto& p = problem_cast<ApplyPenaltiesProblem>(ref);
     Stage stage = apply_penalties_stage(p, 0, std::move(kernel));
-    stage.shape.units = static_cast<uint32_t>(std::clamp<int64_t>(p.rows * penalty_chunks(p), 1, device.units));
+    share_work(stage.shape, predict_apply_penalties(p, device), p.rows * penalty_chunks(p), device);
     return std::vector<Stage>{std::move(stage)};
   }
 

@@ -92,7 +92,7 @@ class CacheCpuFamily final : public KernelFamily {
     const auto& p = problem_cast<CacheProblem>(ref);
     std::vector<Stage> stages;
     stages.push_back(cache_stage(p, 1, 0, std::move(kernel), passes_caches(cache_bytes_moved(p), device)));
-    stages.back().shape.units = static_cast<uint32_t>(std::clamp<int64_t>(p.tokens, 1, device.units));
+    share_work(stages.back().shape, predict_cpu(p, device), p.tokens, device);
     return stages;
   }
 

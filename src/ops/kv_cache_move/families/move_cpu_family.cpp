@@ -91,7 +91,7 @@ class CacheMoveCpuFamily final : public KernelFamily {
     std::vector<Stage> stages;
     stages.push_back(move_stage(op_, p, 0, std::move(kernel)));
     const int64_t rows = p.items * std::max<int64_t>(p.heads, 1) * (op_.pairs ? std::max<int64_t>(p.block_size, 1) : 1);
-    stages.back().shape.units = static_cast<uint32_t>(std::clamp<int64_t>(rows, 1, device.units));
+    share_work(stages.back().shape, predict_cpu(p, device), rows, device);
     return stages;
   }
 

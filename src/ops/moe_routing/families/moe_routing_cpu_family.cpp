@@ -82,7 +82,7 @@ class MoeRoutingCpuFamily final : public KernelFamily {
     if (Status s = check(ref, device, step); !s) return s;
     const auto& p = problem_cast<MoeRoutingProblem>(ref);
     Stage stage = moe_routing_stage(p, 0, std::move(kernel));
-    stage.shape.units = static_cast<uint32_t>(std::clamp<int64_t>(p.tokens, 1, device.units));
+    share_work(stage.shape, predict_router(p, device), p.tokens, device);
     return std::vector<Stage>{std::move(stage)};
   }
 

@@ -60,7 +60,10 @@ class RowCpuFamily final : public KernelFamily {
   }
   int64_t workspace_bytes(ProblemRef ref, const DeviceSpec& device, const RecipeStep&) const override {
     const auto& p = problem_cast<RowProblem>(ref);
-    return row_workspace_bytes(p, p.column_sums() > 0 ? column_parts(p) : row_units(p, device));
+    if (p.column_sums() > 0) return row_workspace_bytes(p, column_parts(p));
+    LaunchShape shape;
+    share_work(shape, predict_cpu(p, device), p.items(), device);
+    return row_workspace_bytes(p, shape.shares);
   }
   std::string numerics_id(const RecipeStep& step) const override {
     return step.key.target == kGenericRowTarget ? "lanes16x4" : "lanes16x4:fma";
@@ -96,16 +99,15 @@ class RowCpuFamily final : public KernelFamily {
     if (p.column_sums() > 0) {
       const int64_t parts = column_parts(p), columns = (p.n + kColumnsUnit - 1) / kColumnsUnit;
       LaunchShape of_columns = stage.shape;
-      stage.shape.units = static_cast<uint32_t>(std::clamp<int64_t>(parts, 1, device.units));
+      share_work(stage.shape, predict_cpu(p, device), parts, device);
       of_columns.units = static_cast<uint32_t>(std::clamp<int64_t>(columns, 1, device.units));
       return column_stages(p, stage, of_columns, parts);
     }
-    const int64_t units = row_units(p, device);
-    stage.shape.units = static_cast<uint32_t>(units);
+    share_work(stage.shape, predict_cpu(p, device), p.items(), device);
     const LaunchShape find = stage.shape;
     LaunchShape scale = find;
-    scale.units = 1;
-    return row_stages(p, std::move(stage), find, scale, units);
+    scale.units = scale.shares = 1;
+    return row_stages(p, std::move(stage), find, scale, find.shares);
   }
 
  private:
@@ -113,9 +115,6 @@ class RowCpuFamily final : public KernelFamily {
   static int64_t column_parts(const RowProblem& p) {
     const int64_t rows = std::max<int64_t>(p.rows(), 1);
     return std::clamp<int64_t>(rows * p.n / kPartElements, 1, std::min(rows, kMostColumnParts));
-  }
-  static int64_t row_units(const RowProblem& p, const DeviceSpec& device) {
-    return std::clamp<int64_t>(p.items(), 1, device.units);
   }
   Status refuse_cpu(const std::string& message) const { return unsupported(fmt::format("{}: {}", name_, message)); }
   KernelKey generic_key() const { return make_key(op_.name, name_, kGenericRowTarget, "any", "run_time=1"); }

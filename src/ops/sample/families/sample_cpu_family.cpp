@@ -81,7 +81,7 @@ class SampleCpuFamily final : public KernelFamily {
     if (Status s = check(ref, device, step); !s) return s;
     const auto& p = problem_cast<SampleProblem>(ref);
     Stage stage = sample_stage(p, {}, std::move(kernel));
-    stage.shape.units = static_cast<uint32_t>(std::clamp<int64_t>(p.rows, 1, device.units));
+    share_work(stage.shape, predict_sample(p, device), p.rows, device);
     return std::vector<Stage>{std::move(stage)};
   }
 

@@ -80,7 +80,7 @@ class TopKCpuFamily final : public KernelFamily {
     if (Status s = check(ref, device, step); !s) return s;
     const auto& p = problem_cast<TopKProblem>(ref);
     Stage stage = top_k_stage(p, {}, std::move(kernel));
-    stage.shape.units = static_cast<uint32_t>(std::clamp<int64_t>(p.rows, 1, device.units));
+    share_work(stage.shape, predict_top_k(p, device), p.rows, device);
     return std::vector<Stage>{std::move(stage)};
   }
 

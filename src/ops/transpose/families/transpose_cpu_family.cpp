@@ -86,7 +86,7 @@ class TransposeCpuFamily final : public KernelFamily {
     const auto& p = problem_cast<TransposeProblem>(ref);
     Stage stage = transpose_stage(p, 0, std::move(kernel));
     const int64_t rows = p.batches() * std::max(p.m, p.n);
-    stage.shape.units = static_cast<uint32_t>(std::clamp<int64_t>(rows / kLeastTransposeRows, 1, device.units));
+    share_work(stage.shape, predict_transpose(p, device), rows / kLeastTransposeRows, device);
     return std::vector<Stage>{std::move(stage)};
   }
 
