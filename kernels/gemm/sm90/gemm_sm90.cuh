@@ -149,18 +149,10 @@ __device__ __forceinline__ void gemm_sm90_tiles_apart(const GemmSm90Args& args, 
   }
 }
 
+// What a block begins with: barriers and tensor maps. A stage is full when its bytes are there, empty when every warp of every block
+// that reads copies of this block's producer is done with it. By one thread, since barriers of several lanes are made one by one, too.
 template <GemmSm90Config kConfig>
-__device__ __forceinline__ void gemm_sm90(const GemmSm90Args& args) {
-  using Layout = GemmSm90Layout<kConfig>;
-  extern __shared__ __align__(
-      1024) unsigned char dynamic_shared[];  // the 128-byte swizzle counts from multiples of 1024
-  const Layout shared(dynamic_shared);
-  const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);
-  const int rank = Layout::kBlocks == 1 ? 0 : static_cast<int>(sm90::block_in_cluster());
-  const int block_m = rank / kConfig.cluster_n, block_n = rank % kConfig.cluster_n;
-
-  // Barriers: a stage is full when its bytes are there, empty when every warp of every block that reads copies of this
-  // block's producer is done with it.
+__device__ __forceinline__ void gemm_sm90_begin(const GemmSm90Args& args, const GemmSm90Layout<kConfig>& shared) {
   if (threadIdx.x == 0) {
     const int bringing = kConfig.promote != Promotion::kScaled ? 1 : gemm_sm90_scales_along_m(args.scale.a) ? 2 : 33;
     for (int stage = 0; stage < kConfig.stages; ++stage) {
@@ -178,28 +170,66 @@ __device__ __forceinline__ void gemm_sm90(const GemmSm90Args& args) {
     sm90::prefetch_map(args.b);
     if constexpr (gemm_sm90_by_pieces(kConfig)) sm90::prefetch_map(args.d);
   }
-  if constexpr (Layout::kBlocks > 1) {
-    sm90::meet_cluster();
+}
+
+// The block, or the cluster, has its barriers: who has no part in them arrives before all else.
+template <GemmSm90Config kConfig>
+__device__ __forceinline__ void gemm_sm90_arrive() {
+  if constexpr (GemmSm90Layout<kConfig>::kBlocks > 1) sm90::arrive_cluster();
+}
+template <GemmSm90Config kConfig>
+__device__ __forceinline__ void gemm_sm90_meet() {
+  if constexpr (GemmSm90Layout<kConfig>::kBlocks > 1) {
+    sm90::wait_cluster();
   } else {
     __syncthreads();
   }
-  sm90::allow_next_kernel();
-  sm90::wait_for_previous_kernel();
+}
 
-  // The last warpgroup loads, the others multiply.
+// The warp that loads.
+template <GemmSm90Config kConfig, bool kAlongM>
+__device__ __forceinline__ void gemm_sm90_produce(const GemmSm90Args& args, const GemmSm90Layout<kConfig>& shared,
+                                                  int block_m, int block_n, const GemmSm90Tiles<kConfig>& tiles) {
+  GemmSm90Producer<kConfig, kAlongM> producer(args, shared, block_m, block_n, tiles);
+  const bool leads = !kAlongM || sm90::elect_one();
+  gemm_sm90_meet<kConfig>();
+  sm90::wait_for_previous_kernel();
+  if (leads) producer.bring_all();
+}
+
+template <GemmSm90Config kConfig>
+__device__ __forceinline__ void gemm_sm90(const GemmSm90Args& args) {
+  using Layout = GemmSm90Layout<kConfig>;
+  extern __shared__ __align__(
+      1024) unsigned char dynamic_shared[];  // the 128-byte swizzle counts from multiples of 1024
+  const Layout shared(dynamic_shared);
+  const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);
+  const int rank = Layout::kBlocks == 1 ? 0 : static_cast<int>(sm90::block_in_cluster());
+  const int block_m = rank / kConfig.cluster_n, block_n = rank % kConfig.cluster_n;
   constexpr int kProducerRegisters = 40;
   constexpr int kConsumerRegisters = kConfig.warpgroups == 1 ? 240 : kConfig.warpgroups == 2 ? 232 : 160;
+
+  // The last warpgroup loads, the others multiply.
   const int warpgroup = warp / 4;
   if (warpgroup == kConfig.warpgroups) {
+    gemm_sm90_arrive<kConfig>();
     sm90::release_registers<kProducerRegisters>();
+    const GemmSm90Tiles<kConfig> tiles(args);
     if (warp % 4 != 0) {
-      gemm_sm90_tell<kConfig>(args, shared, block_m, block_n);
+      gemm_sm90_meet<kConfig>();
+      sm90::wait_for_previous_kernel();
+      gemm_sm90_tell<kConfig>(args, shared, block_m, block_n, tiles);
     } else if (kConfig.promote == Promotion::kScaled && !gemm_sm90_scales_along_m(args.scale.a)) {
-      gemm_sm90_load<kConfig, false>(args, shared, block_m, block_n);
-    } else if (sm90::elect_one()) {
-      gemm_sm90_load<kConfig, true>(args, shared, block_m, block_n);
+      gemm_sm90_produce<kConfig, false>(args, shared, block_m, block_n, tiles);
+    } else {
+      gemm_sm90_produce<kConfig, true>(args, shared, block_m, block_n, tiles);
     }
   } else {
+    gemm_sm90_begin<kConfig>(args, shared);
+    gemm_sm90_arrive<kConfig>();
+    gemm_sm90_meet<kConfig>();
+    sm90::allow_next_kernel();
+    sm90::wait_for_previous_kernel();
     if constexpr (kConfig.warpgroups > 1) sm90::take_registers<kConsumerRegisters>();
     GemmSm90Stages<kConfig> stages(shared, warpgroup, block_m, block_n);
     if constexpr (kConfig.promote != Promotion::kNone) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gemm/sm90/gemm_sm90_promotion.hpp"
+#include "tile/common/denominator.hpp"
 #include "tile/common/tensor_map.hpp"
 
 namespace tilewright {
@@ -62,18 +63,22 @@ struct GemmSm90Share {
   int tiles_m, tiles_n;  // of clusters
   int whole, rest;
 };
+// By what the walk over the tiles divides: tiles of an entry of the batch, of a group of rows of tiles; rows of a group, of the last
+// one; parts of a tile that is left over.
+struct GemmSm90Walk {
+  Denominator tiles, group, rows, last_rows, parts;
+  int steps;  // along K
+};
 struct GemmSm90Args {
   TensorMap a, b;  // [batch, M, K], [batch, N, K] (or with M, N contiguous)
   TensorMap d,
       d_last;  // [batch, M, N], where D leaves by pieces: boxes of 64 columns, and a piece's last, narrower one
   GemmSm90Share share;
+  GemmSm90Walk walk;
   GemmArgs gemm;
   bool batch_a, batch_b;  // false: one matrix serves every entry of the batch
-  int raster;             // rows of tiles walked together
-  // The tiles that are left when every cluster has had as many, cut along K into so many parts; 1 = whole. Parts exchange
-  // sums through `partials` (gemm_sm90_partial_bytes) and meet at `counters`, one for each block and warpgroup, which are
-  // zero before and after.
-  int split;
+  // The tiles that are left when every cluster has had as many are cut along K. Parts exchange sums through `partials`
+  // (gemm_sm90_partial_bytes) and meet at `counters`, one for each block and warpgroup, which are zero before and after.
   float* partials;
   unsigned* counters;
   GemmScaleArgs scale;  // Promotion::kScaled
@@ -115,6 +120,7 @@ struct alignas(16) GemmSm90Tile {
   int m, n, batch;  // of D's first element
   int steps;        // along K; negative: there are no more tiles
   int part, parts, shared_tile;
+  int is_last = 0;  // of the block
 };
 // A long body stands once, in a loop at run time, so that a kernel compiles in a second.
 constexpr bool gemm_sm90_is_short(const GemmSm90Config& c) {
@@ -193,6 +199,19 @@ constexpr GemmSm90Share gemm_sm90_share(const GemmSm90Config& c, int64 m, int64 
   share.whole = split > 1 ? count / clusters * clusters : count;
   share.rest = count - share.whole;
   return share;
+}
+// At most `raster` rows of tiles are walked together.
+constexpr GemmSm90Walk gemm_sm90_walk(const GemmSm90Config& c, const GemmSm90Share& share, int64 k, int raster,
+                                      int split) {
+  const int rows = raster < share.tiles_m ? raster : share.tiles_m, last = share.tiles_m % rows;
+  const int tile_k = sm90_tile_k(c.dtype);
+  const auto made = [](int by) { return denominator(static_cast<unsigned>(by)); };
+  return {made(share.tiles_m * share.tiles_n),
+          made(rows * share.tiles_n),
+          made(rows),
+          made(last == 0 ? rows : last),
+          made(split),
+          static_cast<int>((k + tile_k - 1) / tile_k)};
 }
 constexpr int64 gemm_sm90_partial_bytes(const GemmSm90Config& c, int rest, int split) {
   const int columns = (c.tile_n + kSm90BoxColumns - 1) / kSm90BoxColumns * kSm90BoxColumns;

@@ -22,14 +22,16 @@ class GemmSm90ScaleLoader {
   __device__ explicit GemmSm90ScaleLoader(const GemmScaleArgs& scale)
       : step_a_(scale.a.stride_k), step_b_(scale.b.stride_k) {}
 
-  // The tile at row `m` and column `n` of B (of a separated gate's first half), from step `step` of K on.
+  // The tile at row `m`: as much of it as its bytes need.
+  __device__ __forceinline__ void count(const GemmArgs& gemm, int m) {
+    rows_ = static_cast<int>(gemm.m) - m - lane();
+    bytes_ = kAlongM ? max(0, min(kConfig.tile_m, rows_ / 4 * 4)) * 4 : 0;
+  }
+  // The rest, behind its first copies: at column `n` of B (of a separated gate's first half), from step `step` of K on.
   __device__ __forceinline__ void begin(const GemmScaleArgs& scale, const GemmArgs& gemm, int m, int n, int batch,
                                         int step) {
-    const int lane = kAlongM ? 0 : threadIdx.x % 32;
-    rows_ = static_cast<int>(gemm.m) - m - lane;
     row_ = static_cast<const float*>(scale.a.data) + batch * scale.a.stride_batch + step * step_a_;
-    if (rows_ > 0) row_ += (m + lane) * scale.a.stride_outer;
-    bytes_ = kAlongM ? max(0, min(kConfig.tile_m, rows_ / 4 * 4)) * 4 : 0;
+    if (rows_ > 0) row_ += (m + lane()) * scale.a.stride_outer;
     n = n / kPromotedScaleBlock * kPromotedScaleBlock;
     const int apart = kConfig.gate == GateMode::kSeparated ? static_cast<int>(gemm.n / 2) : kPromotedScaleBlock;
     block_ = static_cast<const float*>(scale.b.data) + batch * scale.b.stride_batch + step * step_b_ +
@@ -54,20 +56,21 @@ class GemmSm90ScaleLoader {
       for (int i = 0; i < gemm_sm90_scale_blocks(kConfig); ++i) load_block(i);
     } else {
       // No copies side by side: their addresses would take more registers than the producer has.
-      const int lane = threadIdx.x % 32;
       const float* from = row_;
 #pragma unroll 1
       for (int i = 0; i < kConfig.tile_m; i += 32) {
-        sm90::copy_word(shared.row_scales(stage) + lane + i, from, i < rows_);
+        sm90::copy_word(shared.row_scales(stage) + lane() + i, from, i < rows_);
         if (i + 32 < rows_) from += 32 * scale.a.stride_outer;
       }
-      if (lane < gemm_sm90_scale_blocks(kConfig)) load_block(lane);
+      if (lane() < gemm_sm90_scale_blocks(kConfig)) load_block(lane());
     }
     row_ += step_a_, block_ += step_b_;
     sm90::arrive_with_words(shared.full(stage));
   }
 
  private:
+  __device__ __forceinline__ static int lane() { return kAlongM ? 0 : threadIdx.x % 32; }
+
   const int64 step_a_, step_b_;
   const float *row_, *block_;
   int64 next_block_;

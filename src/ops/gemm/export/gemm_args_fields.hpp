@@ -136,17 +136,34 @@ constexpr void arg_fields(const GemmSm90Share& s, Visit&& visit) {
 TILEWRIGHT_CHECK_ARG_FIELDS(GemmSm90Share);
 
 template <class Visit>
+constexpr void arg_fields(const Denominator& s, Visit&& visit) {
+  visit("by", s.by);
+  visit("reciprocal", s.reciprocal);
+}
+TILEWRIGHT_CHECK_ARG_FIELDS(Denominator);
+
+template <class Visit>
+constexpr void arg_fields(const GemmSm90Walk& s, Visit&& visit) {
+  visit("tiles", s.tiles);
+  visit("group", s.group);
+  visit("rows", s.rows);
+  visit("last_rows", s.last_rows);
+  visit("parts", s.parts);
+  visit("steps", s.steps);
+}
+TILEWRIGHT_CHECK_ARG_FIELDS(GemmSm90Walk);
+
+template <class Visit>
 constexpr void arg_fields(const GemmSm90Args& s, Visit&& visit) {
   visit("a", s.a);
   visit("b", s.b);
   visit("d", s.d);
   visit("d_last", s.d_last);
   visit("share", s.share);
+  visit("walk", s.walk);
   visit("gemm", s.gemm);
   visit("batch_a", s.batch_a);
   visit("batch_b", s.batch_b);
-  visit("raster", s.raster);
-  visit("split", s.split);
   visit("partials", s.partials);
   visit("counters", s.counters);
   visit("scale", s.scale);

@@ -172,10 +172,9 @@ class GemmSm90Family final : public GpuFamily<GemmSm90Config> {
     const Sm90Knobs knobs = typed(erased);
     GemmSm90Args args{};
     args.batch_a = p.stride_a_batch != 0, args.batch_b = p.stride_b_batch != 0;
-    args.raster = static_cast<int>(knobs.raster);
-    args.split = static_cast<int>(knobs.split);
     args.scale = gemm_scale_args(p);
     args.share = share_of(p, device, c, knobs.split);
+    args.walk = gemm_sm90_walk(c, args.share, p.k, static_cast<int>(knobs.raster), static_cast<int>(knobs.split));
     Stage stage = enclosing_stage(p, args, std::move(kernel));
     add_scale_patches(stage, p, offsetof(GemmSm90Args, scale));
     if (knobs.split > 1) {
