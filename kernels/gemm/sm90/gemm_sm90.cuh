@@ -25,6 +25,8 @@ class GemmSm90Told {
     return sm90::uniform(tile().steps);
   }
   __device__ __forceinline__ bool is_whole() const { return is_whole_; }
+  // Whether it is the block's last.
+  __device__ __forceinline__ bool is_last() const { return sm90::uniform(tile().is_last) != 0; }
   __device__ __forceinline__ const GemmSm90Tile& tile() const { return shared_.tile(slot_.stage); }
   __device__ __forceinline__ int slot() const { return slot_.stage; }
   __device__ __forceinline__ int slot_before() const { return slot_.stage ^ 1; }
@@ -77,8 +79,13 @@ __device__ __forceinline__ void gemm_sm90_tiles(const GemmSm90Args& args, const 
   Output output(args, shared, warpgroup);
   GemmSm90Told<kConfig> told(shared);
   bool held = false;
-  for (int steps = told.take(); steps >= 0; steps = told.take()) {
-    gemm_sm90_multiply<kConfig, Output::kWrites>(stages, steps, sum, [&](int i) {
+  bool is_last = false;
+  for (int steps = told.take(); steps >= 0; steps = is_last ? -1 : told.take()) {
+    is_last = told.is_last();
+    const GemmSm90Turn turn = !is_last || kConfig.warpgroups == 1 ? GemmSm90Turn::kNone
+                              : warpgroup == 0                    ? GemmSm90Turn::kFirst
+                                                                  : GemmSm90Turn::kSecond;
+    gemm_sm90_multiply<kConfig, Output::kWrites>(stages, steps, turn, sum, [&](int i) {
       if (!held) return;
       output.write(told.slot_before(), i);
       if (i == Output::kWrites - 1) told.forget(told.slot_before());
@@ -90,7 +97,12 @@ __device__ __forceinline__ void gemm_sm90_tiles(const GemmSm90Args& args, const 
     if (!held) told.forget(told.slot());
     told.advance();
   }
-  if (held) output.write_all(told.slot_before());
+  if (!held) return;
+  if (kConfig.warpgroups > 1 && warpgroup == 0) {
+    output.write_first(told.slot_before());
+  } else {
+    output.write_all(told.slot_before());
+  }
 }
 
 // The same where 8-bit floats are summed apart.

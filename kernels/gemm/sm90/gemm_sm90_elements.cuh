@@ -60,6 +60,7 @@ class GemmSm90Elements {
   }
   // Nothing is left to be written beside the next tile's products.
   __device__ __forceinline__ void write(int, int) const {}
+  __device__ __forceinline__ void write_first(int) const {}
   __device__ __forceinline__ void write_all(int) const {}
 
  private:

@@ -79,10 +79,15 @@ class GemmSm90Stages {
   const sm90::RemoteBarriers empty_;
 };
 
+// In the last tile of a block one warpgroup has the last steps to itself, then the other one: while this one multiplies, D of the
+// first leaves.
+enum class GemmSm90Turn { kNone, kFirst, kSecond };
+inline constexpr int kSm90TurnBarrier = 3;  // a named one
+
 // A warpgroup: the tile's sum over K, left in `sum`. A stage is given back when the products after its own are issued, so
 // that the tensor cores always have the next ones. beside(0), beside(1) ... kBeside - 1 run beside the first of them.
 template <GemmSm90Config kConfig, int kBeside, class Accumulator, int kRows64, int kCount, class Beside>
-__device__ __forceinline__ void gemm_sm90_multiply(GemmSm90Stages<kConfig>& stages, int steps,
+__device__ __forceinline__ void gemm_sm90_multiply(GemmSm90Stages<kConfig>& stages, int steps, GemmSm90Turn turn,
                                                    Accumulator (&sum)[kRows64][kCount], Beside&& beside) {
   using Layout = GemmSm90Layout<kConfig>;
   using Wgmma = typename Layout::Wgmma;
@@ -117,8 +122,17 @@ __device__ __forceinline__ void gemm_sm90_multiply(GemmSm90Stages<kConfig>& stag
     if (i == 0 || i < steps) multiply(i == 0);
     beside(i);
   }
+  constexpr int kThreads = kConfig.warpgroups * 128;
+  int step = kBeside;
+  if (turn == GemmSm90Turn::kSecond) {
+    // More would never come: a stage goes back when both have read it.
 #pragma unroll 1
-  for (int step = kBeside; step < steps; ++step) multiply(false);
+    for (; step < steps - (kConfig.stages - 1); ++step) multiply(false);
+    sm90::named_barrier(kSm90TurnBarrier, kThreads);
+  }
+#pragma unroll 1
+  for (; step < steps; ++step) multiply(false);
+  if (turn == GemmSm90Turn::kFirst) sm90::named_arrive(kSm90TurnBarrier, kThreads);
   sm90::wait_products<0>();
 #pragma unroll
   for (int r = 0; r < kRows64; ++r) sm90::pin(sum[r]);

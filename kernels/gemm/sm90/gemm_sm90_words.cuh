@@ -57,7 +57,13 @@ class GemmSm90Words : public GemmSm90Boxes<kConfig, GemmSm90Layout<kConfig, kSm9
     __syncwarp();
     send(tile, w, box);
   }
-  // All of them, after the last tile: in the memory of the stages, which all warpgroups are done with, there is room for all.
+  // All of them, after the last tile, of the warpgroup that is done first: box by box, as beside products.
+  __device__ __forceinline__ void write_first(int slot) const {
+    sm90::named_arrive(kBarrier, 128 * kConfig.warpgroups);
+#pragma unroll
+    for (int w = 0; w < kWrites; ++w) write(slot, w);
+  }
+  // Of the last one: in the memory of the stages, which all warpgroups are done with, there is room for all.
   __device__ __forceinline__ void write_all(int slot) const {
     const GemmSm90Tile& tile = this->shared_.tile(slot);
     const auto box = [&](int w) {
