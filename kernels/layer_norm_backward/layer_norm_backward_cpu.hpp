@@ -12,8 +12,9 @@ inline namespace TILEWRIGHT_ISA {
 template <RowCpuConfig kConfig>
 void layer_norm_backward_cpu(const RowArgs& args, unsigned unit, unsigned units) {
   for_backward_rows<kConfig>(args, unit, units, [&](const BackwardRow<kConfig>& row) {
+    const auto first = [&](auto at) __attribute__((always_inline)) { return row.first_x(at); };
     const auto x = [&](auto at) __attribute__((always_inline)) { return row.x(at); };
-    const RowMoments moments = find_moments(args.n, x, x);
+    const RowMoments moments = find_moments(args.n, first, x);
     const float inverse = 1 / __builtin_sqrtf(moments.variance + args.eps);
 
     float sum[2];  // of the gradient, and of its products with the normalised elements

@@ -18,10 +18,11 @@ struct BackwardRow {
   RowColumns columns;
   const char* added;
   float *weight, *bias;
-  bool first;  // of its part
+  bool first;   // of its part
+  float* kept;  // x's elements once they were asked for; null: nothing is
 
   TILEWRIGHT_INLINE BackwardRow(const RowArgs& a, const RowColumns& c, const RowIndex& at, long long part,
-                                bool is_first)
+                                bool is_first, float* room)
       : args(a),
         place(at),
         input(a, at),
@@ -29,12 +30,19 @@ struct BackwardRow {
         added(row_start(a.backward.added, at)),
         weight(weight_part(a, part)),
         bias(bias_part(a, part)),
-        first(is_first) {}
+        first(is_first),
+        kept(kConfig.x != DType::kF32 && a.n <= kKeptValues ? room : nullptr) {}
 
-  // x's elements, those of the output's gradient, and these times the weight.
+  // x's elements, for the first time and again; those of the output's gradient times the weight.
+  template <bool kWhole>
+  TILEWRIGHT_INLINE F32x16 first_x(RowPiece<kWhole> at) const {
+    const F32x16 v = input.own(at);
+    if (kept != nullptr) v.store(kept + at.n);
+    return v;
+  }
   template <bool kWhole>
   TILEWRIGHT_INLINE F32x16 x(RowPiece<kWhole> at) const {
-    return input.own(at);
+    return kept != nullptr ? F32x16::load(kept + at.n) : input.own(at);
   }
   template <bool kWhole>
   TILEWRIGHT_INLINE F32x16 weighted(RowPiece<kWhole> at) const {
@@ -90,10 +98,11 @@ TILEWRIGHT_INLINE void for_backward_rows(const RowArgs& args, unsigned unit, uns
   if (args.step == RowStep::kColumns) return sum_columns(args, unit, units);
   KeptColumns kept_columns;
   const RowColumns columns = kept_columns.keep<kConfig>(args, unit, units);
+  alignas(64) float room[kKeptValues];
   const auto rows = [&](unsigned share, unsigned shares) {
     bool first = true;
     for_rows(args, share, shares, [&](const RowIndex& at) {
-      const BackwardRow<kConfig> row(args, columns, at, share, first);
+      const BackwardRow<kConfig> row(args, columns, at, share, first, room);
       row.store(gradient(row));
       first = false;
     });
