@@ -31,12 +31,8 @@ void apply_penalties_cpu(const ApplyPenaltiesArgs& args, unsigned unit, unsigned
   const int bytes = dtype_bits(type) / 8;
   unsigned seen[kPenaltyChunk];
   const long long items = args.rows * args.chunks;
-  const auto edge = [&](unsigned of) {
-    const long long each = items / units, more = items % units;
-    return of * each + (of < more ? of : more);
-  };
-  const long long last = edge(unit + 1);
-  for (long long item = edge(unit); item < last; ++item) {
+  const long long last = share_edge(items, unit + 1, units);
+  for (long long item = share_edge(items, unit, units); item < last; ++item) {
     const long long row = item / args.chunks, start = item % args.chunks * kPenaltyChunk, left = args.n - start;
     const int length = left < kPenaltyChunk ? static_cast<int>(left) : kPenaltyChunk;
     __builtin_memset(seen, 0, sizeof(seen));

@@ -82,7 +82,7 @@ constexpr long long group_norm_floats(long long images, long long chunks, long l
 
 // CPU: vectors of channels that are taken together, channels last. A chunk's positions are few enough for the first caches; GPU: a few
 // pieces of each thread.
-inline constexpr int kGroupNormCpuVectors = 2;
+inline constexpr int kGroupNormCpuVectors = 4;
 inline constexpr long long kGroupNormCpuSpan = 4096, kGroupNormCpuSpanLast = 256;
 inline constexpr int kGroupNormThreads = 256;
 inline constexpr int kGroupNormSlab = 64;  // channels of a block, channels last: 8 threads beside each other

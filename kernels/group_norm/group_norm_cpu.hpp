@@ -15,9 +15,10 @@ template <class Value>
 struct GroupNormScale {
   Value mean, inverse, weight, bias;
 };
-TILEWRIGHT_INLINE F32x16 group_norm_value(const GroupNormArgs& args, const GroupNormScale<F32x16>& by, F32x16 x) {
+template <bool kSilu>
+TILEWRIGHT_INLINE F32x16 group_norm_value(const GroupNormScale<F32x16>& by, F32x16 x) {
   const F32x16 y = fma((x - by.mean) * by.inverse, by.weight, by.bias);
-  return args.activation == Activation::kSilu ? silu(y) : y;
+  return kSilu ? silu(y) : y;
 }
 TILEWRIGHT_INLINE float column_element(const RowVector& v, long long channel, float otherwise) {
   if (v.data == nullptr) return otherwise;
@@ -90,17 +91,19 @@ void find_line_moments(const GroupNormArgs& args, unsigned unit, unsigned units)
 }
 template <DType kType>
 void find_column_moments(const GroupNormArgs& args, unsigned unit, unsigned units) {
+  const DType dtype = args.dtype;
+  const long long step = args.x.line * dtype_bits(dtype) / 8;
   for_slabs(args, unit, units, [&](const GroupNormChunk& at, auto first, auto vectors) {
     constexpr int kCount = vectors.value;
     F32x16 about[kCount], sum[kCount], squares[kCount];
-    const auto load = [&](long long position, int v) __attribute__((always_inline)) {
-      const decltype(first) piece{first.n + v * kVec, first.count};
-      return load_piece<kType>(line_start(args, args.x, at.image, at.begin + position), args.dtype, piece);
+    const auto load = [first, dtype](const char* x, int v) __attribute__((always_inline)) {
+      return load_piece<kType>(x, dtype, decltype(first){first.n + v * kVec, first.count});
     };
-    for (int v = 0; v < kCount; ++v) about[v] = load(0, v), sum[v] = squares[v] = F32x16::splat(0);
-    for (long long i = 0; i < at.count; ++i) {
+    const char* x = line_start(args, args.x, at.image, at.begin);
+    for (int v = 0; v < kCount; ++v) about[v] = load(x, v), sum[v] = squares[v] = F32x16::splat(0);
+    for (long long i = 0; i < at.count; ++i, x += step) {
       unroll<kCount>([&](auto v) __attribute__((always_inline)) {
-        const F32x16 d = load(i, v) - about[v];
+        const F32x16 d = load(x, v) - about[v];
         sum[v] = sum[v] + d, squares[v] = fma(d, d, squares[v]);
       });
     }
@@ -142,34 +145,85 @@ inline void merge_group_moments(const GroupNormArgs& args, unsigned unit, unsign
   });
 }
 
+// An output that no cache will hold goes past them in whole lines.
+inline constexpr long long kGroupNormCached = 4 << 20;  // bytes
 template <DType kType>
+TILEWRIGHT_INLINE bool streams_output(const GroupNormArgs& args) {
+  const long long bytes = args.images * args.channels * args.positions * dtype_bits(args.dtype) / 8;
+  return kType != DType::kNone && kStreamsLines && bytes > kGroupNormCached;
+}
+TILEWRIGHT_INLINE bool begins_line(const void* p) { return reinterpret_cast<unsigned long long>(p) % 64 == 0; }
+
+template <DType kType, bool kSilu>
 void normalise_lines(const GroupNormArgs& args, unsigned unit, unsigned units) {
+  const bool streams = streams_output<kType>(args);
   for_channel_chunks(args, unit, units, [&](const GroupNormChunk& at, long long channel) {
-    const long long bytes = at.begin * dtype_bits(args.dtype) / 8;
+    const DType dtype = args.dtype;
+    const long long bytes = at.begin * dtype_bits(dtype) / 8;
     const char* const x = line_start(args, args.x, at.image, channel) + bytes;
     char* const out = line_start(args, args.out, at.image, channel) + bytes;
     const GroupNormScale<F32x16> by = splat(group_norm_scale(args, at.image, channel));
-    for_pieces(at.count, [&](auto piece) __attribute__((always_inline)) {
-      store_piece<kType>(out, args.dtype, piece, group_norm_value(args, by, load_piece<kType>(x, args.dtype, piece)));
+    long long done = 0;
+    if constexpr (kType != DType::kNone) {
+      constexpr int kVectors = kLineVectors<kType>;
+      const long long whole = streams && begins_line(out) ? at.count / (kVectors * kVec) * (kVectors * kVec) : 0;
+      for (; done < whole; done += kVectors * kVec) {
+        F32x16 line[kVectors];
+        for (int i = 0; i < kVectors; ++i) {
+          line[i] = group_norm_value<kSilu>(by, load_vec<kType>(x + (done + i * kVec) * kBytes<kType>));
+        }
+        stream_line<kType>(out + done * kBytes<kType>, line);
+      }
+    }
+    const long long past = done * dtype_bits(dtype) / 8;
+    for_pieces(at.count - done, [=](auto piece) __attribute__((always_inline)) {
+      const F32x16 y = group_norm_value<kSilu>(by, load_piece<kType>(x + past, dtype, piece));
+      store_piece<kType>(out + past, dtype, piece, y);
     });
   });
+  if (streams) stream_fence();
 }
-template <DType kType>
+template <DType kType, bool kSilu>
 void normalise_columns(const GroupNormArgs& args, unsigned unit, unsigned units) {
+  const DType dtype = args.dtype;
+  const long long step = args.x.line * dtype_bits(dtype) / 8, step_out = args.out.line * dtype_bits(dtype) / 8;
+  const bool streams = streams_output<kType>(args) && step_out % 64 == 0;
   for_slabs(args, unit, units, [&](const GroupNormChunk& at, auto first, auto vectors) {
     constexpr int kCount = vectors.value;
     GroupNormScale<F32x16> by[kCount];
     for (int v = 0; v < kCount; ++v) by[v] = group_norm_scales(args, at.image, first.n + v * kVec, first.count);
-    for (long long i = at.begin; i < at.begin + at.count; ++i) {
-      const char* const x = line_start(args, args.x, at.image, i);
-      char* const out = line_start(args, args.out, at.image, i);
+    const char* x = line_start(args, args.x, at.image, at.begin);
+    char* out = line_start(args, args.out, at.image, at.begin);
+    const auto value = [&](int v) __attribute__((always_inline)) {
+      const decltype(first) piece{first.n + v * kVec, first.count};
+      return group_norm_value<kSilu>(by[v], load_piece<kType>(x, dtype, piece));
+    };
+    if constexpr (kType != DType::kNone && kCount == kGroupNormCpuVectors) {
+      constexpr int kVectors = kLineVectors<kType>;
+      char* const to = out + first.n * kBytes<kType>;
+      if (streams && begins_line(to)) {
+        for (long long i = 0; i < at.count; ++i, x += step) {
+          unroll<kCount / kVectors>([&](auto l) __attribute__((always_inline)) {
+            F32x16 line[kVectors];
+            for (int v = 0; v < kVectors; ++v) line[v] = value(l * kVectors + v);
+            stream_line<kType>(to + i * step_out + l * 64, line);
+          });
+        }
+        return;
+      }
+    }
+    for (long long i = 0; i < at.count; ++i, x += step, out += step_out) {
       unroll<kCount>([&](auto v) __attribute__((always_inline)) {
-        const decltype(first) piece{first.n + v * kVec, first.count};
-        store_piece<kType>(out, args.dtype, piece,
-                           group_norm_value(args, by[v], load_piece<kType>(x, args.dtype, piece)));
+        store_piece<kType>(out, dtype, decltype(first){first.n + v * kVec, first.count}, value(v));
       });
     }
   });
+  if (streams) stream_fence();
+}
+// In loops that ask for no activation.
+template <DType kType, bool kSilu>
+void normalise(const GroupNormArgs& args, bool last, unsigned unit, unsigned units) {
+  last ? normalise_columns<kType, kSilu>(args, unit, units) : normalise_lines<kType, kSilu>(args, unit, units);
 }
 
 template <GroupNormConfig kConfig>
@@ -180,7 +234,9 @@ void group_norm_cpu(const GroupNormArgs& args, unsigned unit, unsigned units) {
     case GroupNormStep::kMoments:
       return last ? find_column_moments<kType>(args, unit, units) : find_line_moments<kType>(args, unit, units);
     case GroupNormStep::kGroups: return merge_group_moments(args, unit, units);
-    default: return last ? normalise_columns<kType>(args, unit, units) : normalise_lines<kType>(args, unit, units);
+    default:
+      return args.activation == Activation::kSilu ? normalise<kType, true>(args, last, unit, units)
+                                                  : normalise<kType, false>(args, last, unit, units);
   }
 }
 

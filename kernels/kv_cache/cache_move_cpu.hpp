@@ -67,12 +67,8 @@ void cache_move_cpu(const CacheMoveArgs& args, unsigned unit, unsigned units) {
   const int in = dtype_bits(args.in) / 8, out = dtype_bits(args.out) / 8;
   CodeValues values;
   if (args.in != args.out) list_codes(args.in, values);
-  const auto edge = [&](unsigned of) {
-    const long long each = args.rows / units, more = args.rows % units;
-    return of * each + (of < more ? of : more);
-  };
-  const long long last = edge(unit + 1);
-  for (long long row = edge(unit); row < last; ++row) {
+  const long long last = share_edge(args.rows, unit + 1, units);
+  for (long long row = share_edge(args.rows, unit, units); row < last; ++row) {
     const CacheMove move = cache_move(args, row);
     if (!move.from.known || !move.to.known) continue;
     const char* const from =

@@ -55,12 +55,29 @@ struct RouterTokens {
       const long long token = first + (t < count ? t : 0);
       row[t] = static_cast<const char*>(args.logits) + token * args.stride_logits * dtype_bits(type) / 8;
     }
-    for_pieces(args.experts, [&](auto piece) __attribute__((always_inline)) {
-      I32x16 rows[kVec];
-      for (int t = 0; t < kVec; ++t) rows[t] = as_int(load_piece<kType>(row[t], type, piece));
-      transpose_16x16(rows);
-      for (int e = 0; e < piece.count; ++e) rows[e].store(value[piece.n + e]);
-    });
+    int e = 0;
+    if constexpr (kType == DType::kBf16) {
+      for (; e + 2 * kVec <= args.experts; e += 2 * kVec) transpose_pairs(e);
+    }
+    for (; e + kVec <= args.experts; e += kVec) transpose(RowPiece<true>{e, kVec});
+    if (e < args.experts) transpose(RowPiece<false>{e, args.experts - e});
+  }
+  template <class Piece>
+  TILEWRIGHT_INLINE void transpose(Piece piece) {
+    I32x16 rows[kVec];
+    for (int t = 0; t < kVec; ++t) rows[t] = as_int(load_piece<kType>(row[t], type, piece));
+    transpose_16x16(rows);
+    for (int e = 0; e < piece.count; ++e) rows[e].store(value[piece.n + e]);
+  }
+  // Neighbours of 16 bits move together, and are apart at last: bf16 is the upper half of a float.
+  TILEWRIGHT_INLINE void transpose_pairs(int first) {
+    I32x16 rows[kVec];
+    for (int t = 0; t < kVec; ++t) rows[t] = I32x16::load(row[t] + first * 2);
+    transpose_16x16(rows);
+    for (int i = 0; i < kVec; ++i) {
+      shift_left<16>(rows[i]).store(value[first + 2 * i]);
+      (rows[i] & I32x16::splat(-0x10000)).store(value[first + 2 * i + 1]);
+    }
   }
 
   TILEWRIGHT_INLINE void find_softmax() {
@@ -120,7 +137,7 @@ struct RouterTokens {
       for (int e = g * args.group_experts; e < end; e += Choice::kBatch) {
         I32x16 keys[Choice::kBatch];
         unroll<Choice::kBatch>([&](auto i) __attribute__((always_inline)) {
-          keys[i] = e + i < end ? ordered(candidate(e + i)) : I32x16::splat(kNoKey);
+          keys[i] = e + i < end ? Choice::key_of(ordered(candidate(e + i)), e + i) : I32x16::splat(kNoKey);
           if (args.groups > 1) keys[i] = select_greater(I32x16::splat(0), open[g], keys[i], I32x16::splat(kNoKey));
         });
         choice.offer(keys, e);
@@ -166,14 +183,10 @@ struct RouterTokens {
 // A unit takes tokens that follow each other.
 template <MoeRoutingCpuConfig kConfig>
 void moe_routing_cpu(const MoeRoutingArgs& args, unsigned unit, unsigned units) {
-  const auto edge = [&](unsigned of) {
-    const long long each = args.tokens / units, more = args.tokens % units;
-    return of * each + (of < more ? of : more);
-  };
   // 16 bits tell a value.
   const bool packed = kConfig.x != DType::kF32 && args.x != DType::kF32 && !args.scored && args.groups == 1;
-  const long long end = edge(unit + 1);
-  for (long long first = edge(unit); first < end; first += kVec) {
+  const long long end = share_edge(args.tokens, unit + 1, units);
+  for (long long first = share_edge(args.tokens, unit, units); first < end; first += kVec) {
     RouterTokens<kConfig.x> tokens(args, first, end - first < kVec ? static_cast<int>(end - first) : kVec);
     if (needs_softmax(args)) tokens.find_softmax();
     if (args.scored) tokens.score_all();

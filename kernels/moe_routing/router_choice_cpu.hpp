@@ -28,12 +28,8 @@ struct PackedChoice {
     return all - (key[i] & all);
   }
 
-  // kBatch of them, of experts from `first` on; nothing is kNoKey.
-  TILEWRIGHT_INLINE void offer(I32x16 (&k)[kBatch], int first) {
-    const I32x16 none = I32x16::splat(kNoKey);
-    unroll<kBatch>([&](auto i) __attribute__((always_inline)) {
-      k[i] = select_greater(k[i], none, key_of(k[i], first + i), none);
-    });
+  // kBatch keys of key_of(), of no expert kNoKey.
+  TILEWRIGHT_INLINE void offer(I32x16 (&k)[kBatch], int) {
     // Batcher's network.
     order(k[0], k[1]), order(k[2], k[3]), order(k[0], k[2]), order(k[1], k[3]), order(k[1], k[2]);
     if constexpr (kMost == 8) {
@@ -68,6 +64,7 @@ struct OrderedChoice {
     for (int i = 0; i < kMost; ++i) key[i] = I32x16::splat(kNoKey), number[i] = I32x16::splat(0);
   }
   TILEWRIGHT_INLINE I32x16 expert(int i) const { return number[i]; }
+  TILEWRIGHT_INLINE static I32x16 key_of(I32x16 value, int) { return value; }
 
   TILEWRIGHT_INLINE void offer(const I32x16 (&k)[1], int expert) {
     const I32x16 mine = I32x16::splat(expert), given = k[0];

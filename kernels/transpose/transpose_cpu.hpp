@@ -4,6 +4,7 @@
 
 #include <emmintrin.h>
 
+#include "tile/cpu/share.hpp"
 #include "tile/cpu/vec.hpp"
 #include "transpose/transpose_args.hpp"
 
@@ -60,10 +61,6 @@ void transpose_lines(const TransposeArgs& args, unsigned unit, unsigned units) {
   const long long tiles = transpose_tiles(args, kSide, kColumns);
   const bool many = args.batch[0] * args.batch[1] * args.batch[2] * args.m * args.n * kBytes > kTransposeCached;
   const bool streams = many && args.row_out * kBytes % kTransposeLine == 0;
-  const auto edge = [&](unsigned of) {
-    const long long each = tiles / units, more = tiles % units;
-    return of * each + (of < more ? of : more);
-  };
   const auto copy_line = [](char* to, const char* from, long long elements) {
     if (elements >= kSide) {
       __builtin_memcpy(to, from, kTransposeLine);
@@ -71,8 +68,8 @@ void transpose_lines(const TransposeArgs& args, unsigned unit, unsigned units) {
       __builtin_memcpy(to, from, static_cast<unsigned long>(elements * kBytes));
     }
   };
-  const long long last = edge(unit + 1);
-  for (long long index = edge(unit); index < last; ++index) {
+  const long long last = share_edge(tiles, unit + 1, units);
+  for (long long index = share_edge(tiles, unit, units); index < last; ++index) {
     const TransposeTile tile = transpose_tile(args, index, kSide, kColumns);
     const int rows = tile.rows < kSide ? static_cast<int>(tile.rows) : kSide;
     for (int row = 0; row < rows; ++row) {

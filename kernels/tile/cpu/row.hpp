@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tile/common/row_args.hpp"
+#include "tile/cpu/share.hpp"
 #include "tile/cpu/vec_io.hpp"
 #include "tile/cpu/vec_order.hpp"
 
@@ -26,17 +27,6 @@ TILEWRIGHT_INLINE void for_pieces(long long length, Body&& body) {
   if (n < length) body(RowPiece<false>{n, static_cast<int>(length - n)});
 }
 
-// Where a unit's share of `count` things begins, and the one before it ends.
-TILEWRIGHT_INLINE long long share_edge(long long count, unsigned unit, unsigned units) {
-  const long long each = count / units, more = count % units;
-  return unit * each + (unit < more ? unit : more);
-}
-// A unit's share of them, neighbours: body(which).
-template <class Body>
-TILEWRIGHT_INLINE void for_share(long long count, unsigned unit, unsigned units, Body&& body) {
-  const long long last = share_edge(count, unit + 1, units);
-  for (long long i = share_edge(count, unit, units); i < last; ++i) body(i);
-}
 // Of the rows: body(RowIndex).
 template <class Body>
 TILEWRIGHT_INLINE void for_rows(const RowArgs& args, unsigned unit, unsigned units, Body&& body) {

@@ -18,7 +18,7 @@ struct RowColumns {
   template <bool kWhole>
   TILEWRIGHT_INLINE F32x16 times_weight(F32x16 v, RowPiece<kWhole> at) const {
     if (weight != nullptr) return v * F32x16::load(weight + at.n);
-    return args.weight.data == nullptr ? v : v * load_weight(args, at);
+    return tilewright::times_weight(args, v, at);
   }
   template <bool kWhole>
   TILEWRIGHT_INLINE F32x16 scale(F32x16 v, RowPiece<kWhole> at) const {

@@ -34,6 +34,20 @@ TEST(GroupNorm, EveryTypeLayoutAndTailMatchesTheReference) {
   }
 }
 
+// On CPUs in whole lines past the caches, but for channels and positions that begin or end inside of one.
+TEST(GroupNorm, OutputsBeyondTheCachesAreWrittenWhole) {
+  const std::unique_ptr<Context> context = row_context("off");
+  for (const char* x : {"bf16", "f16", "f32"}) {
+    for (const char* layout : {"", ":channels_last=1", ":channels_last=1:so=0.112"}) {
+      for (const char* options : {"", ":weight=f32:bias=bf16:activation=silu"}) {
+        const std::string text = fmt::format("n=1:c=96:s=23001:g=3:x={}{}{}", x, layout, options);
+        const VerifyReport report = run_row_problem(*context, group_norm_operator(), text);
+        EXPECT_TRUE(report.passed) << text << ": " << report.failure;
+      }
+    }
+  }
+}
+
 std::string random_group_norm_text(test::Random& random) {
   const int64_t groups = test::pick(random, 1, 6), channels = groups * test::pick(random, 1, 17);
   const int64_t positions = test::chance(random, 0.1) ? test::pick(random, 4000, 9000) : test::pick(random, 1, 600);

@@ -99,11 +99,12 @@ class GroupNormCpuFamily final : public KernelFamily {
     constexpr int64_t kSlab = int64_t{kGroupNormCpuVectors} * 16;
     const int64_t lines = p.channels_last != 0 ? (p.channels + kSlab - 1) / kSlab : p.channels;
     std::vector<Stage> stages;
-    for (const GroupNormStep each : group_norm_steps(p)) {
+    const std::vector<GroupNormStep> steps = group_norm_steps(p);
+    const double seconds = predict_cpu(p, device) / static_cast<double>(steps.size());
+    for (const GroupNormStep each : steps) {
       Stage& stage = stages.emplace_back(group_norm_stage(p, chunks, kernel));
       set_group_norm_step(stage, each, 0);
-      const int64_t items = group_norm_items(p, each, p.images * chunks.count * lines);
-      stage.shape.units = static_cast<uint32_t>(std::clamp<int64_t>(items, 1, device.units));
+      share_work(stage.shape, seconds, group_norm_items(p, each, p.images * chunks.count * lines), device);
     }
     return stages;
   }
