@@ -73,6 +73,17 @@ TILEWRIGHT_INLINE void for_slabs(const GroupNormArgs& args, unsigned unit, unsig
   });
 }
 
+// Lines of a slab are far apart, in another page every few: those of a position that comes are asked for.
+template <DType kType, int kVectors, bool kWhole>
+TILEWRIGHT_INLINE void fetch_position(const char* x, long long step, RowPiece<kWhole> first) {
+  constexpr int kAhead = 8;
+  if constexpr (kType != DType::kNone) {
+    const char* const from = x + kAhead * step + first.n * kBytes<kType>;
+    unroll<(kVectors + kLineVectors<kType> - 1) / kLineVectors<kType>>(
+        [&](auto line) __attribute__((always_inline)) { fetch(from + line * 64); });
+  }
+}
+
 // Differences from the part's first element lose nothing to a mean that is far above them.
 template <DType kType>
 void find_line_moments(const GroupNormArgs& args, unsigned unit, unsigned units) {
@@ -102,6 +113,7 @@ void find_column_moments(const GroupNormArgs& args, unsigned unit, unsigned unit
     const char* x = line_start(args, args.x, at.image, at.begin);
     for (int v = 0; v < kCount; ++v) about[v] = load(x, v), sum[v] = squares[v] = F32x16::splat(0);
     for (long long i = 0; i < at.count; ++i, x += step) {
+      fetch_position<kType, kCount>(x, step, first);
       unroll<kCount>([&](auto v) __attribute__((always_inline)) {
         const F32x16 d = load(x, v) - about[v];
         sum[v] = sum[v] + d, squares[v] = fma(d, d, squares[v]);
@@ -203,6 +215,7 @@ void normalise_columns(const GroupNormArgs& args, unsigned unit, unsigned units)
       char* const to = out + first.n * kBytes<kType>;
       if (streams && begins_line(to)) {
         for (long long i = 0; i < at.count; ++i, x += step) {
+          fetch_position<kType, kCount>(x, step, first);
           unroll<kCount / kVectors>([&](auto l) __attribute__((always_inline)) {
             F32x16 line[kVectors];
             for (int v = 0; v < kVectors; ++v) line[v] = value(l * kVectors + v);
@@ -213,6 +226,7 @@ void normalise_columns(const GroupNormArgs& args, unsigned unit, unsigned units)
       }
     }
     for (long long i = 0; i < at.count; ++i, x += step, out += step_out) {
+      fetch_position<kType, kCount>(x, step, first);
       unroll<kCount>([&](auto v) __attribute__((always_inline)) {
         store_piece<kType>(out, dtype, decltype(first){first.n + v * kVec, first.count}, value(v));
       });

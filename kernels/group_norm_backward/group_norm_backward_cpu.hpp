@@ -67,6 +67,8 @@ void find_column_sums(const GroupNormArgs& args, unsigned unit, unsigned units) 
     }
     for (long long i = at.begin; i < at.begin + at.count; ++i) {
       const char *const x = line_start(args, args.x, at.image, i), *const dy = line_start(args, args.dy, at.image, i);
+      fetch_position<kType, kCount>(x, args.x.line * dtype_bits(args.dtype) / 8, first);
+      fetch_position<kType, kCount>(dy, args.dy.line * dtype_bits(args.dtype) / 8, first);
       unroll<kCount>([&](auto v) __attribute__((always_inline)) {
         const decltype(first) piece{first.n + v * kVec, first.count};
         const NormalisedGradient of = normalised_gradient(args, by[v], load_piece<kType>(x, args.dtype, piece),
@@ -156,6 +158,8 @@ void find_column_gradient(const GroupNormArgs& args, unsigned unit, unsigned uni
     }
     for (long long i = at.begin; i < at.begin + at.count; ++i) {
       const char *const x = line_start(args, args.x, at.image, i), *const dy = line_start(args, args.dy, at.image, i);
+      fetch_position<kType, kCount>(x, args.x.line * dtype_bits(args.dtype) / 8, first);
+      fetch_position<kType, kCount>(dy, args.dy.line * dtype_bits(args.dtype) / 8, first);
       char* const dx = line_start(args, args.out, at.image, i);
       unroll<kCount>([&](auto v) __attribute__((always_inline)) {
         const decltype(first) piece{first.n + v * kVec, first.count};
