@@ -164,6 +164,9 @@ TILEWRIGHT_INLINE bool streams_output(const GroupNormArgs& args) {
   const long long bytes = args.images * args.channels * args.positions * dtype_bits(args.dtype) / 8;
   return kType != DType::kNone && kStreamsLines && bytes > kGroupNormCached;
 }
+// Of lines that are streamed. Clang looks at what `if constexpr` leaves out of a generic lambda.
+template <DType kType>
+inline constexpr DType kLineType = kType == DType::kNone ? DType::kF32 : kType;
 TILEWRIGHT_INLINE bool begins_line(const void* p) { return reinterpret_cast<unsigned long long>(p) % 64 == 0; }
 
 template <DType kType, bool kSilu>
@@ -177,7 +180,7 @@ void normalise_lines(const GroupNormArgs& args, unsigned unit, unsigned units) {
     const GroupNormScale<F32x16> by = splat(group_norm_scale(args, at.image, channel));
     long long done = 0;
     if constexpr (kType != DType::kNone) {
-      constexpr int kVectors = kLineVectors<kType>;
+      constexpr int kVectors = kLineVectors<kLineType<kType>>;
       const long long whole = streams && begins_line(out) ? at.count / (kVectors * kVec) * (kVectors * kVec) : 0;
       for (; done < whole; done += kVectors * kVec) {
         F32x16 line[kVectors];
@@ -211,7 +214,7 @@ void normalise_columns(const GroupNormArgs& args, unsigned unit, unsigned units)
       return group_norm_value<kSilu>(by[v], load_piece<kType>(x, dtype, piece));
     };
     if constexpr (kType != DType::kNone && kCount == kGroupNormCpuVectors) {
-      constexpr int kVectors = kLineVectors<kType>;
+      constexpr int kVectors = kLineVectors<kLineType<kType>>;
       char* const to = out + first.n * kBytes<kType>;
       if (streams && begins_line(to)) {
         for (long long i = 0; i < at.count; ++i, x += step) {
@@ -219,7 +222,7 @@ void normalise_columns(const GroupNormArgs& args, unsigned unit, unsigned units)
           unroll<kCount / kVectors>([&](auto l) __attribute__((always_inline)) {
             F32x16 line[kVectors];
             for (int v = 0; v < kVectors; ++v) line[v] = value(l * kVectors + v);
-            stream_line<kType>(to + i * step_out + l * 64, line);
+            stream_line<kLineType<kType>>(to + i * step_out + l * 64, line);
           });
         }
         return;
