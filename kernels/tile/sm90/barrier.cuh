@@ -39,6 +39,17 @@ __device__ __forceinline__ void arrive_after(Barrier& barrier, unsigned loaded) 
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)), "r"(one_after(loaded))
                : "memory");
 }
+// The same by the threads that `there` names, without a branch: between products that go on ptxas allows none.
+__device__ __forceinline__ void arrive_after_where(bool there, Barrier& barrier, unsigned loaded) {
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.u32 p, %0, 0;\n"
+      "@p mbarrier.arrive.shared::cta.b64 _, [%1], %2;\n"
+      "}\n" ::"r"(static_cast<unsigned>(there)),
+      "r"(shared_address(&barrier)), "r"(one_after(loaded))
+      : "memory");
+}
 // At the same barrier of another block of the cluster. Without a scope of the cluster, which would cost a fence over the
 // whole device: what is signalled is that wgmma has read a tile, and the copy engine's next write is ordered after that.
 __device__ __forceinline__ void arrive_remote(Barrier& barrier, unsigned block) {

@@ -35,20 +35,28 @@ class GemmSm90DequantMultiply {
     const int steps = sm90::uniform(s.k1 - s.k0);
     const unsigned word = sm90::uniform(ring_.stage * 2u + ring_.phase);
     ring_.stage = static_cast<int>(word / 2), ring_.phase = word % 2;
-    if constexpr (kWhole) begin_whole(s);
+    if constexpr (kWhole) begin_whole(s, shift);
 #pragma unroll kTurns
     for (int k = 0; k < steps; ++k) {
       sm90::wait(shared_.full(ring_.stage), ring_.phase);
       Factors factors;
-      if constexpr (kFolds) {
-        kWhole ? load_whole(factors, s.k0 + k) : load_codes(factors);
+      if constexpr (kWhole) {
+        load_whole(factors, s.k0 + k);
+        make_held_factors(factors, shift);
+      } else if constexpr (kFolds) {
+        load_codes(factors);
         make_factors(factors, shift, sum);
       }
-      step(factors, sum);
+      step(factors, sum, k > 0);
       ring_.advance();
     }
+    if constexpr (kFlows) {
+      sm90::wait_products<0>();
+      pin_all(sum);
+      give_back(before(ring_.stage), 0);
+    }
     if constexpr (kWhole) {
-      // Each code has been compared with the shift.
+      // Each code has become a factor.
       __syncwarp();
       if (threadIdx.x % 32 == 0) sm90::arrive(shared_.scales_read(slot_.stage));
       slot_.advance();
@@ -57,7 +65,7 @@ class GemmSm90DequantMultiply {
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
         const int lacks[2] = {shift.whole(part, 0), shift.whole(part, 1)};
-        multiply_rows(sum[part], lacks);
+        multiply_rows(sum[part], lacks, shift.is_number[part]);
       }
     }
     if constexpr (constexpr int kShift = widened_shift<kConfig.weight, kConfig.dtype>(); kShift != 0) {
@@ -77,22 +85,26 @@ class GemmSm90DequantMultiply {
   static constexpr int kOfRange = kTile / kChunk / kRanges;                       // chunks
   static constexpr int kUnits = kTile / kChunk * kParts;
   // Many warps, or many sums, leave no registers to what follows.
-  static constexpr bool kRoomy = kSums <= 32 && (kPromotes ? kConfig.blocks == 1 && kConfig.warpgroups <= 2
-                                                           : kConfig.blocks * kConfig.warpgroups <= 3);
-  static constexpr int kRun = gemm_sm90_dequant_run(kConfig);  // words that lie together
-  static constexpr int kLoaded = kRun < 4 ? kRun : 4;          // at once
-  // Of a row: all of a step, that none waits for its own load; of several parts those of a chunk.
-  static constexpr int kHeld = kParts == 1 ? kDequantWords : kLoaded < kChunkWords ? kChunkWords : kLoaded;
-  // Sums of two groups: one is added while the next is made.
-  static constexpr int kApart = kRoomy && kParts == 1 ? 2 : 1;
-  // Turns of the loop side by side: scales that are asked for two steps ahead then move between no registers.
-  static constexpr int kTurns = kRoomy && kParts == 1 && kSums <= 8 ? 2 : 1;
-  static constexpr int kGroups = gemm_sm90_dequant_groups(kConfig);
-  // Of scales that go along: those of a quarter of a step, which a thread has of a row.
-  static constexpr int kReach = Layout::kTileK / 4;
+  static constexpr bool kRoomy =
+      kSums <= 32 && (kPromotes ? kConfig.blocks == 1 && kConfig.warpgroups <= 2
+                                : kConfig.blocks * kConfig.warpgroups <= (kConfig.scale_row != 0 ? 4 : 3));
   using Whole = GemmSm90DequantScaleRows<kConfig>;
   static constexpr bool kWhole = kConfig.scale_row != 0;
   static constexpr int kScaleHalves = Whole::kHalves;
+  // Products go on over the end of a step, whose stage goes back in the next one.
+  static constexpr bool kFlows = !kPromotes && kRoomy && (!kFolds || kWhole);
+  static constexpr int kRun = gemm_sm90_dequant_run(kConfig);  // words that lie together
+  static constexpr int kLoaded = kRun < 4 ? kRun : 4;          // at once
+  // Of a row: those of a chunk, and what comes with them. Of a step that ends with a pause all, that none waits for its own load.
+  static constexpr bool kWholeStep = kParts == 1 && !kFlows;
+  static constexpr int kHeld = kWholeStep ? kDequantWords : kLoaded < kChunkWords ? kChunkWords : kLoaded;
+  // Sums of two groups: one is added while the next is made.
+  static constexpr int kApart = kRoomy && kParts == 1 ? 2 : 1;
+  // Turns of the loop side by side: scales that are asked for two steps ahead then move between no registers.
+  static constexpr int kTurns = kRoomy && kWholeStep && kSums <= 8 ? 2 : 1;
+  static constexpr int kGroups = gemm_sm90_dequant_groups(kConfig);
+  // Of scales that go along: those of a quarter of a step, which a thread has of a row.
+  static constexpr int kReach = Layout::kTileK / 4;
   static constexpr int kFolded = !kFolds ? 1 : kReach < kConfig.group ? 1 : kReach / kConfig.group;
   // Codes of scales that go along, then what they multiply weights by.
   struct Factors {
@@ -118,9 +130,11 @@ class GemmSm90DequantMultiply {
       for (int i = 0; i < kSums; ++i) sum[part][i] = __shfl_sync(0xFFFFFFFF, sum[part][i], from * 4 + lane % 4);
     }
   }
-  // Rows r and r + 8 of a part times 2^shift.
-  __device__ __forceinline__ static void multiply_rows(float (&sum)[kSums], const int (&shift)[2]) {
-    const float upper = __uint_as_float((127 + shift[0]) << 23), lower = __uint_as_float((127 + shift[1]) << 23);
+  // Rows r and r + 8 of a part times 2^shift, or times what is no number.
+  __device__ __forceinline__ static void multiply_rows(float (&sum)[kSums], const int (&shift)[2],
+                                                       const bool (&is_number)[2] = {true, true}) {
+    const float upper = __uint_as_float(is_number[0] ? (127 + shift[0]) << 23 : 0x7FFFFFFF);
+    const float lower = __uint_as_float(is_number[1] ? (127 + shift[1]) << 23 : 0x7FFFFFFF);
 #pragma unroll
     for (int i = 0; i < kSums; ++i) sum[i] *= i % 4 < 2 ? upper : lower;
   }
@@ -137,15 +151,66 @@ class GemmSm90DequantMultiply {
     }
   }
 
-  // The same where a tile's scales came whole. Of groups that the rows do not have the next row's would be read.
-  __device__ __forceinline__ void begin_whole(const SkinnySegment& s) {
+  // The same where a tile's scales came whole, with its first stage. What all codes of a row want is found first, so that no sum
+  // changes between its products.
+  __device__ __forceinline__ void begin_whole(const SkinnySegment& s, DequantShift<kParts>& shift) {
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
       const int half = kScaleHalves == 2 ? part : 0, rows = kScaleHalves == 2 ? 0 : part * kConfig.warpgroups * 64;
       rows_[part] =
           Whole::place(shared_, slot_.stage, half) + whole_.span(s, half).offset + groups_ + rows * whole_.row_bytes();
     }
+    sm90::wait(shared_.full(ring_.stage), ring_.phase);
+    unsigned most[kParts][2];
+    find_most<256>(s, most);
+    unsigned largest = 0;
+#pragma unroll
+    for (int i = 0; i < kParts * 2; ++i) largest = max(largest, most[i / 2][i % 2]);
+    if (__any_sync(0xFFFFFFFF, largest == 255)) {
+#pragma unroll
+      for (int i = 0; i < kParts * 2; ++i) shift.is_number[i / 2][i % 2] = most[i / 2][i % 2] != 255;
+      find_most<255>(s, most);
+    }
+#pragma unroll
+    for (int i = 0; i < kParts * 2; ++i) {
+      const int more = static_cast<int>(most[i / 2][i % 2]) - static_cast<int>(DequantShift<kParts>::kUnshifted);
+      shift.of[i / 2][i % 2] = more > 0 ? more : 0;
+    }
   }
+  // The largest code below kBelow of each row of a thread.
+  template <unsigned kBelow>
+  __device__ __forceinline__ void find_most(const SkinnySegment& s, unsigned (&most)[kParts][2]) const {
+#pragma unroll
+    for (int i = 0; i < kParts * 2; ++i) most[i / 2][i % 2] = 0;
+#pragma unroll 4
+    for (int k = s.k0; k < s.k1; ++k) {
+      Factors codes;
+      load_whole(codes, k);
+#pragma unroll
+      for (int i = 0; i < kParts * 2 * kFolded; ++i) {
+        const unsigned code = codes.of[i / kFolded / 2][i / kFolded % 2][i % kFolded];
+        unsigned& to = most[i / kFolded / 2][i / kFolded % 2];
+        to = max(to, code < kBelow ? code : 0);
+      }
+    }
+    // The four threads of a row have different groups of it.
+#pragma unroll
+    for (int i = 0; i < kParts * 2; ++i) {
+      unsigned& of_row = most[i / 2][i % 2];
+      of_row = max(of_row, __shfl_xor_sync(0xFFFFFFFF, of_row, 1));
+      of_row = max(of_row, __shfl_xor_sync(0xFFFFFFFF, of_row, 2));
+    }
+  }
+  // Of codes that the shifts hold. One of 255 makes a factor of any kind: its row's sum will be no number.
+  __device__ __forceinline__ static void make_held_factors(Factors& factors, const DequantShift<kParts>& shift) {
+#pragma unroll
+    for (int i = 0; i < kParts * 2 * kFolded; ++i) {
+      const int part = i / kFolded / 2, half = i / kFolded % 2;
+      unsigned& factor = factors.of[part][half][i % kFolded];
+      factor = shift.held_factor(part, half, factor);
+    }
+  }
+  // Of groups that the rows do not have the next row's would be read.
   __device__ __forceinline__ void load_whole(Factors& codes, int step) const {
     const int first = step * kGroups, mine = static_cast<int>(threadIdx.x % 4) * kReach / kConfig.group;
     const bool all = first + kGroups <= whole_.groups();
@@ -164,18 +229,12 @@ class GemmSm90DequantMultiply {
 
   __device__ __forceinline__ static void make_factors(Factors& factors, DequantShift<kParts>& shift,
                                                       float (&sum)[kParts][kSums]) {
-    unsigned most = 0;
+    bool held = true;
 #pragma unroll
-    for (int i = 0; i < kParts * 2 * kFolded; ++i)
-      most = max(most, factors.of[i / kFolded / 2][i / kFolded % 2][i % kFolded]);
-    if (__all_sync(0xFFFFFFFF, most + shift.any() * 256 <= DequantShift<kParts>::kUnshifted)) {
-#pragma unroll
-      for (int i = 0; i < kParts * 2 * kFolded; ++i) {
-        unsigned& factor = factors.of[i / kFolded / 2][i / kFolded % 2][i % kFolded];
-        factor = DequantShift<kParts>::unshifted_factor(factor);
-      }
-      return;
+    for (int i = 0; i < kParts * 2 * kFolded; ++i) {
+      held &= shift.holds(i / kFolded / 2, i / kFolded % 2, factors.of[i / kFolded / 2][i / kFolded % 2][i % kFolded]);
     }
+    if (__all_sync(0xFFFFFFFF, held)) return make_held_factors(factors, shift);
     raise(factors, shift, sum);
 #pragma unroll
     for (int i = 0; i < kParts * 2 * kFolded; ++i) {
@@ -251,10 +310,25 @@ class GemmSm90DequantMultiply {
     }
   }
 
-  // A stage. A chunk is widened while the one before is multiplied, and follows it without a pause where registers allow; then
-  // that one is waited for, whose fragments are written next. At the end nothing is in flight: over the end of a loop ptxas would not let registers of a product be written while another one runs,
-  // and would wait for each.
-  __device__ __forceinline__ void step(const Factors& factors, float (&sum)[kParts][kSums]) {
+  __device__ __forceinline__ static int before(int stage) { return stage == 0 ? kConfig.stages - 1 : stage - 1; }
+  // Of codes that were loaded one after another.
+  __device__ __forceinline__ static unsigned last_of(const Factors& factors) {
+    if constexpr (!kFolds) return 0;
+    unsigned last = 0;
+#pragma unroll
+    for (int i = 0; i < kParts * 2; ++i) last |= factors.of[i / 2][i % 2][kFolded - 1];
+    return last;
+  }
+  // A warp has read all of a stage, if there is one; `loaded`: what it loaded last, and may still wait for.
+  __device__ __forceinline__ void give_back(int stage, unsigned loaded, bool there = true) const {
+    __syncwarp();
+    sm90::arrive_after_where(there && threadIdx.x % 32 == 0, shared_.empty(stage), loaded);
+  }
+
+  // A stage, `follows` another one of the segment. A chunk is widened while the one before is multiplied, and follows it without a
+  // pause where registers allow; then that one is waited for, whose fragments are written next. Where groups are summed apart
+  // nothing is in flight at the end: over the end of a loop ptxas would not let sums that change places be added.
+  __device__ __forceinline__ void step(const Factors& factors, float (&sum)[kParts][kSums], bool follows) {
     const unsigned base = sm90::shared_address(shared_.weights(ring_.stage));
     const unsigned long long tokens = sm90::descriptor<Major::kK>(sm90::shared_address(shared_.tokens(ring_.stage)), 0);
     unsigned words[2][kHeld], fragments[2][kChunk][4];
@@ -287,9 +361,11 @@ class GemmSm90DequantMultiply {
         if (kApart == 2 && begins && unit > 0) add_group(unit - 1);
       } else {
         multiply(sum[part], fragments[unit % 2], tokens, chunk, true);
-        if (unit > 0) sm90::wait_products<1>();
+        if (unit > 0 || kFlows) sm90::wait_products<1>();
+        if (kFlows && unit == 0) give_back(before(ring_.stage), last_of(factors), follows);
       }
     }
+    if constexpr (kFlows) return;
     sm90::wait_products<0>();
     // Words were widened for the products; the scales that were loaded last may still be on their way.
     unsigned loaded = 0;
@@ -300,8 +376,7 @@ class GemmSm90DequantMultiply {
     } else {
       pin_all(sum);
     }
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) sm90::arrive_after(shared_.empty(ring_.stage), loaded);
+    give_back(ring_.stage, loaded);
   }
   __device__ __forceinline__ void widen_chunk(const unsigned (&words)[2][kHeld], int chunk, int part,
                                               const Factors& factors, unsigned (&fragments)[kChunk][4]) const {

@@ -61,6 +61,9 @@ inline void arrive(Barrier& barrier) {
 inline void arrive_remote(Barrier& barrier, unsigned block) { arrive(barrier_of(barrier, block)); }
 // Loads are done when they are asked for.
 inline void arrive_after(Barrier& barrier, unsigned) { arrive(barrier); }
+inline void arrive_after_where(bool there, Barrier& barrier, unsigned) {
+  if (there) arrive(barrier);
+}
 inline void arrive_remote_after(Barrier& barrier, unsigned block, unsigned) { arrive_remote(barrier, block); }
 inline void arrive_expect_bytes(Barrier& barrier, unsigned bytes) {
   barrier.bytes_and_phase += static_cast<int>(bytes) * 2;
