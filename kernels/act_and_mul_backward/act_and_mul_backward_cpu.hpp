@@ -21,8 +21,7 @@ template <DType kOut, class Make>
 TILEWRIGHT_INLINE void encode_halves(const RowArgs& args, char* row, Make&& make) {
   constexpr int kCount = 32 / dtype_bits(kOut), kBits = dtype_bits(kOut);  // vectors of a line
   char* const halves[] = {row, row + args.n * kBits / 8};
-  const auto aligned = [](const char* p) { return reinterpret_cast<unsigned long long>(p) % 64 == 0; };
-  const bool stream = args.stream && aligned(halves[0]) && aligned(halves[1]);
+  const bool stream = args.stream && begins_line(halves[0]) && begins_line(halves[1]);
   long long n = 0;
   for (; n + kCount * kVec <= args.n; n += kCount * kVec) {
     F32x16 v[2][kCount];

@@ -158,16 +158,14 @@ inline void merge_group_moments(const GroupNormArgs& args, unsigned unit, unsign
 }
 
 // An output that no cache will hold goes past them in whole lines.
-inline constexpr long long kGroupNormCached = 4 << 20;  // bytes
 template <DType kType>
 TILEWRIGHT_INLINE bool streams_output(const GroupNormArgs& args) {
   const long long bytes = args.images * args.channels * args.positions * dtype_bits(args.dtype) / 8;
-  return kType != DType::kNone && kStreamsLines && bytes > kGroupNormCached;
+  return kType != DType::kNone && kStreamsLines && bytes > kCachedOutputBytes;
 }
 // Of lines that are streamed. Clang looks at what `if constexpr` leaves out of a generic lambda.
 template <DType kType>
 inline constexpr DType kLineType = kType == DType::kNone ? DType::kF32 : kType;
-TILEWRIGHT_INLINE bool begins_line(const void* p) { return reinterpret_cast<unsigned long long>(p) % 64 == 0; }
 
 template <DType kType, bool kSilu>
 void normalise_lines(const GroupNormArgs& args, unsigned unit, unsigned units) {
@@ -180,7 +178,7 @@ void normalise_lines(const GroupNormArgs& args, unsigned unit, unsigned units) {
     const GroupNormScale<F32x16> by = splat(group_norm_scale(args, at.image, channel));
     long long done = 0;
     if constexpr (kType != DType::kNone) {
-      constexpr int kVectors = kLineVectors<kLineType<kType>>;
+      constexpr int kVectors = kLineVectors<kType>;
       const long long whole = streams && begins_line(out) ? at.count / (kVectors * kVec) * (kVectors * kVec) : 0;
       for (; done < whole; done += kVectors * kVec) {
         F32x16 line[kVectors];
@@ -202,7 +200,7 @@ template <DType kType, bool kSilu>
 void normalise_columns(const GroupNormArgs& args, unsigned unit, unsigned units) {
   const DType dtype = args.dtype;
   const long long step = args.x.line * dtype_bits(dtype) / 8, step_out = args.out.line * dtype_bits(dtype) / 8;
-  const bool streams = streams_output<kType>(args) && step_out % 64 == 0;
+  const bool streams = streams_output<kType>(args) && step_out % kLineBytes == 0;
   for_slabs(args, unit, units, [&](const GroupNormChunk& at, auto first, auto vectors) {
     constexpr int kCount = vectors.value;
     GroupNormScale<F32x16> by[kCount];
@@ -222,7 +220,7 @@ void normalise_columns(const GroupNormArgs& args, unsigned unit, unsigned units)
           unroll<kCount / kVectors>([&](auto l) __attribute__((always_inline)) {
             F32x16 line[kVectors];
             for (int v = 0; v < kVectors; ++v) line[v] = value(l * kVectors + v);
-            stream_line<kLineType<kType>>(to + i * step_out + l * 64, line);
+            stream_line<kLineType<kType>>(to + i * step_out + l * kLineBytes, line);
           });
         }
         return;

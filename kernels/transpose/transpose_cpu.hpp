@@ -4,14 +4,13 @@
 
 #include <emmintrin.h>
 
+#include "tile/cpu/lines.hpp"
 #include "tile/cpu/share.hpp"
 #include "tile/cpu/vec.hpp"
 #include "transpose/transpose_args.hpp"
 
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
-
-inline constexpr int kTransposeLine = 64;
 
 template <int kBytes>
 TILEWRIGHT_INLINE __m128i low_pairs(__m128i a, __m128i b) {
@@ -27,7 +26,7 @@ template <int kBytes>
 TILEWRIGHT_INLINE void transpose_square(const char* from, char* to) {
   constexpr int kRows = 16 / kBytes;
   __m128i row[kRows], next[kRows];
-  for (int i = 0; i < kRows; ++i) row[i] = _mm_load_si128(reinterpret_cast<const __m128i*>(from + i * kTransposeLine));
+  for (int i = 0; i < kRows; ++i) row[i] = _mm_load_si128(reinterpret_cast<const __m128i*>(from + i * kLineBytes));
   for (int round = 1; round < kRows; round *= 2) {
     for (int i = 0; i < kRows / 2; ++i) {
       next[2 * i] = low_pairs<kBytes>(row[i], row[i + kRows / 2]);
@@ -35,7 +34,7 @@ TILEWRIGHT_INLINE void transpose_square(const char* from, char* to) {
     }
     for (int i = 0; i < kRows; ++i) row[i] = next[i];
   }
-  for (int i = 0; i < kRows; ++i) _mm_store_si128(reinterpret_cast<__m128i*>(to + i * kTransposeLine), row[i]);
+  for (int i = 0; i < kRows; ++i) _mm_store_si128(reinterpret_cast<__m128i*>(to + i * kLineBytes), row[i]);
 }
 
 // An aligned line past the caches.
@@ -43,7 +42,7 @@ TILEWRIGHT_INLINE void stream_bytes(char* to, const char* line) {
 #if TILEWRIGHT_AVX512
   _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_load_si512(line));
 #else
-  for (int i = 0; i < kTransposeLine; i += 16) {
+  for (int i = 0; i < kLineBytes; i += 16) {
     _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), _mm_load_si128(reinterpret_cast<const __m128i*>(line + i)));
   }
 #endif
@@ -52,18 +51,17 @@ TILEWRIGHT_INLINE void stream_bytes(char* to, const char* line) {
 // A tile is as many rows as a line has elements, and eight lines wide: of a row of x, which may be alone on its page, more is read than
 // one. Whole lines of the output go past the caches where they are aligned and many, so that nothing is read to be overwritten.
 inline constexpr int kTransposeWide = 8;
-inline constexpr long long kTransposeCached = 4 << 20;  // bytes
 
 template <int kBytes>
 void transpose_lines(const TransposeArgs& args, unsigned unit, unsigned units) {
-  constexpr int kSide = kTransposeLine / kBytes, kRows = 16 / kBytes, kColumns = kTransposeWide * kSide;
-  alignas(64) char in[kTransposeWide][kSide * kTransposeLine] = {}, out[kSide * kTransposeLine];
+  constexpr int kSide = kLineBytes / kBytes, kRows = 16 / kBytes, kColumns = kTransposeWide * kSide;
+  alignas(64) char in[kTransposeWide][kSide * kLineBytes] = {}, out[kSide * kLineBytes];
   const long long tiles = transpose_tiles(args, kSide, kColumns);
-  const bool many = args.batch[0] * args.batch[1] * args.batch[2] * args.m * args.n * kBytes > kTransposeCached;
-  const bool streams = many && args.row_out * kBytes % kTransposeLine == 0;
+  const bool many = args.batch[0] * args.batch[1] * args.batch[2] * args.m * args.n * kBytes > kCachedOutputBytes;
+  const bool streams = many && args.row_out * kBytes % kLineBytes == 0;
   const auto copy_line = [](char* to, const char* from, long long elements) {
     if (elements >= kSide) {
-      __builtin_memcpy(to, from, kTransposeLine);
+      __builtin_memcpy(to, from, kLineBytes);
     } else if (elements > 0) {
       __builtin_memcpy(to, from, static_cast<unsigned long>(elements * kBytes));
     }
@@ -75,21 +73,21 @@ void transpose_lines(const TransposeArgs& args, unsigned unit, unsigned units) {
     for (int row = 0; row < rows; ++row) {
       const char* const from = tile.x + row * args.row_x * kBytes;
       for (int wide = 0; wide < kTransposeWide; ++wide) {
-        copy_line(in[wide] + row * kTransposeLine, from + wide * kTransposeLine, tile.columns - wide * kSide);
+        copy_line(in[wide] + row * kLineBytes, from + wide * kLineBytes, tile.columns - wide * kSide);
       }
     }
     for (int wide = 0; wide < kTransposeWide && wide * kSide < tile.columns; ++wide) {
       for (int row = 0; row < kSide; row += kRows) {
         for (int column = 0; column < kSide; column += kRows) {
-          transpose_square<kBytes>(in[wide] + row * kTransposeLine + column * kBytes,
-                                   out + column * kTransposeLine + row * kBytes);
+          transpose_square<kBytes>(in[wide] + row * kLineBytes + column * kBytes,
+                                   out + column * kLineBytes + row * kBytes);
         }
       }
       const long long columns = tile.columns - wide * kSide;
       char* to = tile.out + wide * kSide * args.row_out * kBytes;
-      const bool whole = streams && rows == kSide && reinterpret_cast<unsigned long long>(to) % kTransposeLine == 0;
+      const bool whole = streams && rows == kSide && reinterpret_cast<unsigned long long>(to) % kLineBytes == 0;
       for (int column = 0; column < (columns < kSide ? columns : kSide); ++column, to += args.row_out * kBytes) {
-        const char* const line = out + column * kTransposeLine;
+        const char* const line = out + column * kLineBytes;
         if (!whole) {
           copy_line(to, line, rows);
           continue;

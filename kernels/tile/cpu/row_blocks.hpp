@@ -71,7 +71,7 @@ TILEWRIGHT_INLINE void store_blocks(const RowArgs& args, unsigned unit, unsigned
             v[i] = round(divided<true>(value(piece), by[b]), piece.n);
           });
           return encode_many<kConfig.out, true>(row + n * dtype_bits(kConfig.out) / 8, v,
-                                                args.stream && reinterpret_cast<unsigned long long>(row) % 64 == 0);
+                                                args.stream && begins_line(row));
         }
       }
       encode_pieces(row, out, n, to, by[b], value, round);

@@ -74,7 +74,7 @@ TILEWRIGHT_INLINE void encode_many(char* to, const F32x16 (&x)[kCount], bool str
 template <DType kOut, bool kNumbers = false, class Value>
 TILEWRIGHT_INLINE void encode_values(char* row, long long length, bool past_caches, Value&& value) {
   constexpr int kCount = 32 / dtype_bits(kOut);  // vectors of a line
-  const bool stream = past_caches && reinterpret_cast<unsigned long long>(row) % 64 == 0;
+  const bool stream = past_caches && begins_line(row);
   long long n = 0;
   for (; n + kCount * kVec <= length; n += kCount * kVec) {
     F32x16 v[kCount];

@@ -196,7 +196,7 @@ template <DType kOut, int kCount, class Next, class Value, class Round>
 TILEWRIGHT_INLINE void encode_small_groups(const RowArgs& args, const RowIndex& at, char* row, const Next& next,
                                            Value&& value, Round&& round) {
   using Span = GroupSpan<kCount>;
-  const bool stream = args.stream && reinterpret_cast<unsigned long long>(row) % 64 == 0;
+  const bool stream = args.stream && begins_line(row);
   const long long first_scale = row_offset(args.scale.stride, at);
   const long long spans = (args.n + Span::kElements - 1) / Span::kElements;
   const auto length = [&](long long s) {

@@ -48,7 +48,7 @@ template <DType kOut, int kCount, class Next, class Value, class Round>
 TILEWRIGHT_INLINE void encode_groups(const RowArgs& args, const RowIndex& at, char* row, const Next& next,
                                      Value&& value, Round&& round) {
   constexpr int kGroup = kCount * kVec;
-  const bool stream = args.stream && reinterpret_cast<unsigned long long>(row) % 64 == 0;
+  const bool stream = args.stream && begins_line(row);
   const long long groups = args.n / kGroup, first_scale = row_offset(args.scale.stride, at);
   const auto store_group_scale = [&](long long g, float most) __attribute__((always_inline)) {
     return divisor_of(store_scale(args.scale, kOut, first_scale + g * args.scale.stride_group, most));

@@ -4,6 +4,7 @@
 
 #include "tile/common/dtype.hpp"
 #include "tile/common/numeric.hpp"
+#include "tile/cpu/lines.hpp"
 #include "tile/cpu/vec.hpp"
 
 namespace tilewright {
