@@ -206,6 +206,11 @@ TEST(EmulatedGemmSm90Dequant, ScalesBeyondAFactorsRangeGrowTheShiftOfTheirRowAlo
   constexpr GemmSm90DequantConfig kStepwise = scaled(tile(kBf, kE2, 64, 8, 1), kE8, 32);
   check_far_scales<kStepwise>();
   check_far_scales<whole(kStepwise, 32)>();
+  // A part sees its own codes only: the shifts of parts differ, and one alone has what is no number.
+  check_far_scales<split(whole(kStepwise, 32), 2)>();
+  check_far_scales<split(whole(kStepwise, 32), 0)>();
+  check_far_scales<whole(scaled(tile(kBf, kE2, 128, 16, 1), kE8, 32), 32)>();
+  check_far_scales<whole(scaled(tile(kBf, kE2, 192, 64, 3), kE8, 32), 32)>();
 }
 
 TEST(EmulatedGemmSm90Dequant, TilesOfEachShapeAreMultipliedRight) {

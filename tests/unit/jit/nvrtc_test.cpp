@@ -191,6 +191,7 @@ extern "C" __global__ void tw_entry(const __grid_constant__ Args a) {
   };
   EXPECT_EQ(overtaking("sm90::arrive(barrier);"), 1);
   EXPECT_EQ(overtaking("sm90::arrive_after(barrier, word);"), 0);
+  EXPECT_EQ(overtaking("sm90::arrive_after_where(threadIdx.x % 2 == 0, barrier, word);"), 0);
 }
 
 TEST_F(NvrtcTest, ACubinTellsWhichInstructionsStandInIt) {
