@@ -84,13 +84,12 @@ class GemmSm90DequantMultiply {
   static constexpr int kRanges = kPromotes ? Layout::kTileK / kConfig.group : 1;  // groups that are summed apart
   static constexpr int kOfRange = kTile / kChunk / kRanges;                       // chunks
   static constexpr int kUnits = kTile / kChunk * kParts;
-  // Many warps, or many sums, leave no registers to what follows.
-  static constexpr bool kRoomy =
-      kSums <= 32 && (kPromotes ? kConfig.blocks == 1 && kConfig.warpgroups <= 2
-                                : kConfig.blocks * kConfig.warpgroups <= (kConfig.scale_row != 0 ? 4 : 3));
   using Whole = GemmSm90DequantScaleRows<kConfig>;
   static constexpr bool kWhole = kConfig.scale_row != 0;
   static constexpr int kScaleHalves = Whole::kHalves;
+  // Many warps, or many sums, leave no registers to what follows.
+  static constexpr bool kRoomy = kSums <= 32 && (kPromotes ? kConfig.blocks == 1 && kConfig.warpgroups <= 2
+                                                           : kConfig.blocks * kConfig.warpgroups <= (kWhole ? 4 : 3));
   // Products go on over the end of a step, whose stage goes back in the next one.
   static constexpr bool kFlows = !kPromotes && kRoomy && (!kFolds || kWhole);
   static constexpr int kRun = gemm_sm90_dequant_run(kConfig);  // words that lie together

@@ -247,8 +247,7 @@ struct DequantShift {
     return code * 0x00800080u + static_cast<unsigned>(kExponent - of[part][half]) * 0x00800080u;
   }
   __device__ __forceinline__ unsigned factor(int part, int half, unsigned code) const {
-    const int exponent = max(static_cast<int>(code) + kExponent - of[part][half], 0);
-    return code == 255 ? 0x7FFF7FFFu : static_cast<unsigned>(exponent) * 0x00800080u;
+    return code == 255 ? 0x7FFF7FFFu : held_factor(part, half, code);
   }
   // The exponent of what sums lack.
   __device__ __forceinline__ int whole(int part, int half) const { return of[part][half] + kLeast; }
