@@ -56,6 +56,14 @@ constexpr GemmSm90DequantConfig linear(GemmSm90DequantConfig c, GateMode gate, A
   c.epilogue = EpilogueKind::kLinear, c.gate = gate, c.activation = activation, c.d_dtype = d;
   return c;
 }
+constexpr GemmSm90DequantConfig split(GemmSm90DequantConfig c, int splits) {
+  c.splits = splits;
+  return c;
+}
+constexpr GemmSm90DequantConfig whole(GemmSm90DequantConfig c, int scale_row) {
+  c.scale_row = scale_row;
+  return c;
+}
 constexpr DType kBf = DType::kBf16, kHalf = DType::kF16, kU4 = DType::kU4, kI4 = DType::kI4, kI8 = DType::kI8;
 constexpr DType kE2 = DType::kF4E2M1, kE4 = DType::kF8E4M3, kE5 = DType::kF8E5M2, kE8 = DType::kE8M0;
 
@@ -71,6 +79,19 @@ TEST(EmulatedGemmSm90Dequant, EachWeightIsWidenedRight) {
 TEST(EmulatedGemmSm90Dequant, PowersOfTwoGoAlongWithTheWeights) {
   check<scaled(tile(kBf, kE2, 64, 16, 1), kE8, 32)>({"m=13:n=72:k=800:a=bf16:b=e2m1:scale_b=e8m0.1x32"});
   check<scaled(tile(kBf, kE2, 128, 64, 1), kE8, 128)>({"m=60:n=136:k=544:a=bf16:b=e2m1:scale_b=e8m0.1x128"});
+}
+
+TEST(EmulatedGemmSm90Dequant, ALastStepHasAllOfItsKOrTheFirstHalf) {
+  // 64, 96, 128, 160, 224 and all of 256 in a tile's last step, which is also its only one.
+  constexpr GemmSm90DequantConfig kStepwise = scaled(tile(kBf, kE2, 128, 16, 1), kE8, 32);
+  const auto problems = {
+      "m=9:n=136:k=64:a=bf16:b=e2m1:scale_b=e8m0.1x32",   "m=9:n=136:k=864:a=bf16:b=e2m1:scale_b=e8m0.1x32",
+      "m=9:n=136:k=640:a=bf16:b=e2m1:scale_b=e8m0.1x32",  "m=9:n=136:k=160:a=bf16:b=e2m1:scale_b=e8m0.1x32",
+      "m=9:n=136:k=1248:a=bf16:b=e2m1:scale_b=e8m0.1x32", "m=9:n=136:k=768:a=bf16:b=e2m1:scale_b=e8m0.1x32"};
+  check<kStepwise>(problems);
+  check<whole(kStepwise, 48)>(problems);
+  check<split(whole(kStepwise, 48), 2)>(
+      {"m=9:n=136:k=864:a=bf16:b=e2m1:scale_b=e8m0.1x32", "m=9:n=136:k=320:a=bf16:b=e2m1:scale_b=e8m0.1x32"});
 }
 
 TEST(EmulatedGemmSm90Dequant, GroupsAreSummedApart) {
@@ -103,10 +124,6 @@ TEST(EmulatedGemmSm90Dequant, ManyRowsAndALongKGoRoundTheStagesManyTimes) {
   check<scaled(tile(kBf, kI4, 128, 64, 2), DType::kF16, 128)>({"m=61:n=136:k=8192:a=bf16:b=i4:scale_b=f16.1x128"});
 }
 
-constexpr GemmSm90DequantConfig split(GemmSm90DequantConfig c, int splits) {
-  c.splits = splits;
-  return c;
-}
 TEST(EmulatedGemmSm90Dequant, BlocksThatShareATileAddTheirSums) {
   check<split(scaled(tile(kBf, kI4, 64, 16, 1), DType::kF16, 128), 2)>(
       {"m=13:n=72:k=1312:a=bf16:b=i4:scale_b=f16.1x128"});
@@ -127,10 +144,6 @@ TEST(EmulatedGemmSm90Dequant, ScalesInAnyOrderAreFound) {
                                                      "m=3:n=72:k=544:a=bf16:b=e2m1:scale_b=e8m0.1x32:batch=2"});
 }
 
-constexpr GemmSm90DequantConfig whole(GemmSm90DequantConfig c, int scale_row) {
-  c.scale_row = scale_row;
-  return c;
-}
 TEST(EmulatedGemmSm90Dequant, ScalesOfATileThatComeWholeAreEachRowsOwn) {
   // Rows of 25 bytes, which begin anywhere in sixteen; many short tiles a block, for which two slots take turns; batches apart.
   check<whole(scaled(tile(kBf, kE2, 64, 16, 1), kE8, 32), 32)>(

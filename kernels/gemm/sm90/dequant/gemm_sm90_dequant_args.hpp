@@ -85,8 +85,10 @@ constexpr int gemm_sm90_dequant_most_tokens(const GemmSm90DequantConfig& c) {
 }
 
 // The order of K. Words of a stage that follow one another in memory and are one thread's; then it is the turn of the next of
-// the four that share a row. Where groups are summed apart the four share a group; else each has 32 bytes of its own.
+// the four that share a row. Where groups are summed apart the four share a group; weights that take their scales along have 16
+// bytes of each half of a stage's K, which one scale serves; else each has 32 bytes of its own.
 constexpr int gemm_sm90_dequant_run(const GemmSm90DequantConfig& c) {
+  if (narrow_weights_fold(c)) return kDequantWords / 2;
   if (!narrow_weights_promote(c)) return kDequantWords;
   const int of_group = c.group / word_values(c.weight) / 4;
   return of_group < kDequantWords ? of_group : kDequantWords;

@@ -20,11 +20,11 @@ class GemmSm90DequantMultiply {
   static constexpr bool kFolds = Layout::kFolds, kPromotes = Layout::kPromotes, kZeroed = kConfig.zero != DType::kNone;
 
   __device__ GemmSm90DequantMultiply(const GemmSm90DequantArgs& args, const Layout& shared)
-      : shared_(shared), whole_(args) {
+      : shared_(shared), whole_(args), half_step_(args.product.gemm.k) {
     const auto thread = static_cast<int>(threadIdx.x);
     const int turn = gemm_sm90_dequant_row(kConfig, thread % 32 / 4), row = thread / 32 * 16 + turn,
               quarter = thread % 4;
-    groups_ = (kWhole ? row * whole_.row_bytes() : row * kGroups) + (kFolds ? quarter * kReach / kConfig.group : 0);
+    groups_ = (kWhole ? row * whole_.row_bytes() : row * kGroups) + (kFolds ? quarter * kRunK / kConfig.group : 0);
     words_ = row * kSkinnyRowBytes + ((quarter * kRun / 4 ^ turn) * 16 + quarter * kRun % 4 * 4);
   }
 
@@ -32,29 +32,19 @@ class GemmSm90DequantMultiply {
   __device__ __forceinline__ void run(const SkinnySegment& s, float (&sum)[kParts][kSums]) {
     DequantShift<kParts> shift;
     // The same in all lanes, which the compiler cannot know: descriptors then stay in uniform registers.
-    const int steps = sm90::uniform(s.k1 - s.k0);
+    const int half = sm90::uniform(half_step_.ends(s) ? 1 : 0);
+    const int steps = sm90::uniform(s.k1 - s.k0) - half;
     const unsigned word = sm90::uniform(ring_.stage * 2u + ring_.phase);
     ring_.stage = static_cast<int>(word / 2), ring_.phase = word % 2;
     if constexpr (kWhole) begin_whole(s, shift);
 #pragma unroll kTurns
-    for (int k = 0; k < steps; ++k) {
-      sm90::wait(shared_.full(ring_.stage), ring_.phase);
-      Factors factors;
-      if constexpr (kWhole) {
-        load_whole(factors, s.k0 + k);
-        make_held_factors(factors, shift);
-      } else if constexpr (kFolds) {
-        load_codes(factors);
-        make_factors(factors, shift, sum);
-      }
-      step(factors, sum, k > 0);
-      ring_.advance();
-    }
+    for (int k = 0; k < steps; ++k) take_step<1>(s.k0 + k, shift, sum, k > 0);
     if constexpr (kFlows) {
       sm90::wait_products<0>();
       pin_all(sum);
-      give_back(before(ring_.stage), 0);
+      give_back(before(ring_.stage), 0, steps > 0);
     }
+    if (half != 0) take_step<2>(s.k1 - 1, shift, sum, false);
     if constexpr (kWhole) {
       // Each code has become a factor.
       __syncwarp();
@@ -82,8 +72,6 @@ class GemmSm90DequantMultiply {
   static constexpr int kChunk = kPromotes && kConfig.group < 64 ? kConfig.group / 16 : 4;  // at a time
   static constexpr int kChunkWords = kChunk / kOfWord;
   static constexpr int kRanges = kPromotes ? Layout::kTileK / kConfig.group : 1;  // groups that are summed apart
-  static constexpr int kOfRange = kTile / kChunk / kRanges;                       // chunks
-  static constexpr int kUnits = kTile / kChunk * kParts;
   using Whole = GemmSm90DequantScaleRows<kConfig>;
   static constexpr bool kWhole = kConfig.scale_row != 0;
   static constexpr int kScaleHalves = Whole::kHalves;
@@ -102,14 +90,46 @@ class GemmSm90DequantMultiply {
   // Turns of the loop side by side: scales that are asked for two steps ahead then move between no registers.
   static constexpr int kTurns = kRoomy && kWholeStep && kSums <= 8 ? 2 : 1;
   static constexpr int kGroups = gemm_sm90_dequant_groups(kConfig);
-  // Of scales that go along: those of a quarter of a step, which a thread has of a row.
-  static constexpr int kReach = Layout::kTileK / 4;
-  static constexpr int kFolded = !kFolds ? 1 : kReach < kConfig.group ? 1 : kReach / kConfig.group;
+  // Of scales that go along a thread has, of a row, one for each of its runs of words: so many groups lie from one to the next.
+  static constexpr int kRunK = kRun * word_values(kConfig.weight);
+  static constexpr int kFolded = kFolds ? kDequantWords / kRun : 1, kFar = kFolds ? 4 * kRunK / kConfig.group : 0;
+  static_assert(!kFolds || kRunK <= kConfig.group);
   // Codes of scales that go along, then what they multiply weights by.
   struct Factors {
     unsigned of[kParts][2][kFolded];
   };
   using Wgmma = sm90::WgmmaOfRegisters<kConfig.dtype, kConfig.tokens>;
+
+  // Whether a tile's last step has only the first half of its K, which words of each thread's first half are.
+  class HalfStep {
+   public:
+    __device__ __forceinline__ explicit HalfStep(int64 k) {
+      constexpr int kTileK = Layout::kTileK;
+      const auto rest = static_cast<int>(k % kTileK);
+      last_ = kFolds && rest > 0 && rest <= kTileK / 2 ? static_cast<int>(k / kTileK) : -1;
+    }
+    __device__ __forceinline__ bool ends(const SkinnySegment& s) const { return kFolds && s.k1 - 1 == last_; }
+
+   private:
+    int last_;  // step of K
+  };
+
+  // Step `k` of a tile, or the first 1 / kOf of it.
+  template <int kOf>
+  __device__ __forceinline__ void take_step(int k, DequantShift<kParts>& shift, float (&sum)[kParts][kSums],
+                                            bool follows) {
+    sm90::wait(shared_.full(ring_.stage), ring_.phase);
+    Factors factors;
+    if constexpr (kWhole) {
+      load_whole(factors, k);
+      make_held_factors(factors, shift);
+    } else if constexpr (kFolds) {
+      load_codes(factors);
+      make_factors(factors, shift, sum);
+    }
+    step<kOf>(factors, sum, follows);
+    ring_.advance();
+  }
 
   __device__ __forceinline__ static void pin_all(float (&sum)[kParts][kSums]) {
 #pragma unroll
@@ -146,7 +166,7 @@ class GemmSm90DequantMultiply {
 #pragma unroll
     for (int i = 0; i < kParts * 2 * kFolded; ++i) {
       const int part = i / kFolded / 2, half = i / kFolded % 2, at = i % kFolded;
-      codes.of[part][half][at] = shared_.codes(ring_.stage)[group_at(part, half) + at];
+      codes.of[part][half][at] = shared_.codes(ring_.stage)[group_at(part, half) + at * kFar];
     }
   }
 
@@ -211,18 +231,18 @@ class GemmSm90DequantMultiply {
   }
   // Of groups that the rows do not have the next row's would be read.
   __device__ __forceinline__ void load_whole(Factors& codes, int step) const {
-    const int first = step * kGroups, mine = static_cast<int>(threadIdx.x % 4) * kReach / kConfig.group;
+    const int first = step * kGroups, mine = static_cast<int>(threadIdx.x % 4) * kRunK / kConfig.group;
     const bool all = first + kGroups <= whole_.groups();
 #pragma unroll
     for (int i = 0; i < kParts * 2 * kFolded; ++i) {
       const int part = i / kFolded / 2, half = i / kFolded % 2, at = i % kFolded;
-      codes.of[part][half][at] = rows_[part][half * 8 * whole_.row_bytes() + first + at];
+      codes.of[part][half][at] = rows_[part][half * 8 * whole_.row_bytes() + first + at * kFar];
     }
     if (all) return;
 #pragma unroll
     for (int i = 0; i < kParts * 2 * kFolded; ++i) {
       const int at = i % kFolded;
-      if (first + mine + at >= whole_.groups()) codes.of[i / kFolded / 2][i / kFolded % 2][at] = 0;
+      if (first + mine + at * kFar >= whole_.groups()) codes.of[i / kFolded / 2][i / kFolded % 2][at] = 0;
     }
   }
 
@@ -324,10 +344,13 @@ class GemmSm90DequantMultiply {
     sm90::arrive_after_where(there && threadIdx.x % 32 == 0, shared_.empty(stage), loaded);
   }
 
-  // A stage, `follows` another one of the segment. A chunk is widened while the one before is multiplied, and follows it without a
-  // pause where registers allow; then that one is waited for, whose fragments are written next. Where groups are summed apart
-  // nothing is in flight at the end: over the end of a loop ptxas would not let sums that change places be added.
+  // A stage, or the first 1 / kOf of its K; `follows` another one of the segment. A chunk is widened while the one before is multiplied,
+  // and follows it without a pause where registers allow; then that one is waited for, whose fragments are written next. Where groups
+  // are summed apart nothing is in flight at the end: over the end of a loop ptxas would not let sums that change places be added.
+  template <int kOf>
   __device__ __forceinline__ void step(const Factors& factors, float (&sum)[kParts][kSums], bool follows) {
+    constexpr int kOfRange = kTile / kChunk / kRanges / kOf, kUnits = kOfRange * kRanges * kParts;
+    constexpr bool kFlowsOn = kFlows && kOf == 1;
     const unsigned base = sm90::shared_address(shared_.weights(ring_.stage));
     const unsigned long long tokens = sm90::descriptor<Major::kK>(sm90::shared_address(shared_.tokens(ring_.stage)), 0);
     unsigned words[2][kHeld], fragments[2][kChunk][4];
@@ -360,11 +383,11 @@ class GemmSm90DequantMultiply {
         if (kApart == 2 && begins && unit > 0) add_group(unit - 1);
       } else {
         multiply(sum[part], fragments[unit % 2], tokens, chunk, true);
-        if (unit > 0 || kFlows) sm90::wait_products<1>();
-        if (kFlows && unit == 0) give_back(before(ring_.stage), last_of(factors), follows);
+        if (unit > 0 || kFlowsOn) sm90::wait_products<1>();
+        if (kFlowsOn && unit == 0) give_back(before(ring_.stage), last_of(factors), follows);
       }
     }
-    if constexpr (kFlows) return;
+    if constexpr (kFlowsOn) return;
     sm90::wait_products<0>();
     // Words were widened for the products; the scales that were loaded last may still be on their way.
     unsigned loaded = 0;
@@ -386,7 +409,7 @@ class GemmSm90DequantMultiply {
       constexpr WidenOperands kPlain = widen_operands<kConfig.weight, kConfig.dtype>();
       WidenOperands operands[2] = {kPlain, kPlain};
       if constexpr (kFolds) {
-        const int code = (chunk * kChunkWords + word) * word_values(kConfig.weight) / kConfig.group;
+        const int code = (chunk * kChunkWords + word) / kRun;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           operands[half].even = operands[half].odd = factors.of[part][half][code];
@@ -395,7 +418,7 @@ class GemmSm90DequantMultiply {
       if constexpr (kZeroed) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          operands[half] = shared_.operands(ring_.stage)[group_at(part, half) + chunk / kOfRange];
+          operands[half] = shared_.operands(ring_.stage)[group_at(part, half) + chunk / (kTile / kChunk / kRanges)];
         }
       }
       const unsigned both[2] = {words[0][first + word], words[1][first + word]};
@@ -425,6 +448,7 @@ class GemmSm90DequantMultiply {
 
   const Layout& shared_;
   const Whole whole_;
+  const HalfStep half_step_;
   sm90::Ring<kConfig.stages> ring_;
   sm90::Ring<kDequantScaleSlots> slot_;
   const unsigned char* rows_[kParts];  // whole scales: of this thread's upper rows

@@ -57,7 +57,11 @@ double gemm_sm90_dequant_cost(const GemmProblem& p, const DeviceSpec& device, co
   // Of the busiest block: steps of K, and tiles of D that it begins or ends.
   const double parts = std::ceil(static_cast<double>(cut.tiles) * splits / blocks);
   const double share = static_cast<double>(cut.share) + (cut.extra > 0 ? 1 : 0);
-  const double steps = c.splits > 0 ? parts * share : share;
+  // Of a last step that has at most half of its K half is done.
+  const int64_t rest = p.k % gemm_sm90_dequant_tile_k(c.weight);
+  const bool half = narrow_weights_fold(c) && rest > 0 && rest <= gemm_sm90_dequant_tile_k(c.weight) / 2;
+  const double done = half ? 1 - 0.5 / static_cast<double>(cut.chunks) : 1;
+  const double steps = done * (c.splits > 0 ? parts * share : share);
   const double writes = c.splits > 0 ? parts : 1 + share / static_cast<double>(cut.chunks);
   const double present = std::min<double>(c.blocks, std::ceil(blocks / std::max(1, device.units)));
 
