@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Packed weights through the C ABI.
+#include <fmt/format.h>
+
 #include "api/c_structs.hpp"
 #include "tilewright/gemm.hpp"
 
@@ -8,7 +10,13 @@ namespace {
 
 Result<TensorView> read_unpacked(const char* function, const TwDLTensor* b) {
   if (b == nullptr) return missing(function, "b");
-  return from_dlpack(*b);
+  Result<TensorView> view = from_dlpack(*b);
+  // A call looks at the bytes that it is given.
+  if (view && view->device.kind != DeviceKind::kCpu) {
+    return Status(StatusCode::kInvalidArgument,
+                  fmt::format("{}: argument 'b' is on {}, allowed: cpu", function, to_string(view->device)));
+  }
+  return view;
 }
 
 // Packable types as DLPack names them.

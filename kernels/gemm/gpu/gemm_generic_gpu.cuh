@@ -8,6 +8,7 @@
 // 2^24 and exact in f32; pieces are collected in 64 bits.
 #pragma once
 
+#include "gemm/gemm_packed_fragments.hpp"
 #include "gemm/gemm_scale_args.hpp"
 #include "gemm/gpu/gemm_generic_shape.hpp"
 #include "gemm/gpu/gemm_tile_store_gpu.cuh"
@@ -46,11 +47,20 @@ __device__ __forceinline__ float generic_scale(const GemmBlockScale& s, int64 ba
                          s.dtype);
 }
 
-// B[batch, k, n] among packed panels: its index from the first panel, in elements.
+// Among packed panels.
 __device__ __forceinline__ int64 packed_index(DType dtype, int64 all_k, int64 k, int64 n) {
   const int kp = packed_kp(dtype), size = dtype_bits(dtype) / 8;
   return n / kPanelColumns * (packed_panel_bytes(dtype, all_k) / size) +
          (k / kp * kPanelColumns + n % kPanelColumns) * kp + k % kp;
+}
+// B[batch, k, n] of packed weights: of fragments, or of panels, by its index from the first one.
+__device__ __forceinline__ float packed_element(const char* entry, DType dtype, int64 all_n, int64 all_k, int64 k,
+                                                int64 n) {
+  if (dtype == DType::kF4E2M1) {
+    const unsigned word = reinterpret_cast<const unsigned*>(entry)[fragment_word(all_n, all_k, k, n)];
+    return widen(e2m1x2{static_cast<unsigned char>(fragment_code(static_cast<int>(k % 8), word))}, 0);
+  }
+  return generic_element(entry, packed_index(dtype, all_k, k, n), dtype);
 }
 
 struct GenericPlace {
@@ -95,7 +105,7 @@ __device__ __forceinline__ void generic_load(const GemmScaledArgs& scaled, const
     float value = 0;
     if (has_n && b_k < args.k) {
       value = args.b_packed
-                  ? generic_element(packed, packed_index(args.b_dtype, args.k, b_k, n), args.b_dtype)
+                  ? packed_element(packed, args.b_dtype, args.n, args.k, b_k, n)
                   : generic_element(args.b, p.batch * args.stride_b_batch + b_k * args.stride_b_k + n * args.stride_b_n,
                                     args.b_dtype);
       if (has_zero_b) value -= generic_scale(scaled.zero_b, p.batch, n, b_k);

@@ -29,6 +29,27 @@ constexpr unsigned e2m1_as_bf16(unsigned word) {
   if constexpr (kPair == 2) return (word >> 6 & 0x003C003Cu) * 0x0410u & kWanted;
   return (word & 0x80008000u) | (word >> 6 & 0x01C001C0u);
 }
+// Packed e2m1: the eight values of a word with their bits where one mask finds a pair's, of the first three pairs behind a product of
+// a power of two. What is left of the sixteen bits are the fourth pair's: its sign at 13, exponent at 11 and 10, mantissa at 14.
+constexpr unsigned fragment_bits(int value, unsigned code) {
+  const unsigned sign = code >> 3 & 1, rest = code & 7;
+  const int pair = value % 4;
+  const unsigned bits =
+      pair == 3 ? sign << 13 | (rest >> 1) << 10 | (rest & 1) << 14 : sign << (15 - 3 * pair) | rest << (6 - 3 * pair);
+  return bits << (value / 4 * 16);
+}
+constexpr unsigned fragment_code(int value, unsigned word) {
+  const unsigned bits = word >> (value / 4 * 16);
+  const int pair = value % 4;
+  if (pair == 3) return (bits >> 13 & 1) << 3 | (bits >> 10 & 3) << 1 | (bits >> 14 & 1);
+  return (bits >> (15 - 3 * pair) & 1) << 3 | (bits >> (6 - 3 * pair) & 7);
+}
+template <int kPair>
+constexpr unsigned e2m1_fragment_as_bf16(unsigned word) {
+  constexpr unsigned kWanted = 0x81C081C0u;
+  if constexpr (kPair < 3) return word * (1u << 3 * kPair) & kWanted;
+  return (word >> 10 & 0x001B001Bu) * 0x1084u & kWanted;
+}
 // The same as f16, 2^-14 of its value: bits 15 and 11 to 9.
 inline constexpr int kE2M1F16Shift = 14;
 template <int kPair>

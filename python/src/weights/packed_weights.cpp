@@ -20,6 +20,9 @@ TensorView import_weight(const char* op, const char* name, nb::handle tensor, co
   if (view.rank < 2 || view.rank > 3) {
     refuse("{}: argument '{}' has rank {}, allowed: 2, or 3 with a batch", op, name, view.rank);
   }
+  if (view.device.kind != DeviceKind::kCpu) {
+    refuse("{}: argument '{}' is on {}, allowed: cpu", op, name, to_string(view.device));
+  }
   if (layout == "kn") return view;
   if (layout == "nk") return view.transposed();
   refuse("{}: argument 'layout' is '{}', allowed: 'kn' (b of gemm), 'nk' (weight of linear)", op, layout);

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Packed weights: size, recognition and packing. The layout is documented in gemm_args.hpp and gemm_packed_layout.hpp.
+// Packed weights: size, recognition and packing. The layouts are documented in gemm_args.hpp, gemm_packed_layout.hpp and
+// gemm_packed_fragments.hpp.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "dispatch/context_impl.hpp"
+#include "gemm/gemm_packed_fragments.hpp"
 #include "ops/gemm/families/amd/gemm_pack_amd_family.hpp"
 #include "ops/gemm/families/cpu/gemm_pack_cpu_family.hpp"
+#include "ops/gemm/families/cuda/gemm_pack_fragments_family.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
 #include "ops/op_list.hpp"
 
@@ -37,17 +40,22 @@ Status pack_on_cpu(const OpenDevice& on, const GemmPackArgs& args) {
 }
 
 // Waits until the packed bytes are there.
-Status pack_on_amd(const OpenDevice& on, const GemmPackArgs& args) {
+Status pack_on_gpu(const OpenDevice& on, const GemmPackArgs& args) {
   constexpr int64_t kMostPanels = int64_t{1} << 24;  // a workgroup each, of 256 work-items, which count in 32 bits
+  const ArchSpec& arch = *on.device->spec().arch;
+  const bool fragments = arch.vendor == ArchVendor::kNvidia;
   const int64_t panels = packed_panels(args.n);
   if (panels >= kMostPanels / args.batch) {
     return refuse_packing(
         fmt::format("gemm_pack_weights: N = {}, batch = {} are too many for a launch", args.n, args.batch));
   }
-  Result<std::shared_ptr<const LoadedKernel>> kernel = on.dispatcher->load(
-      gemm_pack_amd_family(), gemm_pack_amd_key(on.device->spec().arch->target), /*allow_compile=*/true);
+  Result<std::shared_ptr<const LoadedKernel>> kernel =
+      fragments ? on.dispatcher->load(gemm_pack_fragments_family(), gemm_pack_fragments_key(arch.target),
+                                      /*allow_compile=*/true)
+                : on.dispatcher->load(gemm_pack_amd_family(), gemm_pack_amd_key(arch.target), /*allow_compile=*/true);
   if (!kernel) return kernel.status();
-  const LaunchShape shape = gemm_pack_amd_shape(panels * args.batch);
+  const LaunchShape shape =
+      fragments ? gemm_pack_fragments_shape(panels * args.batch) : gemm_pack_amd_shape(panels * args.batch);
   if (Status s = on.device->launch(**kernel, std::as_bytes(std::span(&args, 1)), shape, {}); !s) return s;
   return on.device->synchronize();
 }
@@ -64,7 +72,8 @@ Result<TensorView> packed_view(const GemmPackedHeader& header, void* data, int64
   }
   if (Status s = check_packable(header.dtype, header.n, header.k, header.batch, "gemm_packed_view"); !s) return s;
   const PackedLayout layout = packed_layout(header.dtype, header.n, header.k);
-  if (header.kp != layout.kp || header.batch_bytes != layout.batch_bytes ||
+  const bool fragments = header.dtype == DType::kF4E2M1 && header.kp == kFragmentK;
+  if ((header.kp != layout.kp && !fragments) || header.batch_bytes != layout.batch_bytes ||
       header.total_bytes != static_cast<int64_t>(sizeof(header)) + header.batch * header.batch_bytes ||
       header.total_bytes > bytes) {
     return corrupt(fmt::format("header and size disagree: {} bytes for {} x {} x {} of {}", bytes, header.batch,
@@ -73,7 +82,7 @@ Result<TensorView> packed_view(const GemmPackedHeader& header, void* data, int64
   TensorView view;
   view.data = static_cast<char*>(data) + sizeof(header);
   view.dtype = header.dtype;
-  view.layout = Layout::kPackedGemmB;
+  view.layout = fragments ? Layout::kPackedGemmFragments : Layout::kPackedGemmB;
   view.rank = header.batch == 1 ? 2 : 3;
   const int at = view.rank - 2;
   if (view.rank == 3) {
@@ -100,9 +109,11 @@ Status gemm_pack_weights(Context& context, const TensorView& b, void* out, int64
   const Result<OpenDevice*> on = context.impl().open_device("gemm_pack_weights", b.device);
   if (!on) return on.status();
   const DeviceSpec& spec = (*on)->device->spec();
-  if (spec.arch->vendor == ArchVendor::kNvidia) {
+  const bool fragments = spec.arch->vendor == ArchVendor::kNvidia;
+  if (fragments && b.dtype != DType::kF4E2M1) {
     return refuse_packing(
-        fmt::format("gemm_pack_weights: argument 'b' is on {}, allowed: cpu, AMD GPUs", to_string(b.device)));
+        fmt::format("gemm_pack_weights: argument 'b' is {} on {}, allowed: e2m1; others on cpu, AMD GPUs",
+                    dtype_name(b.dtype), to_string(b.device)));
   }
   if (spec.arch->vendor == ArchVendor::kAmd && dtype_bits(b.dtype) == 4) {
     return refuse_packing(fmt::format("gemm_pack_weights: argument 'b' is {} on {}, allowed: on cpu",
@@ -125,7 +136,7 @@ Status gemm_pack_weights(Context& context, const TensorView& b, void* out, int64
   header.version = kPackedVersion;
   header.dtype = b.dtype;
   const PackedLayout layout = packed_layout(b.dtype, n, k);
-  header.kp = static_cast<unsigned char>(layout.kp);
+  header.kp = static_cast<unsigned char>(fragments ? kFragmentK : layout.kp);
   header.n = n, header.k = k, header.batch = batch;
   header.batch_bytes = layout.batch_bytes;
   header.total_bytes = *bytes;
@@ -144,7 +155,7 @@ Status gemm_pack_weights(Context& context, const TensorView& b, void* out, int64
   args.stride_b_n = b.stride[b.rank - 1];
   args.packed = static_cast<char*>(out) + sizeof(header);
   args.packed_batch_bytes = header.batch_bytes;
-  return spec.arch->vendor == ArchVendor::kAmd ? pack_on_amd(**on, args) : pack_on_cpu(**on, args);
+  return spec.arch->vendor == ArchVendor::kX86 ? pack_on_cpu(**on, args) : pack_on_gpu(**on, args);
 }
 
 Result<TensorView> gemm_packed_view(void* data, int64_t bytes) {

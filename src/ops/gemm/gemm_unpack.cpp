@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// From packed weights back to plain ones, on every unit of the context. The layout is documented in gemm_args.hpp and
-// gemm_packed_layout.hpp.
+// From packed weights back to plain ones, on every unit of the context. The layouts are documented in gemm_args.hpp,
+// gemm_packed_layout.hpp and gemm_packed_fragments.hpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include "device/cpu/run_on_units.hpp"
 #include "dispatch/context_impl.hpp"
 #include "gemm/cpu/gemm_cpu_blocking.hpp"
-#include "gemm/gemm_packed_layout.hpp"
+#include "gemm/gemm_packed_fragments.hpp"
 #include "tilewright/gemm.hpp"
 
 namespace tilewright {
@@ -19,6 +19,7 @@ Status refuse_unpack(std::string message) { return Status(StatusCode::kInvalidAr
 
 struct UnpackArgs {
   DType dtype;
+  bool fragments;
   int64_t n, k, panels;  // panels of all batch entries
   const char* packed;
   int64_t packed_batch_bytes;
@@ -51,14 +52,24 @@ void unpack_panel(const UnpackArgs& args, const char* panel, char* to, int64_t c
 }
 
 // The same of 4 bits: strides count elements, and neighbours may share a byte.
-void unpack_nibbles(const UnpackArgs& args, const PackedLayout& layout, const char* panel, int64_t first,
-                    int64_t columns) {
+void unpack_nibbles(const UnpackArgs& args, const PackedLayout& layout, const char* entry, int64_t first_column,
+                    int64_t first, int64_t columns) {
   auto* const b = reinterpret_cast<unsigned char*>(args.b);
-  const auto* const from = reinterpret_cast<const unsigned char*>(panel);
+  const auto* const panel =
+      reinterpret_cast<const unsigned char*>(entry) + first_column / kPanelColumns * layout.panel_bytes;
+  const auto code_of = [&](int64_t row, int64_t column) {
+    if (args.fragments) {
+      unsigned word;
+      std::memcpy(&word, entry + fragment_word(args.n, args.k, row, first_column + column) * 4, sizeof(word));
+      return static_cast<int>(fragment_code(static_cast<int>(row % 8), word));
+    }
+    const int64_t in = layout.element(row, column);
+    return panel[in / 2] >> in % 2 * 4 & 15;
+  };
   for (int64_t column = 0; column < columns; ++column) {
     for (int64_t row = 0; row < args.k; ++row) {
-      const int64_t in = layout.element(row, column), out = first + row * args.stride_k + column * args.stride_n;
-      const int code = from[in / 2] >> in % 2 * 4 & 15, shift = out % 2 * 4;
+      const int64_t out = first + row * args.stride_k + column * args.stride_n;
+      const int code = code_of(row, column), shift = out % 2 * 4;
       b[out / 2] = static_cast<unsigned char>((b[out / 2] & ~(15 << shift)) | code << shift);
     }
   }
@@ -72,11 +83,12 @@ void unpack_unit(const void* data, uint32_t unit, uint32_t units) {
   const int64_t end = blocking::share_begin(args.panels, units, unit + int64_t{1});
   for (int64_t i = blocking::share_begin(args.panels, units, unit); i < end; ++i) {
     const int64_t batch = i / panels, column = i % panels * kPanelColumns;
-    const char* panel = args.packed + batch * args.packed_batch_bytes + i % panels * layout.panel_bytes;
+    const char* const entry = args.packed + batch * args.packed_batch_bytes;
+    const char* const panel = entry + i % panels * layout.panel_bytes;
     const int64_t columns = std::min<int64_t>(args.n - column, kPanelColumns);
     const int64_t first = batch * args.stride_batch + column * args.stride_n;
     if (dtype_bits(args.dtype) == 4) {
-      unpack_nibbles(args, layout, panel, first, columns);
+      unpack_nibbles(args, layout, entry, column, first, columns);
       continue;
     }
     char* to = args.b + first;
@@ -92,8 +104,7 @@ void unpack_unit(const void* data, uint32_t unit, uint32_t units) {
 }  // namespace
 
 Status gemm_unpack_weights(Context& context, const TensorView& packed, const TensorView& b) {
-  if (packed.layout != Layout::kPackedGemmB)
-    return refuse_unpack("gemm_unpack_weights: argument 'packed' is not packed");
+  if (packed.layout == Layout::kStrided) return refuse_unpack("gemm_unpack_weights: argument 'packed' is not packed");
   if (b.layout != Layout::kStrided || b.rank != packed.rank || b.dtype != packed.dtype ||
       !std::equal(b.shape.begin(), b.shape.begin() + b.rank, packed.shape.begin())) {
     return refuse_unpack("gemm_unpack_weights: argument 'b' must be strided, with the dtype and shape of 'packed'");
@@ -107,6 +118,7 @@ Status gemm_unpack_weights(Context& context, const TensorView& packed, const Ten
   const int64_t size = std::max(1, dtype_bits(b.dtype) / 8), batch = b.rank == 3 ? b.shape[0] : 1;
   UnpackArgs args{};
   args.dtype = b.dtype;
+  args.fragments = packed.layout == Layout::kPackedGemmFragments;
   args.n = b.shape[b.rank - 1], args.k = b.shape[b.rank - 2];
   args.panels = batch * packed_panels(args.n);
   args.packed = static_cast<const char*>(packed.data);

@@ -137,6 +137,11 @@ def test_threads_call_at_the_same_time():
     assert not failures, failures
 
 
+def test_weights_on_a_gpu_are_not_packed():
+    with pytest.raises(tilewright.InvalidArgument, match="argument 'b' is on cuda:0, allowed: cpu"):
+        tilewright.pack_weights(operands()[1])
+
+
 def test_tensors_on_two_devices_are_refused_with_both():
     a, b = operands()
     with pytest.raises(tilewright.InvalidArgument, match="cuda:0.*cpu|cpu.*cuda:0"):

@@ -22,7 +22,10 @@ class GemmSm90DequantBring {
         shared_(shared),
         tokens_(args),
         scales_(args),
-        policy_(sm90::read_once(args.product.gemm.stride_b_n * dtype_bits(kConfig.weight) / 8)) {}
+        policy_(sm90::read_once(kConfig.packed ? kFragmentBytes
+                                               : args.product.gemm.stride_b_n * dtype_bits(kConfig.weight) / 8)),
+        fragments_(static_cast<int>(packed_fragments(args.product.gemm.k))),
+        packed_group_(static_cast<int64>(fragments_) * kPanelsAside * kFragmentBytes) {}
 
   __device__ __forceinline__ void run(const SkinnyWork<kConfig.splits>& work) {
     Steps steps(work);
@@ -43,7 +46,6 @@ class GemmSm90DequantBring {
   using Layout = GemmSm90DequantLayout<kConfig>;
   using Steps = DequantSteps<kConfig.splits>;
   using Scales = GemmSm90DequantScaleRows<kConfig>;
-  static constexpr int kStageBytes = Layout::kWeightBytes + Layout::kTokenBytes;
   static constexpr int kBoxRows = gemm_sm90_skinny_box_rows(gemm_sm90_dequant_sums(kConfig));
 
   __device__ __forceinline__ void ask(const Steps& steps, int stage) {
@@ -53,11 +55,14 @@ class GemmSm90DequantBring {
   __device__ __forceinline__ void ask_weights(const Steps& steps, int stage) {
     const GemmSm90SkinnyArgs& args = args_.product;
     sm90::Barrier& full = shared_.full(stage);
+    if (kConfig.packed && steps.k == steps.segment.k0) begin_packed(steps.segment);
+    const unsigned bytes = Layout::kTokenBytes + (kConfig.packed ? packed_bytes(steps.k) : Layout::kWeightBytes);
     if (kConfig.scale_row != 0 && steps.k == steps.segment.k0) {
-      ask_scales(steps.segment, full);
+      ask_scales(steps.segment, full, bytes);
     } else {
-      sm90::arrive_expect_bytes(full, kStageBytes);
+      sm90::arrive_expect_bytes(full, bytes);
     }
+    if constexpr (kConfig.packed) return ask_packed(steps.k, stage);
     const int at = steps.k * kSkinnyRowBytes, n = steps.segment.tile * kBoxRows;
     const int batch = args.batch_b ? steps.segment.batch : 0;
     sm90::load_box_once(args.b, shared_.weights(stage), full, policy_, at, n, batch);
@@ -66,17 +71,67 @@ class GemmSm90DequantBring {
                           n + static_cast<int>(args.gemm.n / 2), batch);
     }
   }
-  // Of a tile, with its first stage.
-  __device__ __forceinline__ void ask_scales(const SkinnySegment& s, sm90::Barrier& full) {
+  // Packed weights of a tile: where the first 64 rows of either half begin, and of how many 64 and sixteen rows there are any. Found
+  // once a tile: whoever asks has no time to spare.
+  struct PackedTile {
+    const unsigned char* from[Scales::kHalves];
+    int groups, rest;
+  };
+  __device__ __forceinline__ void begin_packed(const SkinnySegment& s) {
+    const GemmArgs& gemm = args_.product.gemm;
+    const int64 of_half = gemm.n / Scales::kHalves, first = static_cast<int64>(s.tile) * kBoxRows,
+                left = of_half - first;
+    const auto* const entry = static_cast<const unsigned char*>(gemm.b) + s.batch * gemm.stride_b_batch;
+    const auto panels = static_cast<int>(packed_panels(left < kBoxRows ? left : kBoxRows));
+    packed_.groups = panels / kPanelsAside, packed_.rest = panels % kPanelsAside;
+#pragma unroll
+    for (int half = 0; half < Scales::kHalves; ++half) {
+      packed_.from[half] = entry + (half * of_half + first) / kFragmentGroup * packed_group_;
+    }
+  }
+  __device__ __forceinline__ int fragments_of(int k) const {
+    constexpr int kOfStep = Layout::kTileK / kFragmentK;
+    const int left = fragments_ - k * kOfStep;
+    return left < kOfStep ? left : kOfStep;
+  }
+  __device__ __forceinline__ unsigned packed_bytes(int k) const {
+    const int panels = packed_.groups * kPanelsAside + packed_.rest;
+    return static_cast<unsigned>(Scales::kHalves * panels * fragments_of(k) * kFragmentBytes);
+  }
+  __device__ __forceinline__ void ask_packed(int k, int stage) const {
+    const int fragments = fragments_of(k);
+    sm90::Barrier& full = shared_.full(stage);
+#pragma unroll
+    for (int half = 0; half < Scales::kHalves; ++half) {
+      unsigned char* to = shared_.weights(stage) + half * kBoxRows * kSkinnyRowBytes;
+      const unsigned char* from = packed_.from[half] + static_cast<int64>(k) * Layout::kGroupStage;
+#pragma unroll
+      for (int group = 0; group < kBoxRows / kFragmentGroup;
+           ++group, to += Layout::kGroupStage, from += packed_group_) {
+        if (group >= packed_.groups) break;
+        sm90::copy_bytes_once(to, from, static_cast<unsigned>(fragments * Layout::kGroupBytes), full, policy_);
+      }
+    }
+    // The last columns of B, fewer than 64: each 128 of K goes to its place.
+    const int rest = packed_.rest * kFragmentBytes;
+    if (rest == 0) return;
+    unsigned char* const to = shared_.weights(stage) + packed_.groups * Layout::kGroupStage;
+    const unsigned char* const from =
+        packed_.from[0] + packed_.groups * packed_group_ + static_cast<int64>(k) * (Layout::kTileK / kFragmentK) * rest;
+    for (int i = 0; i < fragments; ++i) {
+      sm90::copy_bytes_once(to + i * Layout::kGroupBytes, from + i * rest, static_cast<unsigned>(rest), full, policy_);
+    }
+  }
+  // Of a tile, with its first stage, of which so many bytes are the stage's.
+  __device__ __forceinline__ void ask_scales(const SkinnySegment& s, sm90::Barrier& full, unsigned bytes) {
     DequantScaleSpan spans[Scales::kHalves];
-    unsigned bytes = 0;
 #pragma unroll
     for (int half = 0; half < Scales::kHalves; ++half) {
       spans[half] = scales_.span(s, half);
       bytes += spans[half].bytes;
     }
     sm90::wait(shared_.scales_read(slot_.stage), slot_.phase ^ 1);
-    sm90::arrive_expect_bytes(full, kStageBytes + bytes);
+    sm90::arrive_expect_bytes(full, bytes);
 #pragma unroll
     for (int half = 0; half < Scales::kHalves; ++half) {
       sm90::copy_bytes(Scales::place(shared_, slot_.stage, half), spans[half].from, spans[half].bytes, full);
@@ -93,6 +148,9 @@ class GemmSm90DequantBring {
   const GemmSm90DequantTokens<kConfig> tokens_;
   const Scales scales_;
   const unsigned long long policy_;
+  const int fragments_;       // of packed weights along K
+  const int64 packed_group_;  // bytes of 64 columns of them
+  PackedTile packed_;
   sm90::Ring<kDequantScaleSlots> slot_;
 };
 
@@ -112,7 +170,7 @@ __device__ __forceinline__ void gemm_sm90_dequant(const GemmSm90DequantArgs& all
   // All meet behind the release of this block's share of A: it waits for copies that are under way.
   if (warp == kConsumers) {
     if (sm90::elect_one()) {
-      sm90::prefetch_map(args.b);
+      if constexpr (!kConfig.packed) sm90::prefetch_map(args.b);
       for (int stage = 0; stage < kConfig.stages; ++stage) {
         sm90::init(shared.full(stage), 1 + 32 * gemm_sm90_dequant_scale_warps(kConfig));
         sm90::init(shared.empty(stage), kConsumers);

@@ -3,6 +3,7 @@
 // takes K. Freestanding.
 #pragma once
 
+#include "gemm/gemm_packed_fragments.hpp"
 #include "gemm/narrow_weights_rules.hpp"
 #include "gemm/sm90/skinny/gemm_sm90_skinny_args.hpp"
 
@@ -25,6 +26,7 @@ struct GemmSm90DequantConfig {
   int stages;      // of weights and A in flight
   int blocks;      // on a multiprocessor at a time
   int splits;      // blocks that share the K of a tile: 1, 2, 4 or 8; 0: all blocks get the same share of all tiles
+  bool packed;     // B: fragments of gemm_packed_fragments.hpp
   int scale_row;   // bytes of a row's scales, at most, where those of a tile come whole; 0: they come step by step
 
   bool operator==(const GemmSm90DequantConfig&) const = default;
@@ -45,12 +47,13 @@ struct GemmSm90DequantConfig {
     visit("stages", self.stages);
     visit("blocks", self.blocks);
     visit("splits", self.splits);
+    visit("packed", self.packed);
     visit("scale_row", self.scale_row);
   }
 };
 
 struct GemmSm90DequantArgs {
-  GemmSm90SkinnyArgs product;  // `a` is no tensor map here: A is loaded by address
+  GemmSm90SkinnyArgs product;  // `a` is no tensor map here, nor `b` of packed weights: they are loaded by address
   GemmBlockScale zero_b;       // of the groups of product.scale.b
   unsigned char* tokens;       // A rearranged: [batch, step], each a stage's bytes as they lie in shared memory
   unsigned* blocks_done;       // with their share of that; zero before and after
@@ -101,6 +104,7 @@ constexpr int gemm_sm90_dequant_word_k(const GemmSm90DequantConfig& c, int word,
 // Which of eight neighbouring rows a thread of the `octet`-th four has. Threads that read shared memory at a time, two fours for
 // sixteen bytes, four for eight, then have rows whose swizzles set their places apart: no bank is met twice.
 constexpr int gemm_sm90_dequant_row(const GemmSm90DequantConfig& c, int octet) {
+  if (c.packed) return octet;
   const int run = gemm_sm90_dequant_run(c), left = run == 4 ? 2 : run == 2 ? 1 : 0;
   return (octet << left | octet >> (3 - left)) & 7;
 }
@@ -187,6 +191,7 @@ constexpr const char* gemm_sm90_dequant_refusal(const GemmSm90DequantConfig& c) 
   if (c.splits != 0 && c.splits != 1 && c.splits != 2 && c.splits != 4 && c.splits != 8) {
     return "splits are none of 0, 1, 2, 4, 8";
   }
+  if (c.packed && !narrow_weights_fold(c)) return "packed weights are none that take their scales along";
   if (c.scale_row != 0 && !narrow_weights_fold(c)) return "whole scales are none that weights take along";
   if (c.scale_row < 0 || c.scale_row > kDequantMostScaleRow || c.scale_row % kDequantCopiedBytes != 0) {
     return "scale_row is no multiple of 16 in [0, 256]";

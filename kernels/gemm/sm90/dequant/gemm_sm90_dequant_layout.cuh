@@ -9,7 +9,7 @@
 
 namespace tilewright {
 
-// Stages of weights: rows of 128 bytes, swizzled. Stages of A: for each 64 values of K, in the order in which the weights
+// Stages of weights: rows of 128 bytes, swizzled, or of each 64 rows their fragments. Stages of A: for each 64 values of K, in the order in which the weights
 // have them, rows of 128 bytes of all tokens, swizzled. Scales that come whole. A warp's box, scales of stages, the tokens' factors, barriers.
 template <GemmSm90DequantConfig kConfig>
 struct GemmSm90DequantLayout {
@@ -20,6 +20,8 @@ struct GemmSm90DequantLayout {
   static constexpr int kOperandBytes = gemm_sm90_dequant_operand_bytes(kConfig);
   static constexpr bool kFolds = narrow_weights_fold(kConfig), kPromotes = narrow_weights_promote(kConfig);
   static constexpr int kSliceBytes = kConfig.tokens * kSkinnyRowBytes;   // of A, 64 values of K
+  static constexpr int kGroupStage = kFragmentGroup * kSkinnyRowBytes;   // of 64 rows of packed weights
+  static constexpr int kGroupBytes = kGroupStage / 2;                    // of a fragment's K
   static constexpr int kThreads = kConfig.warpgroups * 128;              // that multiply
   static constexpr int kParts = kConfig.rows / 64 / kConfig.warpgroups;  // of 64 rows a warpgroup
 

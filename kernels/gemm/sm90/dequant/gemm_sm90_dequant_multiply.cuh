@@ -4,8 +4,8 @@
 
 #include "gemm/sm90/dequant/gemm_sm90_dequant_scale_rows.cuh"
 #include "gemm/sm90/dequant/gemm_sm90_dequant_scales.cuh"
+#include "gemm/sm90/dequant/gemm_sm90_dequant_words.cuh"
 #include "tile/sm90/fresh_thread.cuh"
-#include "tile/sm90/registers/shared_words.cuh"
 #include "tile/sm90/registers/wgmma_registers.cuh"
 #include "tile/sm90/ring.cuh"
 #include "tile/sm90/uniform.cuh"
@@ -20,19 +20,17 @@ class GemmSm90DequantMultiply {
   static constexpr bool kFolds = Layout::kFolds, kPromotes = Layout::kPromotes, kZeroed = kConfig.zero != DType::kNone;
 
   __device__ GemmSm90DequantMultiply(const GemmSm90DequantArgs& args, const Layout& shared)
-      : shared_(shared), whole_(args), half_step_(args.product.gemm.k) {
+      : shared_(shared), whole_(args), half_step_(args.product.gemm.k), words_(static_cast<int>(threadIdx.x)) {
     const auto thread = static_cast<int>(threadIdx.x);
-    const int turn = gemm_sm90_dequant_row(kConfig, thread % 32 / 4), row = thread / 32 * 16 + turn,
-              quarter = thread % 4;
+    const int row = thread / 32 * 16 + gemm_sm90_dequant_row(kConfig, thread % 32 / 4), quarter = thread % 4;
     groups_ = (kWhole ? row * whole_.row_bytes() : row * kGroups) + (kFolds ? quarter * kRunK / kConfig.group : 0);
-    words_ = row * kSkinnyRowBytes + ((quarter * kRun / 4 ^ turn) * 16 + quarter * kRun % 4 * 4);
   }
 
   // The sums of a segment.
   __device__ __forceinline__ void run(const SkinnySegment& s, float (&sum)[kParts][kSums]) {
     DequantShift<kParts> shift;
     // The same in all lanes, which the compiler cannot know: descriptors then stay in uniform registers.
-    const int half = sm90::uniform(half_step_.ends(s) ? 1 : 0);
+    const int half = kFolds ? sm90::uniform(half_step_.ends(s) ? 1 : 0) : 0;
     const int steps = sm90::uniform(s.k1 - s.k0) - half;
     const unsigned word = sm90::uniform(ring_.stage * 2u + ring_.phase);
     ring_.stage = static_cast<int>(word / 2), ring_.phase = word % 2;
@@ -44,7 +42,9 @@ class GemmSm90DequantMultiply {
       pin_all(sum);
       give_back(before(ring_.stage), 0, steps > 0);
     }
-    if (half != 0) take_step<2>(s.k1 - 1, shift, sum, false);
+    if constexpr (kFolds) {
+      if (half != 0) take_step<2>(s.k1 - 1, shift, sum, false);
+    }
     if constexpr (kWhole) {
       // Each code has become a factor.
       __syncwarp();
@@ -81,10 +81,11 @@ class GemmSm90DequantMultiply {
   // Products go on over the end of a step, whose stage goes back in the next one.
   static constexpr bool kFlows = !kPromotes && kRoomy && (!kFolds || kWhole);
   static constexpr int kRun = gemm_sm90_dequant_run(kConfig);  // words that lie together
-  static constexpr int kLoaded = kRun < 4 ? kRun : 4;          // at once
   // Of a row: those of a chunk, and what comes with them. Of a step that ends with a pause all, that none waits for its own load.
   static constexpr bool kWholeStep = kParts == 1 && !kFlows;
+  static constexpr int kLoaded = gemm_sm90_dequant_loaded(kConfig);
   static constexpr int kHeld = kWholeStep ? kDequantWords : kLoaded < kChunkWords ? kChunkWords : kLoaded;
+  using Words = GemmSm90DequantWords<kConfig, kChunkWords, kHeld>;
   // Sums of two groups: one is added while the next is made.
   static constexpr int kApart = kRoomy && kParts == 1 ? 2 : 1;
   // Turns of the loop side by side: scales that are asked for two steps ahead then move between no registers.
@@ -294,41 +295,6 @@ class GemmSm90DequantMultiply {
     for (int i = 0; i < kSums; ++i) sum[i] = __fmaf_rn(apart[i], scale[i % 4 / 2], sum[i]);
   }
 
-  // Of a chunk, with those behind it that the same load brings.
-  __device__ __forceinline__ void load_words(unsigned base, int part, int chunk, unsigned (&words)[2][kHeld]) const {
-    if (chunk * kChunkWords % kHeld != 0) return;
-    const unsigned rows = base + part * kConfig.warpgroups * 64 * kSkinnyRowBytes;
-#pragma unroll
-    for (int i = 0; i < kHeld; i += kLoaded) {
-      // The swizzle moves sixteen bytes together.
-      const int word = chunk * kChunkWords + i, far = word / kRun * kRun * 4 + word % kRun;
-      const unsigned at = rows + (words_ ^ far / 4 * 16) + far % 4 * 4;
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const unsigned from = at + half * 8 * kSkinnyRowBytes;
-        if constexpr (kLoaded == 4) {
-          const uint4 four = sm90::load_words(from);
-          words[half][i] = four.x, words[half][i + 1] = four.y, words[half][i + 2] = four.z,
-          words[half][i + 3] = four.w;
-        } else if constexpr (kLoaded == 2) {
-          const uint2 two = sm90::load_two_words(from);
-          words[half][i] = two.x, words[half][i + 1] = two.y;
-        } else {
-          words[half][i] = sm90::load_word(from);
-        }
-      }
-    }
-  }
-  template <int kSub>
-  __device__ __forceinline__ static void widen(const unsigned (&words)[2], const WidenOperands (&operands)[2],
-                                               unsigned (&to)[4]) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      to[half] = widen_pair<kConfig.weight, kConfig.dtype, 2 * kSub, kZeroed>(words[half], operands[half]);
-      to[2 + half] = widen_pair<kConfig.weight, kConfig.dtype, 2 * kSub + 1, kZeroed>(words[half], operands[half]);
-    }
-  }
-
   __device__ __forceinline__ static int before(int stage) { return stage == 0 ? kConfig.stages - 1 : stage - 1; }
   // Of codes that were loaded one after another.
   __device__ __forceinline__ static unsigned last_of(const Factors& factors) {
@@ -367,7 +333,7 @@ class GemmSm90DequantMultiply {
       const int group = unit / kOfRange, range = group / kParts, part = group % kParts;
       const int chunk = range * kOfRange + unit % kOfRange;
       const bool begins = unit % kOfRange == 0;
-      load_words(base, part, chunk, words);
+      words_.load(base, part, chunk, words);
       widen_chunk(words, chunk, part, factors, fragments[unit % 2]);
       if (unit > 0 && (!kRoomy || (kPromotes && kApart == 1 && begins))) sm90::wait_products<0>();
       if constexpr (kPromotes) {
@@ -423,9 +389,9 @@ class GemmSm90DequantMultiply {
       }
       const unsigned both[2] = {words[0][first + word], words[1][first + word]};
       if (i % kOfWord == 0) {
-        widen<0>(both, operands, fragments[i]);
+        Words::template widen<0>(both, operands, fragments[i]);
       } else if constexpr (kOfWord == 2) {
-        widen<1>(both, operands, fragments[i]);
+        Words::template widen<1>(both, operands, fragments[i]);
       }
     }
 #pragma unroll
@@ -449,11 +415,11 @@ class GemmSm90DequantMultiply {
   const Layout& shared_;
   const Whole whole_;
   const HalfStep half_step_;
+  const Words words_;
   sm90::Ring<kConfig.stages> ring_;
   sm90::Ring<kDequantScaleSlots> slot_;
   const unsigned char* rows_[kParts];  // whole scales: of this thread's upper rows
   int groups_;                         // of a stage's scales: where this thread's upper row begins
-  unsigned words_;                     // of a stage's weights: where this thread's first word of its upper row lies
 };
 
 }  // namespace tilewright

@@ -211,7 +211,7 @@ void GemmInstance::fetch_compared(std::span<const int64_t> batches, std::span<co
 void GemmInstance::fill_b(uint64_t seed, InputData data) {
   const int64_t count = b_[0].bytes() * 8 / dtype_bits(p_.b_dtype);
   fill_random(p_.b_dtype, b_[0].begin(), count, data, seed);
-  if (!p_.b_packed) return;
+  if (!p_.b_packed || is_fragments(p_, vendor_)) return;
   // Packed: random panels, then zero padding and, for i8, the column sums.
   const PackedLayout layout = packed_layout(p_.b_dtype, p_.n, p_.k);
   const int64_t lines = layout.lines, kp = layout.kp, panels = packed_panels(p_.n);

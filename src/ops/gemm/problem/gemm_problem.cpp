@@ -186,10 +186,11 @@ Status read_gemm_call(const GemmCall& call, bool check_addresses, GemmProblem& p
   p.stride_a_batch = batch_stride_of(a, p.batch);
   p.stride_a_m = a.stride[a.rank - 2];
   p.stride_a_k = a.stride[a.rank - 1];
-  p.b_packed = b.layout == Layout::kPackedGemmB;
-  if (p.b_packed && dtype_bits(b.dtype) == 4 && b.device.kind != DeviceKind::kCpu) {
-    return refuse_gemm("argument 'b' is packed {} on {}, allowed: on cpu; GPUs take it plain", dtype_name(b.dtype),
-                       to_string(b.device));
+  p.b_packed = b.layout != Layout::kStrided;
+  const bool fragments = b.layout == Layout::kPackedGemmFragments;
+  if (p.b_packed && dtype_bits(b.dtype) == 4 && b.device.kind != (fragments ? DeviceKind::kCuda : DeviceKind::kCpu)) {
+    return refuse_gemm("argument 'b' is on {}, packed {} of {}, allowed: packed where it is used", to_string(b.device),
+                       dtype_name(b.dtype), fragments ? "an NVIDIA GPU" : "a CPU");
   }
   p.stride_b_batch = batch_stride_of(b, p.batch);
   p.stride_b_k = p.b_packed ? 0 : b.stride[b.rank - 2];

@@ -75,7 +75,7 @@ struct GemmProblem {
   bool has_block_scales() const { return scale_a.blocked() || scale_b.blocked(); }
 };
 
-// Whether weights of this type have a packed form; that of 4 bits is for CPUs.
+// Whether weights of this type have a packed form; that of 4 bits is for CPUs, and e2m1 has one for NVIDIA GPUs.
 constexpr bool is_packable(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBf16 || dtype == DType::kI8 ||
          dtype == DType::kI4 || dtype == DType::kU4 || dtype == DType::kF4E2M1;

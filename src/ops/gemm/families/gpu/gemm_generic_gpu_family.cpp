@@ -30,7 +30,7 @@ class GemmGenericGpuFamily final : public KernelFamily {
     if (device.arch->vendor == ArchVendor::kX86) return refuse(fmt::format("{} is no GPU", device.arch->target));
     // Its order of summation is not the one that batch_invariant promises, unless no other family serves the problem.
     const auto& p = problem_cast<GemmProblem>(ref);
-    if (Status s = check_packed_bits(p); !s) return refuse(s.message());
+    if (Status s = check_packed_bits(p, device); !s) return refuse(s.message());
     const KernelFamily& usual = device.arch->vendor == ArchVendor::kAmd ? gemm_amd_family() : gemm_portable_family();
     if (p.batch_invariant && usual.supports(ref, device)) {
       return refuse(fmt::format("batch_invariant: this device's order of summation is {}'s", usual.name()));

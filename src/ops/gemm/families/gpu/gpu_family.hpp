@@ -33,7 +33,7 @@ class GpuFamily : public KernelFamily {
     const auto& p = problem_cast<GemmProblem>(ref);
     Status s = check_gpu(device, file_.vendor);
     if (s) s = check_tiled_problem(p);
-    if (s) s = reads_packed() ? check_packed_bits(p) : check_not_packed(p);
+    if (s) s = reads_packed() ? check_packed_bits(p, device) : check_not_packed(p);
     if (s) s = check_product(p);
     if (s) s = check_problem(p, device);
     return s ? s : refuse(s.message());

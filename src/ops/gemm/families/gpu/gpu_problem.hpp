@@ -24,7 +24,7 @@ double clock_hz(const DeviceSpec& device);
 Status check_tiled_problem(const GemmProblem& problem);
 Status check_not_packed(const GemmProblem& problem);
 // The same but for packed weights of 8 bits and more.
-Status check_packed_bits(const GemmProblem& problem);
+Status check_packed_bits(const GemmProblem& problem, const DeviceSpec& device);
 
 // Ok, or why A and B cannot be read in pieces of 16 bytes along K, counted in 32 bits.
 Status check_rows_of_words(const GemmProblem& problem);

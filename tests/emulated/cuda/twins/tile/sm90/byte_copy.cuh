@@ -18,5 +18,8 @@ inline void copy_bytes(void* to, const void* from, unsigned bytes, Barrier& barr
   copies_under_way[{emulated::running_block(), &barrier}].push_back(
       {[=] { std::memcpy(to, from, bytes); }, static_cast<int>(bytes)});
 }
+inline void copy_bytes_once(void* to, const void* from, unsigned bytes, Barrier& barrier, unsigned long long) {
+  copy_bytes(to, from, bytes, barrier);
+}
 
 }  // namespace tilewright::sm90

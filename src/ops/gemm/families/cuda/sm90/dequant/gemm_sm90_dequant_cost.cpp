@@ -33,7 +33,7 @@ double instructions_per_cycle(const GemmSm90DequantConfig& c) {
 }
 // Of a thread, for a value of the weights.
 double widening_instructions(const GemmSm90DequantConfig& c) {
-  const double widen = c.weight == DType::kF4E2M1 ? 2.1 : dtype_bits(c.weight) == 4 ? 1.2 : 2.2;
+  const double widen = c.packed ? 1.7 : c.weight == DType::kF4E2M1 ? 2.1 : dtype_bits(c.weight) == 4 ? 1.2 : 2.2;
   if (!narrow_weights_promote(c)) return widen + 0.5;
   // A sum of a group is half as many values of a thread as there are tokens, for half of its rows' group each.
   return widen + 0.6 + static_cast<double>(c.tokens) / c.group;

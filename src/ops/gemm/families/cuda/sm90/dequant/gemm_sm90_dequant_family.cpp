@@ -65,6 +65,7 @@ GemmSm90DequantConfig make_config(const GemmProblem& p, const DequantTile& tile,
                           .stages = tile.stages,
                           .blocks = tile.blocks,
                           .splits = splits,
+                          .packed = p.b_packed != 0,
                           .scale_row = scale_row};
   while (c.stages > 2 && !fits_shared(c)) --c.stages;
   return c;
@@ -77,6 +78,8 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
                             {ArchVendor::kNvidia, "sm90/dequant/gemm_sm90_dequant.cuh", "GemmSm90DequantArgs"}) {}
 
  protected:
+  bool reads_packed() const override { return true; }
+
   Status check_problem(const GemmProblem& p, const DeviceSpec& device) const override {
     if (p.batch_invariant) return unsupported("batch_invariant: more rows are summed in another order");
     if (choose_epilogue(p).kind == EpilogueKind::kFull) {
@@ -91,7 +94,12 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
     if (sm90_wgmma(*device.arch, p.a_dtype, 8) == nullptr) {
       return unsupported(fmt::format("{} has no wgmma for {}", device.arch->target, dtype_name(p.a_dtype)));
     }
+    if (separated && p.b_packed && p.n / 2 % kFragmentGroup != 0) {
+      return unsupported(
+          fmt::format("N = {} of packed gate and up, allowed: multiples of {}", p.n, 2 * kFragmentGroup));
+    }
     for (const auto& [name, access] : {std::pair{"a", access_a(p)}, {"b", access_b(p)}}) {
+      if (p.b_packed && *name == 'b') continue;
       if (access.major != Major::kK || access.copy != 16) {
         return unsupported(fmt::format("{}: the kernel wants rows along K, at multiples of 16 bytes", name));
       }
@@ -105,6 +113,7 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
   Status check_pair(const GemmProblem& p, const DeviceSpec& device, const GemmSm90DequantConfig& c,
                     const Knobs&) const override {
     if (Status s = check_weights(p, c); !s) return s;
+    if (c.packed != (p.b_packed != 0)) return unsupported("one of kernel and B is packed");
     if (c.scale_row != 0 && (scale_row_of(p) == 0 || scale_row_of(p) > c.scale_row)) {
       return unsupported(
           fmt::format("B's scales are no rows of at most {} bytes, which the kernel brings whole", c.scale_row));
@@ -185,13 +194,15 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
     add_patch(stage, ArgPatch::Kind::kZeros, 0, offsetof(GemmSm90SkinnyArgs, gemm) + offsetof(GemmArgs, workspace));
     add_patch(stage, ArgPatch::Kind::kZeros, 0, offsetof(GemmSm90DequantArgs, blocks_done));
     stage.patches.back().add = cut.exchange_bytes;
-    // The copy engine brings bytes of weights. A comes without it.
-    GemmProblem bytes = p;
-    const int in_a_byte = 8 / dtype_bits(p.b_dtype);
-    bytes.b_dtype = DType::kI8;
-    bytes.k /= in_a_byte, bytes.stride_b_n /= in_a_byte, bytes.stride_b_batch /= in_a_byte;
-    add_operand_b(stage, bytes, offsetof(GemmSm90SkinnyArgs, b), Major::kK,
-                  gemm_sm90_skinny_box_rows(gemm_sm90_dequant_sums(c)));
+    // The copy engine brings bytes of weights that lie in rows. A comes without it.
+    if (!c.packed) {
+      GemmProblem bytes = p;
+      const int in_a_byte = 8 / dtype_bits(p.b_dtype);
+      bytes.b_dtype = DType::kI8;
+      bytes.k /= in_a_byte, bytes.stride_b_n /= in_a_byte, bytes.stride_b_batch /= in_a_byte;
+      add_operand_b(stage, bytes, offsetof(GemmSm90SkinnyArgs, b), Major::kK,
+                    gemm_sm90_skinny_box_rows(gemm_sm90_dequant_sums(c)));
+    }
     // The arguments of the product come first.
     static_assert(offsetof(GemmSm90DequantArgs, product) == 0);
     GemmSm90DequantArgs whole{};
