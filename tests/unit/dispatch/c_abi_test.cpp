@@ -451,14 +451,6 @@ struct AlignedBytes {
   void* data;
 };
 
-TEST(CAbi, OnlyWeightsOnACpuArePacked) {
-  SmallGemm small;
-  small.b.tensor.device = {TW_DL_CUDA, 0};
-  AlignedBytes packed(1024);
-  EXPECT_EQ(tilewright_gemm_pack_weights(nullptr, &small.b.tensor, packed.data, 1024), TILEWRIGHT_INVALID_ARGUMENT);
-  EXPECT_STREQ(tilewright_last_error(), "tilewright_gemm_pack_weights: argument 'b' is on cuda:0, allowed: cpu");
-}
-
 TEST(CAbi, PackedWeightsServeGemmAndUnpackExactly) {
   SmallGemm small;
   int64_t bytes = 0;
