@@ -16,6 +16,7 @@ namespace tilewright {
 
 inline constexpr int kFragmentK = 128, kFragmentBytes = 1024;                   // of sixteen columns
 inline constexpr int kFragmentWords = kFragmentBytes / 4, kFragmentGroup = 64;  // columns side by side
+inline constexpr int kPackFragmentsThreads = 256;                               // of a block of gemm_pack_fragments
 inline constexpr int kPanelsAside = kFragmentGroup / kPanelColumns;
 
 constexpr int64 packed_fragments(int64 k) { return (k + kFragmentK - 1) / kFragmentK; }

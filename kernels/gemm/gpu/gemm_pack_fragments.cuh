@@ -7,8 +7,6 @@
 
 namespace tilewright {
 
-inline constexpr int kPackFragmentsThreads = 256;
-
 // Eight values along K of a column, those that are there; `at`: of the first one, in elements.
 __device__ __forceinline__ unsigned pack_fragment_word(const GemmPackArgs& args, int64 at, int64 k) {
   const auto* const b = static_cast<const unsigned char*>(args.b);

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "ops/gemm/families/cuda/gemm_pack_fragments_family.hpp"
 
+#include "gemm/gemm_packed_fragments.hpp"
 #include "ops/gemm/families/gemm_pack_family.hpp"
 #include "ops/gemm/families/gpu/gpu_problem.hpp"
 
 namespace tilewright {
 namespace {
-
-constexpr int kFragmentsThreads = 256;  // kPackFragmentsThreads
 
 bool packs_fragments(std::string_view target) {
   const ArchSpec* arch = find_arch(target);
@@ -18,7 +17,7 @@ bool carries_fragments(std::string_view target) { return target == "sm_90a"; }
 std::string fragments_entry(const KernelKey&) { return "tw_gemm_pack_fragments"; }
 std::string fragments_source(const std::string& entry) {
   return gpu_instance_source(ArchVendor::kNvidia, "gemm/gpu/gemm_pack_fragments.cuh", entry, "gemm_pack_fragments",
-                             "GemmPackArgs", kFragmentsThreads, 1);
+                             "GemmPackArgs", kPackFragmentsThreads, 1);
 }
 
 const GemmPackFamily& fragments_family() {
@@ -36,7 +35,7 @@ KernelKey gemm_pack_fragments_key(std::string_view target) { return fragments_fa
 LaunchShape gemm_pack_fragments_shape(int64_t panels) {
   LaunchShape shape;
   shape.grid = {static_cast<uint32_t>(panels), 1, 1};
-  shape.threads = kFragmentsThreads;
+  shape.threads = kPackFragmentsThreads;
   return shape;
 }
 
