@@ -188,6 +188,14 @@ enum {
   TILEWRIGHT_GEMM_ALLOW_FAST_ACCUM = 8 /* sums of 8-bit floats may keep fewer bits than f32 has where that is faster */
 };
 
+/* What packed bytes hold, as tilewright_gemm_packed_view() tells. */
+typedef struct tilewright_packed_info {
+  uint32_t struct_size;
+  TwDLDataType dtype;
+  int64_t n, k, batch;
+  int64_t bytes; /* header included */
+} tilewright_packed_info;
+
 typedef struct tilewright_gemm_call {
   uint32_t struct_size;
   uint32_t flags;            /* TILEWRIGHT_GEMM_... */
@@ -215,6 +223,8 @@ typedef struct tilewright_gemm_call {
   int32_t scale_b_outer, scale_b_k;
   /* Optional, beside scales of groups of B = i8, i4 or u4: its zero points, i8, i4, u4, f32, f16 or bf16, as many as scale_b. */
   const TwDLTensor* zero_b;
+  /* What b_packed holds; needed where that is a GPU's memory, whose header no call reads. NULL: the header tells. */
+  const tilewright_packed_info* b_packed_info;
 } tilewright_gemm_call;
 
 /* Runs body(body_data, i) for every i in [0, count), on any threads, and returns when all are done. */
@@ -318,22 +328,21 @@ TILEWRIGHT_C_API tilewright_status tilewright_grouped_gemm_reference(const tilew
 /* Bytes of the packed form of B [batch, K, N], header included. */
 TILEWRIGHT_C_API tilewright_status tilewright_gemm_packed_bytes(TwDLDataType dtype, int64_t n, int64_t k, int64_t batch,
                                                                 int64_t* bytes);
+/* Of the form that a device packs. */
+TILEWRIGHT_C_API tilewright_status tilewright_gemm_packed_bytes_on(TwDLDevice device, TwDLDataType dtype, int64_t n,
+                                                                   int64_t k, int64_t batch, int64_t* bytes);
 /* Packs B [K, N] or [batch, K, N] (any strides) into `out`. A weight stored as [N, K] is passed with its two shapes and
- * strides exchanged. */
+ * strides exchanged. B on a GPU is packed there, `out` is in its memory; the call waits for what the device still does. */
 TILEWRIGHT_C_API tilewright_status tilewright_gemm_pack_weights(tilewright_context* context, const TwDLTensor* b,
                                                                 void* out, int64_t out_bytes);
-
-/* What packed bytes hold. */
-typedef struct tilewright_packed_info {
-  uint32_t struct_size;
-  TwDLDataType dtype;
-  int64_t n, k, batch;
-  int64_t bytes; /* header included */
-} tilewright_packed_info;
 
 /* Recognises packed bytes: magic, version, sizes. */
 TILEWRIGHT_C_API tilewright_status tilewright_gemm_packed_view(const void* packed, int64_t packed_bytes,
                                                                tilewright_packed_info* info);
+/* The same of a device's memory; waits for what the device still does. */
+TILEWRIGHT_C_API tilewright_status tilewright_gemm_packed_view_on(tilewright_context* context, TwDLDevice device,
+                                                                  const void* packed, int64_t packed_bytes,
+                                                                  tilewright_packed_info* info);
 /* The way back, exactly; on the threads of the process's own context. */
 TILEWRIGHT_C_API tilewright_status tilewright_gemm_unpack_weights(const void* packed, int64_t packed_bytes,
                                                                   const TwDLTensor* b);

@@ -47,10 +47,13 @@ int64_t size_argument(const char* op, const char* name, nb::handle value, int64_
 }
 
 // What a torch operator calls packed weights: bytes, and the sizes that its schema knows them by.
-TensorView import_packed_bytes(const char* op, const GemmArguments& arguments, ImportScope& scope) {
-  const TensorView b = packed_bytes_view(op, "packed", arguments[kB], scope);
+TensorView import_packed_bytes(const char* op, const GemmArguments& arguments, const TensorView& a,
+                               ImportScope& scope) {
   const int64_t n = size_argument(op, "n", arguments[kColumns], -1);
   const int64_t batch = size_argument(op, "batch", arguments[kBatch], 1);
+  // The one type that NVIDIA GPUs pack; elsewhere A's.
+  const DType dtype = a.device.kind == DeviceKind::kCuda ? DType::kF4E2M1 : a.dtype;
+  const TensorView b = packed_bytes_view(op, "packed", arguments[kB], {dtype, n, a.shape[a.rank - 1], batch}, scope);
   const int64_t true_batch = b.rank == 3 ? b.shape[0] : 1;
   if (b.shape[b.rank - 1] != n || true_batch != batch) {
     refuse("{}: arguments 'n' and 'batch' are {} and {}, and 'packed' holds weights with n = {}, batch = {}", op, n,
@@ -92,7 +95,7 @@ DType parse_b_dtype(const char* op, nb::handle value) {
 void import_b(const GemmFunction& function, const GemmArguments& arguments, Access access, ParsedGemm& parsed) {
   TensorView& b = parsed.call.b;
   if (function.weight == WeightForm::kPackedBytes) {
-    b = import_packed_bytes(function.name, arguments, parsed.scope);
+    b = import_packed_bytes(function.name, arguments, parsed.call.a, parsed.scope);
     return;
   }
   if (const PackedWeights* packed = packed_weights_of(arguments[kB])) {

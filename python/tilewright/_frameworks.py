@@ -23,8 +23,8 @@ _FULL_NAMES = {
     "e8m0": "float8_e8m0fnu",
     "e2m1": "float4_e2m1fn_x2",
 }
-# Of new tensors; no argument takes a dtype of numbers.
-_MADE_NAMES = {**_FULL_NAMES, "i32": "int32"}
+# Of new tensors; no argument takes a dtype of numbers or bytes.
+_MADE_NAMES = {**_FULL_NAMES, "i32": "int32", "u8": "uint8"}
 
 
 def _class(module: str, name: str) -> type | None:
@@ -139,7 +139,7 @@ def empty(framework: int, like: Any, shape: tuple[int, ...], dtype: str, op: str
             raise InvalidArgument(f"{op}: NumPy has no {_FULL_NAMES[dtype]}")
         return numpy.empty(shape, _numpy_bfloat16(like, op) if dtype == "bf16" else _MADE_NAMES[dtype])
     if framework == JAX:
-        return sys.modules["jax"].numpy.empty(shape, _FULL_NAMES[dtype], device=like.device)
+        return sys.modules["jax"].numpy.empty(shape, _MADE_NAMES[dtype], device=like.device)
     kind = type(like)
     raise InvalidArgument(
         f"{op}: argument 'out' is missing, and tilewright makes no {kind.__module__}.{kind.__qualname__}: pass out="

@@ -48,11 +48,10 @@ Status read_step(size_t index, const tilewright_gemm_step& from, bool addresses,
                                                  : read_tensor(name.c_str(), from.tensor, addresses, to.tensor);
 }
 
-Status read_either_b(const tilewright_gemm_call& given, bool addresses, TensorView& b) {
+Status read_either_b(const tilewright_gemm_call& given, bool addresses, DeviceId device, TensorView& b) {
   if (given.b_packed == nullptr) return read_tensor("b", given.b, addresses, b);
   if (given.b != nullptr) return refuse_call("arguments 'b' and 'b_packed' are both given, allowed: one of them");
-  // The view only reads; TensorView has no const form.
-  Result<TensorView> view = gemm_packed_view(const_cast<void*>(given.b_packed), given.b_packed_bytes);
+  Result<TensorView> view = read_packed(given.b_packed_info, device, given.b_packed, given.b_packed_bytes);
   if (!view) return view.status();
   b = *view;
   return {};
@@ -90,7 +89,7 @@ Status read_call(const char* function, const tilewright_gemm_call* from, bool ad
   }
 
   if (Status s = read_tensor("a", given.a, addresses, call.a); !s) return s;
-  if (Status s = read_either_b(given, addresses, call.b); !s) return s;
+  if (Status s = read_either_b(given, addresses, call.a.device, call.b); !s) return s;
   if (Status s = read_tensor("d", given.d, addresses, call.d); !s) return s;
   if (Status s = read_tensor("scale_a", given.scale_a, addresses, call.scale_a); !s) return s;
   if (Status s = read_tensor("scale_b", given.scale_b, addresses, call.scale_b); !s) return s;

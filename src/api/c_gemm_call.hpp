@@ -13,6 +13,10 @@ namespace tilewright::c_abi {
 Status read_tensor(const char* name, const TwDLTensor* from, bool addresses, TensorView& to);
 Status read_call(const char* function, const tilewright_gemm_call* from, bool addresses, GemmCall& call);
 
+// Packed weights on a device, by what is said of them; where nothing is, by their header, on the CPU.
+Result<TensorView> read_packed(const tilewright_packed_info* info, DeviceId device, const void* packed,
+                               int64_t packed_bytes);
+
 // An Exec, and the C++ form of the caller's parallel-for, which it points to.
 struct ReadExec {
   Exec exec;

@@ -54,10 +54,9 @@ __device__ __forceinline__ int64 packed_index(DType dtype, int64 all_k, int64 k,
          (k / kp * kPanelColumns + n % kPanelColumns) * kp + k % kp;
 }
 // B[batch, k, n] of packed weights: of fragments, or of panels, by its index from the first one.
-__device__ __forceinline__ float packed_element(const char* entry, DType dtype, int64 all_n, int64 all_k, int64 k,
-                                                int64 n) {
+__device__ __forceinline__ float packed_element(const char* entry, DType dtype, int64 all_k, int64 k, int64 n) {
   if (dtype == DType::kF4E2M1) {
-    const unsigned word = reinterpret_cast<const unsigned*>(entry)[fragment_word(all_n, all_k, k, n)];
+    const unsigned word = reinterpret_cast<const unsigned*>(entry)[fragment_word(all_k, k, n)];
     return widen(e2m1x2{static_cast<unsigned char>(fragment_code(static_cast<int>(k % 8), word))}, 0);
   }
   return generic_element(entry, packed_index(dtype, all_k, k, n), dtype);
@@ -105,7 +104,7 @@ __device__ __forceinline__ void generic_load(const GemmScaledArgs& scaled, const
     float value = 0;
     if (has_n && b_k < args.k) {
       value = args.b_packed
-                  ? packed_element(packed, args.b_dtype, args.n, args.k, b_k, n)
+                  ? packed_element(packed, args.b_dtype, args.k, b_k, n)
                   : generic_element(args.b, p.batch * args.stride_b_batch + b_k * args.stride_b_k + n * args.stride_b_n,
                                     args.b_dtype);
       if (has_zero_b) value -= generic_scale(scaled.zero_b, p.batch, n, b_k);

@@ -21,7 +21,8 @@ __device__ __forceinline__ unsigned pack_fragment_word(const GemmPackArgs& args,
 }
 
 __device__ __forceinline__ void gemm_pack_fragments(const GemmPackArgs& args) {
-  const int64 panels = packed_panels(args.n), panel = blockIdx.x % panels, batch = blockIdx.x / panels;
+  const int64 panels = packed_fragment_groups(args.n) * kFragmentsAside, panel = blockIdx.x % panels,
+              batch = blockIdx.x / panels;
   const int64 count = packed_fragments(args.k) * (kFragmentBytes / 16);
   char* const entry = static_cast<char*>(args.packed) + batch * args.packed_batch_bytes;
   // A thread of a fragment has sixteen bytes in either half.
@@ -38,7 +39,7 @@ __device__ __forceinline__ void gemm_pack_fragments(const GemmPackArgs& args) {
             args, batch * args.stride_b_batch + n * args.stride_b_n + first * args.stride_b_k, first);
       }
     }
-    auto* const to = reinterpret_cast<uint4*>(entry + fragment_index(args.n, args.k, k, n) * kFragmentBytes);
+    auto* const to = reinterpret_cast<uint4*>(entry + fragment_index(args.k, k, n) * kFragmentBytes);
     to[place] = {words[0], words[1], words[2], words[3]};
   }
 }

@@ -47,6 +47,15 @@ __device__ __forceinline__ void load_box_once(const TensorMap& map, void* to, Ba
       "l"(&map), "r"(shared_address(&barrier)), "l"(policy), "r"(c0), "r"(c1), "r"(c2)
       : "memory");
 }
+// Of four dimensions.
+__device__ __forceinline__ void load_box_once(const TensorMap& map, void* to, Barrier& barrier,
+                                              unsigned long long policy, int c0, int c1, int c2, int c3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+      " [%0], [%1, {%4, %5, %6, %7}], [%2], %3;" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(&barrier)), "l"(policy), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+      : "memory");
+}
 // Into every block of the cluster that `blocks` names by a bit, at the same place, completing at each one's own barrier.
 __device__ __forceinline__ void load_box_multicast(const TensorMap& map, void* to, Barrier& barrier,
                                                    unsigned short blocks, int c0, int c1, int c2) {

@@ -317,12 +317,15 @@ ImportedTensor import_tensor(const char* op, const char* name, nb::handle object
 ImportedBytes import_bytes(const char* op, const char* name, nb::handle object, Access access, ImportScope& scope) {
   const TwDLTensor tensor = read_tensor({op, name, object, access, scope}, traits_of(object));
   const bool bytes = tensor.dtype.code == TW_DL_UINT && tensor.dtype.bits == 8 && tensor.dtype.lanes == 1 &&
-                     tensor.device.device_type == TW_DL_CPU && tensor.ndim == 1 &&
-                     (tensor.strides == nullptr || tensor.strides[0] == 1 || tensor.shape[0] < 2);
+                     tensor.ndim == 1 && (tensor.strides == nullptr || tensor.strides[0] == 1 || tensor.shape[0] < 2);
   if (!bytes) {
-    refuse("{}: argument '{}' is no packed weight, allowed: a contiguous uint8 vector of the CPU", op, name);
+    refuse("{}: argument '{}' is no packed weight, allowed: a contiguous uint8 vector", op, name);
   }
-  return {static_cast<std::byte*>(tensor.data) + tensor.byte_offset, tensor.shape[0]};
+  // The device as any tensor's.
+  int64_t shape[] = {tensor.shape[0]};
+  const TensorView view = value_of(
+      from_dlpack(TwDLTensor{tensor.data, tensor.device, 1, {TW_DL_INT, 8, 1}, shape, nullptr, tensor.byte_offset}));
+  return {view.data, view.shape[0], view.device};
 }
 
 }  // namespace tilewright::python

@@ -47,6 +47,7 @@ ImportedTensor import_nibbles(const char* op, const char* name, nb::handle objec
 struct ImportedBytes {
   void* data;
   int64_t size;
+  DeviceId device;
 };
 ImportedBytes import_bytes(const char* op, const char* name, nb::handle object, Access access, ImportScope& scope);
 

@@ -3,34 +3,44 @@
 
 #include <cstring>
 
+#include "dispatch/context_impl.hpp"
+#include "python_function.hpp"
 #include "tensor/buffer.hpp"
 #include "tilewright/gemm.hpp"
 
 namespace tilewright::python {
 namespace {
 
-PackedWeights view_packed(std::byte* data, int64_t bytes, std::shared_ptr<void> owner) {
-  return {value_of(gemm_packed_view(data, bytes)), data, bytes, std::move(owner)};
+constexpr DeviceId kCpu{};
+
+PackedWeights view_packed(const ImportedBytes& bytes, std::shared_ptr<void> owner) {
+  Result<TensorView> view = gemm_packed_view(Context::global(), bytes.device, bytes.data, bytes.size);
+  return {value_of(std::move(view)), bytes.data, bytes.size, std::move(owner)};
+}
+// Tensors, and what their exports hold, live as long as weights that have it.
+std::shared_ptr<void> owner_of(ImportScope scope) {
+  return std::shared_ptr<ImportScope>(new ImportScope(std::move(scope)), [](ImportScope* held) {
+    const nb::gil_scoped_acquire acquired;
+    delete held;
+  });
 }
 
 // "kn": B as gemm takes it; "nk": a linear layer's weight.
-TensorView import_weight(const char* op, const char* name, nb::handle tensor, const std::string& layout, Access access,
-                         ImportScope& scope) {
-  const TensorView view = import_tensor(op, name, tensor, access, scope).view;
+ImportedTensor import_weight(const char* op, const char* name, nb::handle tensor, const std::string& layout,
+                             Access access, ImportScope& scope) {
+  ImportedTensor weight = import_tensor(op, name, tensor, access, scope);
+  TensorView& view = weight.view;
   if (view.rank < 2 || view.rank > 3) {
     refuse("{}: argument '{}' has rank {}, allowed: 2, or 3 with a batch", op, name, view.rank);
   }
-  if (view.device.kind != DeviceKind::kCpu) {
-    refuse("{}: argument '{}' is on {}, allowed: cpu", op, name, to_string(view.device));
-  }
-  if (layout == "kn") return view;
-  if (layout == "nk") return view.transposed();
+  if (layout == "nk") view = view.transposed();
+  if (layout == "kn" || layout == "nk") return weight;
   refuse("{}: argument 'layout' is '{}', allowed: 'kn' (b of gemm), 'nk' (weight of linear)", op, layout);
 }
 
 int64_t packed_bytes(const TensorView& b) {
   const int64_t n = b.shape[b.rank - 1], k = b.shape[b.rank - 2];
-  return value_of(gemm_packed_bytes(b.dtype, n, k, b.rank == 3 ? b.shape[0] : 1));
+  return value_of(gemm_packed_bytes(b.dtype, n, k, b.rank == 3 ? b.shape[0] : 1, b.device));
 }
 
 void pack_to(const TensorView& b, void* to, int64_t bytes) {
@@ -40,19 +50,6 @@ void pack_to(const TensorView& b, void* to, int64_t bytes) {
     status = gemm_pack_weights(Context::global(), b, to, bytes);
   }
   check(status);
-}
-
-PackedWeights pack_weights(nb::handle b, const std::string& layout) {
-  ImportScope scope;
-  const TensorView view = import_weight("pack_weights", "b", b, layout, Access::kRead, scope);
-  const int64_t bytes = packed_bytes(view);
-  const std::shared_ptr<std::byte> memory = allocate_aligned(bytes);
-  pack_to(view, memory.get(), bytes);
-  return view_packed(memory.get(), bytes, memory);
-}
-
-int64_t packed_nbytes(const std::string& dtype, int64_t n, int64_t k, int64_t batch) {
-  return value_of(gemm_packed_bytes(value_of(parse_dtype(dtype)), n, k, batch));
 }
 
 // Packed bytes in a tensor of the caller's: the torch operators' form.
@@ -65,23 +62,53 @@ ImportedBytes import_aligned(const char* op, const char* name, nb::handle tensor
   return bytes;
 }
 
+// Memory of the weight's device: a GPU's is the framework's.
+ImportedBytes memory_like(const ImportedTensor& weight, nb::handle tensor, int64_t bytes, ImportScope& scope) {
+  static constinit PythonFunction empty(kFrameworks, "empty");
+  nb::object made =
+      empty.get()(static_cast<int>(weight.framework), tensor, nb::make_tuple(bytes), "u8", "pack_weights");
+  // A JAX array is written before anybody has seen it.
+  const Access access = weight.framework == Framework::kJax ? Access::kRead : Access::kWrite;
+  const ImportedBytes memory = import_aligned("pack_weights", "out", made, access, scope);
+  scope.kept_alive.push_back(std::move(made));
+  return memory;
+}
+
+PackedWeights pack_weights(nb::handle b, const std::string& layout) {
+  ImportScope scope;
+  const ImportedTensor weight = import_weight("pack_weights", "b", b, layout, Access::kRead, scope);
+  const int64_t bytes = packed_bytes(weight.view);
+  if (weight.view.device == kCpu) {
+    const std::shared_ptr<std::byte> memory = allocate_aligned(bytes);
+    pack_to(weight.view, memory.get(), bytes);
+    return view_packed({memory.get(), bytes, kCpu}, memory);
+  }
+  ImportScope kept;
+  const ImportedBytes memory = memory_like(weight, b, bytes, kept);
+  pack_to(weight.view, memory.data, bytes);
+  return view_packed(memory, owner_of(std::move(kept)));
+}
+
+int64_t packed_nbytes(const std::string& dtype, int64_t n, int64_t k, int64_t batch, const std::string& device) {
+  return value_of(gemm_packed_bytes(value_of(parse_dtype(dtype)), n, k, batch, value_of(parse_device(device))));
+}
+
 void pack_weights_into(nb::handle b, nb::handle out, const std::string& layout) {
   ImportScope scope;
-  const TensorView view = import_weight("pack_weights", "b", b, layout, Access::kRead, scope);
+  const TensorView view = import_weight("pack_weights", "b", b, layout, Access::kRead, scope).view;
   const ImportedBytes to = import_aligned("pack_weights", "out", out, Access::kWrite, scope);
+  if (to.device != view.device) {
+    refuse("pack_weights: arguments are on different devices: b on {}, out on {}", to_string(view.device),
+           to_string(to.device));
+  }
   pack_to(view, to.data, to.size);
 }
 
 PackedWeights from_tensor(nb::handle tensor) {
   ImportScope scope;
   const ImportedBytes bytes = import_aligned("PackedWeights.from_tensor", "data", tensor, Access::kRead, scope);
-  // The tensor, and what its export holds, live as long as the weights.
   scope.kept_alive.push_back(nb::borrow(tensor));
-  const std::shared_ptr<ImportScope> owner(new ImportScope(std::move(scope)), [](ImportScope* held) {
-    const nb::gil_scoped_acquire acquired;
-    delete held;
-  });
-  return view_packed(static_cast<std::byte*>(bytes.data), bytes.size, owner);
+  return view_packed(bytes, owner_of(std::move(scope)));
 }
 
 // A buffer of any object that has one, released when the last owner goes.
@@ -102,7 +129,7 @@ PackedWeights from_bytes(nb::handle data) {
     const nb::gil_scoped_release released;
     std::memcpy(memory.get(), buffer->buf, static_cast<size_t>(buffer->len));
   }
-  return view_packed(memory.get(), buffer->len, memory);
+  return view_packed({memory.get(), buffer->len, kCpu}, memory);
 }
 
 PackedWeights from_buffer(nb::handle data) {
@@ -113,12 +140,12 @@ PackedWeights from_buffer(nb::handle data) {
         "from_bytes() copies and takes any",
         buffer->buf, kBufferAlignment);
   }
-  return view_packed(static_cast<std::byte*>(buffer->buf), buffer->len, buffer);
+  return view_packed({buffer->buf, buffer->len, kCpu}, buffer);
 }
 
 void unpack(const PackedWeights& self, nb::handle out, const std::string& layout) {
   ImportScope scope;
-  const TensorView view = import_weight("PackedWeights.unpack", "out", out, layout, Access::kWrite, scope);
+  const TensorView view = import_weight("PackedWeights.unpack", "out", out, layout, Access::kWrite, scope).view;
   Status status;
   {
     const nb::gil_scoped_release released;
@@ -127,7 +154,15 @@ void unpack(const PackedWeights& self, nb::handle out, const std::string& layout
   check(status);
 }
 
-nb::bytes to_bytes(const PackedWeights& self) { return nb::bytes(self.data(), static_cast<size_t>(self.bytes())); }
+nb::bytes to_bytes(const PackedWeights& self) {
+  const auto size = static_cast<size_t>(self.bytes());
+  const DeviceId device = self.view().device;
+  if (device == kCpu) return nb::bytes(self.data(), size);
+  nb::bytes copy(nullptr, size);
+  OpenDevice* const on = value_of(Context::global().impl().open_device("PackedWeights.to_bytes", device));
+  check(on->device->copy_to_host(PyBytes_AsString(copy.ptr()), self.data(), self.bytes()));
+  return copy;
+}
 
 std::string describe_packed(const PackedWeights& self) {
   const std::string batch = self.view().rank == 3 ? fmt::format("batch={}, ", self.batch()) : "";
@@ -137,9 +172,12 @@ std::string describe_packed(const PackedWeights& self) {
 
 }  // namespace
 
-TensorView packed_bytes_view(const char* op, const char* name, nb::handle tensor, ImportScope& scope) {
+TensorView packed_bytes_view(const char* op, const char* name, nb::handle tensor, const PackedSizes& sizes,
+                             ImportScope& scope) {
   const ImportedBytes bytes = import_aligned(op, name, tensor, Access::kRead, scope);
-  return value_of(gemm_packed_view(bytes.data, bytes.size));
+  if (bytes.device == kCpu) return value_of(gemm_packed_view(bytes.data, bytes.size));
+  return value_of(
+      gemm_packed_view_as(bytes.device, bytes.data, bytes.size, sizes.dtype, sizes.n, sizes.k, sizes.batch));
 }
 
 const PackedWeights* packed_weights_of(nb::handle object) {
@@ -174,7 +212,9 @@ void bind_packed_weights(nb::module_& module) {
              "Packs b [K, N] (layout 'kn', as gemm takes it) or a linear layer's weight [N, K] (layout 'nk'); a third, "
              "leading dimension is the batch. One packed copy serves every M.");
   module.def("packed_nbytes", &packed_nbytes, nb::arg("dtype"), nb::arg("n"), nb::arg("k"), nb::arg("batch") = 1,
-             "Bytes of the packed form of [batch, k, n] weights; `dtype` is \"f32\", \"f16\", \"bf16\" or \"i8\".");
+             nb::arg("device") = "cpu",
+             "Bytes of the packed form of [batch, k, n] weights that the device makes; `dtype` is \"f32\", \"f16\", "
+             "\"bf16\" or \"i8\".");
   module.def("pack_weights_into", &pack_weights_into, nb::arg("b"), nb::arg("out"), nb::kw_only(),
              nb::arg("layout") = "kn", "pack_weights() into a 64-byte aligned uint8 vector of packed_nbytes().");
 }

@@ -13,12 +13,12 @@ namespace tilewright::python {
 
 class PackedWeights {
  public:
-  // `data` begins with the header; `owner` keeps it alive.
-  PackedWeights(TensorView view, const std::byte* data, int64_t bytes, std::shared_ptr<void> owner)
+  // `data`, of the view's device, begins with the header; `owner` keeps it alive.
+  PackedWeights(TensorView view, const void* data, int64_t bytes, std::shared_ptr<void> owner)
       : view_(view), data_(data), bytes_(bytes), owner_(std::move(owner)) {}
 
   const TensorView& view() const { return view_; }
-  const std::byte* data() const { return data_; }
+  const void* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
   int64_t k() const { return view_.shape[view_.rank - 2]; }
   int64_t n() const { return view_.shape[view_.rank - 1]; }
@@ -26,13 +26,18 @@ class PackedWeights {
 
  private:
   TensorView view_;
-  const std::byte* data_;
+  const void* data_;
   int64_t bytes_;
   std::shared_ptr<void> owner_;
 };
 
-// What a 64-byte aligned uint8 vector holds.
-TensorView packed_bytes_view(const char* op, const char* name, nb::handle tensor, ImportScope& scope);
+// What a 64-byte aligned uint8 vector holds. On a GPU no call reads its header: it is then what these sizes say.
+struct PackedSizes {
+  DType dtype;
+  int64_t n, k, batch;
+};
+TensorView packed_bytes_view(const char* op, const char* name, nb::handle tensor, const PackedSizes& sizes,
+                             ImportScope& scope);
 
 // The packed weights that `object` is, or null.
 const PackedWeights* packed_weights_of(nb::handle object);

@@ -117,27 +117,30 @@ _SHORT_NAMES = {
     torch.int8: "i8",
     torch.float8_e4m3fn: "e4m3",
     torch.float8_e5m2: "e5m2",
+    **({_FLOAT4: "e2m1"} if _FLOAT4 is not None else {}),
 }
 
 
-def packed_nbytes(size: tuple[int, ...], dtype: torch.dtype, layout: Layout) -> int:
-    """Bytes that weights of this size take when packed."""
+def packed_nbytes(b: torch.Tensor, layout: Layout) -> int:
+    """Bytes that these weights take when packed where they are."""
+    size = [int(s) for s in b.shape]
+    if b.dtype is _FLOAT4:  # two elements each, along the dimension of stride 1
+        size[len(size) - 1 - b.stride()[::-1].index(1)] *= 2
     first, second = size[-2], size[-1]
     k, n = (first, second) if layout == "kn" else (second, first)
-    return _core.packed_nbytes(
-        _SHORT_NAMES.get(dtype, str(dtype)), int(n), int(k), int(size[0]) if len(size) == 3 else 1
-    )
+    device = "cpu" if b.device.type != "cuda" else "hip" if torch.version.hip else "cuda"
+    return _core.packed_nbytes(_SHORT_NAMES.get(b.dtype, str(b.dtype)), n, k, size[0] if len(size) == 3 else 1, device)
 
 
 def _pack(b: torch.Tensor, *, layout: Layout = "kn") -> torch.Tensor:
-    packed = torch.empty(packed_nbytes(tuple(b.shape), b.dtype, layout), dtype=torch.uint8, device=b.device)
+    packed = torch.empty(packed_nbytes(b, layout), dtype=torch.uint8, device=b.device)
     _core.pack_weights_into(b, packed, layout=layout)
     return packed
 
 
 def _fake_pack(b: torch.Tensor, *, layout: Layout = "kn") -> torch.Tensor:
     torch._check(b.dim() in (2, 3), lambda: f"pack_weights: argument 'b' has rank {b.dim()}, allowed: 2, 3")
-    return b.new_empty((packed_nbytes(tuple(b.shape), b.dtype, layout),), dtype=torch.uint8)
+    return b.new_empty((packed_nbytes(b, layout),), dtype=torch.uint8)
 
 
 def _unpack(packed: torch.Tensor, size: list[int], *, dtype: torch.dtype, layout: Layout = "kn") -> torch.Tensor:

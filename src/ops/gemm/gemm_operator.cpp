@@ -3,10 +3,9 @@
 #include <cstring>
 
 #include "ops/gemm/export/gemm_description.hpp"
-#include "ops/gemm/families/amd/gemm_pack_amd_family.hpp"
 #include "ops/gemm/families/cpu/gemm_pack_cpu_family.hpp"
-#include "ops/gemm/families/cuda/gemm_pack_fragments_family.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
+#include "ops/gemm/families/gpu/gemm_pack_gpu_family.hpp"
 #include "ops/gemm/instance/gemm_instance.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
 #include "ops/op_list.hpp"
@@ -29,8 +28,8 @@ class GemmOperator final : public Operator {
     return kFamilies;
   }
   std::span<const KernelFamily* const> helper_families() const override {
-    static const KernelFamily* const kFamilies[] = {&gemm_pack_cpu_family(), &gemm_pack_amd_family(),
-                                                    &gemm_pack_fragments_family()};
+    static const KernelFamily* const kFamilies[] = {&gemm_pack_cpu_family(), &gemm_pack_amd().family,
+                                                    &gemm_pack_fragments().family};
     return kFamilies;
   }
   ProblemSignature signature(ProblemRef problem) const override {

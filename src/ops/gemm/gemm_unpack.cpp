@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
+#include "core/tensor/strided.hpp"
 #include "device/cpu/run_on_units.hpp"
 #include "dispatch/context_impl.hpp"
 #include "gemm/cpu/gemm_cpu_blocking.hpp"
@@ -60,7 +62,7 @@ void unpack_nibbles(const UnpackArgs& args, const PackedLayout& layout, const ch
   const auto code_of = [&](int64_t row, int64_t column) {
     if (args.fragments) {
       unsigned word;
-      std::memcpy(&word, entry + fragment_word(args.n, args.k, row, first_column + column) * 4, sizeof(word));
+      std::memcpy(&word, entry + fragment_word(args.k, row, first_column + column) * 4, sizeof(word));
       return static_cast<int>(fragment_code(static_cast<int>(row % 8), word));
     }
     const int64_t in = layout.element(row, column);
@@ -101,20 +103,8 @@ void unpack_unit(const void* data, uint32_t unit, uint32_t units) {
   }
 }
 
-}  // namespace
-
-Status gemm_unpack_weights(Context& context, const TensorView& packed, const TensorView& b) {
-  if (packed.layout == Layout::kStrided) return refuse_unpack("gemm_unpack_weights: argument 'packed' is not packed");
-  if (b.layout != Layout::kStrided || b.rank != packed.rank || b.dtype != packed.dtype ||
-      !std::equal(b.shape.begin(), b.shape.begin() + b.rank, packed.shape.begin())) {
-    return refuse_unpack("gemm_unpack_weights: argument 'b' must be strided, with the dtype and shape of 'packed'");
-  }
-  if (b.device.kind != DeviceKind::kCpu) {
-    return refuse_unpack(fmt::format("gemm_unpack_weights: argument 'b' is on {}, allowed: cpu", to_string(b.device)));
-  }
-  if (b.numel() == 0) return {};
-  if (b.data == nullptr) return refuse_unpack("gemm_unpack_weights: argument 'b' has a null data pointer");
-
+// On the host, whose addresses both views have.
+Status unpack_on_host(Context& context, const TensorView& packed, const TensorView& b) {
   const int64_t size = std::max(1, dtype_bits(b.dtype) / 8), batch = b.rank == 3 ? b.shape[0] : 1;
   UnpackArgs args{};
   args.dtype = b.dtype;
@@ -135,6 +125,48 @@ Status gemm_unpack_weights(Context& context, const TensorView& packed, const Ten
     return {};
   }
   return run_on_units(*context.impl().cpu().device, "gemm_unpack", &unpack_unit, std::as_bytes(std::span(&args, 1)));
+}
+
+// Through the host's memory, both ways.
+Status unpack_of_gpu(Context& context, const TensorView& packed, const TensorView& b) {
+  const Result<OpenDevice*> on = context.impl().open_device("gemm_unpack_weights", b.device);
+  if (!on) return on.status();
+  Device& device = *(*on)->device;
+  const int64_t batch = b.rank == 3 ? b.shape[0] : 1, k = b.shape[b.rank - 2], n = b.shape[b.rank - 1];
+  const bool fragments = packed.layout == Layout::kPackedGemmFragments;
+  const int64_t packed_bytes = (batch - 1) * (b.rank == 3 ? packed.stride[0] : 0) +
+                               (fragments ? packed_fragments_bytes(n, k) : packed_layout(b.dtype, n, k).batch_bytes);
+  const ByteRange range = touched_bytes(
+      b.dtype, {{batch, b.rank == 3 ? b.stride[0] : 0}, {k, b.stride[b.rank - 2]}, {n, b.stride[b.rank - 1]}});
+  const auto from = std::make_unique_for_overwrite<char[]>(static_cast<size_t>(packed_bytes));
+  const auto to = std::make_unique_for_overwrite<char[]>(static_cast<size_t>(range.high - range.low));
+  char* const first = static_cast<char*>(b.data) + range.low;
+
+  if (Status s = device.synchronize(); !s) return s;
+  if (Status s = device.copy_to_host(from.get(), packed.data, packed_bytes); !s) return s;
+  if (Status s = device.copy_to_host(to.get(), first, range.high - range.low); !s) return s;
+  TensorView here = packed, plain = b;
+  here.data = from.get(), plain.data = to.get() - range.low;
+  here.device = plain.device = DeviceId{};
+  if (Status s = unpack_on_host(context, here, plain); !s) return s;
+  return device.copy_from_host(first, to.get(), range.high - range.low);
+}
+
+}  // namespace
+
+Status gemm_unpack_weights(Context& context, const TensorView& packed, const TensorView& b) {
+  if (packed.layout == Layout::kStrided) return refuse_unpack("gemm_unpack_weights: argument 'packed' is not packed");
+  if (b.layout != Layout::kStrided || b.rank != packed.rank || b.dtype != packed.dtype ||
+      !std::equal(b.shape.begin(), b.shape.begin() + b.rank, packed.shape.begin())) {
+    return refuse_unpack("gemm_unpack_weights: argument 'b' must be strided, with the dtype and shape of 'packed'");
+  }
+  if (b.device != packed.device) {
+    return refuse_unpack(fmt::format("gemm_unpack_weights: argument 'b' is on {}, 'packed' on {}, allowed: one device",
+                                     to_string(b.device), to_string(packed.device)));
+  }
+  if (b.numel() == 0) return {};
+  if (b.data == nullptr) return refuse_unpack("gemm_unpack_weights: argument 'b' has a null data pointer");
+  return b.device == DeviceId{} ? unpack_on_host(context, packed, b) : unpack_of_gpu(context, packed, b);
 }
 
 }  // namespace tilewright

@@ -83,10 +83,10 @@ TEST_F(SlowSm90DequantKernels, EveryTileOfWeightsThatTakeTheirScalesAlongKeepsTo
   for (const int m : {1, 16, 32, 64, 128}) {
     compile_tiles(fmt::format("m={}:n=57344:k=8192:a=bf16:b=e2m1:scale_b=e8m0.1x32", m));
     compile_tiles(fmt::format("m={}:n=5760:k=2880:a=bf16:b=e2m1:scale_b=e8m0.1x32:batch=128", m));
-    compile_tiles(fmt::format("m={}:n=5760:k=2880:a=bf16:b=e2m1:packed=1:scale_b=e8m0.1x32:batch=128", m));
+    compile_tiles(fmt::format("m={}:n=5760:k=2880:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:batch=128", m));
   }
   compile_tiles("m=16:n=57344:k=8192:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=separated:act=silu");
-  compile_tiles("m=16:n=57344:k=8192:a=bf16:b=e2m1:packed=1:scale_b=e8m0.1x32:gate=separated:act=silu");
+  compile_tiles("m=16:n=57344:k=8192:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:gate=separated:act=silu");
 }
 
 TEST_F(SlowSm90DequantKernels, EveryTileOfGroupsThatAreSummedApartKeepsToItsBudget) {

@@ -59,13 +59,16 @@ class EmulatedCudaDevice final : public Device {
   Status encode_tensor_map(const TensorMapSpec& spec, std::byte* map) const override {
     static_assert(sizeof(HostTensorMap) <= sizeof(TensorMap));
     HostTensorMap made{};
-    for (size_t i = 0; i < 3; ++i)
-      made.dims[i] = spec.dims[i], made.strides[i] = spec.strides[i], made.box[i] = spec.box[i];
+    for (size_t i = 0; i < 4; ++i) {
+      const bool there = i < spec.rank;
+      made.dims[i] = there ? spec.dims[i] : 1, made.box[i] = there ? spec.box[i] : 1;
+      made.strides[i] = there ? spec.strides[i] : 0;
+    }
     made.swizzled = spec.swizzle == TensorMapSpec::Swizzle::k128;
     const uint64_t row_bytes = made.box[0] * made.strides[0];
-    if (spec.rank != 3 || (!made.swizzled && spec.swizzle != TensorMapSpec::Swizzle::kNone) || row_bytes % 16 != 0 ||
-        (made.swizzled && row_bytes != 128) || made.box[2] != 1 || made.strides[1] % 16 != 0 ||
-        made.strides[2] % 16 != 0) {
+    if ((spec.rank != 3 && spec.rank != 4) || (!made.swizzled && spec.swizzle != TensorMapSpec::Swizzle::kNone) ||
+        row_bytes % 16 != 0 || (made.swizzled && (row_bytes != 128 || made.box[2] != 1)) || made.box[3] != 1 ||
+        made.strides[1] % 16 != 0 || made.strides[2] % 16 != 0 || made.strides[3] % 16 != 0) {
       return Status(StatusCode::kUnsupported, "boxes of this device are swizzled rows of 128 bytes, or plain ones");
     }
     std::memcpy(map, &made, sizeof(made));

@@ -9,7 +9,7 @@
 
 #include <vector>
 
-#include "ops/gemm/families/cuda/gemm_pack_fragments_family.hpp"
+#include "ops/gemm/families/gpu/gemm_pack_gpu_family.hpp"
 
 namespace tilewright {
 namespace {
@@ -30,7 +30,7 @@ void check(int64_t batch, int64_t k, int64_t n, const Strides& stride) {
     const int64_t at = entry * stride.batch + row * stride.k + column * stride.n;
     b[static_cast<size_t>(at / 2)] |= static_cast<uint8_t>(code_of(entry, row, column) << at % 2 * 4);
   }
-  const int64_t bytes = packed_layout(DType::kF4E2M1, n, k).batch_bytes, panels = packed_panels(n);
+  const int64_t bytes = packed_fragments_bytes(n, k), columns = packed_fragment_groups(n) * kFragmentGroup;
   std::vector<uint32_t> packed(static_cast<size_t>(batch * bytes / 4), 0xFFFFFFFF);
   GemmPackArgs args{};
   args.n = n, args.k = k, args.batch = batch;
@@ -42,14 +42,14 @@ void check(int64_t batch, int64_t k, int64_t n, const Strides& stride) {
   emulated::EmulatedCudaDevice device("sm_90a");
   const emulated::HostKernel kernel(
       [](const void* given) { gemm_pack_fragments(*static_cast<const GemmPackArgs*>(given)); });
-  const LaunchShape shape = gemm_pack_fragments_shape(panels * batch);
+  const LaunchShape shape = gemm_pack_fragments().shape(columns / kPanelColumns * batch);
   const Status status = device.launch(kernel, std::as_bytes(std::span(&args, 1)), shape, {});
   ASSERT_TRUE(status.ok()) << status.message();
   // Each place holds the element it is of, and all others zeros.
   for (int64_t entry = 0; entry < batch; ++entry) {
-    for (int64_t column = 0; column < panels * kPanelColumns; ++column) {
+    for (int64_t column = 0; column < columns; ++column) {
       for (int64_t row = 0; row < packed_fragments(k) * kFragmentK; ++row) {
-        const uint32_t word = packed[static_cast<size_t>(entry * bytes / 4 + fragment_word(n, k, row, column))];
+        const uint32_t word = packed[static_cast<size_t>(entry * bytes / 4 + fragment_word(k, row, column))];
         const unsigned wanted = row < k && column < n ? code_of(entry, row, column) : 0;
         ASSERT_EQ(fragment_code(static_cast<int>(row % 8), word), wanted) << entry << ", " << row << ", " << column;
       }

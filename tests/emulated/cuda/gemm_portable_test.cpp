@@ -169,7 +169,7 @@ TEST(EmulatedGemmGeneric, EveryValidProblemRuns) {
         "m=5:n=3:k=7:sa=0.100.3:sb=0.2.50:sd=0.9.2", "m=33:n=36:k=259:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128",
         "m=20:n=30:k=70:a=bf16:b=e2m1:scale_b=e8m0.1x32", "m=20:n=31:k=71:a=bf16:b=u4:scale_b=f16.1x32:zero_b=u4",
         "m=20:n=30:k=70:a=f16:b=i4:scale_b=bf16.1x64", "m=3:n=30:k=70:b=i8:packed=1:scale_b=f32.1x16:zero_b=i8.0.1.30",
-        "m=37:n=85:k=300:a=bf16:b=e2m1:packed=1:scale_b=e8m0.1x32:batch=2"}) {
+        "m=37:n=85:k=300:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:batch=2"}) {
     const GemmProblem problem = problem_of(text);
     const std::vector<Candidate> found = gemm_generic_gpu_family().candidates(erase(problem), device.spec());
     ASSERT_EQ(found.size(), 1u);

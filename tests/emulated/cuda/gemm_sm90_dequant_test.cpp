@@ -169,20 +169,20 @@ TEST(EmulatedGemmSm90Dequant, ScalesOfATileThatComeWholeAreEachRowsOwn) {
 TEST(EmulatedGemmSm90Dequant, PackedWeightsAreReadAsTheyWerePacked) {
   // N and K that end inside sixteen columns and inside a fragment; one fragment and two of a last step; batches of one and of several B.
   check<packed(scaled(tile(kBf, kE2, 64, 16, 1), kE8, 32))>(
-      {"m=13:n=72:k=800:a=bf16:b=e2m1:packed=1:scale_b=e8m0.1x32",
-       "m=1:n=5:k=40:a=bf16:b=e2m1:packed=1:scale_b=e8m0.1x32",
-       "m=3:n=88:k=448:a=bf16:b=e2m1:packed=1:scale_b=e8m0.1x32:batch=3"});
+      {"m=13:n=72:k=800:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32",
+       "m=1:n=5:k=40:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32",
+       "m=3:n=88:k=448:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:batch=3"});
   check<packed(whole(scaled(tile(kBf, kE2, 192, 64, 3), kE8, 32), 48))>(
-      {"m=61:n=200:k=1440:a=bf16:b=e2m1:packed=1:scale_b=e8m0.1x32",
-       "m=61:n=392:k=1408:a=bf16:b=e2m1:packed=1:scale_b=e8m0.1x32:batch=2"});
+      {"m=61:n=200:k=1440:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32",
+       "m=61:n=392:k=1408:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:batch=2"});
   check<split(packed(whole(scaled(tile(kBf, kE2, 128, 16, 1), kE8, 32), 48)), 2)>(
-      {"m=13:n=136:k=1312:a=bf16:b=e2m1:packed=1:scale_b=e8m0.1x32"});
+      {"m=13:n=136:k=1312:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32"});
   check<split(packed(whole(scaled(tile(kBf, kE2, 64, 8, 1), kE8, 64), 32)), 0)>(
-      {"m=7:n=200:k=1312:a=bf16:b=e2m1:packed=1:scale_b=e8m0.1x64:batch=2"});
+      {"m=7:n=200:k=1312:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x64:batch=2"});
   check<packed(linear(scaled(tile(kBf, kE2, 128, 16, 1), kE8, 32), GateMode::kSeparated, Activation::kSilu, kBf))>(
-      {"m=13:n=384:k=544:a=bf16:b=e2m1:packed=1:scale_b=e8m0.1x32:gate=separated:act=silu"});
+      {"m=13:n=384:k=544:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:gate=separated:act=silu"});
   check<packed(linear(scaled(tile(kBf, kE2, 64, 16, 1), kE8, 32), GateMode::kInterleaved, Activation::kSilu, kBf))>(
-      {"m=13:n=72:k=544:a=bf16:b=e2m1:packed=1:scale_b=e8m0.1x32:gate=interleaved:act=silu"});
+      {"m=13:n=72:k=544:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:gate=interleaved:act=silu"});
 }
 
 // Codes of a group's scale, row by row: far apart, beyond what a factor of bf16 holds at first and later, and NaN.

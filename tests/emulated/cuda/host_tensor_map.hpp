@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What stands in the place of a tensor map where the device is a host: three dimensions, the contiguous one first.
+// What stands in the place of a tensor map where the device is a host: four dimensions, the contiguous one first.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@ namespace tilewright::emulated {
 
 struct HostTensorMap {
   const std::byte* address;
-  uint64_t dims[3], strides[3];  // elements; bytes, [0] is the element
-  uint32_t box[3];               // elements
+  uint64_t dims[4], strides[4];  // elements; bytes, [0] is the element
+  uint32_t box[4];               // elements; a fourth one is 1
   bool swizzled;                 // rows of 128 bytes
 };
 

@@ -21,7 +21,7 @@ unsigned code_at(int64_t batch, int64_t k, int64_t n) {
 class PackedFragments : public testing::Test {
  protected:
   void SetUp() override {
-    size = *gemm_packed_bytes(DType::kF4E2M1, kN, kK, kBatch);
+    size = *gemm_packed_bytes(DType::kF4E2M1, kN, kK, kBatch, {DeviceKind::kCuda, 0});
     memory.assign(static_cast<size_t>(size) + 64, 0);
     data = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
     GemmPackedHeader header{};
@@ -30,12 +30,12 @@ class PackedFragments : public testing::Test {
     header.dtype = DType::kF4E2M1;
     header.kp = kFragmentK;
     header.n = kN, header.k = kK, header.batch = kBatch;
-    header.batch_bytes = packed_layout(DType::kF4E2M1, kN, kK).batch_bytes;
+    header.batch_bytes = packed_fragments_bytes(kN, kK);
     header.total_bytes = size;
     std::memcpy(data, &header, sizeof(header));
     for (int64_t i = 0; i < kBatch * kK * kN; ++i) {
       const int64_t batch = i / (kK * kN), k = i / kN % kK, n = i % kN;
-      uint8_t* const at = data + sizeof(header) + batch * header.batch_bytes + fragment_word(kN, kK, k, n) * 4;
+      uint8_t* const at = data + kPackedFragmentsAt + batch * header.batch_bytes + fragment_word(kK, k, n) * 4;
       uint32_t word;
       std::memcpy(&word, at, sizeof(word));
       word |= fragment_bits(static_cast<int>(k % 8), code_at(batch, k, n));

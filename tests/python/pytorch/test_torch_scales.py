@@ -89,6 +89,26 @@ def test_weights_of_four_bits_with_bf16_rows_of_any_leading_dimensions():
     )
 
 
+def test_weights_of_four_bits_are_packed_by_function_and_operator():
+    import tilewright.torch as tt
+
+    (weight, wide), (scale_b, factor) = values(40, 96, E2M1), scales(40, 96, (1, 32), E8M0)
+    x = torch.randn(3, 96).bfloat16()
+    options = {"scale_b": scale_b, "scale_group_b": (1, 32)}
+    want = x.double() @ (wide * factor).T
+    function = tilewright.pack_weights(weight, layout="nk")
+    assert (function.n, function.k, function.dtype) == (40, 96, "e2m1")
+    check(tilewright.linear(x, function, **options), want)
+    packed = tt.pack_weights(weight, layout="nk")
+    assert bytes(packed.numpy()) == function.to_bytes()
+    assert torch.equal(tt.pack_weights(weight.T, layout="kn"), packed)
+    check(tt.linear_packed(x, packed, 40, **options), want)
+    back = tt.unpack_weights(packed, weight.shape, dtype=E2M1, layout="nk")
+    assert torch.equal(back.view(torch.uint8), weight.view(torch.uint8))
+    with torch._subclasses.FakeTensorMode() as mode:
+        assert tt.pack_weights(mode.from_tensor(weight), layout="nk").shape == packed.shape
+
+
 def test_operators_know_shapes_and_types():
     import tilewright.torch as tt
 

@@ -144,6 +144,8 @@ TEST(GemmProblem, EightBitFloatsMultiplyWhatTheyMayAndHaveNoPackedForm) {
     m.call.b.dtype = dtype;
     expect_refused(m.make(), "argument 'd' is e");
   }
+  EXPECT_THAT(parse_gemm_problem("m=1:n=16:k=16:a=bf16:packed=fragments").status().message(),
+              testing::HasSubstr("argument 'b' is bf16 packed on an NVIDIA GPU, allowed: e2m1"));
   EXPECT_THAT(parse_gemm_problem("m=1:n=16:k=16:a=e4m3:packed=1").status().message(),
               testing::HasSubstr("'b' is packed e4m3, allowed: f32, f16, bf16, i8"));
   EXPECT_EQ(parse_gemm_problem("m=1:n=16:k=16:a=e5m2")->d_dtype, DType::kBf16);
@@ -227,6 +229,14 @@ TEST(GemmProblem, TextRoundTripsForRandomProblems) {
     ASSERT_TRUE(again.ok()) << print_gemm_problem(*p) << ": " << again.status().to_string();
     EXPECT_EQ(std::memcmp(&*p, &*again, sizeof(GemmProblem)), 0) << text << "\n" << print_gemm_problem(*p);
   }
+}
+
+TEST(GemmProblem, WeightsPackedForNvidiaGpusHaveSizesOfTheirOwn) {
+  const GemmProblem p = *parse_gemm_problem("m=1:n=70:k=200:batch=3:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32");
+  EXPECT_EQ(p.b_packed, kPackedFragments);
+  EXPECT_EQ(p.stride_b_batch, 2 * 2 * 4096);  // of 64 columns and 128 of K
+  const GemmProblem again = *parse_gemm_problem(print_gemm_problem(p));
+  EXPECT_EQ(std::memcmp(&p, &again, sizeof(GemmProblem)), 0) << print_gemm_problem(p);
 }
 
 TEST(GemmProblem, MalformedTextIsRefusedWithTheItem) {

@@ -23,9 +23,7 @@ class GemmSm90DequantBring {
         tokens_(args),
         scales_(args),
         policy_(sm90::read_once(kConfig.packed ? kFragmentBytes
-                                               : args.product.gemm.stride_b_n * dtype_bits(kConfig.weight) / 8)),
-        fragments_(static_cast<int>(packed_fragments(args.product.gemm.k))),
-        packed_group_(static_cast<int64>(fragments_) * kPanelsAside * kFragmentBytes) {}
+                                               : args.product.gemm.stride_b_n * dtype_bits(kConfig.weight) / 8)) {}
 
   __device__ __forceinline__ void run(const SkinnyWork<kConfig.splits>& work) {
     Steps steps(work);
@@ -55,71 +53,27 @@ class GemmSm90DequantBring {
   __device__ __forceinline__ void ask_weights(const Steps& steps, int stage) {
     const GemmSm90SkinnyArgs& args = args_.product;
     sm90::Barrier& full = shared_.full(stage);
-    if (kConfig.packed && steps.k == steps.segment.k0) begin_packed(steps.segment);
-    const unsigned bytes = Layout::kTokenBytes + (kConfig.packed ? packed_bytes(steps.k) : Layout::kWeightBytes);
+    constexpr unsigned bytes = Layout::kTokenBytes + Layout::kWeightBytes;
     if (kConfig.scale_row != 0 && steps.k == steps.segment.k0) {
       ask_scales(steps.segment, full, bytes);
     } else {
       sm90::arrive_expect_bytes(full, bytes);
     }
-    if constexpr (kConfig.packed) return ask_packed(steps.k, stage);
-    const int at = steps.k * kSkinnyRowBytes, n = steps.segment.tile * kBoxRows;
-    const int batch = args.batch_b ? steps.segment.batch : 0;
-    sm90::load_box_once(args.b, shared_.weights(stage), full, policy_, at, n, batch);
+    const int n = steps.segment.tile * kBoxRows, batch = args.batch_b ? steps.segment.batch : 0;
+    unsigned char* const to = shared_.weights(stage);
+    load_weights(to, full, steps.k, n, batch);
     if constexpr (kConfig.gate == GateMode::kSeparated) {
-      sm90::load_box_once(args.b, shared_.weights(stage) + kBoxRows * kSkinnyRowBytes, full, policy_, at,
-                          n + static_cast<int>(args.gemm.n / 2), batch);
+      load_weights(to + kBoxRows * kSkinnyRowBytes, full, steps.k, n + static_cast<int>(args.gemm.n / 2), batch);
     }
   }
-  // Packed weights of a tile: where the first 64 rows of either half begin, and of how many 64 and sixteen rows there are any. Found
-  // once a tile: whoever asks has no time to spare.
-  struct PackedTile {
-    const unsigned char* from[Scales::kHalves];
-    int groups, rest;
-  };
-  __device__ __forceinline__ void begin_packed(const SkinnySegment& s) {
-    const GemmArgs& gemm = args_.product.gemm;
-    const int64 of_half = gemm.n / Scales::kHalves, first = static_cast<int64>(s.tile) * kBoxRows,
-                left = of_half - first;
-    const auto* const entry = static_cast<const unsigned char*>(gemm.b) + s.batch * gemm.stride_b_batch;
-    const auto panels = static_cast<int>(packed_panels(left < kBoxRows ? left : kBoxRows));
-    packed_.groups = panels / kPanelsAside, packed_.rest = panels % kPanelsAside;
-#pragma unroll
-    for (int half = 0; half < Scales::kHalves; ++half) {
-      packed_.from[half] = entry + (half * of_half + first) / kFragmentGroup * packed_group_;
-    }
-  }
-  __device__ __forceinline__ int fragments_of(int k) const {
-    constexpr int kOfStep = Layout::kTileK / kFragmentK;
-    const int left = fragments_ - k * kOfStep;
-    return left < kOfStep ? left : kOfStep;
-  }
-  __device__ __forceinline__ unsigned packed_bytes(int k) const {
-    const int panels = packed_.groups * kPanelsAside + packed_.rest;
-    return static_cast<unsigned>(Scales::kHalves * panels * fragments_of(k) * kFragmentBytes);
-  }
-  __device__ __forceinline__ void ask_packed(int k, int stage) const {
-    const int fragments = fragments_of(k);
-    sm90::Barrier& full = shared_.full(stage);
-#pragma unroll
-    for (int half = 0; half < Scales::kHalves; ++half) {
-      unsigned char* to = shared_.weights(stage) + half * kBoxRows * kSkinnyRowBytes;
-      const unsigned char* from = packed_.from[half] + static_cast<int64>(k) * Layout::kGroupStage;
-#pragma unroll
-      for (int group = 0; group < kBoxRows / kFragmentGroup;
-           ++group, to += Layout::kGroupStage, from += packed_group_) {
-        if (group >= packed_.groups) break;
-        sm90::copy_bytes_once(to, from, static_cast<unsigned>(fragments * Layout::kGroupBytes), full, policy_);
-      }
-    }
-    // The last columns of B, fewer than 64: each 128 of K goes to its place.
-    const int rest = packed_.rest * kFragmentBytes;
-    if (rest == 0) return;
-    unsigned char* const to = shared_.weights(stage) + packed_.groups * Layout::kGroupStage;
-    const unsigned char* const from =
-        packed_.from[0] + packed_.groups * packed_group_ + static_cast<int64>(k) * (Layout::kTileK / kFragmentK) * rest;
-    for (int i = 0; i < fragments; ++i) {
-      sm90::copy_bytes_once(to + i * Layout::kGroupBytes, from + i * rest, static_cast<unsigned>(rest), full, policy_);
+  // From row n on: rows of 128 bytes of them, or their fragments.
+  __device__ __forceinline__ void load_weights(unsigned char* to, sm90::Barrier& full, int k, int n, int batch) const {
+    const TensorMap& map = args_.product.b;
+    if constexpr (kConfig.packed) {
+      constexpr int kOfStep = Layout::kTileK / kFragmentK * kFragmentsAside;
+      sm90::load_box_once(map, to, full, policy_, 0, k * kOfStep, n / kFragmentGroup, batch);
+    } else {
+      sm90::load_box_once(map, to, full, policy_, k * kSkinnyRowBytes, n, batch);
     }
   }
   // Of a tile, with its first stage, of which so many bytes are the stage's.
@@ -148,9 +102,6 @@ class GemmSm90DequantBring {
   const GemmSm90DequantTokens<kConfig> tokens_;
   const Scales scales_;
   const unsigned long long policy_;
-  const int fragments_;       // of packed weights along K
-  const int64 packed_group_;  // bytes of 64 columns of them
-  PackedTile packed_;
   sm90::Ring<kDequantScaleSlots> slot_;
 };
 
@@ -170,7 +121,7 @@ __device__ __forceinline__ void gemm_sm90_dequant(const GemmSm90DequantArgs& all
   // All meet behind the release of this block's share of A: it waits for copies that are under way.
   if (warp == kConsumers) {
     if (sm90::elect_one()) {
-      if constexpr (!kConfig.packed) sm90::prefetch_map(args.b);
+      sm90::prefetch_map(args.b);
       for (int stage = 0; stage < kConfig.stages; ++stage) {
         sm90::init(shared.full(stage), 1 + 32 * gemm_sm90_dequant_scale_warps(kConfig));
         sm90::init(shared.empty(stage), kConsumers);

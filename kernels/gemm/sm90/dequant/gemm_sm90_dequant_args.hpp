@@ -53,7 +53,7 @@ struct GemmSm90DequantConfig {
 };
 
 struct GemmSm90DequantArgs {
-  GemmSm90SkinnyArgs product;  // `a` is no tensor map here, nor `b` of packed weights: they are loaded by address
+  GemmSm90SkinnyArgs product;  // `a` is no tensor map here: it is loaded by address
   GemmBlockScale zero_b;       // of the groups of product.scale.b
   unsigned char* tokens;       // A rearranged: [batch, step], each a stage's bytes as they lie in shared memory
   unsigned* blocks_done;       // with their share of that; zero before and after

@@ -70,9 +70,9 @@ class Describer {
     CallBuffer b = buffer(kSlotB, "b", "B, [batch, K, N]", p_.b_dtype, {p_.batch, p_.k, p_.n},
                           {p_.stride_b_batch, p_.stride_b_k, p_.stride_b_n});
     if (p_.b_packed) {
-      b.meaning = "B, [batch, K, N], packed: panels as gemm_pack_weights makes them";
-      b.bytes = (p_.stride_b_batch == 0 ? 0 : p_.batch - 1) * p_.stride_b_batch +
-                packed_layout(p_.b_dtype, p_.n, p_.k).batch_bytes;
+      b.meaning = fmt::format("B, [batch, K, N], packed: {} as gemm_pack_weights makes them",
+                              p_.b_packed == kPackedFragments ? "fragments" : "panels");
+      b.bytes = (p_.stride_b_batch == 0 ? 0 : p_.batch - 1) * p_.stride_b_batch + packed_entry_bytes(p_);
     }
     b.alignment = p_.b_packed ? 64 : 16 >> p_.shortfall_b;
     out_.buffers.push_back(std::move(b));

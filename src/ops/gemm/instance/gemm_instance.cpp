@@ -37,7 +37,7 @@ class GemmInstance final : public ProblemInstance {
       Status s;
       if (p_.b_packed) {
         const int64_t batches = p_.stride_b_batch == 0 ? 1 : p_.batch;
-        s = b.allocate(device, (batches - 1) * p_.stride_b_batch + packed_layout(p_.b_dtype, p_.n, p_.k).batch_bytes);
+        s = b.allocate(device, (batches - 1) * p_.stride_b_batch + packed_entry_bytes(p_));
       } else {
         s = b.allocate(device, p_.b_dtype,
                        {{p_.batch, p_.stride_b_batch}, {p_.k, p_.stride_b_k}, {p_.n, p_.stride_b_n}});
@@ -211,7 +211,7 @@ void GemmInstance::fetch_compared(std::span<const int64_t> batches, std::span<co
 void GemmInstance::fill_b(uint64_t seed, InputData data) {
   const int64_t count = b_[0].bytes() * 8 / dtype_bits(p_.b_dtype);
   fill_random(p_.b_dtype, b_[0].begin(), count, data, seed);
-  if (!p_.b_packed || is_fragments(p_, vendor_)) return;
+  if (!p_.b_packed || p_.b_packed == kPackedFragments) return;
   // Packed: random panels, then zero padding and, for i8, the column sums.
   const PackedLayout layout = packed_layout(p_.b_dtype, p_.n, p_.k);
   const int64_t lines = layout.lines, kp = layout.kp, panels = packed_panels(p_.n);

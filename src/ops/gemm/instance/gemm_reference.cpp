@@ -139,18 +139,14 @@ void widen_row(DType dtype, const void* data, int64_t offset, int64_t stride, in
 
 }  // namespace
 
-bool is_fragments(const GemmProblem& p, ArchVendor vendor) {
-  return p.b_packed && p.b_dtype == DType::kF4E2M1 && vendor == ArchVendor::kNvidia;
-}
-
-double gemm_load_b(const GemmProblem& p, const void* b, ArchVendor vendor, int64_t batch, int64_t k, int64_t n) {
+double gemm_load_b(const GemmProblem& p, const void* b, int64_t batch, int64_t k, int64_t n) {
   if (!p.b_packed) {
     return load_element(p.b_dtype, b, batch * p.stride_b_batch + k * p.stride_b_k + n * p.stride_b_n);
   }
-  if (is_fragments(p, vendor)) {
+  if (p.b_packed == kPackedFragments) {
     const char* const entry = static_cast<const char*>(b) + batch * p.stride_b_batch;
     unsigned word;
-    std::memcpy(&word, entry + fragment_word(p.n, p.k, k, n) * 4, sizeof(word));
+    std::memcpy(&word, entry + fragment_word(p.k, k, n) * 4, sizeof(word));
     const auto code = static_cast<unsigned char>(fragment_code(static_cast<int>(k % 8), word));
     return load_element(p.b_dtype, &code, 0);
   }
@@ -193,7 +189,7 @@ void gemm_reference_block(const GemmProblem& p, const GemmBindings& bind, ArchVe
     for (int s = 0; s < sources; ++s) {
       const int64_t n = source_column(columns[j], s);
       for (size_t k = 0; k < depth; ++k) {
-        b[k] = gemm_load_b(p, bind.pointers[kSlotB], vendor, batch, static_cast<int64_t>(k), n);
+        b[k] = gemm_load_b(p, bind.pointers[kSlotB], batch, static_cast<int64_t>(k), n);
       }
       apply_zeros(p, bind, batch, n, b, zero_parts);
       apply_scales(p.scale_b, bind.pointers[kSlotScaleB], batch, n, b);

@@ -22,8 +22,6 @@ void gemm_reference_block(const GemmProblem& problem, const GemmBindings& bindin
                           std::span<const int64_t> columns, std::vector<ReferenceElement>& out);
 
 // B[batch, k, n] as a double, plain or packed.
-double gemm_load_b(const GemmProblem& problem, const void* b, ArchVendor vendor, int64_t batch, int64_t k, int64_t n);
-// Whether B is packed as NVIDIA GPUs read it.
-bool is_fragments(const GemmProblem& problem, ArchVendor vendor);
+double gemm_load_b(const GemmProblem& problem, const void* b, int64_t batch, int64_t k, int64_t n);
 
 }  // namespace tilewright

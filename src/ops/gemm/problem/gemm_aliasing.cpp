@@ -34,7 +34,7 @@ Status check_gemm_addresses(const GemmProblem& p, const GemmBindings& b) {
       touched_bytes(p.a_dtype, {{p.batch, p.stride_a_batch}, {p.m, p.stride_a_m}, {p.k, p.stride_a_k}});
   if (p.k != 0 && ranges_overlap(d, rd, b.pointers[kSlotA], ra)) return refuse_overlap("argument 'd' overlaps 'a'");
   ByteRange rb = touched_bytes(p.b_dtype, {{p.batch, p.stride_b_batch}, {p.k, p.stride_b_k}, {p.n, p.stride_b_n}});
-  if (p.b_packed) rb = {0, (p.batch - 1) * p.stride_b_batch + packed_layout(p.b_dtype, p.n, p.k).batch_bytes};
+  if (p.b_packed) rb = {0, (p.batch - 1) * p.stride_b_batch + packed_entry_bytes(p)};
   if (p.k != 0 && ranges_overlap(d, rd, b.pointers[kSlotB], rb)) return refuse_overlap("argument 'd' overlaps 'b'");
 
   // Epilogue operands: the same memory with the same strides is in place and fine, anything else is not.

@@ -8,6 +8,7 @@
 #include <bit>
 
 #include "core/tensor/strided.hpp"
+#include "gemm/gemm_packed_fragments.hpp"
 #include "ops/gemm/problem/gemm_aliasing.hpp"
 #include "ops/gemm/problem/gemm_scales.hpp"
 
@@ -142,6 +143,11 @@ Status check_activation(const char* name, Activation activation, float low, floa
 
 }  // namespace
 
+int64_t packed_entry_bytes(const GemmProblem& p) {
+  return p.b_packed == kPackedFragments ? packed_fragments_bytes(p.n, p.k)
+                                        : packed_layout(p.b_dtype, p.n, p.k).batch_bytes;
+}
+
 Status read_gemm_call(const GemmCall& call, bool check_addresses, GemmProblem& p, GemmBindings& bindings) {
   // Shapes.
   if (Status s = check_matrix("a", call.a); !s) return s;
@@ -186,8 +192,8 @@ Status read_gemm_call(const GemmCall& call, bool check_addresses, GemmProblem& p
   p.stride_a_batch = batch_stride_of(a, p.batch);
   p.stride_a_m = a.stride[a.rank - 2];
   p.stride_a_k = a.stride[a.rank - 1];
-  p.b_packed = b.layout != Layout::kStrided;
   const bool fragments = b.layout == Layout::kPackedGemmFragments;
+  p.b_packed = fragments ? kPackedFragments : b.layout != Layout::kStrided;
   if (p.b_packed && dtype_bits(b.dtype) == 4 && b.device.kind != (fragments ? DeviceKind::kCuda : DeviceKind::kCpu)) {
     return refuse_gemm("argument 'b' is on {}, packed {} of {}, allowed: packed where it is used", to_string(b.device),
                        dtype_name(b.dtype), fragments ? "an NVIDIA GPU" : "a CPU");
@@ -324,10 +330,12 @@ Status validate_gemm_problem(const GemmProblem& p) {
   if (p.b_packed && !is_packable(p.b_dtype)) {
     return refuse_gemm("argument 'b' is packed {}, allowed: {}", dtype_name(p.b_dtype), kPackableNames);
   }
-  if (p.b_packed && p.batch > 1 && p.stride_b_batch != 0 &&
-      p.stride_b_batch < packed_layout(p.b_dtype, p.n, p.k).batch_bytes) {
+  if (p.b_packed == kPackedFragments && p.b_dtype != DType::kF4E2M1) {
+    return refuse_gemm("argument 'b' is {} packed on an NVIDIA GPU, allowed: e2m1", dtype_name(p.b_dtype));
+  }
+  if (p.b_packed && p.batch > 1 && p.stride_b_batch != 0 && p.stride_b_batch < packed_entry_bytes(p)) {
     return refuse_gemm("argument 'b' is packed with a batch stride of {} bytes, needs {}", p.stride_b_batch,
-                       packed_layout(p.b_dtype, p.n, p.k).batch_bytes);
+                       packed_entry_bytes(p));
   }
   if (p.m == 0 || p.n == 0 || p.batch == 0) return {};
   return check_gemm_self_overlap(p);

@@ -59,7 +59,7 @@ struct GemmProblem {
   OperandProblem c, bias;
   StepProblem steps[kMaxSteps];
   DType a_dtype = DType::kNone, b_dtype = DType::kNone, d_dtype = DType::kNone;
-  uint8_t b_packed = 0;
+  uint8_t b_packed = 0;  // in panels; kPackedFragments: in those of NVIDIA GPUs
   Activation activation = Activation::kNone;
   GateMode gate = GateMode::kNone;
   uint8_t step_count = 0;
@@ -92,6 +92,10 @@ constexpr DType usual_d_dtype(DType a) { return dtype_bits(a) <= 8 ? DType::kBf1
 enum GemmPointerSlot : uint16_t { kSlotA, kSlotB, kSlotD, kSlotScaleA, kSlotScaleB, kSlotC, kSlotBias, kSlotStep0 };
 inline constexpr uint16_t kSlotZeroB = kSlotStep0 + kMaxSteps;
 inline constexpr int kGemmPointerSlots = kSlotZeroB + 1;
+inline constexpr uint8_t kPackedFragments = 2;
+// Of an entry of a batch of packed weights.
+int64_t packed_entry_bytes(const GemmProblem& problem);
+
 enum GemmScalarSlot : uint16_t { kScalarAlpha, kScalarBeta, kScalarLow, kScalarHigh, kScalarStep0 };
 inline constexpr int kGemmScalarSlots = kScalarStep0 + 2 * kMaxSteps;
 

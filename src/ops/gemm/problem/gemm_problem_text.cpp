@@ -3,6 +3,7 @@
 //
 //   m=16:n=4096:k=4096:a=bf16:layout=rcr:packed=1:bias=bf16:act=gelu:steps=add.bf16+act.relu
 //
+// packed is 1, or fragments for what an NVIDIA GPU packed.
 // Defaults: batch=1, b=a, d=a (bf16 for i8), layout=rcr, strides contiguous. An operand is dtype or dtype.sb.sm.sn
 // (strides along batch, M, N); scales of groups are dtype.OUTERxK or dtype.OUTERxK.sb.so.sk, e8m0.1x32; zero_b is dtype or dtype.sb.so.sk. align = bytes to which the pointers of A, B and D, then C and the bias, then scales of groups, then zero points, are aligned, below 16; sa, sb, sd give strides as outer.row.column: sa = batch.m.k, sb = batch.k.n, sd = batch.m.n.
 #include <fmt/format.h>
@@ -33,6 +34,8 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
+constexpr std::string_view kFragmentsText = "fragments";  // packed=fragments: as NVIDIA GPUs pack
+
 struct Strides {
   int64_t batch, row, column;
 };
@@ -48,7 +51,7 @@ void set_layout(GemmProblem& p, bool a_row, bool b_row, bool d_row) {
   p.stride_b_batch = batched ? b.batch : 0, p.stride_b_k = b.row, p.stride_b_n = b.column;
   p.stride_d_batch = batched ? d.batch : 0, p.stride_d_m = d.row, p.stride_d_n = d.column;
   if (p.b_packed) {
-    p.stride_b_batch = batched ? packed_layout(p.b_dtype, p.n, p.k).batch_bytes : 0;
+    p.stride_b_batch = batched ? packed_entry_bytes(p) : 0;
     p.stride_b_k = p.stride_b_n = 0;
   }
 }
@@ -292,7 +295,7 @@ std::string print_gemm_problem(const GemmProblem& p) {
   GemmProblem usual = p;
   set_layout(usual, a_row, b_row, d_row);
   add("layout", fmt::format("{}{}{}", a_row ? 'r' : 'c', b_row ? 'r' : 'c', d_row ? 'r' : 'c'));
-  if (p.b_packed) add("packed", "1");
+  if (p.b_packed) add("packed", p.b_packed == kPackedFragments ? kFragmentsText : "1");
   auto strides = [&](const char* name, Strides have, Strides want) {
     if (have.batch != want.batch || have.row != want.row || have.column != want.column) {
       add(name, fmt::format("{}.{}.{}", have.batch, have.row, have.column));
@@ -359,8 +362,13 @@ Result<GemmProblem> parse_gemm_problem(std::string_view text) {
   }
   if (items.count("packed")) {
     bool packed = false;
-    if (Status s = fields_detail::parse_value(items.at("packed"), packed); !s) return s;
-    p.b_packed = packed;
+    if (items.at("packed") == kFragmentsText) {
+      p.b_packed = kPackedFragments;
+    } else if (Status s = fields_detail::parse_value(items.at("packed"), packed); !s) {
+      return s;
+    } else {
+      p.b_packed = packed;
+    }
   }
   const std::string_view layout = items.count("layout") ? items.at("layout") : "rcr";
   if (layout.size() != 3 || layout.find_first_not_of("rc") != std::string_view::npos) {

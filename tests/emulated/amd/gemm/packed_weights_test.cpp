@@ -53,6 +53,7 @@ class AmdPackedWeights : public testing::Test {
       return v;
     };
     packed.assign(static_cast<size_t>(bytes), 0);
+    along_k_ = along_k;
     std::vector<uint8_t> memory_of_host(static_cast<size_t>(bytes) + 64);
     uint8_t* const expected =
         memory_of_host.data() + (64 - reinterpret_cast<uintptr_t>(memory_of_host.data()) % 64) % 64;
@@ -64,6 +65,30 @@ class AmdPackedWeights : public testing::Test {
     ASSERT_TRUE(device->copy_to_host(packed.data(), on_device, bytes).ok());
     EXPECT_EQ(std::memcmp(packed.data(), expected, static_cast<size_t>(bytes)), 0)
         << dtype_name(dtype) << " " << n << " x " << k;
+    unpack(dtype, n, k, batch, b);
+  }
+  // In the device's memory, to rows with something between them, which stays.
+  void unpack(DType dtype, int64_t n, int64_t k, int64_t batch, const std::vector<uint8_t>& b) {
+    const int64_t size = dtype_bits(dtype) / 8, row = n + 3;
+    std::vector<uint8_t> plain(static_cast<size_t>(batch * k * row * size), 0xA5);
+    TensorView apart = TensorView::strided(copied(plain.data(), static_cast<int64_t>(plain.size())), dtype,
+                                           {batch, k, n}, {k * row, row, 1}, id);
+    const Result<TensorView> view = gemm_packed_view(*context, id, on_device, static_cast<int64_t>(packed.size()));
+    ASSERT_TRUE(view.ok()) << view.status().message();
+    TensorView to = apart;
+    if (view->rank == 2) to = TensorView::strided(apart.data, dtype, {k, n}, {row, 1}, id);
+    const Status status = gemm_unpack_weights(*context, *view, to);
+    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_TRUE(device->copy_to_host(plain.data(), apart.data, static_cast<int64_t>(plain.size())).ok());
+    for (int64_t i = 0; i < batch * k; ++i) {
+      for (int64_t j = 0; j < row; ++j) {
+        for (int64_t byte = 0; byte < size; ++byte) {
+          const int64_t in_b = along_k_ ? (i / k * n + j) * k + i % k : i * n + j;
+          const int wanted = j < n ? b[static_cast<size_t>(in_b * size + byte)] : 0xA5;
+          ASSERT_EQ(plain[static_cast<size_t>((i * row + j) * size + byte)], wanted) << i << ", " << j;
+        }
+      }
+    }
   }
 
   std::unique_ptr<Context> context;
@@ -73,6 +98,7 @@ class AmdPackedWeights : public testing::Test {
   void* on_device = nullptr;
 
  private:
+  bool along_k_ = false;  // how pack() laid B
   test::ScratchFolder scratch_;
 };
 class SlowAmdPackedWeights : public AmdPackedWeights {};

@@ -51,9 +51,9 @@ TEST(GemmSm90DequantFamily, WhatItCannotDoIsRefusedWithTheReason) {
   EXPECT_THAT(refusal(std::string("m=64:n=64:k=64:batch_invariant=1") + kMxfp4), HasSubstr("batch_invariant"));
   EXPECT_THAT(refusal("m=1:n=64:k=4096:a=bf16:b=u4:scale_b=f16.1x128:zero_b=f16"),
               HasSubstr("zero points have neither"));
-  EXPECT_THAT(refusal("m=1:n=64:k=4096:a=bf16:b=e2m1:packed=1:scale_b=f16.1x128"),
+  EXPECT_THAT(refusal("m=1:n=64:k=4096:a=bf16:b=e2m1:packed=fragments:scale_b=f16.1x128"),
               HasSubstr("packed weights are none that take their scales along"));
-  EXPECT_THAT(refusal("m=1:n=192:k=4096:a=bf16:b=e2m1:packed=1:scale_b=e8m0.1x32:gate=separated:act=silu"),
+  EXPECT_THAT(refusal("m=1:n=192:k=4096:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:gate=separated:act=silu"),
               HasSubstr("N = 192 of packed gate and up, allowed: multiples of 128"));
   DeviceSpec older = gpu();
   older.arch = find_arch("sm_80");
@@ -70,7 +70,7 @@ TEST(GemmSm90DequantFamily, EveryCandidateIsLegalHoldsMAndCoversAllOfK) {
         "m=33:n=64:k=64:a=bf16:b=e2m1:scale_b=e8m0.1x32:batch=7", "m=64:n=57344:k=8192:a=bf16:b=e4m3:scale_b=f32",
         "m=60:n=7168:k=2048:a=bf16:b=e5m2:scale_b=f32.1x128",
         "m=16:n=8192:k=4096:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=separated:act=silu",
-        "m=33:n=5760:k=2880:a=bf16:b=e2m1:packed=1:scale_b=e8m0.1x32:batch=128"}) {
+        "m=33:n=5760:k=2880:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:batch=128"}) {
     const GemmProblem p = problem(text);
     const std::vector<Candidate> found = gemm_sm90_dequant_family().candidates(erase(p), gpu());
     ASSERT_FALSE(found.empty()) << text;
@@ -100,7 +100,7 @@ TEST(GemmSm90DequantFamily, AKernelOfAnotherProblemIsRefused) {
   EXPECT_THAT(check("m=16:n=4096:k=4096:a=bf16:b=e2m1:scale_b=f32.1x32"),
               HasSubstr("the kernel has scales e8m0 of 32 values, B has f32 of 32"));
   EXPECT_THAT(check(std::string("m=33:n=4096:k=4096") + kMxfp4), HasSubstr("M = 33, the kernel takes 16"));
-  EXPECT_THAT(check("m=16:n=4096:k=4096:a=bf16:b=e2m1:packed=1:scale_b=e8m0.1x32"),
+  EXPECT_THAT(check("m=16:n=4096:k=4096:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32"),
               HasSubstr("one of kernel and B is packed"));
 }
 

@@ -62,5 +62,18 @@ TEST(GemvDequantPackedCpuFamily, GpusRefusePackedWeightsOfFourBits) {
   }
 }
 
+TEST(GemvDequantPackedCpuFamily, OnlyNvidiaGpusTakeWhatTheyPack) {
+  const GemmProblem p = test::problem("m=1:n=64:k=64:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32");
+  const DeviceSpec cpu = packed_dequant_cpu("x86-64-v4");
+  for (const KernelFamily* family : {&gemm_generic_family(), &gemv_dequant_packed_cpu_family()}) {
+    EXPECT_THAT(family->supports(erase(p), cpu).message(), HasSubstr("as NVIDIA GPUs read it")) << family->name();
+  }
+  DeviceSpec gpu;
+  gpu.arch = find_arch("gfx942");
+  gpu.targets.push_back(gpu.arch);
+  EXPECT_THAT(gemm_generic_gpu_family().supports(erase(p), gpu).message(),
+              HasSubstr("NVIDIA GPUs read it, not gfx942"));
+}
+
 }  // namespace
 }  // namespace tilewright

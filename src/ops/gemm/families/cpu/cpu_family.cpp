@@ -7,6 +7,7 @@ namespace tilewright {
 Status check_cpu_sizes(const GemmProblem& p, const DeviceSpec& device) {
   if (device.id.kind != DeviceKind::kCpu)
     return unsupported(fmt::format("runs on cpu, not on {}", to_string(device.id)));
+  if (p.b_packed == kPackedFragments) return unsupported("B is packed as NVIDIA GPUs read it");
   if (p.m == 0 || p.out_n() == 0 || p.batch == 0) return unsupported("D is empty: there is nothing to compute");
   if (p.k == 0) return unsupported("K = 0 has nothing to multiply; the generic kernel applies the epilogue");
   if (p.a_dtype == DType::kI8 && p.k > kMaxExactI8K) {

@@ -63,8 +63,11 @@ Status check_tiled_problem(const GemmProblem& p) {
 }
 
 Status check_packed_bits(const GemmProblem& p, const DeviceSpec& device) {
+  if (p.b_packed == kPackedFragments) {
+    if (device.arch->vendor == ArchVendor::kNvidia) return {};
+    return unsupported(fmt::format("B is packed as NVIDIA GPUs read it, not {}", device.arch->target));
+  }
   if (!p.b_packed || dtype_bits(p.b_dtype) >= 8) return {};
-  if (p.b_dtype == DType::kF4E2M1 && device.arch->vendor == ArchVendor::kNvidia) return {};
   return unsupported(
       fmt::format("B is packed {}: CPUs read it, {} takes it plain", dtype_name(p.b_dtype), device.arch->target));
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "dispatch/registry/family.hpp"
+#include "gemm/gemm_packed_fragments.hpp"
 #include "gemm/sm90/gemm_sm90_args.hpp"
 
 namespace tilewright {
@@ -66,6 +67,20 @@ void add_operand_a(Stage& stage, const GemmProblem& p, size_t offset, Major majo
 void add_operand_b(Stage& stage, const GemmProblem& p, size_t offset, Major major, int rows) {
   add_map(stage, kSlotB,
           operand_map(offset, p.b_dtype, major, p.n, p.k, p.batch, p.stride_b_n, p.stride_b_k, p.stride_b_batch, rows));
+}
+void add_packed_b(Stage& stage, const GemmProblem& p, size_t offset, int rows, int k) {
+  TensorMapSpec map;
+  map.arg_offset = static_cast<uint32_t>(offset);
+  map.dtype = DType::kF32;  // words of bits
+  map.rank = 4;
+  map.dims = {kFragmentWords, static_cast<uint64_t>(packed_fragments(p.k) * kFragmentsAside),
+              static_cast<uint64_t>(packed_fragment_groups(p.n)),
+              static_cast<uint64_t>(p.stride_b_batch == 0 ? 1 : p.batch)};
+  map.strides = {4, kFragmentBytes, static_cast<uint64_t>(packed_fragments_group_bytes(p.k)),
+                 static_cast<uint64_t>(p.stride_b_batch == 0 || p.batch == 1 ? 16 : p.stride_b_batch)};
+  map.box = {kFragmentWords, static_cast<uint32_t>(k / kFragmentK * kFragmentsAside),
+             static_cast<uint32_t>(rows / kFragmentGroup), 1};
+  add_map(stage, kSlotB, map);
 }
 void add_output_d(Stage& stage, const GemmProblem& p, size_t offset, int rows, int columns) {
   const auto element = static_cast<uint64_t>(dtype_bits(p.d_dtype) / 8);

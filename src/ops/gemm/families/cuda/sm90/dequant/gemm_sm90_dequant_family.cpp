@@ -194,14 +194,16 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
     add_patch(stage, ArgPatch::Kind::kZeros, 0, offsetof(GemmSm90SkinnyArgs, gemm) + offsetof(GemmArgs, workspace));
     add_patch(stage, ArgPatch::Kind::kZeros, 0, offsetof(GemmSm90DequantArgs, blocks_done));
     stage.patches.back().add = cut.exchange_bytes;
-    // The copy engine brings bytes of weights that lie in rows. A comes without it.
-    if (!c.packed) {
+    // The copy engine brings bytes of weights that lie in rows, or fragments. A comes without it.
+    const int box_rows = gemm_sm90_skinny_box_rows(gemm_sm90_dequant_sums(c));
+    if (c.packed) {
+      add_packed_b(stage, p, offsetof(GemmSm90SkinnyArgs, b), box_rows, gemm_sm90_dequant_tile_k(c.weight));
+    } else {
       GemmProblem bytes = p;
       const int in_a_byte = 8 / dtype_bits(p.b_dtype);
       bytes.b_dtype = DType::kI8;
       bytes.k /= in_a_byte, bytes.stride_b_n /= in_a_byte, bytes.stride_b_batch /= in_a_byte;
-      add_operand_b(stage, bytes, offsetof(GemmSm90SkinnyArgs, b), Major::kK,
-                    gemm_sm90_skinny_box_rows(gemm_sm90_dequant_sums(c)));
+      add_operand_b(stage, bytes, offsetof(GemmSm90SkinnyArgs, b), Major::kK, box_rows);
     }
     // The arguments of the product come first.
     static_assert(offsetof(GemmSm90DequantArgs, product) == 0);
