@@ -80,17 +80,6 @@ void choose_execution(const char* op, const GemmArguments& arguments, ParsedGemm
   if (exec.units == 0 && openmp.threads > 0 && openmp.threads < kAll) exec.units = openmp.threads;
 }
 
-// What bytes of B hold: "i4" or "u4", two each.
-DType parse_b_dtype(const char* op, nb::handle value) {
-  if (value.is_none()) return DType::kNone;
-  std::string_view name;
-  if (nb::try_cast(value, name)) {
-    if (name == "i4") return DType::kI4;
-    if (name == "u4") return DType::kU4;
-  }
-  refuse("{}: argument 'b_dtype' is {}, allowed: None, 'i4', 'u4' (of a uint8 tensor, two a byte)", op, printed(value));
-}
-
 // B as [.., K, N], whichever way it came.
 void import_b(const GemmFunction& function, const GemmArguments& arguments, Access access, ParsedGemm& parsed) {
   TensorView& b = parsed.call.b;
@@ -104,12 +93,7 @@ void import_b(const GemmFunction& function, const GemmArguments& arguments, Acce
   }
   const bool linear = function.form == GemmForm::kLinear;
   const char* const name = linear ? "weight" : "b";
-  const NibbleShape nibbles{parse_b_dtype(function.name, arguments[kBDtype])};
-  b = import_nibbles(function.name, name, arguments[kB], access, parsed.scope, nibbles).view;
-  if (nibbles.nibbles != DType::kNone && b.dtype != nibbles.nibbles) {
-    refuse("{}: argument 'b_dtype' is {}, and '{}' is {}, allowed: uint8", function.name, dtype_name(nibbles.nibbles),
-           name, dtype_name(b.dtype));
-  }
+  b = import_weight(function.name, name, arguments[kB], arguments[kBDtype], access, parsed.scope).view;
   check_rank(function.name, name, b);
   if (!linear) return;
   if (b.rank != 2) refuse("{}: argument 'weight' has rank {}, allowed: 2 ([N, K])", function.name, b.rank);

@@ -26,9 +26,7 @@ std::shared_ptr<void> owner_of(ImportScope scope) {
 }
 
 // "kn": B as gemm takes it; "nk": a linear layer's weight.
-ImportedTensor import_weight(const char* op, const char* name, nb::handle tensor, const std::string& layout,
-                             Access access, ImportScope& scope) {
-  ImportedTensor weight = import_tensor(op, name, tensor, access, scope);
+ImportedTensor as_b(const char* op, const char* name, ImportedTensor weight, const std::string& layout) {
   TensorView& view = weight.view;
   if (view.rank < 2 || view.rank > 3) {
     refuse("{}: argument '{}' has rank {}, allowed: 2, or 3 with a batch", op, name, view.rank);
@@ -74,9 +72,13 @@ ImportedBytes memory_like(const ImportedTensor& weight, nb::handle tensor, int64
   return memory;
 }
 
-PackedWeights pack_weights(nb::handle b, const std::string& layout) {
+ImportedTensor import_b(nb::handle b, const std::string& layout, nb::handle b_dtype, ImportScope& scope) {
+  return as_b("pack_weights", "b", import_weight("pack_weights", "b", b, b_dtype, Access::kRead, scope), layout);
+}
+
+PackedWeights pack_weights(nb::handle b, const std::string& layout, nb::handle b_dtype) {
   ImportScope scope;
-  const ImportedTensor weight = import_weight("pack_weights", "b", b, layout, Access::kRead, scope);
+  const ImportedTensor weight = import_b(b, layout, b_dtype, scope);
   const int64_t bytes = packed_bytes(weight.view);
   if (weight.view.device == kCpu) {
     const std::shared_ptr<std::byte> memory = allocate_aligned(bytes);
@@ -93,9 +95,9 @@ int64_t packed_nbytes(const std::string& dtype, int64_t n, int64_t k, int64_t ba
   return value_of(gemm_packed_bytes(value_of(parse_dtype(dtype)), n, k, batch, value_of(parse_device(device))));
 }
 
-void pack_weights_into(nb::handle b, nb::handle out, const std::string& layout) {
+void pack_weights_into(nb::handle b, nb::handle out, const std::string& layout, nb::handle b_dtype) {
   ImportScope scope;
-  const TensorView view = import_weight("pack_weights", "b", b, layout, Access::kRead, scope).view;
+  const TensorView view = import_b(b, layout, b_dtype, scope).view;
   const ImportedBytes to = import_aligned("pack_weights", "out", out, Access::kWrite, scope);
   if (to.device != view.device) {
     refuse("pack_weights: arguments are on different devices: b on {}, out on {}", to_string(view.device),
@@ -145,7 +147,11 @@ PackedWeights from_buffer(nb::handle data) {
 
 void unpack(const PackedWeights& self, nb::handle out, const std::string& layout) {
   ImportScope scope;
-  const TensorView view = import_weight("PackedWeights.unpack", "out", out, layout, Access::kWrite, scope).view;
+  // Integers of 4 bits go back to bytes.
+  const DType dtype = self.view().dtype;
+  const NibbleShape shape{dtype == DType::kI4 || dtype == DType::kU4 ? dtype : DType::kNone};
+  const char* const op = "PackedWeights.unpack";
+  const TensorView view = as_b(op, "out", import_nibbles(op, "out", out, Access::kWrite, scope, shape), layout).view;
   Status status;
   {
     const nb::gil_scoped_release released;
@@ -195,7 +201,7 @@ void bind_packed_weights(nb::module_& module) {
       .def_prop_ro("batch", &PackedWeights::batch)
       .def_prop_ro(
           "dtype", [](const PackedWeights& self) { return dtype_name(self.view().dtype); },
-          "\"f32\", \"f16\", \"bf16\" or \"i8\".")
+          "\"f32\", \"f16\", \"bf16\", \"i8\", \"i4\", \"u4\" or \"e2m1\".")
       .def_prop_ro("nbytes", &PackedWeights::bytes)
       .def("to_bytes", &to_bytes, "A copy that from_bytes() reads back, on any machine.")
       .def_static("from_bytes", &from_bytes, nb::arg("data"), "Copies what to_bytes() gave.")
@@ -204,19 +210,22 @@ void bind_packed_weights(nb::module_& module) {
       .def_static("from_tensor", &from_tensor, nb::arg("data"),
                   "Uses a 64-byte aligned uint8 vector of any framework as it is; keeps it alive.")
       .def("unpack", &unpack, nb::arg("out"), nb::kw_only(), nb::arg("layout") = "kn",
-           "Writes the plain weights, exactly those that were packed, into `out`.")
+           "Writes the plain weights, exactly those that were packed, into `out`: those of 4-bit integers into bytes.")
       .def("__repr__", &describe_packed)
       .def("__getstate__", &to_bytes)
       .def("__setstate__", [](PackedWeights& self, nb::handle data) { new (&self) PackedWeights(from_bytes(data)); });
   module.def("pack_weights", &pack_weights, nb::arg("b"), nb::kw_only(), nb::arg("layout") = "kn",
+             nb::arg("b_dtype") = nb::none(),
              "Packs b [K, N] (layout 'kn', as gemm takes it) or a linear layer's weight [N, K] (layout 'nk'); a third, "
-             "leading dimension is the batch. One packed copy serves every M.");
+             "leading dimension is the batch. One packed copy serves every M. `b_dtype`: \"i4\" or \"u4\" of bytes "
+             "that hold two each.");
   module.def("packed_nbytes", &packed_nbytes, nb::arg("dtype"), nb::arg("n"), nb::arg("k"), nb::arg("batch") = 1,
              nb::arg("device") = "cpu",
              "Bytes of the packed form of [batch, k, n] weights that the device makes; `dtype` is \"f32\", \"f16\", "
              "\"bf16\" or \"i8\".");
   module.def("pack_weights_into", &pack_weights_into, nb::arg("b"), nb::arg("out"), nb::kw_only(),
-             nb::arg("layout") = "kn", "pack_weights() into a 64-byte aligned uint8 vector of packed_nbytes().");
+             nb::arg("layout") = "kn", nb::arg("b_dtype") = nb::none(),
+             "pack_weights() into a 64-byte aligned uint8 vector of packed_nbytes().");
 }
 
 }  // namespace tilewright::python

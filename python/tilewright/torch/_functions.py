@@ -140,13 +140,15 @@ def linear_packed(
     return _run(_ops.linear_packed, out, (x, packed, n, bias, _text(activation)), options)
 
 
-def pack_weights(b: torch.Tensor, *, layout: str = "kn") -> torch.Tensor:
-    """The packed bytes of b [K, N] ("kn") or of a linear layer's weight [N, K] ("nk"), as a uint8 tensor."""
-    return _ops.pack_weights(b, layout=layout)  # type: ignore[no-any-return]
+def pack_weights(b: torch.Tensor, *, layout: str = "kn", b_dtype: str | None = None) -> torch.Tensor:
+    """The packed bytes of b [K, N] ("kn") or of a linear layer's weight [N, K] ("nk"), as a uint8 tensor.
+
+    b_dtype: "i4" or "u4" of a uint8 tensor that holds two each."""
+    return _ops.pack_weights(b, layout=layout, b_dtype=b_dtype)  # type: ignore[no-any-return]
 
 
 def unpack_weights(
     packed: torch.Tensor, size: Sequence[int], *, dtype: torch.dtype, layout: str = "kn"
 ) -> torch.Tensor:
-    """The plain weights, exactly those that were packed."""
+    """The plain weights, exactly those that were packed; integers of 4 bits as bytes, two each."""
     return _ops.unpack_weights(packed, size, dtype=dtype, layout=layout)  # type: ignore[no-any-return]

@@ -121,26 +121,27 @@ _SHORT_NAMES = {
 }
 
 
-def packed_nbytes(b: torch.Tensor, layout: Layout) -> int:
+def packed_nbytes(b: torch.Tensor, layout: Layout, b_dtype: str | None) -> int:
     """Bytes that these weights take when packed where they are."""
     size = [int(s) for s in b.shape]
-    if b.dtype is _FLOAT4:  # two elements each, along the dimension of stride 1
+    if b.dtype is _FLOAT4 or b_dtype is not None:  # two elements each, along the dimension of stride 1
         size[len(size) - 1 - b.stride()[::-1].index(1)] *= 2
     first, second = size[-2], size[-1]
     k, n = (first, second) if layout == "kn" else (second, first)
     device = "cpu" if b.device.type != "cuda" else "hip" if torch.version.hip else "cuda"
-    return _core.packed_nbytes(_SHORT_NAMES.get(b.dtype, str(b.dtype)), n, k, size[0] if len(size) == 3 else 1, device)
+    dtype = b_dtype or _SHORT_NAMES.get(b.dtype, str(b.dtype))
+    return _core.packed_nbytes(dtype, n, k, size[0] if len(size) == 3 else 1, device)
 
 
-def _pack(b: torch.Tensor, *, layout: Layout = "kn") -> torch.Tensor:
-    packed = torch.empty(packed_nbytes(b, layout), dtype=torch.uint8, device=b.device)
-    _core.pack_weights_into(b, packed, layout=layout)
+def _pack(b: torch.Tensor, *, layout: Layout = "kn", b_dtype: Any = None) -> torch.Tensor:
+    packed = torch.empty(packed_nbytes(b, layout, b_dtype), dtype=torch.uint8, device=b.device)
+    _core.pack_weights_into(b, packed, layout=layout, b_dtype=b_dtype)
     return packed
 
 
-def _fake_pack(b: torch.Tensor, *, layout: Layout = "kn") -> torch.Tensor:
+def _fake_pack(b: torch.Tensor, *, layout: Layout = "kn", b_dtype: str | None = None) -> torch.Tensor:
     torch._check(b.dim() in (2, 3), lambda: f"pack_weights: argument 'b' has rank {b.dim()}, allowed: 2, 3")
-    return b.new_empty((packed_nbytes(b, layout),), dtype=torch.uint8)
+    return b.new_empty((packed_nbytes(b, layout, b_dtype),), dtype=torch.uint8)
 
 
 def _unpack(packed: torch.Tensor, size: list[int], *, dtype: torch.dtype, layout: Layout = "kn") -> torch.Tensor:
@@ -234,7 +235,7 @@ _define_product("linear", _core.op_linear, _fake_linear, _autograd.record_linear
 _define_product("gemm_packed", _core.op_gemm_packed, _fake_gemm_packed, _autograd.record_gemm_packed)
 _define_product("linear_packed", _core.op_linear_packed, _fake_linear_packed, _autograd.record_linear_packed)
 _define(
-    'pack_weights(Tensor b, *, str layout="kn") -> Tensor',
+    'pack_weights(Tensor b, *, str layout="kn", str? b_dtype=None) -> Tensor',
     _pack,
     _fake_pack,
     _autograd.refuser("pack_weights", "packed weights are constants of autograd: pass b.detach()"),

@@ -100,7 +100,7 @@ def test_weights_of_four_bits_are_packed_by_function_and_operator():
     assert (function.n, function.k, function.dtype) == (40, 96, "e2m1")
     check(tilewright.linear(x, function, **options), want)
     packed = tt.pack_weights(weight, layout="nk")
-    assert bytes(packed.numpy()) == function.to_bytes()
+    assert packed.numpy().tobytes() == function.to_bytes()
     assert torch.equal(tt.pack_weights(weight.T, layout="kn"), packed)
     check(tt.linear_packed(x, packed, 40, **options), want)
     back = tt.unpack_weights(packed, weight.shape, dtype=E2M1, layout="nk")

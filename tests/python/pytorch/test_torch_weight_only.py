@@ -113,3 +113,43 @@ def test_refusals_name_the_argument():
         tilewright.linear(x, torch.ones(8, 64).bfloat16(), b_dtype="u4")
     with pytest.raises(tilewright.InvalidArgument, match="'b' is u4 and 'a' is f32"):
         tilewright.linear(x.float(), weight, b_dtype="u4")
+
+
+@pytest.mark.parametrize("kind", RANGES)
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_packed_weights(kind, batch):
+    import tilewright.torch as tt
+
+    n, k, group = 40, 256, 64
+    made = [weights(kind, n, k) for _ in range(3 if batch else 1)]
+    weight = torch.stack([w for w, _, _ in made]) if batch else made[0][0]
+    wide = torch.stack([w for _, _, w in made]) if batch else made[0][2]
+    scale = (torch.rand(*batch, n, k // group) + 0.25).half()
+    x = torch.randn(*batch, 2, k).bfloat16()
+    want = x.double() @ (wide.double() * scale.double().repeat_interleave(group, -1)).mT
+    scaled = {"scale_b": scale.mT, "scale_group_b": (1, group)}
+    options = {"layout": "nk", **made[0][1]}
+    packed = tilewright.pack_weights(weight, **options)
+    assert (packed.n, packed.k, packed.batch, packed.dtype) == (n, k, 3 if batch else 1, kind)
+    check(tilewright.gemm(x, packed, **scaled), want, torch.bfloat16)
+    turned = tilewright.pack_weights(weight.mT, **{**options, "layout": "kn"})
+    assert turned.to_bytes() == packed.to_bytes()
+    back = torch.zeros_like(weight)
+    packed.unpack(back, layout="nk")
+    assert torch.equal(back, weight)
+
+    torch.library.opcheck(torch.ops.tilewright.pack_weights, (weight,), options)
+    stored = tt.pack_weights(weight, **options)
+    assert stored.numpy().tobytes() == packed.to_bytes()
+    check(tt.gemm_packed(x, stored, n, batch=3 if batch else 1, **scaled), want, torch.bfloat16)
+    assert torch.equal(tt.unpack_weights(stored, weight.shape, dtype=weight.dtype, layout="nk"), weight)
+
+
+def test_what_bytes_hold_is_asked_for_when_they_are_packed():
+    weight = torch.zeros(16, 32, dtype=torch.uint8)
+    with pytest.raises(tilewright.InvalidArgument, match="b_dtype' is 'i3', allowed: None, 'i4', 'u4'"):
+        tilewright.pack_weights(weight, b_dtype="i3")
+    with pytest.raises(tilewright.InvalidArgument, match="b_dtype' is i4, and 'b' is bf16, allowed: uint8"):
+        tilewright.pack_weights(weight.bfloat16(), b_dtype="i4")
+    with pytest.raises(tilewright.InvalidArgument):
+        tilewright.pack_weights(weight)
