@@ -72,13 +72,13 @@ ImportedBytes memory_like(const ImportedTensor& weight, nb::handle tensor, int64
   return memory;
 }
 
-ImportedTensor import_b(nb::handle b, const std::string& layout, nb::handle b_dtype, ImportScope& scope) {
+ImportedTensor import_packable(nb::handle b, const std::string& layout, nb::handle b_dtype, ImportScope& scope) {
   return as_b("pack_weights", "b", import_weight("pack_weights", "b", b, b_dtype, Access::kRead, scope), layout);
 }
 
 PackedWeights pack_weights(nb::handle b, const std::string& layout, nb::handle b_dtype) {
   ImportScope scope;
-  const ImportedTensor weight = import_b(b, layout, b_dtype, scope);
+  const ImportedTensor weight = import_packable(b, layout, b_dtype, scope);
   const int64_t bytes = packed_bytes(weight.view);
   if (weight.view.device == kCpu) {
     const std::shared_ptr<std::byte> memory = allocate_aligned(bytes);
@@ -97,7 +97,7 @@ int64_t packed_nbytes(const std::string& dtype, int64_t n, int64_t k, int64_t ba
 
 void pack_weights_into(nb::handle b, nb::handle out, const std::string& layout, nb::handle b_dtype) {
   ImportScope scope;
-  const TensorView view = import_b(b, layout, b_dtype, scope).view;
+  const TensorView view = import_packable(b, layout, b_dtype, scope).view;
   const ImportedBytes to = import_aligned("pack_weights", "out", out, Access::kWrite, scope);
   if (to.device != view.device) {
     refuse("pack_weights: arguments are on different devices: b on {}, out on {}", to_string(view.device),
