@@ -58,6 +58,22 @@ class GroupedTiles {
           tile);
     return true;
   }
+  // In place of take(): visit(group, its first row, how many, the number of its first tile) of each group that has rows, by the lane that
+  // read it. Returns how many tiles there are.
+  template <class Visit>
+  constexpr int each_group(const Visit& visit) {
+    while (next_ < groups_) {
+      read_groups();
+      Lanes::each([&](int l) {
+        int first = first_[l];
+        for (int i = 0; i < kGroups; ++i) {
+          if (count_[i][l] > 0) visit(window_ + l * kGroups + i, begin_[i][l], count_[i][l], first);
+          first += tiles_of(count_[i][l]);
+        }
+      });
+    }
+    return end_;
+  }
   // Whether any group that was looked at had numbers past what there is.
   constexpr bool clamped() const { return clamped_; }
 

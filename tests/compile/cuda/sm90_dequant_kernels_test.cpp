@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// gemm_sm90_dequant compiles without a GPU in every tile, and its kernels keep to their budget: no spills, the registers
-// that their blocks have, products that ptxas does not serialise.
+// gemm_sm90_dequant and grouped_sm90_dequant compile without a GPU in every tile, and their kernels keep to their budget: no spills,
+// the registers that their blocks have, products that ptxas does not serialise.
 #include <gmock/gmock.h>
 
 #include <set>
@@ -11,6 +11,7 @@
 #include "jit/nvrtc/nvrtc_compiler.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
+#include "ops/grouped_gemm/families/grouped_gemm_families.hpp"
 #include "unit/jit/cache_test_support.hpp"
 
 namespace tilewright {
@@ -23,10 +24,10 @@ class Sm90DequantKernels : public testing::Test {
   void SetUp() override {
     if (Status status = nvrtc_compiler().available(); !status) GTEST_SKIP() << status.message();
   }
-  void compile(const KernelKey& key) {
+  void compile(const KernelKey& key, const KernelFamily& family = gemm_sm90_dequant_family()) {
     if (!seen_.insert(key.text).second) return;
     SCOPED_TRACE(key.text);
-    const Result<CompileRequest> request = gemm_sm90_dequant_family().source(key);
+    const Result<CompileRequest> request = family.source(key);
     ASSERT_TRUE(request.ok()) << request.status().message();
     const std::string folder = scratch_ / std::to_string(seen_.size());
     ASSERT_TRUE(make_folders(folder).ok());
@@ -63,6 +64,18 @@ class Sm90DequantKernels : public testing::Test {
       ASSERT_TRUE(parse_fields(candidate.step.key.config(), c).ok());
       if (c.splits == 1 || (c.splits == 0 && evens[c.scale_row != 0]++ == 0)) compile(candidate.step.key);
     }
+  }
+  void compile_groups(const std::string& text) {
+    SCOPED_TRACE(text);
+    const Result<GroupedGemmProblem> problem = parse_grouped_gemm_problem(text);
+    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    DeviceSpec device;
+    device.arch = find_arch("sm_90a");
+    device.units = 132;
+    const KernelFamily& family = grouped_sm90_dequant_family();
+    const std::vector<Candidate> found = family.candidates(erase(*problem), device);
+    ASSERT_FALSE(found.empty());
+    for (const Candidate& candidate : found) compile(candidate.step.key, family);
   }
 
  private:
@@ -112,6 +125,13 @@ TEST_F(SlowSm90DequantKernels, EveryWeightWithoutGroupsKeepsToItsBudget) {
   compile_tiles("m=64:n=57344:k=8192:a=f16:b=e4m3:scale_b=f32");
   compile_tiles("m=128:n=57344:k=8192:a=bf16:b=e4m3:scale_b=f32");
   compile_tiles("m=128:n=57344:k=8192:a=bf16:b=i4");
+}
+
+TEST_F(SlowSm90DequantKernels, EveryTileOfGroupsOfRowsKeepsToItsBudget) {
+  compile_groups("groups=128:m=1024:n=5760:k=2880:a=bf16:b=e2m1:scale_b=e8m0.1x32");
+  compile_groups("groups=128:m=1024:n=5760:k=2880:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=separated:act=silu:bias=bf16");
+  compile_groups("groups=8:m=512:n=28672:k=4096:a=bf16:b=i4:scale_b=f16.1x128");
+  compile_groups("mode=masked:groups=8:m=64:n=28672:k=4096:a=bf16:b=u4:scale_b=f16.1x128:zero_b=u4");
 }
 
 }  // namespace

@@ -12,8 +12,10 @@
 namespace tilewright {
 namespace {
 
-class GpuGroupedGemm : public test::GpuTest {
+class GpuGroupsOf : public test::GpuTest {
  protected:
+  explicit GpuGroupsOf(const KernelFamily& of) : family(of) {}
+
   void SetUp() override {
     GpuTest::SetUp();
     if (device != nullptr && !hopper()) GTEST_SKIP() << "no GPU of sm_90a";
@@ -23,7 +25,6 @@ class GpuGroupedGemm : public test::GpuTest {
   void check(const std::string& text, InputData data = InputData::kNormal) {
     const Result<GroupedGemmProblem> problem = parse_grouped_gemm_problem(text);
     ASSERT_TRUE(problem.ok()) << text << ": " << problem.status().message();
-    const KernelFamily& family = grouped_gemm_sm90_family();
     const Status supported = family.supports(erase(*problem), device->spec());
     ASSERT_TRUE(supported.ok()) << text << ": " << supported.message();
     for (const RecipeStep& step : some_of(family.candidates(erase(*problem), device->spec()))) {
@@ -32,6 +33,7 @@ class GpuGroupedGemm : public test::GpuTest {
     }
   }
 
+  const KernelFamily& family;
   size_t shapes = 3;         // of tiles that are tried: each is compiled
   bool in_clusters = false;  // of those only
 
@@ -54,7 +56,6 @@ class GpuGroupedGemm : public test::GpuTest {
   }
 
   void run(const GroupedGemmProblem& problem, const RecipeStep& step, InputData data) {
-    const KernelFamily& family = grouped_gemm_sm90_family();
     const auto kernel = kernel_of(family, step.key);
     ASSERT_NE(kernel, nullptr);
     Result<std::vector<Stage>> stages = family.stages(erase(problem), device->spec(), step, kernel);
@@ -80,6 +81,11 @@ class GpuGroupedGemm : public test::GpuTest {
       ASSERT_TRUE(report.passed) << report.failure;
     }
   }
+};
+
+class GpuGroupedGemm : public GpuGroupsOf {
+ protected:
+  GpuGroupedGemm() : GpuGroupsOf(grouped_gemm_sm90_family()) {}
 };
 
 TEST_F(GpuGroupedGemm, EveryTileOf16BitsIsMultipliedRight) {
@@ -164,6 +170,37 @@ TEST_F(GpuGroupedGemm, OddStridesOfDAreFollowed) { check("groups=3:m=200:n=37:k=
 TEST_F(GpuGroupedGemm, SumsOfOneSignKeepToTheToleranceOfTheirType) {
   check("groups=3:m=300:n=264:k=8192:a=bf16:d=f32", InputData::kPositive);
   check("groups=3:m=300:n=264:k=8192:a=e4m3:d=f32:scale_a=f32.1x128:scale_b=f32.128x128", InputData::kPositive);
+}
+
+class GpuGroupedDequant : public GpuGroupsOf {
+ protected:
+  GpuGroupedDequant() : GpuGroupsOf(grouped_sm90_dequant_family()) { shapes = 4; }
+};
+
+TEST_F(GpuGroupedDequant, EveryTileOfMxfp4IsMultipliedRight) {
+  shapes = 64;
+  check("groups=5:m=300:n=456:k=1440:a=bf16:b=e2m1:scale_b=e8m0.1x32:status=1");
+}
+
+TEST_F(GpuGroupedDequant, GroupsOfAnyNumberOfRowsAreMultipliedRight) {
+  for (const char* text : {"groups=128:m=256:n=2880:k=2880:a=bf16:b=e2m1:scale_b=e8m0.1x32:status=1",
+                           "groups=1:m=1:n=8:k=32:a=bf16:b=e2m1:scale_b=e8m0.1x32",
+                           "groups=300:m=40:n=136:k=1056:a=bf16:b=e2m1:scale_b=e8m0.1x32:status=1",
+                           "mode=masked:groups=32:m=20:n=264:k=544:a=bf16:b=e2m1:scale_b=e8m0.1x32:rows=100:status=1",
+                           "groups=9:m=600:n=136:k=512:a=bf16:b=e2m1:scale_b=e8m0.1x32:extents=both:status=1"}) {
+    check(text);
+  }
+}
+
+TEST_F(GpuGroupedDequant, OtherWeightsZeroPointsAndGatesAreTheGroupsOwn) {
+  for (const char* text :
+       {"groups=8:m=200:n=520:k=1024:a=bf16:b=i4:scale_b=f16.1x128:status=1",
+        "groups=8:m=200:n=520:k=1024:a=f16:b=u4:scale_b=f16.1x64:zero_b=u4",
+        "groups=8:m=200:n=520:k=1024:a=bf16:b=e4m3:scale_a=f32:scale_b=f32:bias=f32:act=gelu",
+        "groups=8:m=200:n=512:k=1024:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=separated:act=silu:bias=bf16",
+        "groups=8:m=200:n=512:k=1024:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=interleaved:act=silu"}) {
+    check(text);
+  }
 }
 
 }  // namespace

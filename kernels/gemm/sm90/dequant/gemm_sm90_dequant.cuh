@@ -25,45 +25,47 @@ class GemmSm90DequantBring {
         policy_(sm90::read_once(kConfig.packed ? kFragmentBytes
                                                : args.product.gemm.stride_b_n * dtype_bits(kConfig.weight) / 8)) {}
 
-  __device__ __forceinline__ void run(const SkinnyWork<kConfig.splits>& work) {
-    Steps steps(work);
+  template <class Work>
+  __device__ __forceinline__ void run(const Work& work) {
+    DequantSteps<Work> steps(work);
     if (!steps.there()) return tokens_.wait_all_there();
     // One stage only: what is asked for behind many requests comes behind them, also the word that says that A is there.
-    ask_weights(steps, 0);
+    ask_weights(steps.segment, steps.k, 0);
     tokens_.wait_all_there();
-    ask_tokens(steps, 0);
+    ask_tokens(steps.segment, steps.k, 0);
     steps.advance();
-    for (int stage = 1; stage < kConfig.stages && steps.there(); ++stage, steps.advance()) ask(steps, stage);
+    for (int stage = 1; stage < kConfig.stages && steps.there(); ++stage, steps.advance()) {
+      ask(steps.segment, steps.k, stage);
+    }
     for (sm90::Ring<kConfig.stages> ring; steps.there(); steps.advance(), ring.advance()) {
       sm90::wait(shared_.empty(ring.stage), ring.phase);
-      ask(steps, ring.stage);
+      ask(steps.segment, steps.k, ring.stage);
     }
   }
 
  private:
   using Layout = GemmSm90DequantLayout<kConfig>;
-  using Steps = DequantSteps<kConfig.splits>;
   using Scales = GemmSm90DequantScaleRows<kConfig>;
   static constexpr int kBoxRows = gemm_sm90_skinny_box_rows(gemm_sm90_dequant_sums(kConfig));
 
-  __device__ __forceinline__ void ask(const Steps& steps, int stage) {
-    ask_weights(steps, stage);
-    ask_tokens(steps, stage);
+  __device__ __forceinline__ void ask(const SkinnySegment& s, int k, int stage) {
+    ask_weights(s, k, stage);
+    ask_tokens(s, k, stage);
   }
-  __device__ __forceinline__ void ask_weights(const Steps& steps, int stage) {
+  __device__ __forceinline__ void ask_weights(const SkinnySegment& s, int k, int stage) {
     const GemmSm90SkinnyArgs& args = args_.product;
     sm90::Barrier& full = shared_.full(stage);
     constexpr unsigned bytes = Layout::kTokenBytes + Layout::kWeightBytes;
-    if (kConfig.scale_row != 0 && steps.k == steps.segment.k0) {
-      ask_scales(steps.segment, full, bytes);
+    if (kConfig.scale_row != 0 && k == s.k0) {
+      ask_scales(s, full, bytes);
     } else {
       sm90::arrive_expect_bytes(full, bytes);
     }
-    const int n = steps.segment.tile * kBoxRows, batch = args.batch_b ? steps.segment.batch : 0;
+    const int n = s.tile * kBoxRows, batch = args.batch_b ? s.batch : 0;
     unsigned char* const to = shared_.weights(stage);
-    load_weights(to, full, steps.k, n, batch);
+    load_weights(to, full, k, n, batch);
     if constexpr (kConfig.gate == GateMode::kSeparated) {
-      load_weights(to + kBoxRows * kSkinnyRowBytes, full, steps.k, n + static_cast<int>(args.gemm.n / 2), batch);
+      load_weights(to + kBoxRows * kSkinnyRowBytes, full, k, n + static_cast<int>(args.gemm.n / 2), batch);
     }
   }
   // From row n on: rows of 128 bytes of them, or their fragments.
@@ -92,9 +94,8 @@ class GemmSm90DequantBring {
     }
     slot_.advance();
   }
-  __device__ __forceinline__ void ask_tokens(const Steps& steps, int stage) const {
-    sm90::copy_bytes(shared_.tokens(stage), tokens_.step(steps.segment.batch, steps.k), Layout::kTokenBytes,
-                     shared_.full(stage));
+  __device__ __forceinline__ void ask_tokens(const SkinnySegment& s, int k, int stage) const {
+    sm90::copy_bytes(shared_.tokens(stage), tokens_.step(s.entry, k), Layout::kTokenBytes, shared_.full(stage));
   }
 
   const GemmSm90DequantArgs& args_;
@@ -105,23 +106,47 @@ class GemmSm90DequantBring {
   sm90::Ring<kDequantScaleSlots> slot_;
 };
 
+// All entries of a batch, which have M rows each.
 template <GemmSm90DequantConfig kConfig>
-__device__ __forceinline__ void gemm_sm90_dequant(const GemmSm90DequantArgs& all) {
-  const GemmSm90SkinnyArgs& args = all.product;
+class DequantBatch {
+ public:
+  using Work = SkinnyWork<kConfig.splits>;
+
+  __device__ __forceinline__ explicit DequantBatch(const GemmSm90DequantArgs& args) : args_(args.product) {}
+
+  __device__ __forceinline__ void find(int) const {}
+  __device__ __forceinline__ int entries() const { return args_.batch_a ? static_cast<int>(args_.gemm.batch) : 1; }
+  __device__ __forceinline__ DequantRows rows(int entry) const {
+    return {static_cast<const unsigned short*>(args_.gemm.a) + entry * args_.gemm.stride_a_batch,
+            static_cast<int>(args_.gemm.m)};
+  }
+  __device__ __forceinline__ Work work(unsigned chunks) const { return Work(args_, kConfig.rows, chunks); }
+  // The product as a tile sees it, and what its rows' factors are of.
+  __device__ __forceinline__ const GemmSm90SkinnyArgs& product(const SkinnySegment&) const { return args_; }
+  __device__ __forceinline__ static int turn(const SkinnySegment& s) { return s.batch; }
+
+ private:
+  const GemmSm90SkinnyArgs& args_;
+};
+
+// `Entries`: what rows of A there are, and who has which tile; DequantBatch, or the groups of grouped_sm90_dequant.
+template <GemmSm90DequantConfig kConfig, class Entries>
+__device__ __forceinline__ void gemm_sm90_dequant_block(const GemmSm90DequantArgs& all,
+                                                        const GemmSm90DequantLayout<kConfig>& shared,
+                                                        const Entries& entries) {
   using Layout = GemmSm90DequantLayout<kConfig>;
   constexpr GemmSm90SkinnyConfig kSums = gemm_sm90_dequant_sums(kConfig);
-  extern __shared__ __align__(1024) unsigned char dynamic_shared[];
-  const Layout shared(dynamic_shared);
   const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);
-  const auto chunks = static_cast<unsigned>((args.gemm.k + Layout::kTileK - 1) / Layout::kTileK);
+  const auto chunks = static_cast<unsigned>((all.product.gemm.k + Layout::kTileK - 1) / Layout::kTileK);
   constexpr int kConsumers = kConfig.warpgroups * 4;  // warps; those behind them bring what they want
   constexpr int kMeeting = 7, kFactors = 8;           // named barriers
-  SkinnyWork<kConfig.splits> work(args, kConfig.rows, chunks);
+  entries.find(warp);
+  typename Entries::Work work = entries.work(chunks);
 
   // All meet behind the release of this block's share of A: it waits for copies that are under way.
   if (warp == kConsumers) {
     if (sm90::elect_one()) {
-      sm90::prefetch_map(args.b);
+      sm90::prefetch_map(all.product.b);
       for (int stage = 0; stage < kConfig.stages; ++stage) {
         sm90::init(shared.full(stage), 1 + 32 * gemm_sm90_dequant_scale_warps(kConfig));
         sm90::init(shared.empty(stage), kConsumers);
@@ -140,17 +165,18 @@ __device__ __forceinline__ void gemm_sm90_dequant(const GemmSm90DequantArgs& all
     if constexpr (gemm_sm90_dequant_scale_warps(kConfig) != 0) GemmSm90DequantScales<kConfig>(all, shared).bring(work);
   } else {
     sm90::wait_for_previous_kernel();
-    GemmSm90DequantTokens<kConfig>(all).rearrange();
+    GemmSm90DequantTokens<kConfig>(all).rearrange(entries.entries(), [&](int entry) { return entries.rows(entry); });
     sm90::named_barrier(kMeeting, gemm_sm90_dequant_threads(kConfig));
     sm90::allow_next_kernel();
-    GemmSm90DequantMultiply<kConfig> product(all, shared);
-    GemmSm90SkinnyOutput<kSums> output(args, shared.box(warp), shared.factors(), 0);
+    GemmSm90DequantMultiply<kConfig> multiply(all, shared);
     SkinnySegment s;
-    int batch = -1;
+    int turn = -1;
     while (work.take(s)) {
+      const auto& args = entries.product(s);
+      GemmSm90SkinnyOutput<kSums> output(args, shared.box(warp), shared.factors(), 0);
       // What varies by token and by column is asked for before the products.
       float factor = 1.0f;
-      const bool turns = kConfig.epilogue == EpilogueKind::kLinear && s.batch != batch;
+      const bool turns = kConfig.epilogue == EpilogueKind::kLinear && entries.turn(s) != turn;
       if (turns && threadIdx.x < kConfig.tokens) {
         factor = GemmEpilogue<gemm_sm90_skinny_epilogue(kSums)>(args.gemm.epilogue, args.gemm.m, args.gemm.n, s.batch)
                      .row(threadIdx.x)
@@ -162,16 +188,23 @@ __device__ __forceinline__ void gemm_sm90_dequant(const GemmSm90DequantArgs& all
       for (int p = 0; p < Layout::kParts; ++p) columns[p] = output.columns(p, s.batch, d0);
 
       float sum[Layout::kParts][kConfig.tokens / 2] = {};
-      product.run(s, sum);
+      multiply.run(s, sum);
       if (turns) {
         sm90::named_barrier(kFactors, Layout::kThreads);
         if (threadIdx.x < kConfig.tokens) shared.factors()[threadIdx.x] = factor;
         sm90::named_barrier(kFactors, Layout::kThreads);
-        batch = s.batch;
+        turn = entries.turn(s);
       }
       output.write(sum, columns, work.share(s), s.batch, d0);
     }
   }
+}
+
+template <GemmSm90DequantConfig kConfig>
+__device__ __forceinline__ void gemm_sm90_dequant(const GemmSm90DequantArgs& args) {
+  extern __shared__ __align__(1024) unsigned char dynamic_shared[];
+  const GemmSm90DequantLayout<kConfig> shared(dynamic_shared);
+  gemm_sm90_dequant_block<kConfig>(args, shared, DequantBatch<kConfig>(args));
 }
 
 }  // namespace tilewright

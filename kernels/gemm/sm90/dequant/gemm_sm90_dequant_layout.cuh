@@ -51,10 +51,10 @@ struct GemmSm90DequantLayout {
 };
 
 // Step by step through all segments of a block.
-template <int kSplits>
+template <class Work>
 class DequantSteps {
  public:
-  __device__ __forceinline__ explicit DequantSteps(const SkinnyWork<kSplits>& work) : work_(work) {
+  __device__ __forceinline__ explicit DequantSteps(const Work& work) : work_(work) {
     there_ = work_.take(segment);
     k = there_ ? segment.k0 : 0;
   }
@@ -69,7 +69,7 @@ class DequantSteps {
   int k;
 
  private:
-  SkinnyWork<kSplits> work_;
+  Work work_;
   bool there_;
 };
 

@@ -26,9 +26,10 @@ class GemmSm90DequantScales {
         scales_together_(lies_together<kScaleBits>(scale_)),
         zeros_together_(kZeroed && lies_together<kZeroBits>(zero_)) {}
 
-  __device__ __forceinline__ void bring(SkinnyWork<kConfig.splits> work) const {
+  template <class Work>
+  __device__ __forceinline__ void bring(Work work) const {
     sm90::Ring<kConfig.stages> ring;
-    Batches next(work);
+    Batches<Work> next(work);
     Held held, now;
     load(next, held);
     SkinnySegment s;
@@ -66,9 +67,10 @@ class GemmSm90DequantScales {
   };
 
   // Batch by batch through all segments.
+  template <class Work>
   class Batches {
    public:
-    __device__ __forceinline__ explicit Batches(const SkinnyWork<kConfig.splits>& work) : work_(work) { take(); }
+    __device__ __forceinline__ explicit Batches(const Work& work) : work_(work) { take(); }
     __device__ __forceinline__ void advance() {
       if (!there) return;
       step += kBatch;
@@ -83,7 +85,7 @@ class GemmSm90DequantScales {
       there = work_.take(segment);
       step = there ? segment.k0 / kBatch * kBatch : 0;
     }
-    SkinnyWork<kConfig.splits> work_;
+    Work work_;
   };
 
   // Whether a row's values of a batch lie side by side, and begin where one load may.
@@ -110,7 +112,8 @@ class GemmSm90DequantScales {
   }
 
   // What is not there is 0, of which no value comes: nothing is read.
-  __device__ __forceinline__ void load(const Batches& from, Held& to) const {
+  template <class Work>
+  __device__ __forceinline__ void load(const Batches<Work>& from, Held& to) const {
     const int first = from.step * kGroups;  // group
     const auto groups = static_cast<int>((gemm_.k + kConfig.group - 1) / kConfig.group);
     const int count = from.there ? (groups - first < kOfBatch ? groups - first : kOfBatch) : 0;

@@ -14,6 +14,11 @@ namespace tilewright {
 struct DequantPiece {
   unsigned words[16];
 };
+// An entry of A: rows one after another, so many.
+struct DequantRows {
+  const unsigned short* first;
+  int count;
+};
 
 template <GemmSm90DequantConfig kConfig>
 class GemmSm90DequantTokens {
@@ -26,15 +31,16 @@ class GemmSm90DequantTokens {
       : args_(args), steps_((args.product.gemm.k + Layout::kTileK - 1) / Layout::kTileK) {}
 
   // Where the A of a step lies. What is brought of it waits for all_there().
-  __device__ __forceinline__ const unsigned char* step(int batch, int k) const {
-    return args_.tokens + ((args_.product.batch_a ? batch * static_cast<int64>(steps_) : 0) + k) * Layout::kTokenBytes;
+  __device__ __forceinline__ const unsigned char* step(int entry, int k) const {
+    return args_.tokens + (entry * static_cast<int64>(steps_) + k) * Layout::kTokenBytes;
   }
 
-  // This block's share; all threads that multiply. Warps of all blocks take turns: what is few is everybody's.
-  __device__ __forceinline__ void rearrange() const {
+  // This block's share of all `entries`, whose rows `rows_of` tells; all threads that multiply. Warps of all blocks take turns: what is
+  // few is everybody's.
+  template <class Rows>
+  __device__ __forceinline__ void rearrange(int entries, const Rows& rows_of) const {
     const unsigned thread = sm90::fresh_thread(), blocks = sm90::cluster_count();
-    const int64 batches = args_.product.batch_a ? args_.product.gemm.batch : 1;
-    const int64 pieces = batches * steps_ * kConfig.tokens * kPieces;
+    const int64 pieces = entries * static_cast<int64>(steps_) * kConfig.tokens * kPieces;
     const int64 first = (thread / 32 * static_cast<int64>(blocks) + sm90::cluster_id()) * 32 + thread % 32;
 #pragma unroll 1
     for (int64 i = first; i < pieces; i += static_cast<int64>(blocks) * Layout::kThreads) {
@@ -42,9 +48,9 @@ class GemmSm90DequantTokens {
       const int64 rows = i / kPieces;
       const auto m = static_cast<int>(rows % kConfig.tokens);
       const int64 steps = rows / kConfig.tokens;
-      const auto batch = static_cast<int>(batches > 1 ? steps / steps_ : 0);
+      const auto entry = static_cast<int>(entries > 1 ? steps / steps_ : 0);
       DequantPiece piece;
-      load(batch, static_cast<int>(steps) - batch * steps_, m, at, piece);
+      load(rows_of(entry), static_cast<int>(steps) - entry * steps_, m, at, piece);
       store(args_.tokens + steps * Layout::kTokenBytes, m, at, piece);
     }
     sm90::show_copy_engine_global();
@@ -61,15 +67,14 @@ class GemmSm90DequantTokens {
   }
 
  private:
-  __device__ __forceinline__ void load(int batch, int step, int m, int at, DequantPiece& to) const {
+  __device__ __forceinline__ void load(const DequantRows& rows, int step, int m, int at, DequantPiece& to) const {
     const GemmArgs& gemm = args_.product.gemm;
-    const auto* const row =
-        static_cast<const unsigned short*>(gemm.a) + batch * gemm.stride_a_batch + m * gemm.stride_a_m;
+    const unsigned short* const row = rows.first + m * gemm.stride_a_m;
 #pragma unroll
     for (int place = 0; place < 4; ++place) {
       const int k = step * Layout::kTileK + gemm_sm90_dequant_piece_k(kConfig, at, place);
       uint4 four{0, 0, 0, 0};
-      if (m < gemm.m && k < gemm.k) four = *reinterpret_cast<const uint4*>(row + k);
+      if (m < rows.count && k < gemm.k) four = *reinterpret_cast<const uint4*>(row + k);
       to.words[4 * place] = four.x;
       to.words[4 * place + 1] = four.y;
       to.words[4 * place + 2] = four.z;

@@ -10,6 +10,7 @@ namespace tilewright {
 // Part of K of one tile.
 struct SkinnySegment {
   int tile, batch;
+  int entry;   // of A: the batch index, 0 where all have the same
   int k0, k1;  // in steps of K
 };
 // It is part `index` of `count` of that tile, which begin with part `first` of all.
@@ -58,6 +59,7 @@ class SkinnyWork {
       tile -= s.batch * tiles_;
     }
     s.tile = static_cast<int>(tile);
+    s.entry = args_.batch_a ? s.batch : 0;
     return true;
   }
 

@@ -11,7 +11,8 @@ const KernelFamily& grouped_gemm_cpu_family();          // gemm_cpu, group after
 const KernelFamily& grouped_gemm_generic_family();      // typed at run time, always built, every valid problem
 const KernelFamily& grouped_gemm_generic_gpu_family();  // the same for GPUs
 
-const KernelFamily& grouped_gemm_sm90_family();  // wgmma and the copy engine of Hopper
+const KernelFamily& grouped_gemm_sm90_family();     // wgmma and the copy engine of Hopper
+const KernelFamily& grouped_sm90_dequant_family();  // Hopper: 16-bit A, weights widened in registers
 
 // A GEMM of as much work: what cost models of gemm are asked.
 GemmProblem equal_work(const GroupedGemmProblem& problem);

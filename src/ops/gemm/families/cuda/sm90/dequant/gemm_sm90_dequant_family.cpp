@@ -4,6 +4,7 @@
 
 #include "ops/gemm/families/cuda/narrow_weights_family.hpp"
 #include "ops/gemm/families/cuda/sm90/dequant/gemm_sm90_dequant_cost.hpp"
+#include "ops/gemm/families/cuda/sm90/dequant/gemm_sm90_dequant_tiles.hpp"
 #include "ops/gemm/families/cuda/sm90/gemm_sm90_cost.hpp"
 #include "ops/gemm/families/cuda/sm90/operand_map.hpp"
 #include "ops/gemm/families/cuda/sm90/sm90_cut.hpp"
@@ -12,61 +13,17 @@
 namespace tilewright {
 namespace {
 
-struct DequantTile {
-  int rows, tokens, warpgroups, stages, blocks;
-};
-// Stages are the most; what does not fit is left out.
-constexpr DequantTile kDequantTiles[] = {{128, 8, 2, 6, 2},  {64, 8, 1, 10, 2}, {192, 8, 3, 8, 1},  {256, 8, 4, 6, 1},
-                                         {128, 16, 2, 6, 2}, {64, 16, 1, 8, 2}, {192, 16, 3, 8, 1}, {256, 16, 4, 6, 1},
-                                         {128, 32, 2, 8, 1}, {64, 32, 1, 8, 2}, {192, 32, 3, 6, 1}, {256, 32, 4, 6, 1},
-                                         {128, 64, 2, 8, 1}, {64, 64, 1, 8, 1}, {192, 64, 3, 8, 1}, {64, 128, 1, 8, 1},
-                                         {128, 128, 2, 8, 1}};
-// Of a separated gate a warpgroup has 128 rows.
-constexpr DequantTile kSeparatedDequantTiles[] = {{256, 8, 2, 6, 1},  {128, 8, 1, 6, 2},  {256, 16, 2, 6, 1},
-                                                  {128, 16, 1, 6, 2}, {256, 32, 2, 6, 1}, {128, 32, 1, 8, 1},
-                                                  {128, 64, 1, 8, 1}};
-// What no tile can do, these cannot.
-constexpr DequantTile kLeast{64, 8, 1, 4, 1}, kLeastSeparated{128, 8, 1, 4, 1};
 constexpr int kDequantSplits[] = {0, 1, 2, 4, 8};
-constexpr int64_t kDequantCounterBytes = 16;
 constexpr int kLeastWholeStages = 3;
 constexpr int kDequantBlockShared = 1024;  // of every block, the system's own
 
-std::span<const DequantTile> dequant_tiles_of(const GemmProblem& p) {
-  if (choose_epilogue(p).gate == GateMode::kSeparated) return kSeparatedDequantTiles;
-  return kDequantTiles;
-}
 bool fits_shared(const GemmSm90DequantConfig& c) {
   static const int kSharedBytes = find_arch("sm_90a")->shared_bytes;
   return c.blocks * (gemm_sm90_dequant_shared_bytes(c) + kDequantBlockShared) <= kSharedBytes + kDequantBlockShared;
 }
 
-// Bytes that a row's scales take where those of a tile come whole; 0 where they do not lie so, or are more than a kernel has place for.
-int scale_row_of(const GemmProblem& p) {
-  const bool along = p.scale_b.blocked() && p.scale_b.stride_k == 1 && p.scale_b.stride_outer <= kDequantMostScaleRow;
-  if (!along || p.n <= 1 || p.scale_b.stride_outer < (p.k + p.scale_b.k - 1) / p.scale_b.k) return 0;
-  return static_cast<int>(p.scale_b.stride_outer + kDequantCopiedBytes - 1) / kDequantCopiedBytes * kDequantCopiedBytes;
-}
-
 GemmSm90DequantConfig make_config(const GemmProblem& p, const DequantTile& tile, int splits, int scale_row) {
-  const GemmEpilogueConfig e = choose_epilogue(p);
-  GemmSm90DequantConfig c{.dtype = p.a_dtype,
-                          .weight = p.b_dtype,
-                          .scale = p.scale_b.blocked() ? p.scale_b.dtype : DType::kNone,
-                          .group = p.scale_b.k,
-                          .zero = p.zero_b.dtype,
-                          .epilogue = e.kind,
-                          .activation = e.activation,
-                          .gate = e.gate,
-                          .d_dtype = e.d_dtype,
-                          .rows = tile.rows,
-                          .tokens = tile.tokens,
-                          .warpgroups = tile.warpgroups,
-                          .stages = tile.stages,
-                          .blocks = tile.blocks,
-                          .splits = splits,
-                          .packed = p.b_packed != 0,
-                          .scale_row = scale_row};
+  GemmSm90DequantConfig c = dequant_config(p, tile, splits, scale_row);
   while (c.stages > 2 && !fits_shared(c)) --c.stages;
   return c;
 }
@@ -86,7 +43,7 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
       return unsupported("the epilogue has C, steps, or an operand that varies by both row and column");
     }
     const bool separated = p.gate == GateMode::kSeparated;
-    const GemmSm90DequantConfig least = make_config(p, separated ? kLeastSeparated : kLeast, 1, 0);
+    const GemmSm90DequantConfig least = make_config(p, least_dequant_tile(p), 1, 0);
     if (const char* reason = gemm_sm90_dequant_refusal(least)) return unsupported(reason);
     const int most = separated ? 64 : gemm_sm90_dequant_most_tokens(least);
     if (p.m > most)
@@ -114,7 +71,7 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
                     const Knobs&) const override {
     if (Status s = check_weights(p, c); !s) return s;
     if (c.packed != (p.b_packed != 0)) return unsupported("one of kernel and B is packed");
-    if (c.scale_row != 0 && (scale_row_of(p) == 0 || scale_row_of(p) > c.scale_row)) {
+    if (c.scale_row != 0 && (dequant_scale_row(p) == 0 || dequant_scale_row(p) > c.scale_row)) {
       return unsupported(
           fmt::format("B's scales are no rows of at most {} bytes, which the kernel brings whole", c.scale_row));
     }
@@ -134,7 +91,7 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
       if (tile.tokens < p.m || (tile.tokens > 8 && tile.tokens / 2 >= p.m)) continue;
       for (const int splits : kDequantSplits) {
         add_candidate(p, device, make_config(p, tile, splits, 0), found);
-        const GemmSm90DequantConfig whole = make_config(p, tile, splits, scale_row_of(p));
+        const GemmSm90DequantConfig whole = make_config(p, tile, splits, dequant_scale_row(p));
         // With fewer stages in flight memory rests.
         if (whole.scale_row != 0 && whole.stages >= kLeastWholeStages) add_candidate(p, device, whole, found);
       }
@@ -149,7 +106,7 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
       if (weight == DType::kF4E2M1) p.scale_b.dtype = DType::kE8M0, p.scale_b.outer = 1, p.scale_b.k = 32;
       for (const int tokens : {16, 64}) {
         const auto holds = [&](const DequantTile& tile) { return tile.tokens == tokens; };
-        configs.push_back(make_config(p, *std::ranges::find_if(kDequantTiles, holds), 1, 0));
+        configs.push_back(make_config(p, *std::ranges::find_if(dequant_tiles_of(p), holds), 1, 0));
       }
     }
     return configs;
@@ -157,8 +114,7 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
 
   int64_t workspace_of(const GemmProblem& p, const DeviceSpec&, const GemmSm90DequantConfig& c,
                        const Knobs&) const override {
-    const int64_t tile_k = gemm_sm90_dequant_tile_k(c.weight), batch = p.stride_a_batch != 0 ? p.batch : 1;
-    return batch * ((p.k + tile_k - 1) / tile_k) * gemm_sm90_dequant_token_bytes(c);
+    return dequant_workspace_bytes(p, c, p.stride_a_batch != 0 ? p.batch : 1);
   }
   double cost_of(const GemmProblem& p, const DeviceSpec& device, const GemmSm90DequantConfig& c,
                  const Knobs&) const override {
@@ -184,43 +140,8 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
     GemmSm90SkinnyArgs args{};
     args.batch_a = p.stride_a_batch != 0, args.batch_b = p.stride_b_batch != 0;
     args.share = static_cast<int>(cut.share), args.extra = static_cast<int>(cut.extra);
-    args.scale = gemm_scale_args(p);
-    Stage stage = enclosing_stage(p, args, std::move(kernel));
-    add_scale_patches(stage, p, offsetof(GemmSm90SkinnyArgs, scale));
-    // Sums on their way stand in the stream's zeros; the workspace is A's, rearranged.
-    std::erase_if(stage.patches, [](const ArgPatch& patch) { return patch.kind == ArgPatch::Kind::kWorkspace; });
-    add_patch(stage, ArgPatch::Kind::kWorkspace, 0, offsetof(GemmSm90DequantArgs, tokens));
-    stage.zero_bytes = cut.exchange_bytes + kDequantCounterBytes;
-    add_patch(stage, ArgPatch::Kind::kZeros, 0, offsetof(GemmSm90SkinnyArgs, gemm) + offsetof(GemmArgs, workspace));
-    add_patch(stage, ArgPatch::Kind::kZeros, 0, offsetof(GemmSm90DequantArgs, blocks_done));
-    stage.patches.back().add = cut.exchange_bytes;
-    // The copy engine brings bytes of weights that lie in rows, or fragments. A comes without it.
-    const int box_rows = gemm_sm90_skinny_box_rows(gemm_sm90_dequant_sums(c));
-    if (c.packed) {
-      add_packed_b(stage, p, offsetof(GemmSm90SkinnyArgs, b), box_rows, gemm_sm90_dequant_tile_k(c.weight));
-    } else {
-      GemmProblem bytes = p;
-      const int in_a_byte = 8 / dtype_bits(p.b_dtype);
-      bytes.b_dtype = DType::kI8;
-      bytes.k /= in_a_byte, bytes.stride_b_n /= in_a_byte, bytes.stride_b_batch /= in_a_byte;
-      add_operand_b(stage, bytes, offsetof(GemmSm90SkinnyArgs, b), Major::kK, box_rows);
-    }
-    // The arguments of the product come first.
-    static_assert(offsetof(GemmSm90DequantArgs, product) == 0);
-    GemmSm90DequantArgs whole{};
-    std::memcpy(&whole.product, stage.args.data(), sizeof(whole.product));
-    whole.zero_b = {nullptr,    p.zero_b.stride_batch, p.zero_b.stride_outer, p.zero_b.stride_k, p.zero_b.outer,
-                    p.zero_b.k, p.zero_b.dtype};
-    stage.args.resize(sizeof(whole));
-    std::memcpy(stage.args.data(), &whole, sizeof(whole));
-    if (p.zero_b.present()) {
-      add_patch(stage, ArgPatch::Kind::kPointer, kSlotZeroB,
-                offsetof(GemmSm90DequantArgs, zero_b) + offsetof(GemmBlockScale, data));
-    }
+    Stage stage = dequant_stage(p, c, args, cut.exchange_bytes, std::move(kernel));
     stage.shape.grid = {static_cast<uint32_t>(cut.clusters), 1, 1};
-    stage.shape.threads = static_cast<uint32_t>(gemm_sm90_dequant_threads(c));
-    stage.shape.programmatic_edge = true;
-    stage.shape.cooperative = true;  // each waits for all others' A
     stage.shape.shared_bytes = static_cast<uint32_t>(gemm_sm90_dequant_shared_bytes(c));
     return {std::move(stage)};
   }

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// What host and grouped_sm90_dequant share: its arguments, and how rows of groups become entries of A. Its config is
+// gemm_sm90_dequant's, without splits. Freestanding.
+#pragma once
+
+#include "gemm/sm90/dequant/gemm_sm90_dequant_args.hpp"
+#include "grouped_gemm/grouped_gemm_args.hpp"
+
+namespace tilewright {
+
+// At most `tokens` rows of one group. All entries of all groups stand in each block's shared memory, and their rows of A, rearranged, in
+// the workspace.
+struct alignas(16) GroupedDequantEntry {
+  int group, row, rows, pad;  // row: of A and D (contiguous), of the group (masked)
+};
+inline constexpr int kGroupedDequantEntries = 512;   // at most
+inline constexpr int kGroupedDequantStep = 8;        // rows of a group are cut in multiples of so many
+inline constexpr int kGroupedDequantLaneGroups = 4;  // that a lane reads at once
+
+struct GroupedSm90DequantArgs {
+  GemmSm90DequantArgs product;
+  GroupArgs groups;
+  int most_entries;  // that the workspace holds
+};
+
+// Behind what a block of gemm_sm90_dequant has: the entries, and how many there are.
+constexpr int grouped_sm90_dequant_shared_bytes(const GemmSm90DequantConfig& c) {
+  return (gemm_sm90_dequant_shared_bytes(c) + 15) / 16 * 16 +
+         kGroupedDequantEntries * static_cast<int>(sizeof(GroupedDequantEntry)) + 16;
+}
+
+// Entries that groups of together `rows` rows may have, of `most` each.
+constexpr int64 grouped_dequant_entries(int64 groups, int64 rows, int64 most, int tokens) {
+  const int64 apart = groups + rows / tokens, each = groups * ((most + tokens - 1) / tokens);
+  return apart < each ? apart : each;
+}
+
+constexpr const char* grouped_sm90_dequant_refusal(const GemmSm90DequantConfig& c) {
+  if (c.splits != 1) return "groups have no parts along K: splits is not 1";
+  if (c.blocks != 1) return "groups have one block on a multiprocessor: blocks is not 1";
+  if (c.packed) return "weights of groups are plain";
+  return gemm_sm90_dequant_refusal(c);
+}
+
+}  // namespace tilewright

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#include "ops/gemm/families/cuda/sm90/dequant/gemm_sm90_dequant_tiles.hpp"
+
+#include <cstddef>
+#include <cstring>
+
+#include "ops/gemm/families/cuda/sm90/operand_map.hpp"
+#include "ops/gemm/families/gpu/gpu_family.hpp"
+#include "ops/gemm/families/gpu/gpu_problem.hpp"
+
+namespace tilewright {
+namespace {
+
+constexpr DequantTile kDequantTiles[] = {{128, 8, 2, 6, 2},  {64, 8, 1, 10, 2}, {192, 8, 3, 8, 1},  {256, 8, 4, 6, 1},
+                                         {128, 16, 2, 6, 2}, {64, 16, 1, 8, 2}, {192, 16, 3, 8, 1}, {256, 16, 4, 6, 1},
+                                         {128, 32, 2, 8, 1}, {64, 32, 1, 8, 2}, {192, 32, 3, 6, 1}, {256, 32, 4, 6, 1},
+                                         {128, 64, 2, 8, 1}, {64, 64, 1, 8, 1}, {192, 64, 3, 8, 1}, {64, 128, 1, 8, 1},
+                                         {128, 128, 2, 8, 1}};
+// Of a separated gate a warpgroup has 128 rows.
+constexpr DequantTile kSeparatedDequantTiles[] = {{256, 8, 2, 6, 1},  {128, 8, 1, 6, 2},  {256, 16, 2, 6, 1},
+                                                  {128, 16, 1, 6, 2}, {256, 32, 2, 6, 1}, {128, 32, 1, 8, 1},
+                                                  {128, 64, 1, 8, 1}};
+constexpr DequantTile kLeastDequantTile{64, 8, 1, 4, 1}, kLeastSeparatedDequantTile{128, 8, 1, 4, 1};
+constexpr int64_t kDequantCounterBytes = 16;
+
+bool has_separated_tiles(const GemmProblem& p) { return choose_epilogue(p).gate == GateMode::kSeparated; }
+
+}  // namespace
+
+std::span<const DequantTile> dequant_tiles_of(const GemmProblem& p) {
+  if (has_separated_tiles(p)) return kSeparatedDequantTiles;
+  return kDequantTiles;
+}
+const DequantTile& least_dequant_tile(const GemmProblem& p) {
+  return has_separated_tiles(p) ? kLeastSeparatedDequantTile : kLeastDequantTile;
+}
+
+int dequant_scale_row(const GemmProblem& p) {
+  const bool along = p.scale_b.blocked() && p.scale_b.stride_k == 1 && p.scale_b.stride_outer <= kDequantMostScaleRow;
+  if (!along || p.n <= 1 || p.scale_b.stride_outer < (p.k + p.scale_b.k - 1) / p.scale_b.k) return 0;
+  return static_cast<int>(p.scale_b.stride_outer + kDequantCopiedBytes - 1) / kDequantCopiedBytes * kDequantCopiedBytes;
+}
+
+GemmSm90DequantConfig dequant_config(const GemmProblem& p, const DequantTile& tile, int splits, int scale_row) {
+  const GemmEpilogueConfig e = choose_epilogue(p);
+  return {.dtype = p.a_dtype,
+          .weight = p.b_dtype,
+          .scale = p.scale_b.blocked() ? p.scale_b.dtype : DType::kNone,
+          .group = p.scale_b.k,
+          .zero = p.zero_b.dtype,
+          .epilogue = e.kind,
+          .activation = e.activation,
+          .gate = e.gate,
+          .d_dtype = e.d_dtype,
+          .rows = tile.rows,
+          .tokens = tile.tokens,
+          .warpgroups = tile.warpgroups,
+          .stages = tile.stages,
+          .blocks = tile.blocks,
+          .splits = splits,
+          .packed = p.b_packed != 0,
+          .scale_row = scale_row};
+}
+
+int64_t dequant_workspace_bytes(const GemmProblem& p, const GemmSm90DequantConfig& c, int64_t entries) {
+  const int64_t tile_k = gemm_sm90_dequant_tile_k(c.weight);
+  return entries * ((p.k + tile_k - 1) / tile_k) * gemm_sm90_dequant_token_bytes(c);
+}
+
+Stage dequant_stage(const GemmProblem& p, const GemmSm90DequantConfig& c, GemmSm90SkinnyArgs args,
+                    int64_t exchange_bytes, std::shared_ptr<const LoadedKernel> kernel) {
+  args.scale = gemm_scale_args(p);
+  Stage stage = enclosing_stage(p, args, std::move(kernel));
+  add_scale_patches(stage, p, offsetof(GemmSm90SkinnyArgs, scale));
+  // Sums on their way stand in the stream's zeros; the workspace is A's, rearranged.
+  std::erase_if(stage.patches, [](const ArgPatch& patch) { return patch.kind == ArgPatch::Kind::kWorkspace; });
+  add_patch(stage, ArgPatch::Kind::kWorkspace, 0, offsetof(GemmSm90DequantArgs, tokens));
+  stage.zero_bytes = exchange_bytes + kDequantCounterBytes;
+  add_patch(stage, ArgPatch::Kind::kZeros, 0, offsetof(GemmSm90SkinnyArgs, gemm) + offsetof(GemmArgs, workspace));
+  add_patch(stage, ArgPatch::Kind::kZeros, 0, offsetof(GemmSm90DequantArgs, blocks_done));
+  stage.patches.back().add = exchange_bytes;
+  // The copy engine brings bytes of weights that lie in rows, or fragments. A comes without it.
+  const int box_rows = gemm_sm90_skinny_box_rows(gemm_sm90_dequant_sums(c));
+  if (c.packed) {
+    add_packed_b(stage, p, offsetof(GemmSm90SkinnyArgs, b), box_rows, gemm_sm90_dequant_tile_k(c.weight));
+  } else {
+    GemmProblem bytes = p;
+    const int in_a_byte = 8 / dtype_bits(p.b_dtype);
+    bytes.b_dtype = DType::kI8;
+    bytes.k /= in_a_byte, bytes.stride_b_n /= in_a_byte, bytes.stride_b_batch /= in_a_byte;
+    add_operand_b(stage, bytes, offsetof(GemmSm90SkinnyArgs, b), Major::kK, box_rows);
+  }
+  // The arguments of the product come first.
+  static_assert(offsetof(GemmSm90DequantArgs, product) == 0);
+  GemmSm90DequantArgs whole{};
+  std::memcpy(&whole.product, stage.args.data(), sizeof(whole.product));
+  whole.zero_b = {nullptr,    p.zero_b.stride_batch, p.zero_b.stride_outer, p.zero_b.stride_k, p.zero_b.outer,
+                  p.zero_b.k, p.zero_b.dtype};
+  stage.args.resize(sizeof(whole));
+  std::memcpy(stage.args.data(), &whole, sizeof(whole));
+  if (p.zero_b.present()) {
+    add_patch(stage, ArgPatch::Kind::kPointer, kSlotZeroB,
+              offsetof(GemmSm90DequantArgs, zero_b) + offsetof(GemmBlockScale, data));
+  }
+  stage.shape.threads = static_cast<uint32_t>(gemm_sm90_dequant_threads(c));
+  stage.shape.programmatic_edge = true;
+  stage.shape.cooperative = true;  // each waits for all others' A
+  return stage;
+}
+
+}  // namespace tilewright

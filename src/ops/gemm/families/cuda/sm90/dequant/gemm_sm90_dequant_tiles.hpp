@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// Tiles of gemm_sm90_dequant, their configs and their launch: what its family and that of groups share.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "dispatch/plan.hpp"
+#include "gemm/sm90/dequant/gemm_sm90_dequant_args.hpp"
+#include "ops/gemm/problem/gemm_problem.hpp"
+
+namespace tilewright {
+
+struct DequantTile {
+  int rows, tokens, warpgroups, stages, blocks;  // stages are the most; what does not fit is left out
+};
+std::span<const DequantTile> dequant_tiles_of(const GemmProblem& problem);
+// What no tile can do, this one cannot.
+const DequantTile& least_dequant_tile(const GemmProblem& problem);
+
+// Bytes that a row's scales take where those of a tile come whole; 0 where they do not lie so, or are more than a kernel has place for.
+int dequant_scale_row(const GemmProblem& problem);
+// With all of the tile's stages.
+GemmSm90DequantConfig dequant_config(const GemmProblem& problem, const DequantTile& tile, int splits, int scale_row);
+// Bytes of the workspace: A's rows, rearranged, in so many entries.
+int64_t dequant_workspace_bytes(const GemmProblem& problem, const GemmSm90DequantConfig& config, int64_t entries);
+
+// The launch but for its grid and shared memory; its arguments begin with a GemmSm90DequantArgs, whose product is `args` but for what
+// follows from the problem. `exchange_bytes`: of sums on their way.
+Stage dequant_stage(const GemmProblem& problem, const GemmSm90DequantConfig& config, GemmSm90SkinnyArgs args,
+                    int64_t exchange_bytes, std::shared_ptr<const LoadedKernel> kernel);
+
+}  // namespace tilewright

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+// grouped_sm90_dequant asked without a GPU: what it refuses, what it offers, what a launch looks like.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "core/fields.hpp"
+#include "grouped_gemm/sm90/dequant/grouped_sm90_dequant_args.hpp"
+#include "ops/grouped_gemm/families/grouped_gemm_families.hpp"
+#include "unit/dispatch/families/asked_device.hpp"
+
+namespace tilewright {
+namespace {
+
+using testing::HasSubstr;
+
+DeviceSpec dequant_hopper() {
+  DeviceSpec device = test::cuda_device("sm_90a", 132);
+  device.part = "h200";
+  return device;
+}
+GroupedGemmProblem groups_of(const std::string& text) {
+  const Result<GroupedGemmProblem> parsed = parse_grouped_gemm_problem(text);
+  EXPECT_TRUE(parsed.ok()) << text << ": " << parsed.status().message();
+  return parsed ? *parsed : GroupedGemmProblem();
+}
+std::string why_not(const std::string& text) {
+  return grouped_sm90_dequant_family().supports(erase(groups_of(text)), dequant_hopper()).message();
+}
+
+constexpr const char* kGptOss = "groups=128:m=256:n=5760:k=2880:a=bf16:b=e2m1:scale_b=e8m0.1x32";
+
+TEST(GroupedSm90DequantFamily, WhatItCannotDoIsRefusedWithTheReason) {
+  EXPECT_EQ(why_not(kGptOss), "");
+  EXPECT_EQ(why_not("mode=masked:groups=4:m=33:n=65:k=128:a=f16:b=i4:scale_b=f16.1x128:status=1"), "");
+  EXPECT_THAT(why_not("groups=4:m=64:n=64:k=64:a=bf16"), HasSubstr("A and B are bf16"));
+  EXPECT_THAT(why_not("mode=ragged_k:groups=4:m=64:n=64:k=256:a=bf16:b=e4m3"), HasSubstr("mode is ragged_k"));
+  EXPECT_THAT(why_not("groups=4:m=64:n=64:k=64:a=bf16:b=e4m3:gather=100"), HasSubstr("indices name rows"));
+  EXPECT_THAT(why_not("groups=4:m=64:n=64:k=72:a=bf16:b=e4m3"), HasSubstr("b: the kernel wants rows along K"));
+  EXPECT_THAT(why_not("groups=4:m=64:n=64:k=64:a=bf16:b=e4m3:c=bf16"), HasSubstr("the epilogue has C"));
+  EXPECT_THAT(why_not("groups=4:m=64:n=64:k=64:a=bf16:b=e4m3:batch_invariant=1"), HasSubstr("batch_invariant"));
+  EXPECT_THAT(why_not("groups=600:m=64:n=64:k=64:a=bf16:b=e4m3:mode=masked"), HasSubstr("groups may have 600 pieces"));
+}
+
+TEST(GroupedSm90DequantFamily, EveryCandidateIsLegal) {
+  for (const char* text : {kGptOss, "groups=8:m=512:n=28672:k=4096:a=bf16:b=i4:scale_b=f16.1x128",
+                           "mode=masked:groups=128:m=8:n=5760:k=2880:a=bf16:b=e2m1:scale_b=e8m0.1x32:rows=4",
+                           "groups=32:m=256:n=1024:k=512:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=separated:act=silu"}) {
+    SCOPED_TRACE(text);
+    const GroupedGemmProblem p = groups_of(text);
+    const KernelFamily& family = grouped_sm90_dequant_family();
+    const std::vector<Candidate> found = family.candidates(erase(p), dequant_hopper());
+    ASSERT_FALSE(found.empty());
+    EXPECT_TRUE(std::ranges::is_sorted(found, {}, &Candidate::cost));
+    for (const Candidate& candidate : found) {
+      const Status status = family.check(erase(p), dequant_hopper(), candidate.step);
+      EXPECT_TRUE(status.ok()) << status.message();
+      EXPECT_TRUE(family.source(candidate.step.key).ok());
+      EXPECT_GT(candidate.cost, 0);
+      EXPECT_DOUBLE_EQ(candidate.cost, family.cost(erase(p), dequant_hopper(), candidate.step));
+      EXPECT_LE(family.launch_shared_bytes(candidate.step.key), find_arch("sm_90a")->shared_bytes);
+    }
+  }
+}
+
+TEST(GroupedSm90DequantFamily, FewRowsAGroupTakeNarrowTilesAndManyWideOnes) {
+  const auto first = [](const char* text) {
+    const GroupedGemmProblem p = groups_of(text);
+    GemmSm90DequantConfig c{};
+    EXPECT_TRUE(
+        parse_fields(grouped_sm90_dequant_family().candidates(erase(p), dequant_hopper()).front().step.key.config(), c)
+            .ok());
+    return c.tokens;
+  };
+  EXPECT_EQ(first(kGptOss), 8);
+  EXPECT_GE(first("groups=8:m=1024:n=5760:k=2880:a=bf16:b=e2m1:scale_b=e8m0.1x32"), 64);
+}
+
+TEST(GroupedSm90DequantFamily, TheWorkspaceHoldsTheRowsOfAllEntries) {
+  const GroupedGemmProblem p = groups_of(kGptOss);
+  const KernelFamily& family = grouped_sm90_dequant_family();
+  for (const Candidate& candidate : family.candidates(erase(p), dequant_hopper())) {
+    GemmSm90DequantConfig c{};
+    ASSERT_TRUE(parse_fields(candidate.step.key.config(), c).ok());
+    // Twelve steps of 256 of K, as many entries as groups and their rows in whole ones.
+    const int64_t entries = 128 + 256 / c.tokens;
+    EXPECT_EQ(family.workspace_bytes(erase(p), dequant_hopper(), candidate.step), entries * 12 * 256 * 2 * c.tokens);
+    const Result<std::vector<Stage>> stages = family.stages(erase(p), dequant_hopper(), candidate.step, nullptr);
+    ASSERT_TRUE(stages.ok()) << stages.status().message();
+    const Stage& stage = stages->front();
+    EXPECT_EQ(stage.args.size(), sizeof(GroupedSm90DequantArgs));
+    EXPECT_EQ(stage.shape.grid[0], 132u);
+    EXPECT_TRUE(stage.shape.cooperative);
+    ASSERT_EQ(stage.tensor_maps.size(), 1u);
+    EXPECT_EQ(stage.tensor_maps[0].dims[2], 128u);
+  }
+}
+
+}  // namespace
+}  // namespace tilewright
