@@ -62,6 +62,7 @@ class GpuGroupsOf : public test::GpuTest {
     ASSERT_TRUE(stages.ok()) << stages.status().message();
     Plan plan;
     plan.stages = std::move(*stages);
+    plan.workspace_bytes = family.workspace_bytes(erase(problem), device->spec(), step);
     for (Stage& stage : plan.stages) {
       for (const TensorMapSpec& map : stage.tensor_maps) {
         const Status status = device->encode_tensor_map(map, stage.args.data() + map.arg_offset);
