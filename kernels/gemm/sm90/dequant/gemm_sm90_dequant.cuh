@@ -136,6 +136,7 @@ __device__ __forceinline__ void gemm_sm90_dequant_block(const GemmSm90DequantArg
                                                         const Entries& entries) {
   using Layout = GemmSm90DequantLayout<kConfig>;
   constexpr GemmSm90SkinnyConfig kSums = gemm_sm90_dequant_sums(kConfig);
+  using Output = GemmSm90SkinnyOutput<kSums>;
   const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);
   const auto chunks = static_cast<unsigned>((all.product.gemm.k + Layout::kTileK - 1) / Layout::kTileK);
   constexpr int kConsumers = kConfig.warpgroups * 4;  // warps; those behind them bring what they want
@@ -172,20 +173,22 @@ __device__ __forceinline__ void gemm_sm90_dequant_block(const GemmSm90DequantArg
     SkinnySegment s;
     int turn = -1;
     while (work.take(s)) {
-      const auto& args = entries.product(s);
-      GemmSm90SkinnyOutput<kSums> output(args, shared.box(warp), shared.factors(), 0);
       // What varies by token and by column is asked for before the products.
       float factor = 1.0f;
       const bool turns = kConfig.epilogue == EpilogueKind::kLinear && entries.turn(s) != turn;
-      if (turns && threadIdx.x < kConfig.tokens) {
-        factor = GemmEpilogue<gemm_sm90_skinny_epilogue(kSums)>(args.gemm.epilogue, args.gemm.m, args.gemm.n, s.batch)
-                     .row(threadIdx.x)
-                     .factor;
-      }
       const int d0 = s.tile * gemm_sm90_skinny_d_columns(kSums);
-      typename GemmSm90SkinnyOutput<kSums>::PartColumns columns[Layout::kParts];
+      typename Output::PartColumns columns[Layout::kParts];
+      {
+        const auto& args = entries.product(s);
+        if (turns && threadIdx.x < kConfig.tokens) {
+          factor = GemmEpilogue<gemm_sm90_skinny_epilogue(kSums)>(args.gemm.epilogue, args.gemm.m, args.gemm.n, s.batch)
+                       .row(threadIdx.x)
+                       .factor;
+        }
+        const Output output(args, shared.box(warp), shared.factors(), 0);
 #pragma unroll
-      for (int p = 0; p < Layout::kParts; ++p) columns[p] = output.columns(p, s.batch, d0);
+        for (int p = 0; p < Layout::kParts; ++p) columns[p] = output.columns(p, s.batch, d0);
+      }
 
       float sum[Layout::kParts][kConfig.tokens / 2] = {};
       multiply.run(s, sum);
@@ -195,7 +198,9 @@ __device__ __forceinline__ void gemm_sm90_dequant_block(const GemmSm90DequantArg
         sm90::named_barrier(kFactors, Layout::kThreads);
         turn = entries.turn(s);
       }
-      output.write(sum, columns, work.share(s), s.batch, d0);
+      // Anew: beside the products there are no registers for it.
+      const auto& args = entries.product(s);
+      Output(args, shared.box(warp), shared.factors(), 0).write(sum, columns, work.share(s), s.batch, d0);
     }
   }
 }

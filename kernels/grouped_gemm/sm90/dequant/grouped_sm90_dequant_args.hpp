@@ -39,6 +39,9 @@ constexpr const char* grouped_sm90_dequant_refusal(const GemmSm90DequantConfig& 
   if (c.splits != 1) return "groups have no parts along K: splits is not 1";
   if (c.blocks != 1) return "groups have one block on a multiprocessor: blocks is not 1";
   if (c.packed) return "weights of groups are plain";
+  if (c.warpgroups == 4 && c.tokens > 16 && narrow_weights_fold(c) && c.scale_row == 0) {
+    return "four warpgroups that bring scales step by step have no registers for so many rows";
+  }
   return gemm_sm90_dequant_refusal(c);
 }
 

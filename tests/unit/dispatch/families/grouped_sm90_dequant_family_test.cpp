@@ -63,6 +63,24 @@ TEST(GroupedSm90DequantFamily, EveryCandidateIsLegal) {
   }
 }
 
+TEST(GroupedSm90DequantFamily, ConfigsThatGroupsHaveNoPlaceForAreRefused) {
+  const GroupedGemmProblem p = groups_of("groups=128:m=4096:n=5760:k=2880:a=bf16:b=e2m1:scale_b=e8m0.1x32");
+  GemmSm90DequantConfig c{};
+  const KernelFamily& family = grouped_sm90_dequant_family();
+  ASSERT_TRUE(parse_fields(family.candidates(erase(p), dequant_hopper()).front().step.key.config(), c).ok());
+  const auto refused = [&](auto&& change) {
+    GemmSm90DequantConfig changed = c;
+    change(changed);
+    return std::string(grouped_sm90_dequant_refusal(changed));
+  };
+  EXPECT_THAT(refused([](GemmSm90DequantConfig& to) { to.splits = 2; }), HasSubstr("splits is not 1"));
+  EXPECT_THAT(refused([](GemmSm90DequantConfig& to) { to.blocks = 2; }), HasSubstr("blocks is not 1"));
+  EXPECT_THAT(refused([](GemmSm90DequantConfig& to) { to.packed = true; }), HasSubstr("are plain"));
+  EXPECT_THAT(
+      refused([](GemmSm90DequantConfig& to) { to.rows = 256, to.tokens = 32, to.warpgroups = 4, to.scale_row = 0; }),
+      HasSubstr("no registers for so many rows"));
+}
+
 TEST(GroupedSm90DequantFamily, FewRowsAGroupTakeNarrowTilesAndManyWideOnes) {
   const auto first = [](const char* text) {
     const GroupedGemmProblem p = groups_of(text);
