@@ -82,14 +82,14 @@ TILEWRIGHT_API Result<std::string> gemm_explain(Context& context, const GemmCall
 TILEWRIGHT_API Status gemm_reference(const GemmCall& call);
 
 // ---- Packed weights: one copy serves every M and every kernel of the device kind --------------------------------------
-// Of f32, f16, bf16 and i8 on CPUs and AMD GPUs; of i4 and u4 on CPUs; of e2m1 on CPUs and, in another layout, on NVIDIA GPUs.
+// Of f32, f16, bf16 and i8 on CPUs and AMD GPUs; of i4, u4 and e2m1 on CPUs and, in another layout, on NVIDIA GPUs.
 
 // Bytes of the packed form of B [batch, K, N], header included, that `device` makes.
 TILEWRIGHT_API Result<int64_t> gemm_packed_bytes(DType dtype, int64_t n, int64_t k, int64_t batch = 1,
                                                  DeviceId device = {});
 // Packs B [K, N] or [batch, K, N] (any strides) into `out`, 64-byte aligned, of gemm_packed_bytes() bytes. The result is
 // position-independent: it may be stored in a file and mapped back. B on a GPU is packed there, `out` is in its memory;
-// the call waits for what the device still does, and for the end. A copy of the bytes serves every device; e2m1 packed on a CPU the
+// the call waits for what the device still does, and for the end. A copy of the bytes serves every device; 4 bits packed on a CPU the
 // CPUs, on an NVIDIA GPU those: their sizes differ.
 TILEWRIGHT_API Status gemm_pack_weights(Context& context, const TensorView& b, void* out, int64_t out_bytes);
 // Recognises packed bytes (magic, version, sizes) and makes the view that GemmCall::b takes.

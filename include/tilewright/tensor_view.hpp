@@ -35,7 +35,7 @@ TILEWRIGHT_API Result<DeviceId> parse_device(std::string_view text);
 enum class Layout : uint8_t {
   kStrided = 0,
   kPackedGemmB = 1,          // gemm weights, see gemm_pack_weights
-  kPackedGemmFragments = 2,  // the same of e2m1, packed on an NVIDIA GPU
+  kPackedGemmFragments = 2,  // the same of 4 bits, packed on an NVIDIA GPU
 };
 
 inline constexpr int kMaxRank = 8;

@@ -51,13 +51,19 @@ TensorView import_packed_bytes(const char* op, const GemmArguments& arguments, c
                                ImportScope& scope) {
   const int64_t n = size_argument(op, "n", arguments[kColumns], -1);
   const int64_t batch = size_argument(op, "batch", arguments[kBatch], 1);
-  // The one type that NVIDIA GPUs pack; elsewhere A's.
-  const DType dtype = a.device.kind == DeviceKind::kCuda ? DType::kF4E2M1 : a.dtype;
+  const DType named = parse_nibbles(op, arguments[kBDtype]);
+  // NVIDIA GPUs pack 4 bits; elsewhere A's.
+  const bool cuda = a.device.kind == DeviceKind::kCuda;
+  const DType dtype = !cuda ? a.dtype : named != DType::kNone ? named : DType::kF4E2M1;
   const TensorView b = packed_bytes_view(op, "packed", arguments[kB], {dtype, n, a.shape[a.rank - 1], batch}, scope);
   const int64_t true_batch = b.rank == 3 ? b.shape[0] : 1;
   if (b.shape[b.rank - 1] != n || true_batch != batch) {
     refuse("{}: arguments 'n' and 'batch' are {} and {}, and 'packed' holds weights with n = {}, batch = {}", op, n,
            batch, b.shape[b.rank - 1], true_batch);
+  }
+  if (named != DType::kNone && b.dtype != named) {
+    refuse("{}: argument 'b_dtype' is {}, and 'packed' holds weights of {}", op, dtype_name(named),
+           dtype_name(b.dtype));
   }
   return b;
 }

@@ -55,9 +55,10 @@ __device__ __forceinline__ int64 packed_index(DType dtype, int64 all_k, int64 k,
 }
 // B[batch, k, n] of packed weights: of fragments, or of panels, by its index from the first one.
 __device__ __forceinline__ float packed_element(const char* entry, DType dtype, int64 all_k, int64 k, int64 n) {
-  if (dtype == DType::kF4E2M1) {
-    const unsigned word = reinterpret_cast<const unsigned*>(entry)[fragment_word(all_k, k, n)];
-    return widen(e2m1x2{static_cast<unsigned char>(fragment_code(static_cast<int>(k % 8), word))}, 0);
+  if (dtype_bits(dtype) == 4) {
+    const unsigned word = reinterpret_cast<const unsigned*>(entry)[fragment_word(dtype, all_k, k, n)];
+    const auto code = static_cast<unsigned char>(fragment_code(dtype, k, word));
+    return generic_element(&code, 0, dtype);
   }
   return generic_element(entry, packed_index(dtype, all_k, k, n), dtype);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Packs e2m1 on an NVIDIA GPU, in the layout of gemm_packed_fragments.hpp: a block makes sixteen columns of an entry of the batch.
+// Packs weights of 4 bits on an NVIDIA GPU, in the layout of gemm_packed_fragments.hpp: a block makes sixteen columns of an entry of the batch.
 #pragma once
 
 #include "gemm/gemm_packed_fragments.hpp"
@@ -7,20 +7,24 @@
 
 namespace tilewright {
 
-// Eight values along K of a column, those that are there; `at`: of the first one, in elements.
-__device__ __forceinline__ unsigned pack_fragment_word(const GemmPackArgs& args, int64 at, int64 k) {
+// A word of a fragment that begins at k, those of its values that are there; `column`: the first element of its column.
+template <DType kWeight>
+__device__ __forceinline__ unsigned pack_fragment_word(const GemmPackArgs& args, int64 column, int64 k, int quarter,
+                                                       int word) {
   const auto* const b = static_cast<const unsigned char*>(args.b);
-  unsigned word = 0;
+  unsigned bits = 0;
 #pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    if (k + i >= args.k) break;
-    const int64 element = at + i * args.stride_b_k;
-    word |= fragment_bits(i, b[element >> 1] >> (element & 1) * 4 & 15u);
+  for (int value = 0; value < 8; ++value) {
+    const int64 row = k + fragment_k(kWeight, {quarter, word, value});
+    if (row >= args.k) continue;
+    const int64 element = column + row * args.stride_b_k;
+    bits |= fragment_bits(kWeight, value, b[element >> 1] >> (element & 1) * 4 & 15u);
   }
-  return word;
+  return bits;
 }
 
-__device__ __forceinline__ void gemm_pack_fragments(const GemmPackArgs& args) {
+template <DType kWeight>
+__device__ __forceinline__ void gemm_pack_fragments_of(const GemmPackArgs& args) {
   const int64 panels = packed_fragment_groups(args.n) * kFragmentsAside, panel = blockIdx.x % panels,
               batch = blockIdx.x / panels;
   const int64 count = packed_fragments(args.k) * (kFragmentBytes / 16);
@@ -29,19 +33,24 @@ __device__ __forceinline__ void gemm_pack_fragments(const GemmPackArgs& args) {
 #pragma unroll 1
   for (int64 i = threadIdx.x; i < count; i += kPackFragmentsThreads) {
     const auto place = static_cast<int>(i % 64);
-    const int64 n = panel * kPanelColumns + place / 32 * 8 + place % 32 / 4, k = i / 64 * kFragmentK + place % 4 * 32;
+    const int64 n = panel * kPanelColumns + place / 32 * 8 + place % 32 / 4, k = i / 64 * kFragmentK;
     unsigned words[4] = {};
     if (n < args.n) {
 #pragma unroll
       for (int word = 0; word < 4; ++word) {
-        const int64 first = k + word * 8;
-        words[word] = pack_fragment_word(
-            args, batch * args.stride_b_batch + n * args.stride_b_n + first * args.stride_b_k, first);
+        words[word] =
+            pack_fragment_word<kWeight>(args, batch * args.stride_b_batch + n * args.stride_b_n, k, place % 4, word);
       }
     }
     auto* const to = reinterpret_cast<uint4*>(entry + fragment_index(args.k, k, n) * kFragmentBytes);
     to[place] = {words[0], words[1], words[2], words[3]};
   }
+}
+
+// i4 and u4 have the same codes.
+__device__ __forceinline__ void gemm_pack_fragments(const GemmPackArgs& args) {
+  if (args.dtype == DType::kF4E2M1) return gemm_pack_fragments_of<DType::kF4E2M1>(args);
+  gemm_pack_fragments_of<DType::kU4>(args);
 }
 
 }  // namespace tilewright

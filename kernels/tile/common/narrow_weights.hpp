@@ -31,14 +31,14 @@ constexpr unsigned e2m1_as_bf16(unsigned word) {
 }
 // Packed e2m1: the eight values of a word with their bits where one mask finds a pair's, of the first three pairs behind a product of
 // a power of two. What is left of the sixteen bits are the fourth pair's: its sign at 13, exponent at 11 and 10, mantissa at 14.
-constexpr unsigned fragment_bits(int value, unsigned code) {
+constexpr unsigned e2m1_fragment_bits(int value, unsigned code) {
   const unsigned sign = code >> 3 & 1, rest = code & 7;
   const int pair = value % 4;
   const unsigned bits =
       pair == 3 ? sign << 13 | (rest >> 1) << 10 | (rest & 1) << 14 : sign << (15 - 3 * pair) | rest << (6 - 3 * pair);
   return bits << (value / 4 * 16);
 }
-constexpr unsigned fragment_code(int value, unsigned word) {
+constexpr unsigned e2m1_fragment_code(int value, unsigned word) {
   const unsigned bits = word >> (value / 4 * 16);
   const int pair = value % 4;
   if (pair == 3) return (bits >> 13 & 1) << 3 | (bits >> 10 & 3) << 1 | (bits >> 14 & 1);

@@ -39,6 +39,15 @@ __device__ __forceinline__ void load_box(const TensorMap& map, void* to, Barrier
       "l"(&map), "r"(shared_address(&barrier)), "r"(c0), "r"(c1), "r"(c2)
       : "memory");
 }
+// Of four dimensions.
+__device__ __forceinline__ void load_box(const TensorMap& map, void* to, Barrier& barrier, int c0, int c1, int c2,
+                                         int c3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(&barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+      : "memory");
+}
 __device__ __forceinline__ void load_box_once(const TensorMap& map, void* to, Barrier& barrier,
                                               unsigned long long policy, int c0, int c1, int c2) {
   asm volatile(
@@ -47,7 +56,6 @@ __device__ __forceinline__ void load_box_once(const TensorMap& map, void* to, Ba
       "l"(&map), "r"(shared_address(&barrier)), "l"(policy), "r"(c0), "r"(c1), "r"(c2)
       : "memory");
 }
-// Of four dimensions.
 __device__ __forceinline__ void load_box_once(const TensorMap& map, void* to, Barrier& barrier,
                                               unsigned long long policy, int c0, int c1, int c2, int c3) {
   asm volatile(

@@ -314,18 +314,18 @@ ImportedTensor import_tensor(const char* op, const char* name, nb::handle object
   return import_nibbles(op, name, object, access, scope, {});
 }
 
+DType parse_nibbles(const char* op, nb::handle b_dtype) {
+  if (b_dtype.is_none()) return DType::kNone;
+  std::string_view text;
+  if (nb::try_cast(b_dtype, text) && text == "i4") return DType::kI4;
+  if (nb::try_cast(b_dtype, text) && text == "u4") return DType::kU4;
+  refuse("{}: argument 'b_dtype' is {}, allowed: None, 'i4', 'u4' (of a uint8 tensor, two a byte)", op,
+         nb::cast<std::string>(nb::repr(b_dtype)));
+}
+
 ImportedTensor import_weight(const char* op, const char* name, nb::handle object, nb::handle b_dtype, Access access,
                              ImportScope& scope) {
-  NibbleShape shape;
-  if (!b_dtype.is_none()) {
-    std::string_view text;
-    if (nb::try_cast(b_dtype, text))
-      shape.nibbles = text == "i4" ? DType::kI4 : text == "u4" ? DType::kU4 : DType::kNone;
-    if (shape.nibbles == DType::kNone) {
-      refuse("{}: argument 'b_dtype' is {}, allowed: None, 'i4', 'u4' (of a uint8 tensor, two a byte)", op,
-             nb::cast<std::string>(nb::repr(b_dtype)));
-    }
-  }
+  const NibbleShape shape{parse_nibbles(op, b_dtype)};
   const ImportedTensor weight = import_nibbles(op, name, object, access, scope, shape);
   if (shape.nibbles != DType::kNone && weight.view.dtype != shape.nibbles) {
     refuse("{}: argument 'b_dtype' is {}, and '{}' is {}, allowed: uint8", op, dtype_name(shape.nibbles), name,

@@ -43,6 +43,8 @@ struct NibbleShape {
 ImportedTensor import_nibbles(const char* op, const char* name, nb::handle object, Access access, ImportScope& scope,
                               const NibbleShape& shape);
 
+// What `b_dtype`, None, "i4" or "u4", says.
+DType parse_nibbles(const char* op, nb::handle b_dtype);
 // Weights, of which `b_dtype`, None, "i4" or "u4", says what bytes hold.
 ImportedTensor import_weight(const char* op, const char* name, nb::handle object, nb::handle b_dtype, Access access,
                              ImportScope& scope);

@@ -46,8 +46,8 @@ Status check_packed_sizes(int64_t n, int64_t k, int64_t batch, const char* funct
 }
 Status check_packable_on(DeviceId device, DType dtype, const char* function) {
   if (Status s = check_packable(dtype, function); !s) return s;
-  if (device.kind == DeviceKind::kCuda && dtype != DType::kF4E2M1) {
-    return refuse_packing(fmt::format("{}: dtype {} on {}, allowed: e2m1; others on cpu, AMD GPUs", function,
+  if (device.kind == DeviceKind::kCuda && dtype_bits(dtype) != 4) {
+    return refuse_packing(fmt::format("{}: dtype {} on {}, allowed: e2m1, i4, u4; others on cpu, AMD GPUs", function,
                                       dtype_name(dtype), to_string(device)));
   }
   const bool amd = device.kind == DeviceKind::kHip || device.kind == DeviceKind::kEmulated;
@@ -108,7 +108,7 @@ Result<TensorView> packed_view(const GemmPackedHeader& header, void* data, int64
   }
   if (Status s = check_packable(header.dtype, "gemm_packed_view"); !s) return s;
   if (Status s = check_packed_sizes(header.n, header.k, header.batch, "gemm_packed_view"); !s) return s;
-  const bool fragments = header.dtype == DType::kF4E2M1 && header.kp == kFragmentK;
+  const bool fragments = dtype_bits(header.dtype) == 4 && header.kp == kFragmentK;
   const PackedForm form = packed_form(header.dtype, header.n, header.k, fragments);
   if (header.kp != form.kp || header.batch_bytes != form.batch_bytes ||
       header.total_bytes != form.at + header.batch * header.batch_bytes || header.total_bytes > bytes) {

@@ -62,8 +62,8 @@ void unpack_nibbles(const UnpackArgs& args, const PackedLayout& layout, const ch
   const auto code_of = [&](int64_t row, int64_t column) {
     if (args.fragments) {
       unsigned word;
-      std::memcpy(&word, entry + fragment_word(args.k, row, first_column + column) * 4, sizeof(word));
-      return static_cast<int>(fragment_code(static_cast<int>(row % 8), word));
+      std::memcpy(&word, entry + fragment_word(args.dtype, args.k, row, first_column + column) * 4, sizeof(word));
+      return static_cast<int>(fragment_code(args.dtype, row, word));
     }
     const int64_t in = layout.element(row, column);
     return panel[in / 2] >> in % 2 * 4 & 15;

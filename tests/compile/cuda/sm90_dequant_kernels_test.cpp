@@ -111,6 +111,16 @@ TEST_F(SlowSm90DequantKernels, EveryTileOfGroupsThatAreSummedApartKeepsToItsBudg
   compile_tiles("m=64:n=57344:k=8192:a=bf16:b=e2m1:scale_b=f16.1x64");
 }
 
+TEST_F(SlowSm90DequantKernels, EveryTileOfPackedIntegersKeepsToItsBudget) {
+  for (const int m : {1, 16, 32, 64}) {
+    compile_tiles(fmt::format("m={}:n=57344:k=8192:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128", m));
+  }
+  compile_tiles("m=16:n=57344:k=8192:a=bf16:b=u4:packed=fragments:scale_b=f16.1x128:zero_b=u4");
+  compile_tiles("m=64:n=57344:k=8192:a=bf16:b=u4:packed=fragments:scale_b=f16.1x64:zero_b=u4");
+  compile_tiles("m=16:n=57344:k=8192:a=f16:b=i4:packed=fragments:scale_b=f16.1x32:gate=separated:act=silu");
+  compile_tiles("m=128:n=57344:k=8192:a=bf16:b=i4:packed=fragments");
+}
+
 TEST_F(SlowSm90DequantKernels, EveryTileWithZeroPointsKeepsToItsBudget) {
   for (const int m : {1, 16, 32, 64}) {
     compile_tiles(fmt::format("m={}:n=57344:k=8192:a=bf16:b=u4:scale_b=f16.1x128:zero_b=u4", m));

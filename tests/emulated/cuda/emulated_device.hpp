@@ -67,8 +67,8 @@ class EmulatedCudaDevice final : public Device {
     made.swizzled = spec.swizzle == TensorMapSpec::Swizzle::k128;
     const uint64_t row_bytes = made.box[0] * made.strides[0];
     if ((spec.rank != 3 && spec.rank != 4) || (!made.swizzled && spec.swizzle != TensorMapSpec::Swizzle::kNone) ||
-        row_bytes % 16 != 0 || (made.swizzled && (row_bytes != 128 || made.box[2] != 1)) || made.box[3] != 1 ||
-        made.strides[1] % 16 != 0 || made.strides[2] % 16 != 0 || made.strides[3] % 16 != 0) {
+        row_bytes % 16 != 0 || (made.swizzled && row_bytes != 128) || made.box[3] != 1 || made.strides[1] % 16 != 0 ||
+        made.strides[2] % 16 != 0 || made.strides[3] % 16 != 0) {
       return Status(StatusCode::kUnsupported, "boxes of this device are swizzled rows of 128 bytes, or plain ones");
     }
     std::memcpy(map, &made, sizeof(made));

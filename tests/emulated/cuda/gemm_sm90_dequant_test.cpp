@@ -185,6 +185,32 @@ TEST(EmulatedGemmSm90Dequant, PackedWeightsAreReadAsTheyWerePacked) {
       {"m=13:n=72:k=544:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:gate=interleaved:act=silu"});
 }
 
+TEST(EmulatedGemmSm90Dequant, PackedIntegersTakeAAsItLies) {
+  check<packed(tile(kBf, kI4, 64, 16, 1))>(
+      {"m=13:n=72:k=576:a=bf16:b=i4:packed=fragments", "m=1:n=5:k=64:a=bf16:b=i4:packed=fragments"});
+  check<packed(tile(kHalf, kU4, 128, 32, 1))>({"m=30:n=200:k=832:a=f16:b=u4:packed=fragments:batch=2"});
+  check<packed(tile(kBf, kU4, 64, 128, 1))>({"m=101:n=136:k=1600:a=bf16:b=u4:packed=fragments"});
+  check<packed(scaled(tile(kBf, kI4, 64, 16, 1), kHalf, 128))>(
+      {"m=13:n=72:k=832:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128",
+       "m=3:n=88:k=448:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128:batch=3"});
+  check<packed(scaled(tile(kBf, kI4, 192, 64, 3), kHalf, 128))>(
+      {"m=61:n=200:k=1472:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128"});
+  check<packed(scaled(tile(kHalf, kU4, 128, 64, 2), DType::kF32, 64, kU4))>(
+      {"m=61:n=200:k=1472:a=f16:b=u4:packed=fragments:scale_b=f32.1x64:zero_b=u4"});
+  check<packed(scaled(tile(kBf, kU4, 128, 8, 2), kHalf, 32, kU4))>(
+      {"m=7:n=200:k=1472:a=bf16:b=u4:packed=fragments:scale_b=f16.1x32:zero_b=u4"});
+  check<split(packed(scaled(tile(kBf, kI4, 128, 16, 1), kHalf, 128)), 2)>(
+      {"m=13:n=136:k=1344:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128"});
+  check<split(packed(scaled(tile(kBf, kI4, 64, 8, 1), kBf, 64)), 0)>(
+      {"m=7:n=200:k=1344:a=bf16:b=i4:packed=fragments:scale_b=bf16.1x64:batch=2"});
+  check<packed(linear(scaled(tile(kBf, kI4, 128, 16, 1), kHalf, 128), GateMode::kSeparated, Activation::kSilu, kBf))>(
+      {"m=13:n=384:k=576:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128:gate=separated:act=silu"});
+  check<packed(scaled(tile(kBf, kI4, 128, 16, 1), kHalf, 64))>(
+      {"m=13:n=136:k=832:a=bf16:b=i4:packed=fragments:scale_b=f16.1x64"});
+  check<packed(scaled(tile(kBf, kU4, 256, 8, 2), kHalf, 32, kU4))>(
+      {"m=7:n=264:k=832:a=bf16:b=u4:packed=fragments:scale_b=f16.1x32:zero_b=u4"});
+}
+
 // Codes of a group's scale, row by row: far apart, beyond what a factor of bf16 holds at first and later, and NaN.
 unsigned char far_code(int row, int group) {
   if (row % 8 == 7 && group == 3) return 255;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// e2m1 that an NVIDIA GPU packed, in memory of the host: recognised, unpacked exactly, and not multiplied as if a CPU had packed it.
+// Weights of 4 bits that an NVIDIA GPU packed, in memory of the host: recognised, unpacked exactly, and not multiplied as if a CPU had packed it.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -18,16 +19,16 @@ unsigned code_at(int64_t batch, int64_t k, int64_t n) {
   return static_cast<unsigned>(batch * 7 + k * 3 + n * 5 + k / 16) % 16;
 }
 
-class PackedFragments : public testing::Test {
+class PackedFragments : public testing::TestWithParam<DType> {
  protected:
   void SetUp() override {
-    size = *gemm_packed_bytes(DType::kF4E2M1, kN, kK, kBatch, {DeviceKind::kCuda, 0});
+    size = *gemm_packed_bytes(dtype, kN, kK, kBatch, {DeviceKind::kCuda, 0});
     memory.assign(static_cast<size_t>(size) + 64, 0);
     data = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
     GemmPackedHeader header{};
     header.magic = kPackedMagic;
     header.version = kPackedVersion;
-    header.dtype = DType::kF4E2M1;
+    header.dtype = dtype;
     header.kp = kFragmentK;
     header.n = kN, header.k = kK, header.batch = kBatch;
     header.batch_bytes = packed_fragments_bytes(kN, kK);
@@ -35,27 +36,29 @@ class PackedFragments : public testing::Test {
     std::memcpy(data, &header, sizeof(header));
     for (int64_t i = 0; i < kBatch * kK * kN; ++i) {
       const int64_t batch = i / (kK * kN), k = i / kN % kK, n = i % kN;
-      uint8_t* const at = data + kPackedFragmentsAt + batch * header.batch_bytes + fragment_word(kK, k, n) * 4;
+      uint8_t* const at = data + kPackedFragmentsAt + batch * header.batch_bytes + fragment_word(dtype, kK, k, n) * 4;
       uint32_t word;
       std::memcpy(&word, at, sizeof(word));
-      word |= fragment_bits(static_cast<int>(k % 8), code_at(batch, k, n));
+      const int value = fragment_place(dtype, static_cast<int>(k % kFragmentK)).value;
+      word |= fragment_bits(dtype, value, code_at(batch, k, n));
       std::memcpy(at, &word, sizeof(word));
     }
   }
 
+  const DType dtype = GetParam();
   std::vector<uint8_t> memory;
   uint8_t* data = nullptr;
   int64_t size = 0;
 };
 
-TEST_F(PackedFragments, ComeBackExactlyInEitherOrder) {
+TEST_P(PackedFragments, ComeBackExactlyInEitherOrder) {
   const Result<TensorView> view = gemm_packed_view(data, size);
   ASSERT_TRUE(view.ok()) << view.status().message();
   EXPECT_EQ(view->layout, Layout::kPackedGemmFragments);
   for (const bool along_k : {false, true}) {
     const int64_t row = along_k ? kK : kN + 1;  // rows of whole bytes
     std::vector<uint8_t> plain(static_cast<size_t>(kBatch * (along_k ? kN : kK) * row / 2), 0xFF);
-    TensorView b = TensorView::contiguous(plain.data(), DType::kF4E2M1, {kBatch, kK, kN}, DeviceId{});
+    TensorView b = TensorView::contiguous(plain.data(), dtype, {kBatch, kK, kN}, DeviceId{});
     b.stride = {(along_k ? kN : kK) * row, along_k ? 1 : row, along_k ? row : 1};
     const Status status = gemm_unpack_weights(test::built_context(), *view, b);
     ASSERT_TRUE(status.ok()) << status.message();
@@ -68,7 +71,7 @@ TEST_F(PackedFragments, ComeBackExactlyInEitherOrder) {
   }
 }
 
-TEST_F(PackedFragments, AreRefusedOnACpu) {
+TEST_P(PackedFragments, AreRefusedOnACpu) {
   std::vector<uint16_t> a(static_cast<size_t>(kBatch * kK)), d(static_cast<size_t>(kBatch * kN));
   GemmCall call;
   call.a = TensorView::contiguous(a.data(), DType::kBf16, {kBatch, 1, kK}, DeviceId{});
@@ -76,20 +79,24 @@ TEST_F(PackedFragments, AreRefusedOnACpu) {
   call.d = TensorView::contiguous(d.data(), DType::kBf16, {kBatch, 1, kN}, DeviceId{});
   EXPECT_THAT(
       gemm(test::built_context(), call).message(),
-      testing::HasSubstr("argument 'b' is on cpu, packed e2m1 of an NVIDIA GPU, allowed: packed where it is used"));
+      testing::HasSubstr(fmt::format(
+          "argument 'b' is on cpu, packed {} of an NVIDIA GPU, allowed: packed where it is used", dtype_name(dtype))));
 }
 
-TEST_F(PackedFragments, AreRefusedByGroupedGemm) {
+TEST_P(PackedFragments, AreRefusedByGroupedGemm) {
   GroupedGemmCall call;
   call.gemm.b = *gemm_packed_view(data, size);
   EXPECT_THAT(grouped_gemm(test::built_context(), call).message(),
               testing::HasSubstr("argument 'b' is packed on an NVIDIA GPU, allowed: strided"));
 }
 
-TEST_F(PackedFragments, OfAnotherLayoutAreNotRecognised) {
+TEST_P(PackedFragments, OfAnotherLayoutAreNotRecognised) {
   data[offsetof(GemmPackedHeader, kp)] = 64;
   EXPECT_THAT(gemm_packed_view(data, size).status().message(), testing::HasSubstr("header and size disagree"));
 }
+
+INSTANTIATE_TEST_SUITE_P(Types, PackedFragments, testing::Values(DType::kF4E2M1, DType::kI4, DType::kU4),
+                         [](const auto& given) { return std::string(dtype_name(given.param)); });
 
 }  // namespace
 }  // namespace tilewright

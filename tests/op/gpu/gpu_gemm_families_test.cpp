@@ -261,6 +261,10 @@ INSTANTIATE_TEST_SUITE_P(
         "m=60:n=777:k=2880:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:batch=5",
         "m=100:n=300:k=4128:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x64:batch=3",
         "m=13:n=2048:k=2048:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:gate=separated:act=silu",
+        "m=1:n=4096:k=4096:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128",
+        "m=60:n=777:k=2880:a=bf16:b=u4:packed=fragments:scale_b=f16.1x32:zero_b=u4:batch=5",
+        "m=100:n=300:k=4160:a=f16:b=i4:packed=fragments",
+        "m=13:n=2048:k=2048:a=bf16:b=i4:packed=fragments:scale_b=bf16.1x64:gate=separated:act=silu",
         "m=64:n=2016:k=1056:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=interleaved:act=silu:bias=bf16",
         "m=30:n=2048:k=2048:a=f16:b=e4m3:scale_b=f32.1x128:gate=separated:act=silu"));
 
@@ -314,7 +318,8 @@ TEST_F(GpuGemmFamilies, EveryAlgorithmThatCublasLtProposesIsRight) {
 TEST_F(GpuGemmFamilies, TheGenericKernelTakesWhatTheOthersRefuse) {
   for (const char* text : {"m=37:n=45:k=77:packed=1:batch=2", "m=37:n=45:k=77:a=i8:packed=1", "m=5:n=7:k=0:bias=f32",
                            "m=37:n=46:k=77:a=f32:packed=1:gate=separated:act=silu",
-                           "m=37:n=45:k=300:a=bf16:b=e2m1:packed=fragments:batch=2"}) {
+                           "m=37:n=45:k=300:a=bf16:b=e2m1:packed=fragments:batch=2",
+                           "m=37:n=45:k=300:a=bf16:b=i4:packed=fragments:scale_b=f16.1x32:batch=2"}) {
     check(text);
   }
 }

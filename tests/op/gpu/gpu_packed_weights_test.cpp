@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// e2m1 packed on an NVIDIA GPU through the public functions: back on the host exactly, and multiplied to what plain weights give.
+// Weights of 4 bits packed on an NVIDIA GPU through the public functions: back on the host exactly, and multiplied to what plain weights give.
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -12,7 +12,7 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kN = 210, kK = 416, kM = 5, kBatch = 3;
+constexpr int64_t kN = 210, kK = 448, kM = 5, kBatch = 3;
 
 class GpuPackedWeights : public test::GpuContextTest {
  protected:
@@ -23,7 +23,10 @@ class GpuPackedWeights : public test::GpuContextTest {
   }
 };
 
-TEST_F(GpuPackedWeights, GiveWhatPlainOnesDo) {
+class GpuPackedTypes : public GpuPackedWeights, public testing::WithParamInterface<DType> {};
+
+TEST_P(GpuPackedTypes, GiveWhatPlainOnesDo) {
+  const DType dtype = GetParam();
   std::mt19937 random(3);
   std::vector<uint8_t> b(static_cast<size_t>(kBatch * kN * kK / 2)), scales(static_cast<size_t>(kBatch * kN * kK / 32));
   for (uint8_t& pair : b) pair = static_cast<uint8_t>(random());
@@ -36,7 +39,7 @@ TEST_F(GpuPackedWeights, GiveWhatPlainOnesDo) {
   };
   GemmCall call;
   call.a = view(a.data(), kBatch * kM * kK * 2, DType::kBf16, kM, kK);
-  call.b = view(b.data(), kBatch * kN * kK / 2, DType::kF4E2M1, kN, kK).transposed();
+  call.b = view(b.data(), kBatch * kN * kK / 2, dtype, kN, kK).transposed();
   call.scale_b = view(scales.data(), kBatch * kN * kK / 32, DType::kE8M0, kN, kK / 32).transposed();
   call.scale_group_b.k = 32;
   call.d = TensorView::contiguous(zeros(*on, kBatch * kM * kN * 2), DType::kBf16, {kBatch, kM, kN}, id);
@@ -44,7 +47,7 @@ TEST_F(GpuPackedWeights, GiveWhatPlainOnesDo) {
   ASSERT_TRUE(status.ok()) << status.message();
   const auto plain = read<uint16_t>(*on, call.d.data, static_cast<size_t>(kBatch * kM * kN));
 
-  const int64_t bytes = *gemm_packed_bytes(DType::kF4E2M1, kN, kK, kBatch, id);
+  const int64_t bytes = *gemm_packed_bytes(dtype, kN, kK, kBatch, id);
   void* const packed = zeros(*on, bytes);
   status = gemm_pack_weights(*context, call.b, packed, bytes);
   ASSERT_TRUE(status.ok()) << status.message();
@@ -67,14 +70,14 @@ TEST_F(GpuPackedWeights, GiveWhatPlainOnesDo) {
   uint8_t* const at = aligned.data() + (64 - reinterpret_cast<uintptr_t>(aligned.data()) % 64) % 64;
   std::copy(on_host.begin(), on_host.end(), at);
   std::vector<uint8_t> back(b.size(), 0xFF);
-  TensorView to = TensorView::contiguous(back.data(), DType::kF4E2M1, {kBatch, kN, kK}, DeviceId{}).transposed();
+  TensorView to = TensorView::contiguous(back.data(), dtype, {kBatch, kN, kK}, DeviceId{}).transposed();
   status = gemm_unpack_weights(*context, *gemm_packed_view(at, bytes), to);
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_EQ(back, b);
 
   // And in the device's memory, to other strides, with what stands between them as it was.
   constexpr int64_t kRow = kK + 6, kAll = kBatch * kN * kRow / 2;
-  TensorView apart = TensorView::strided(zeros(*on, kAll), DType::kF4E2M1, {kBatch, kK, kN}, {kN * kRow, 1, kRow}, id);
+  TensorView apart = TensorView::strided(zeros(*on, kAll), dtype, {kBatch, kK, kN}, {kN * kRow, 1, kRow}, id);
   status = gemm_unpack_weights(*context, *fragments, apart);
   ASSERT_TRUE(status.ok()) << status.message();
   const auto rows = read<uint8_t>(*on, apart.data, static_cast<size_t>(kAll));
@@ -85,6 +88,9 @@ TEST_F(GpuPackedWeights, GiveWhatPlainOnesDo) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Types, GpuPackedTypes, testing::Values(DType::kF4E2M1, DType::kI4, DType::kU4),
+                         [](const auto& given) { return std::string(dtype_name(given.param)); });
 
 // Of codes that are all 2, the value 1, and scales of 1: D is the sum of A's row, and so is it through the C ABI.
 TEST_F(GpuPackedWeights, ServeTheCAbi) {
@@ -131,7 +137,7 @@ TEST_F(GpuPackedWeights, OfOtherTypesAreRefused) {
   const int64_t bytes = *gemm_packed_bytes(DType::kBf16, 64, 64);
   const TensorView b = TensorView::contiguous(zeros(*on, 64 * 64 * 2), DType::kBf16, {64, 64}, on->spec().id);
   EXPECT_THAT(gemm_pack_weights(*context, b, zeros(*on, bytes), bytes).message(),
-              testing::HasSubstr("argument 'b': dtype bf16 on cuda:0, allowed: e2m1"));
+              testing::HasSubstr("argument 'b': dtype bf16 on cuda:0, allowed: e2m1, i4, u4"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Weights of e2m1 packed on a GPU: made there, used from any stream and in graphs, and back."""
+"""Weights of 4 bits packed on a GPU: made there, used from any stream and in graphs, and back."""
 
 import pickle
 
@@ -37,6 +37,24 @@ def test_packed_weights_give_what_plain_ones_do(m):
     packed = tilewright.pack_weights(w, layout="nk")
     assert (packed.n, packed.k, packed.batch, packed.dtype) == (N, K, 1, "e2m1")
     torch.testing.assert_close(tilewright.linear(x, packed, **scaled), wanted, rtol=2**-7, atol=2**-6)
+
+
+@pytest.mark.parametrize("kind", ["i4", "u4"])
+def test_integers_are_packed_from_bytes_and_come_back(kind):
+    w = torch.randint(0, 256, (N, K // 2), dtype=torch.uint8, device="cuda")
+    scales = torch.rand(N, K // 64, device="cuda").half() + 0.5
+    x = torch.randn(13, K, device="cuda", dtype=torch.bfloat16)
+    scaled = {"scale_b": scales, "scale_group_b": (1, 64)}
+    wanted = tilewright.linear(x, w, b_dtype=kind, **scaled)
+    packed = tilewright.pack_weights(w, layout="nk", b_dtype=kind)
+    assert (packed.n, packed.k, packed.dtype) == (N, K, kind)
+    close = {"rtol": 2**-6, "atol": float(wanted.abs().max()) * 2**-8}
+    torch.testing.assert_close(tilewright.linear(x, packed, **scaled), wanted, **close)
+    data = tt.pack_weights(w, layout="nk", b_dtype=kind)
+    torch.testing.assert_close(tt.linear_packed(x, data, N, b_dtype=kind, **scaled), wanted, **close)
+    back = torch.zeros_like(w)
+    packed.unpack(back, layout="nk")
+    assert torch.equal(back, w)
 
 
 def test_they_are_made_of_what_the_current_stream_made():
@@ -83,7 +101,7 @@ def test_bytes_of_another_form_or_size_are_refused():
         tilewright.linear(x, tilewright.PackedWeights.from_tensor(of_cpu), **scaled)
     with pytest.raises(tilewright.InvalidArgument, match="packed on cuda:0, which are"):
         tt.linear_packed(x, tt.pack_weights(w, layout="nk"), 2 * N, **scaled)
-    with pytest.raises(tilewright.InvalidArgument, match="dtype bf16 on cuda:0, allowed: e2m1"):
+    with pytest.raises(tilewright.InvalidArgument, match="dtype bf16 on cuda:0, allowed: e2m1, i4, u4"):
         tilewright.pack_weights(torch.zeros(8, 8, device="cuda", dtype=torch.bfloat16))
 
 

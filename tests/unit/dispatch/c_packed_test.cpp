@@ -20,7 +20,7 @@ TEST(CPackedWeights, EachDeviceHasItsForm) {
   EXPECT_EQ(tilewright_gemm_packed_bytes_on(kCuda, {TW_DL_FLOAT, 32, 1}, 20, 300, 2, &there),
             TILEWRIGHT_INVALID_ARGUMENT);
   EXPECT_STREQ(tilewright_last_error(),
-               "gemm_packed_bytes: dtype f32 on cuda:0, allowed: e2m1; others on cpu, AMD GPUs");
+               "gemm_packed_bytes: dtype f32 on cuda:0, allowed: e2m1, i4, u4; others on cpu, AMD GPUs");
 }
 
 // A call of A [1, 256] on a GPU and packed B [256, 64].

@@ -145,7 +145,7 @@ TEST(GemmProblem, EightBitFloatsMultiplyWhatTheyMayAndHaveNoPackedForm) {
     expect_refused(m.make(), "argument 'd' is e");
   }
   EXPECT_THAT(parse_gemm_problem("m=1:n=16:k=16:a=bf16:packed=fragments").status().message(),
-              testing::HasSubstr("argument 'b' is bf16 packed on an NVIDIA GPU, allowed: e2m1"));
+              testing::HasSubstr("argument 'b' is bf16 packed on an NVIDIA GPU, allowed: e2m1, i4, u4"));
   EXPECT_THAT(parse_gemm_problem("m=1:n=16:k=16:a=e4m3:packed=1").status().message(),
               testing::HasSubstr("'b' is packed e4m3, allowed: f32, f16, bf16, i8"));
   EXPECT_EQ(parse_gemm_problem("m=1:n=16:k=16:a=e5m2")->d_dtype, DType::kBf16);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // gemm_sm90_dequant: GEMM for Hopper with few rows of A, in 16 bits, and narrow weights that are widened in registers. The
 // operands have changed sides as in gemm_sm90_skinny; the weights are wgmma's A, which registers may hold. The copy engine
-// brings them as they lie, and A in the order of K that makes a word of weights one thread's.
+// brings them as they lie, and A in the order of K that makes a word of weights one thread's; packed i4 and u4 have A's own.
 #pragma once
 
 #include "gemm/sm90/dequant/gemm_sm90_dequant_multiply.cuh"
@@ -12,7 +12,7 @@
 
 namespace tilewright {
 
-// One thread asks for weights and A, stage by stage: behind the kernels in front, which those that rearrange A have waited for.
+// One thread asks for weights and A, stage by stage: for A behind the kernels in front, which those that rearrange it have waited for.
 template <GemmSm90DequantConfig kConfig>
 class GemmSm90DequantBring {
  public:
@@ -28,13 +28,15 @@ class GemmSm90DequantBring {
   template <class Work>
   __device__ __forceinline__ void run(const Work& work) {
     DequantSteps<Work> steps(work);
-    if (!steps.there()) return tokens_.wait_all_there();
-    // One stage only: what is asked for behind many requests comes behind them, also the word that says that A is there.
-    ask_weights(steps.segment, steps.k, 0);
-    tokens_.wait_all_there();
-    ask_tokens(steps.segment, steps.k, 0);
-    steps.advance();
-    for (int stage = 1; stage < kConfig.stages && steps.there(); ++stage, steps.advance()) {
+    for (int stage = 0; stage < kEarly && steps.there(); ++stage, steps.advance()) {
+      ask_weights(steps.segment, steps.k, stage);
+    }
+    wait_tokens_there();
+    DequantSteps<Work> behind(work);
+    for (int stage = 0; stage < kEarly && behind.there(); ++stage, behind.advance()) {
+      ask_tokens(behind.segment, behind.k, stage);
+    }
+    for (int stage = kEarly; stage < kConfig.stages && steps.there(); ++stage, steps.advance()) {
       ask(steps.segment, steps.k, stage);
     }
     for (sm90::Ring<kConfig.stages> ring; steps.there(); steps.advance(), ring.advance()) {
@@ -47,7 +49,20 @@ class GemmSm90DequantBring {
   using Layout = GemmSm90DequantLayout<kConfig>;
   using Scales = GemmSm90DequantScaleRows<kConfig>;
   static constexpr int kBoxRows = gemm_sm90_skinny_box_rows(gemm_sm90_dequant_sums(kConfig));
+  // Stages whose weights are asked for before A is there, which comes behind them. Of A that blocks rearrange one only: so does the
+  // word that says that it is there.
+  static constexpr int kEarlyBytes = 48 * 1024, kInBytes = kEarlyBytes / Layout::kWeightBytes;
+  static constexpr int kEarly = !Layout::kInOrder || kInBytes == 0 ? 1
+                                : kInBytes < kConfig.stages        ? kInBytes
+                                                                   : kConfig.stages;
 
+  __device__ __forceinline__ void wait_tokens_there() const {
+    if constexpr (Layout::kInOrder) {
+      sm90::wait_for_previous_kernel();
+    } else {
+      tokens_.wait_all_there();
+    }
+  }
   __device__ __forceinline__ void ask(const SkinnySegment& s, int k, int stage) {
     ask_weights(s, k, stage);
     ask_tokens(s, k, stage);
@@ -95,7 +110,12 @@ class GemmSm90DequantBring {
     slot_.advance();
   }
   __device__ __forceinline__ void ask_tokens(const SkinnySegment& s, int k, int stage) const {
-    sm90::copy_bytes(shared_.tokens(stage), tokens_.step(s.entry, k), Layout::kTokenBytes, shared_.full(stage));
+    if constexpr (Layout::kInOrder) {
+      constexpr int kSlices = Layout::kTileK / kDequantSliceK;
+      sm90::load_box(args_.product.a, shared_.tokens(stage), shared_.full(stage), 0, 0, k * kSlices, s.entry);
+    } else {
+      sm90::copy_bytes(shared_.tokens(stage), tokens_.step(s.entry, k), Layout::kTokenBytes, shared_.full(stage));
+    }
   }
 
   const GemmSm90DequantArgs& args_;
@@ -144,10 +164,12 @@ __device__ __forceinline__ void gemm_sm90_dequant_block(const GemmSm90DequantArg
   entries.find(warp);
   typename Entries::Work work = entries.work(chunks);
 
-  // All meet behind the release of this block's share of A: it waits for copies that are under way.
+  // All meet behind the release of this block's share of A: it waits for copies that are under way. A that comes as it lies waits for
+  // the kernels in front, nobody for A.
   if (warp == kConsumers) {
     if (sm90::elect_one()) {
       sm90::prefetch_map(all.product.b);
+      if constexpr (Layout::kInOrder) sm90::prefetch_map(all.product.a);
       for (int stage = 0; stage < kConfig.stages; ++stage) {
         sm90::init(shared.full(stage), 1 + 32 * gemm_sm90_dequant_scale_warps(kConfig));
         sm90::init(shared.empty(stage), kConsumers);
@@ -160,15 +182,19 @@ __device__ __forceinline__ void gemm_sm90_dequant_block(const GemmSm90DequantArg
     sm90::allow_next_kernel();
     if (sm90::elect_one()) GemmSm90DequantBring<kConfig>(all, shared).run(work);
   } else if (warp > kConsumers) {
-    sm90::wait_for_previous_kernel();
+    if constexpr (!Layout::kInOrder) sm90::wait_for_previous_kernel();
     sm90::named_barrier(kMeeting, gemm_sm90_dequant_threads(kConfig));
     sm90::allow_next_kernel();
+    if constexpr (Layout::kInOrder) sm90::wait_for_previous_kernel();
     if constexpr (gemm_sm90_dequant_scale_warps(kConfig) != 0) GemmSm90DequantScales<kConfig>(all, shared).bring(work);
   } else {
-    sm90::wait_for_previous_kernel();
-    GemmSm90DequantTokens<kConfig>(all).rearrange(entries.entries(), [&](int entry) { return entries.rows(entry); });
+    if constexpr (!Layout::kInOrder) {
+      sm90::wait_for_previous_kernel();
+      GemmSm90DequantTokens<kConfig>(all).rearrange(entries.entries(), [&](int entry) { return entries.rows(entry); });
+    }
     sm90::named_barrier(kMeeting, gemm_sm90_dequant_threads(kConfig));
     sm90::allow_next_kernel();
+    if constexpr (Layout::kInOrder) sm90::wait_for_previous_kernel();
     GemmSm90DequantMultiply<kConfig> multiply(all, shared);
     SkinnySegment s;
     int turn = -1;

@@ -53,9 +53,9 @@ struct GemmSm90DequantConfig {
 };
 
 struct GemmSm90DequantArgs {
-  GemmSm90SkinnyArgs product;  // `a` is no tensor map here: it is loaded by address
+  GemmSm90SkinnyArgs product;  // `a` is a tensor map where A comes as it lies; else it is loaded by address
   GemmBlockScale zero_b;       // of the groups of product.scale.b
-  unsigned char* tokens;       // A rearranged: [batch, step], each a stage's bytes as they lie in shared memory
+  unsigned char* tokens;       // else A rearranged: [batch, step], each a stage's bytes as they lie in shared memory
   unsigned* blocks_done;       // with their share of that; zero before and after
 };
 
@@ -87,11 +87,17 @@ constexpr int gemm_sm90_dequant_most_tokens(const GemmSm90DequantConfig& c) {
   return narrow_weights_promote(c) ? 64 : 128;
 }
 
+// Whether A comes as it lies: the weights were packed in an instruction's own order of K.
+constexpr bool gemm_sm90_dequant_in_order(const GemmSm90DequantConfig& c) {
+  return c.packed && fragments_in_order(c.weight);
+}
+inline constexpr int kDequantSliceK = 64;  // of A, in a stage
+
 // The order of K. Words of a stage that follow one another in memory and are one thread's; then it is the turn of the next of
 // the four that share a row. Where groups are summed apart the four share a group; weights that take their scales along have 16
 // bytes of each half of a stage's K, which one scale serves; else each has 32 bytes of its own.
 constexpr int gemm_sm90_dequant_run(const GemmSm90DequantConfig& c) {
-  if (narrow_weights_fold(c)) return kDequantWords / 2;
+  if (narrow_weights_fold(c) || c.packed) return kDequantWords / 2;
   if (!narrow_weights_promote(c)) return kDequantWords;
   const int of_group = c.group / word_values(c.weight) / 4;
   return of_group < kDequantWords ? of_group : kDequantWords;
@@ -191,7 +197,9 @@ constexpr const char* gemm_sm90_dequant_refusal(const GemmSm90DequantConfig& c) 
   if (c.splits != 0 && c.splits != 1 && c.splits != 2 && c.splits != 4 && c.splits != 8) {
     return "splits are none of 0, 1, 2, 4, 8";
   }
-  if (c.packed && !narrow_weights_fold(c)) return "packed weights are none that take their scales along";
+  if (c.packed && !fragments_in_order(c.weight) && !narrow_weights_fold(c)) {
+    return "packed weights are neither i4 or u4 nor take their scales along";
+  }
   if (c.scale_row != 0 && !narrow_weights_fold(c)) return "whole scales are none that weights take along";
   if (c.scale_row < 0 || c.scale_row > kDequantMostScaleRow || c.scale_row % kDequantCopiedBytes != 0) {
     return "scale_row is no multiple of 16 in [0, 256]";

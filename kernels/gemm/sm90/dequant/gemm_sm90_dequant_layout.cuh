@@ -18,6 +18,7 @@ struct GemmSm90DequantLayout {
   static constexpr int kTokenBytes = gemm_sm90_dequant_token_bytes(kConfig);
   static constexpr int kScaleBytes = gemm_sm90_dequant_scale_bytes(kConfig);
   static constexpr int kOperandBytes = gemm_sm90_dequant_operand_bytes(kConfig);
+  static constexpr bool kInOrder = gemm_sm90_dequant_in_order(kConfig);
   static constexpr bool kFolds = narrow_weights_fold(kConfig), kPromotes = narrow_weights_promote(kConfig);
   static constexpr int kSliceBytes = kConfig.tokens * kSkinnyRowBytes;   // of A, 64 values of K
   static constexpr int kGroupStage = kFragmentGroup * kSkinnyRowBytes;   // of 64 rows of packed weights

@@ -58,7 +58,7 @@ class GemmSm90DequantScales {
   static constexpr int kScaleBits = dtype_bits(kConfig.scale), kZeroBits = kZeroed ? dtype_bits(kConfig.zero) : 8;
   // Steps of a batch: at most four, and 16 bytes of a row's scales, or what registers hold.
   static constexpr int kBytes = kGroups * kScaleBits / 8;
-  static constexpr int kBatch = kBytes >= 16 ? 1 : kBytes >= 8 || (kZeroed && kRows > 6) ? 2 : 4;
+  static constexpr int kBatch = kBytes >= 16 ? 1 : kBytes >= 8 || kRows > 6 ? 2 : 4;
   static constexpr int kOfBatch = kGroups * kBatch;  // groups
   static constexpr int words(int bits) { return (kOfBatch * bits + 31) / 32; }
 

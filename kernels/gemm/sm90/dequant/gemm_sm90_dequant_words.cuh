@@ -7,9 +7,12 @@
 
 namespace tilewright {
 
-// Words that one load brings.
+// Words that one load brings: of those that lie together, where two parts take turns no more than a group's.
 constexpr int gemm_sm90_dequant_loaded(const GemmSm90DequantConfig& c) {
-  return gemm_sm90_dequant_run(c) < 4 ? gemm_sm90_dequant_run(c) : 4;
+  const bool turns = narrow_weights_promote(c) && c.rows / 64 > c.warpgroups;
+  const int run = gemm_sm90_dequant_run(c), of_group = c.group / word_values(c.weight) / 4;
+  const int most = turns && of_group < 4 ? of_group : 4;
+  return run < most ? run : most;
 }
 
 // Of a chunk of so many words, held with those behind it that the same load brings.
@@ -32,8 +35,8 @@ class GemmSm90DequantWords {
     for (int i = 0; i < kHeld; i += kLoaded) {
       // The swizzle moves sixteen bytes together.
       const int word = chunk * kChunkWords + i, far = word / kRun * kRun * 4 + word % kRun;
-      const unsigned at =
-          rows + (kConfig.packed ? first_ + word / kRun * Layout::kGroupBytes : (first_ ^ far / 4 * 16) + far % 4 * 4);
+      const unsigned at = rows + (kConfig.packed ? first_ + word / kRun * Layout::kGroupBytes + word % kRun * 4
+                                                 : (first_ ^ far / 4 * 16) + far % 4 * 4);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const unsigned from = at + half * (kConfig.packed ? kFragmentBytes / 2 : 8 * kSkinnyRowBytes);
@@ -65,7 +68,7 @@ class GemmSm90DequantWords {
 
   template <int kPair>
   __device__ __forceinline__ static unsigned widen_one(unsigned word, const WidenOperands& operands) {
-    if constexpr (kConfig.packed) {
+    if constexpr (kConfig.packed && !fragments_in_order(kConfig.weight)) {
       return fma_pairs<kConfig.dtype>(e2m1_fragment_as_bf16<kPair>(word), operands.even, 0x80008000u);
     } else {
       constexpr bool kZeroed = kConfig.zero != DType::kNone;

@@ -146,8 +146,8 @@ double gemm_load_b(const GemmProblem& p, const void* b, int64_t batch, int64_t k
   if (p.b_packed == kPackedFragments) {
     const char* const entry = static_cast<const char*>(b) + batch * p.stride_b_batch;
     unsigned word;
-    std::memcpy(&word, entry + fragment_word(p.k, k, n) * 4, sizeof(word));
-    const auto code = static_cast<unsigned char>(fragment_code(static_cast<int>(k % 8), word));
+    std::memcpy(&word, entry + fragment_word(p.b_dtype, p.k, k, n) * 4, sizeof(word));
+    const auto code = static_cast<unsigned char>(fragment_code(p.b_dtype, k, word));
     return load_element(p.b_dtype, &code, 0);
   }
   const PackedLayout layout = packed_layout(p.b_dtype, p.n, p.k);

@@ -330,8 +330,8 @@ Status validate_gemm_problem(const GemmProblem& p) {
   if (p.b_packed && !is_packable(p.b_dtype)) {
     return refuse_gemm("argument 'b' is packed {}, allowed: {}", dtype_name(p.b_dtype), kPackableNames);
   }
-  if (p.b_packed == kPackedFragments && p.b_dtype != DType::kF4E2M1) {
-    return refuse_gemm("argument 'b' is {} packed on an NVIDIA GPU, allowed: e2m1", dtype_name(p.b_dtype));
+  if (p.b_packed == kPackedFragments && dtype_bits(p.b_dtype) != 4) {
+    return refuse_gemm("argument 'b' is {} packed on an NVIDIA GPU, allowed: e2m1, i4, u4", dtype_name(p.b_dtype));
   }
   if (p.b_packed && p.batch > 1 && p.stride_b_batch != 0 && p.stride_b_batch < packed_entry_bytes(p)) {
     return refuse_gemm("argument 'b' is packed with a batch stride of {} bytes, needs {}", p.stride_b_batch,

@@ -52,7 +52,10 @@ TEST(GemmSm90DequantFamily, WhatItCannotDoIsRefusedWithTheReason) {
   EXPECT_THAT(refusal("m=1:n=64:k=4096:a=bf16:b=u4:scale_b=f16.1x128:zero_b=f16"),
               HasSubstr("zero points have neither"));
   EXPECT_THAT(refusal("m=1:n=64:k=4096:a=bf16:b=e2m1:packed=fragments:scale_b=f16.1x128"),
-              HasSubstr("packed weights are none that take their scales along"));
+              HasSubstr("packed weights are neither i4 or u4 nor take their scales along"));
+  EXPECT_EQ(refusal("m=1:n=64:k=4160:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128"), "");
+  EXPECT_THAT(refusal("m=1:n=64:k=4128:a=bf16:b=u4:packed=fragments"),
+              HasSubstr("K = 4128 of packed u4, allowed: multiples of 64"));
   EXPECT_THAT(refusal("m=1:n=192:k=4096:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:gate=separated:act=silu"),
               HasSubstr("N = 192 of packed gate and up, allowed: multiples of 128"));
   DeviceSpec older = gpu();
@@ -70,7 +73,8 @@ TEST(GemmSm90DequantFamily, EveryCandidateIsLegalHoldsMAndCoversAllOfK) {
         "m=33:n=64:k=64:a=bf16:b=e2m1:scale_b=e8m0.1x32:batch=7", "m=64:n=57344:k=8192:a=bf16:b=e4m3:scale_b=f32",
         "m=60:n=7168:k=2048:a=bf16:b=e5m2:scale_b=f32.1x128",
         "m=16:n=8192:k=4096:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=separated:act=silu",
-        "m=33:n=5760:k=2880:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:batch=128"}) {
+        "m=33:n=5760:k=2880:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:batch=128",
+        "m=16:n=8192:k=8192:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128"}) {
     const GemmProblem p = problem(text);
     const std::vector<Candidate> found = gemm_sm90_dequant_family().candidates(erase(p), gpu());
     ASSERT_FALSE(found.empty()) << text;
@@ -85,7 +89,8 @@ TEST(GemmSm90DequantFamily, EveryCandidateIsLegalHoldsMAndCoversAllOfK) {
       EXPECT_GE(cut.chunks * gemm_sm90_dequant_tile_k(c.weight), p.k);
       EXPECT_LE(cut.clusters, gpu().units * c.blocks) << "blocks that wait for each other must all run";
       const auto stages = gemm_sm90_dequant_family().stages(erase(p), gpu(), candidate.step, nullptr);
-      EXPECT_TRUE(stages.ok() && stages->front().shape.cooperative) << "at a time";
+      ASSERT_TRUE(stages.ok());
+      EXPECT_EQ(stages->front().shape.cooperative, !gemm_sm90_dequant_in_order(c) || c.splits != 1) << "at a time";
     }
   }
 }

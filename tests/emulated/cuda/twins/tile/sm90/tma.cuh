@@ -48,13 +48,16 @@ inline void load_box_of(unsigned block, const TensorMap& map, void* to, Barrier&
 inline void load_box(const TensorMap& map, void* to, Barrier& barrier, int c0, int c1, int c2) {
   load_box_of(emulated::block_in_cluster(), map, to, barrier, {c0, c1, c2, 0});
 }
+inline void load_box(const TensorMap& map, void* to, Barrier& barrier, int c0, int c1, int c2, int c3) {
+  load_box_of(emulated::block_in_cluster(), map, to, barrier, {c0, c1, c2, c3});
+}
 inline void load_box_once(const TensorMap& map, void* to, Barrier& barrier, unsigned long long, int c0, int c1,
                           int c2) {
   load_box(map, to, barrier, c0, c1, c2);
 }
 inline void load_box_once(const TensorMap& map, void* to, Barrier& barrier, unsigned long long, int c0, int c1, int c2,
                           int c3) {
-  load_box_of(emulated::block_in_cluster(), map, to, barrier, {c0, c1, c2, c3});
+  load_box(map, to, barrier, c0, c1, c2, c3);
 }
 inline void load_box_multicast(const TensorMap& map, void* to, Barrier& barrier, unsigned short blocks, int c0, int c1,
                                int c2) {

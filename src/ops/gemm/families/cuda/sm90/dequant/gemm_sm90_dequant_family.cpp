@@ -51,6 +51,10 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
     if (sm90_wgmma(*device.arch, p.a_dtype, 8) == nullptr) {
       return unsupported(fmt::format("{} has no wgmma for {}", device.arch->target, dtype_name(p.a_dtype)));
     }
+    if (gemm_sm90_dequant_in_order(least) && p.k % kDequantSliceK != 0) {
+      return unsupported(
+          fmt::format("K = {} of packed {}, allowed: multiples of {}", p.k, dtype_name(p.b_dtype), kDequantSliceK));
+    }
     if (separated && p.b_packed && p.n / 2 % kFragmentGroup != 0) {
       return unsupported(
           fmt::format("N = {} of packed gate and up, allowed: multiples of {}", p.n, 2 * kFragmentGroup));
@@ -90,7 +94,12 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
       // Rows that are not there cost what others do: the fewest that hold M.
       if (tile.tokens < p.m || (tile.tokens > 8 && tile.tokens / 2 >= p.m)) continue;
       for (const int splits : kDequantSplits) {
-        add_candidate(p, device, make_config(p, tile, splits, 0), found);
+        GemmSm90DequantConfig config = make_config(p, tile, splits, 0);
+        add_candidate(p, device, config, found);
+        if (tile.few_stages > 0 && tile.few_stages < config.stages) {
+          config.stages = tile.few_stages;
+          add_candidate(p, device, config, found);
+        }
         const GemmSm90DequantConfig whole = make_config(p, tile, splits, dequant_scale_row(p));
         // With fewer stages in flight memory rests.
         if (whole.scale_row != 0 && whole.stages >= kLeastWholeStages) add_candidate(p, device, whole, found);

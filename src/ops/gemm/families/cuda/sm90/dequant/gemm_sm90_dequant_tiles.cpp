@@ -11,11 +11,11 @@
 namespace tilewright {
 namespace {
 
-constexpr DequantTile kDequantTiles[] = {{128, 8, 2, 6, 2},  {64, 8, 1, 10, 2}, {192, 8, 3, 8, 1},  {256, 8, 4, 6, 1},
-                                         {128, 16, 2, 6, 2}, {64, 16, 1, 8, 2}, {192, 16, 3, 8, 1}, {256, 16, 4, 6, 1},
-                                         {128, 32, 2, 8, 1}, {64, 32, 1, 8, 2}, {192, 32, 3, 6, 1}, {256, 32, 4, 6, 1},
-                                         {128, 64, 2, 8, 1}, {64, 64, 1, 8, 1}, {192, 64, 3, 8, 1}, {64, 128, 1, 8, 1},
-                                         {128, 128, 2, 8, 1}};
+constexpr DequantTile kDequantTiles[] = {
+    {128, 8, 2, 6, 2, 3}, {64, 8, 1, 10, 2, 4},  {192, 8, 3, 8, 1},  {256, 8, 4, 6, 1},  {128, 16, 2, 6, 2},
+    {64, 16, 1, 8, 2, 3}, {192, 16, 3, 8, 1, 3}, {256, 16, 4, 6, 1}, {128, 32, 2, 8, 1}, {64, 32, 1, 8, 2},
+    {192, 32, 3, 6, 1},   {256, 32, 4, 6, 1},    {128, 64, 2, 8, 1}, {64, 64, 1, 8, 1},  {192, 64, 3, 8, 1},
+    {64, 128, 1, 8, 1},   {128, 128, 2, 8, 1}};
 // Of a separated gate a warpgroup has 128 rows.
 constexpr DequantTile kSeparatedDequantTiles[] = {{256, 8, 2, 6, 1},  {128, 8, 1, 6, 2},  {256, 16, 2, 6, 1},
                                                   {128, 16, 1, 6, 2}, {256, 32, 2, 6, 1}, {128, 32, 1, 8, 1},
@@ -63,6 +63,7 @@ GemmSm90DequantConfig dequant_config(const GemmProblem& p, const DequantTile& ti
 }
 
 int64_t dequant_workspace_bytes(const GemmProblem& p, const GemmSm90DequantConfig& c, int64_t entries) {
+  if (gemm_sm90_dequant_in_order(c)) return 0;
   const int64_t tile_k = gemm_sm90_dequant_tile_k(c.weight);
   return entries * ((p.k + tile_k - 1) / tile_k) * gemm_sm90_dequant_token_bytes(c);
 }
@@ -74,12 +75,17 @@ Stage dequant_stage(const GemmProblem& p, const GemmSm90DequantConfig& c, GemmSm
   add_scale_patches(stage, p, offsetof(GemmSm90SkinnyArgs, scale));
   // Sums on their way stand in the stream's zeros; the workspace is A's, rearranged.
   std::erase_if(stage.patches, [](const ArgPatch& patch) { return patch.kind == ArgPatch::Kind::kWorkspace; });
-  add_patch(stage, ArgPatch::Kind::kWorkspace, 0, offsetof(GemmSm90DequantArgs, tokens));
-  stage.zero_bytes = exchange_bytes + kDequantCounterBytes;
+  const bool in_order = gemm_sm90_dequant_in_order(c);
+  stage.zero_bytes = exchange_bytes + (in_order ? 0 : kDequantCounterBytes);
   add_patch(stage, ArgPatch::Kind::kZeros, 0, offsetof(GemmSm90SkinnyArgs, gemm) + offsetof(GemmArgs, workspace));
-  add_patch(stage, ArgPatch::Kind::kZeros, 0, offsetof(GemmSm90DequantArgs, blocks_done));
-  stage.patches.back().add = exchange_bytes;
-  // The copy engine brings bytes of weights that lie in rows, or fragments. A comes without it.
+  if (in_order) {
+    add_slices_of_a(stage, p, offsetof(GemmSm90SkinnyArgs, a), c.tokens, gemm_sm90_dequant_tile_k(c.weight));
+  } else {
+    add_patch(stage, ArgPatch::Kind::kWorkspace, 0, offsetof(GemmSm90DequantArgs, tokens));
+    add_patch(stage, ArgPatch::Kind::kZeros, 0, offsetof(GemmSm90DequantArgs, blocks_done));
+    stage.patches.back().add = exchange_bytes;
+  }
+  // The copy engine brings bytes of weights that lie in rows, or fragments.
   const int box_rows = gemm_sm90_skinny_box_rows(gemm_sm90_dequant_sums(c));
   if (c.packed) {
     add_packed_b(stage, p, offsetof(GemmSm90SkinnyArgs, b), box_rows, gemm_sm90_dequant_tile_k(c.weight));
@@ -104,7 +110,7 @@ Stage dequant_stage(const GemmProblem& p, const GemmSm90DequantConfig& c, GemmSm
   }
   stage.shape.threads = static_cast<uint32_t>(gemm_sm90_dequant_threads(c));
   stage.shape.programmatic_edge = true;
-  stage.shape.cooperative = true;  // each waits for all others' A
+  stage.shape.cooperative = !in_order || c.splits != 1;  // each waits for all others' A, or for parts of its sums
   return stage;
 }
 

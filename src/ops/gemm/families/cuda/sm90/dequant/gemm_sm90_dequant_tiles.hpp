@@ -13,6 +13,7 @@ namespace tilewright {
 
 struct DequantTile {
   int rows, tokens, warpgroups, stages, blocks;  // stages are the most; what does not fit is left out
+  int few_stages = 0;                            // with which some problems are faster; 0: none
 };
 std::span<const DequantTile> dequant_tiles_of(const GemmProblem& problem);
 // What no tile can do, this one cannot.
