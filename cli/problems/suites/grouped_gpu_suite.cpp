@@ -15,7 +15,8 @@ struct Experts {
   Weight first() const { return {2 * inter, hidden}; }
   Weight second() const { return {hidden, inter}; }
 };
-constexpr Experts kDeepSeekV3 = {"deepseek-v3", 256, 8, 7168, 2048}, kMixtral8x7B = {"mixtral-8x7b", 8, 2, 4096, 14336};
+constexpr Experts kDeepSeekV3 = {"deepseek-v3", 256, 8, 7168, 2048}, kMixtral8x7B = {"mixtral-8x7b", 8, 2, 4096, 14336},
+                  kGptOss120B = {"gpt-oss-120b", 128, 4, 2880, 2880};
 
 void add(Suite& suite, const std::string& text, const std::string& regime, SuiteBar bar, const char* name) {
   suite.add(text, {.regime = regime, .bar = bar}, name);
@@ -47,6 +48,17 @@ Suite grouped_gpu_suite() {
         fmt::format("grouped_gemm groups={}:m={}:n={}:k={}:a=bf16", kMixtral8x7B.groups, 1024 * kMixtral8x7B.top, w.n,
                     w.k),
         "bf16, contiguous, 1024 tokens", bf16_bar(0.80), kMixtral8x7B.name);
+  }
+  // Plain mxfp4 beside bf16.
+  for (const int64_t tokens : {1, 16, 64, 256, 1024}) {
+    for (const Weight& w : {kGptOss120B.first(), kGptOss120B.second()}) {
+      const int64_t rows = tokens * kGptOss120B.top;
+      add(suite,
+          fmt::format("grouped_gemm groups={}:m={}:n={}:k={}:a=bf16:b=e2m1:scale_b=e8m0.1x32:rows={}",
+                      kGptOss120B.groups, rows, w.n, w.k, rows),
+          fmt::format("mxfp4 x bf16, contiguous, {} token{}", tokens, tokens == 1 ? "" : "s"), bf16_bar(0.70),
+          kGptOss120B.name);
+    }
   }
   return suite;
 }

@@ -22,14 +22,16 @@ void add_block_scaled(Suite& suite) {
   }
 }
 
-// Linear layers of Llama-3.1-70B, tensor-parallel degree 1: weights of 4 bits in groups of 128, beside the same layer in bf16.
+// Linear layers of Llama-3.1-70B, tensor-parallel degree 1: weights of 4 bits in groups of 128, plain and packed, beside the same layer in bf16.
 void add_weight_only(Suite& suite) {
   constexpr Weight kLayers[] = {{10240, 8192}, {8192, 8192}, {57344, 8192}, {8192, 28672}};
   struct Weights {
     const char *name, *text;
   };
   const Weights weights[] = {{"w4a16 g128", ":b=i4:scale_b=f16.1x128"},
-                             {"w4a16 g128 zero points", ":b=u4:scale_b=f16.1x128:zero_b=u4"}};
+                             {"w4a16 g128 zero points", ":b=u4:scale_b=f16.1x128:zero_b=u4"},
+                             {"w4a16 g128 packed", ":b=i4:packed=fragments:scale_b=f16.1x128"},
+                             {"w4a16 g128 zero points packed", ":b=u4:packed=fragments:scale_b=f16.1x128:zero_b=u4"}};
   struct Rows {
     int64_t m;
     double fraction, over_bf16;  // 0 = not compared
@@ -45,13 +47,17 @@ void add_weight_only(Suite& suite) {
   }
 }
 
-// gpt-oss-120b's 128 experts, each with as many rows.
+// gpt-oss-120b's 128 experts, each with as many rows, plain and packed.
 void add_experts_of_4_bits(Suite& suite) {
   constexpr Weight kFirst = {5760, 2880}, kSecond = {2880, 2880};
-  for (const int64_t m : {1, 4, 16, 64}) {
-    for (const Weight& w : {kFirst, kSecond}) {
-      suite.add(problem_text(m, w, "bf16", ":b=e2m1:scale_b=e8m0.1x32:batch=128"),
-                {.regime = fmt::format("mxfp4 x bf16 experts m={}", m), .bar = bf16_bar(0.70)});
+  for (const bool packed : {false, true}) {
+    for (const int64_t m : {1, 4, 16, 32, 64}) {
+      for (const Weight& w : {kFirst, kSecond}) {
+        suite.add(
+            problem_text(m, w, "bf16",
+                         fmt::format(":b=e2m1{}:scale_b=e8m0.1x32:batch=128", packed ? ":packed=fragments" : "")),
+            {.regime = fmt::format("mxfp4 x bf16 experts{} m={}", packed ? " packed" : "", m), .bar = bf16_bar(0.70)});
+      }
     }
   }
 }

@@ -8,22 +8,9 @@
 #include "grouped_gemm/sm90/grouped_sm90_load.cuh"
 #include "grouped_gemm/sm90/grouped_sm90_promote.cuh"
 #include "grouped_gemm/sm90/grouped_sm90_tall.cuh"
+#include "grouped_gemm/sm90/grouped_sm90_view.cuh"
 
 namespace tilewright {
-
-// The skinny kernel's arguments for one tile: its rows are all there are, and what goes by row begins with it.
-__device__ __forceinline__ GemmSm90SkinnyArgs grouped_sm90_view(const GemmSm90SkinnyArgs& all,
-                                                                const GroupedTile& tile) {
-  GemmSm90SkinnyArgs view = all;
-  GemmEpilogueArgs& e = view.gemm.epilogue;
-  view.gemm.m = tile.rows;
-  e.d = static_cast<char*>(e.d) + tile.row * e.stride_d_m * (e.d_dtype == DType::kF32 ? 4 : 2);
-  if (e.scale_a.data != nullptr) {
-    e.scale_a.data = static_cast<const char*>(e.scale_a.data) +
-                     tile.row * e.scale_a.stride_m * (e.scale_a.dtype == DType::kF32 ? 4 : 2);
-  }
-  return view;
-}
 
 // Sums of a tile of kTokens, which stand first among those of the widest.
 template <GroupedGemmSm90Config kConfig, int kTokens, class Sum, int kParts, int kCount>
@@ -69,7 +56,7 @@ __device__ __forceinline__ void grouped_sm90_tile(const GroupedGemmSm90Args& arg
   constexpr GemmSm90SkinnyConfig kProduct = Layout::kWidest;
   using Output = GemmSm90SkinnyOutput<kProduct>;
   constexpr int kFactors = 8;  // a named barrier
-  const GemmSm90SkinnyArgs view = grouped_sm90_view(args.product, tile);
+  const GemmSm90SkinnyArgs view = grouped_sm90_view(args.product, tile.row, tile.rows);
   Output output(view, shared.box(warp), shared.factors(), 0);
   // What varies by token and by column is asked for before the products.
   float factor = 1.0f;

@@ -8,6 +8,7 @@
 #include "grouped_gemm/sm90/dequant/grouped_sm90_dequant_args.hpp"
 #include "grouped_gemm/sm90/grouped_sm90_lanes.cuh"
 #include "grouped_gemm/sm90/grouped_sm90_schedule.hpp"
+#include "grouped_gemm/sm90/grouped_sm90_view.cuh"
 
 namespace tilewright {
 
@@ -88,18 +89,9 @@ class GroupedDequantGroups {
     const auto n = static_cast<unsigned>(args_.product.product.gemm.n) / kHalves;
     return Work(entries_, *count_, (n + kColumns - 1) / kColumns, chunks);
   }
-  // An entry's rows are all there are, and what goes by row begins with them.
   __device__ __forceinline__ GemmSm90SkinnyArgs product(const SkinnySegment& s) const {
-    GemmSm90SkinnyArgs view = args_.product.product;
     const GroupedDequantEntry entry = entries_[s.entry];
-    GemmEpilogueArgs& e = view.gemm.epilogue;
-    view.gemm.m = entry.rows;
-    e.d = static_cast<char*>(e.d) + entry.row * e.stride_d_m * (e.d_dtype == DType::kF32 ? 4 : 2);
-    if (e.scale_a.data != nullptr) {
-      e.scale_a.data = static_cast<const char*>(e.scale_a.data) +
-                       entry.row * e.scale_a.stride_m * (e.scale_a.dtype == DType::kF32 ? 4 : 2);
-    }
-    return view;
+    return grouped_sm90_view(args_.product.product, entry.row, entry.rows);
   }
   __device__ __forceinline__ static int turn(const SkinnySegment& s) { return s.entry; }
 

@@ -37,8 +37,8 @@ TEST(GroupedGemmSm90Family, WhatItCannotDoIsRefusedWithTheReason) {
   EXPECT_EQ(refusal("groups=4:m=100:n=64:k=64:a=e4m3:scale_a=f32:scale_b=f32"), "");
   EXPECT_THAT(refusal("mode=ragged_k:groups=4:m=64:n=64:k=256:a=bf16"), HasSubstr("mode is ragged_k"));
   EXPECT_THAT(refusal("groups=4:m=64:n=64:k=64:a=bf16:gather=100"), HasSubstr("indices name rows"));
-  EXPECT_THAT(refusal("groups=4:m=64:n=64:k=65:a=bf16"), HasSubstr("a: the copy engine wants rows along K"));
-  EXPECT_THAT(refusal("groups=4:m=64:n=64:k=64:a=bf16:layout=rrr"), HasSubstr("b: the copy engine wants rows along K"));
+  EXPECT_THAT(refusal("groups=4:m=64:n=64:k=65:a=bf16"), HasSubstr("a: the kernel wants rows along K"));
+  EXPECT_THAT(refusal("groups=4:m=64:n=64:k=64:a=bf16:layout=rrr"), HasSubstr("b: the kernel wants rows along K"));
   EXPECT_THAT(refusal("groups=4:m=64:n=64:k=64:a=bf16:c=bf16"), HasSubstr("the epilogue has C"));
   EXPECT_THAT(refusal("groups=4:m=64:n=64:k=64:a=bf16:batch_invariant=1"), HasSubstr("batch_invariant"));
   EXPECT_THAT(refusal("groups=4:m=64:n=64:k=128:a=e4m3:scale_a=f32.1x128:scale_b=f32.1x128"),

@@ -77,15 +77,21 @@ Status check_not_packed(const GemmProblem& p) {
   return unsupported("B is packed; the generic kernel, and on AMD GPUs every kernel, reads it");
 }
 
-Status check_rows_of_words(const GemmProblem& p) {
-  constexpr int64_t kMaxRowBytes = int64_t{1} << 30;
-  const int64_t row_bytes = p.k * (dtype_bits(p.a_dtype) / 8);
-  if (row_bytes > kMaxRowBytes) return unsupported(fmt::format("K = {}: rows longer than {} bytes", p.k, kMaxRowBytes));
+Status check_rows_along_k(const GemmProblem& p) {
   for (const auto& [name, access] : {std::pair{"a", access_a(p)}, {"b", access_b(p)}}) {
+    if (p.b_packed && *name == 'b') continue;
     if (access.major != Major::kK || access.copy != 16) {
       return unsupported(fmt::format("{}: the kernel wants rows along K, at multiples of 16 bytes", name));
     }
   }
+  return {};
+}
+
+Status check_rows_of_words(const GemmProblem& p) {
+  constexpr int64_t kMaxRowBytes = int64_t{1} << 30;
+  const int64_t row_bytes = p.k * (dtype_bits(p.a_dtype) / 8);
+  if (row_bytes > kMaxRowBytes) return unsupported(fmt::format("K = {}: rows longer than {} bytes", p.k, kMaxRowBytes));
+  if (Status s = check_rows_along_k(p); !s) return s;
   if (row_bytes % 16 != 0) return unsupported(fmt::format("K = {}: the kernel wants whole pieces of 16 bytes", p.k));
   return {};
 }

@@ -28,6 +28,8 @@ Status check_packed_bits(const GemmProblem& problem, const DeviceSpec& device);
 
 // Ok, or why A and B cannot be read in pieces of 16 bytes along K, counted in 32 bits.
 Status check_rows_of_words(const GemmProblem& problem);
+// The part of it that asks how rows lie; packed ones do not.
+Status check_rows_along_k(const GemmProblem& problem);
 
 // The least that does it.
 GemmEpilogueConfig choose_epilogue(const GemmProblem& problem);

@@ -6,18 +6,15 @@
 #include <cstddef>
 #include <cstring>
 
-#include "core/fields.hpp"
 #include "ops/gemm/families/cuda/sm90/gemm_sm90_cost.hpp"
 #include "ops/gemm/families/cuda/sm90/operand_map.hpp"
 #include "ops/gemm/families/cuda/sm90/sm90_promotion.hpp"
 #include "ops/gemm/families/gpu/gpu_family.hpp"
-#include "ops/grouped_gemm/families/grouped_gemm_families.hpp"
 #include "ops/grouped_gemm/families/sm90/grouped_gemm_sm90_cost.hpp"
+#include "ops/grouped_gemm/families/sm90/grouped_sm90_family.hpp"
 
 namespace tilewright {
 namespace {
-
-constexpr std::string_view kGroupedSm90 = "grouped_gemm_sm90";
 
 struct GroupTile {
   int rows, tokens, step, warpgroups, depth, stages;
@@ -85,88 +82,14 @@ struct GroupKnobs {
 };
 GroupKnobs group_knobs(const Knobs& knobs) { return {knobs.values[0], knobs.values[1]}; }
 
-class GroupedGemmSm90Family final : public KernelFamily {
+class GroupedGemmSm90Family final : public GroupedSm90Family<GroupedGemmSm90Config> {
  public:
-  std::string_view name() const override { return kGroupedSm90; }
-  std::string_view op() const override { return "grouped_gemm"; }
-  Backend backend() const override { return Backend::kTile; }
+  GroupedGemmSm90Family()
+      : GroupedSm90Family("grouped_gemm_sm90", {"sm90/grouped_gemm_sm90.cuh", "GroupedGemmSm90Args"}) {}
 
-  Status supports(ProblemRef ref, const DeviceSpec& device) const override {
-    const Status s = check_problem(problem_cast<GroupedGemmProblem>(ref), device);
-    return s ? s : refuse(s.message());
-  }
-
-  std::vector<Candidate> candidates(ProblemRef ref, const DeviceSpec& device) const override {
-    const auto& p = problem_cast<GroupedGemmProblem>(ref);
-    std::vector<Candidate> found;
-    for (const GroupTile& tile : group_tiles_of(p.gemm)) {
-      for (const Promotion promote : sm90_promotions(p.gemm)) {
-        for (const int cluster : kGroupClusters) {
-          const GroupedGemmSm90Config c = group_config(p.gemm, tile, promote, cluster);
-          if (cluster > 1 && (c.tokens < kSharedTokens || grouped_sm90_columns(c, p.gemm.n) < cluster)) continue;
-          if (!check_cluster(device, c) || !check_words(p.gemm, c)) continue;
-          if (refusal_of(c, *device.arch) == nullptr && check_tiles(p, device, c)) offer(p, device, c, found);
-        }
-      }
-    }
-    std::ranges::stable_sort(found, {}, &Candidate::cost);
-    return found;
-  }
-
-  Status check(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
-    const auto& p = problem_cast<GroupedGemmProblem>(ref);
-    if (Status s = supports(ref, device); !s) return s;
-    GroupedGemmSm90Config c;
-    if (Status s = parse_config(step.key, c); !s) return s;
-    if (c.dtype != p.gemm.a_dtype) {
-      return refuse(fmt::format("kernel takes {}, the problem is {}", dtype_name(c.dtype), dtype_name(p.gemm.a_dtype)));
-    }
-    const GroupKnobs knobs = group_knobs(step.knobs);
-    if (knobs.raster < 1 || knobs.raster > 1024)
-      return refuse(fmt::format("raster = {}, allowed: 1 to 1024", knobs.raster));
-    if (knobs.counted != 0 && knobs.counted != 1)
-      return refuse(fmt::format("counted = {}, allowed: 0, 1", knobs.counted));
-    Status s = check_gpu_epilogue({c.epilogue, c.activation, c.gate, c.d_dtype}, p.gemm);
-    if (s) s = check_sm90_promotion(p.gemm, c.promote);
-    if (s) s = check_tiles(p, device, c);
-    if (s) s = check_cluster(device, c);
-    if (s) s = check_words(p.gemm, c);
-    return s ? s : refuse(s.message());
-  }
-
-  double cost(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
-    GroupedGemmSm90Config c;
-    if (!parse_config(step.key, c)) return 0;
-    return grouped_gemm_sm90_cost(problem_cast<GroupedGemmProblem>(ref), device, c,
-                                  group_knobs(step.knobs).counted != 0);
-  }
-  int64_t workspace_bytes(ProblemRef, const DeviceSpec&, const RecipeStep&) const override { return 0; }
-  std::string numerics_id(const RecipeStep& step) const override {
-    GroupedGemmSm90Config c;
-    if (!parse_config(step.key, c)) return "";
-    return "seq:" + sm90_order(c.dtype, c.promote, "wgmma_t");
-  }
   std::span<const std::string_view> knob_names() const override {
     static constexpr std::string_view kNames[] = {"raster", "counted"};
     return kNames;
-  }
-
-  Result<CompileRequest> source(const KernelKey& key) const override {
-    GroupedGemmSm90Config c;
-    if (Status s = parse_config(key, c); !s) return s;
-    CompileRequest request;
-    request.target = key.target;
-    request.name = fmt::format("{}-{}-{}x{}", kGroupedSm90, dtype_name(c.dtype), c.rows, c.tokens);
-    request.entry = fmt::format("tw_{}_{}", kGroupedSm90, key.digest.hex());
-    request.source = gpu_instance_source(
-        ArchVendor::kNvidia, "grouped_gemm/sm90/grouped_gemm_sm90.cuh", request.entry,
-        fmt::format("{}<tilewright::{}{}>", kGroupedSm90, GroupedGemmSm90Config::kTypeName, cpp_initializer(c)),
-        "GroupedGemmSm90Args", grouped_sm90_threads(c), 1);
-    return request;
-  }
-  int64_t launch_shared_bytes(const KernelKey& key) const override {
-    GroupedGemmSm90Config c;
-    return parse_config(key, c) ? grouped_sm90_shared_bytes(c) : 0;
   }
   // Of 16 rows, for groups of few, and of 128.
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
@@ -185,14 +108,66 @@ class GroupedGemmSm90Family final : public KernelFamily {
     return keys;
   }
 
-  Result<std::vector<Stage>> stages(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step,
-                                    std::shared_ptr<const LoadedKernel> kernel) const override {
-    if (Status s = check(ref, device, step); !s) return s;
-    GroupedGemmSm90Config c;
-    if (Status s = parse_config(step.key, c); !s) return s;
-    const auto& p = problem_cast<GroupedGemmProblem>(ref);
-    const GroupKnobs knobs = group_knobs(step.knobs);
+ protected:
+  Status check_product(const GemmProblem& g) const override { return check_sm90_product(g); }
+  Status check_problem(const GroupedGemmProblem& p, const DeviceSpec& device) const override {
+    const GemmProblem& g = p.gemm;
+    if (sm90_wgmma(*device.arch, g.a_dtype, 16) == nullptr) {
+      return unsupported(fmt::format("{} has no wgmma for {}", device.arch->target, dtype_name(g.a_dtype)));
+    }
+    if (dtype_bits(g.a_dtype) > 16)
+      return unsupported(fmt::format("A is {}, allowed: 8 and 16 bits", dtype_name(g.a_dtype)));
+    const Status s = check_rows_along_k(g);
+    return s ? check_copied_sizes(g) : s;
+  }
+  Status check_pair(const GroupedGemmProblem& p, const DeviceSpec& device, const GroupedGemmSm90Config& c,
+                    const Knobs& given) const override {
+    const GroupKnobs knobs = group_knobs(given);
+    if (knobs.raster < 1 || knobs.raster > 1024)
+      return unsupported(fmt::format("raster = {}, allowed: 1 to 1024", knobs.raster));
+    if (knobs.counted != 0 && knobs.counted != 1)
+      return unsupported(fmt::format("counted = {}, allowed: 0, 1", knobs.counted));
+    Status s = check_sm90_promotion(p.gemm, c.promote);
+    if (s) s = check_tiles(p, device, c);
+    if (s) s = check_cluster(device, c);
+    return s ? check_words(p.gemm, c) : s;
+  }
+  const char* refusal_of(const GroupedGemmSm90Config& c, const ArchSpec& arch) const override {
+    if (const char* reason = grouped_sm90_refusal(c)) return reason;
+    if (sm90_wgmma(arch, c.dtype, c.tokens) == nullptr) return "the target has no such wgmma";
+    if (!group_fits_shared(c)) return "more shared memory than a multiprocessor has";
+    return nullptr;
+  }
 
+  void add_candidates(const GroupedGemmProblem& p, const DeviceSpec& device,
+                      std::vector<Candidate>& found) const override {
+    for (const GroupTile& tile : group_tiles_of(p.gemm)) {
+      for (const Promotion promote : sm90_promotions(p.gemm)) {
+        for (const int cluster : kGroupClusters) {
+          const GroupedGemmSm90Config c = group_config(p.gemm, tile, promote, cluster);
+          if (cluster > 1 && (c.tokens < kSharedTokens || grouped_sm90_columns(c, p.gemm.n) < cluster)) continue;
+          if (!check_cluster(device, c) || !check_words(p.gemm, c)) continue;
+          if (refusal_of(c, *device.arch) == nullptr && check_tiles(p, device, c)) offer(p, device, c, found);
+        }
+      }
+    }
+  }
+  double cost_of(const GroupedGemmProblem& p, const DeviceSpec& device, const GroupedGemmSm90Config& c,
+                 const Knobs& knobs) const override {
+    return grouped_gemm_sm90_cost(p, device, c, group_knobs(knobs).counted != 0);
+  }
+  std::string order_of(const GroupedGemmSm90Config& c) const override {
+    return sm90_order(c.dtype, c.promote, "wgmma_t");
+  }
+  std::string label_of(const GroupedGemmSm90Config& c) const override {
+    return fmt::format("{}-{}x{}", dtype_name(c.dtype), c.rows, c.tokens);
+  }
+  int threads_of(const GroupedGemmSm90Config& c) const override { return grouped_sm90_threads(c); }
+  int shared_bytes_of(const GroupedGemmSm90Config& c) const override { return grouped_sm90_shared_bytes(c); }
+
+  Stage stage_of(const GroupedGemmProblem& p, const DeviceSpec& device, const GroupedGemmSm90Config& c,
+                 const Knobs& given, Kernel kernel) const override {
+    const GroupKnobs knobs = group_knobs(given);
     GemmSm90SkinnyArgs product{};
     product.batch_a = p.gemm.stride_a_batch != 0, product.batch_b = p.gemm.stride_b_batch != 0;
     product.scale = gemm_scale_args(p.gemm);
@@ -223,16 +198,14 @@ class GroupedGemmSm90Family final : public KernelFamily {
     const int64_t clusters = std::clamp<int64_t>(most_tiles(p, c), 1, std::max(device.units / c.cluster, 1));
     stage.shape.cluster = {static_cast<uint32_t>(c.cluster), 1, 1};
     stage.shape.grid = {static_cast<uint32_t>(clusters * c.cluster), 1, 1};
-    stage.shape.threads = static_cast<uint32_t>(grouped_sm90_threads(c));
     stage.shape.programmatic_edge = true;
-    stage.shape.shared_bytes = static_cast<uint32_t>(grouped_sm90_shared_bytes(c));
-    return std::vector<Stage>{std::move(stage)};
+    return stage;
   }
 
  private:
   // Each way to walk the tiles.
-  static void offer(const GroupedGemmProblem& p, const DeviceSpec& device, const GroupedGemmSm90Config& c,
-                    std::vector<Candidate>& found) {
+  void offer(const GroupedGemmProblem& p, const DeviceSpec& device, const GroupedGemmSm90Config& c,
+             std::vector<Candidate>& found) const {
     for (const int raster : kGroupRasters) {
       // One tile of rows a group is walked alike, whatever the raster.
       if (raster != kGroupRasters[0] && p.likely_rows() <= c.tokens * p.gemm.batch) continue;
@@ -242,56 +215,6 @@ class GroupedGemmSm90Family final : public KernelFamily {
       }
     }
   }
-  static Status refuse(std::string_view message) { return unsupported(fmt::format("{}: {}", kGroupedSm90, message)); }
-
-  static KernelKey key_of(const GroupedGemmSm90Config& c, std::string_view target) {
-    return make_key("grouped_gemm", kGroupedSm90, target, fmt::format("dtype={}", dtype_name(c.dtype)),
-                    print_fields(c));
-  }
-  static const char* refusal_of(const GroupedGemmSm90Config& c, const ArchSpec& arch) {
-    if (const char* reason = grouped_sm90_refusal(c)) return reason;
-    if (sm90_wgmma(arch, c.dtype, c.tokens) == nullptr) return "the target has no such wgmma";
-    if (!group_fits_shared(c)) return "more shared memory than a multiprocessor has";
-    return nullptr;
-  }
-  static Status parse_config(const KernelKey& key, GroupedGemmSm90Config& c) {
-    const ArchSpec* arch = find_arch(key.target);
-    if (arch == nullptr || arch->vendor != ArchVendor::kNvidia) {
-      return refuse(fmt::format("{}: no target of NVIDIA", key.text));
-    }
-    if (Status s = parse_fields(key.config(), c); !s) return refuse(fmt::format("{}: {}", key.text, s.message()));
-    if (key.signature() != fmt::format("dtype={}", dtype_name(c.dtype))) {
-      return refuse(key.text + ": signature and config name different dtypes");
-    }
-    if (const char* reason = refusal_of(c, *arch)) return refuse(fmt::format("{}: {}", key.text, reason));
-    return {};
-  }
-
-  static Status check_problem(const GroupedGemmProblem& p, const DeviceSpec& device) {
-    if (Status s = check_gpu(device, ArchVendor::kNvidia); !s) return s;
-    if (p.mode == GroupMode::kRaggedK) return unsupported("mode is ragged_k, the kernel takes contiguous and masked");
-    if (p.indexed()) return unsupported("indices name rows, the kernel takes them as they lie");
-    const GemmProblem& g = p.gemm;
-    if (Status s = check_tiled_problem(g); !s) return s;
-    if (Status s = check_not_packed(g); !s) return s;
-    if (Status s = check_sm90_product(g); !s) return s;
-    if (g.batch_invariant) return unsupported("batch_invariant: other rows are summed by other kernels");
-    if (choose_epilogue(g).kind == EpilogueKind::kFull) {
-      return unsupported("the epilogue has C, steps, or an operand that varies by both row and column");
-    }
-    if (sm90_wgmma(*device.arch, g.a_dtype, 16) == nullptr) {
-      return unsupported(fmt::format("{} has no wgmma for {}", device.arch->target, dtype_name(g.a_dtype)));
-    }
-    if (dtype_bits(g.a_dtype) > 16)
-      return unsupported(fmt::format("A is {}, allowed: 8 and 16 bits", dtype_name(g.a_dtype)));
-    for (const auto& [name, access] : {std::pair{"a", access_a(g)}, {"b", access_b(g)}}) {
-      if (access.major != Major::kK || access.copy != 16) {
-        return unsupported(fmt::format("{}: the copy engine wants rows along K, at multiples of 16 bytes", name));
-      }
-    }
-    return check_copied_sizes(g);
-  }
-
   // However rows are spread, and were each group all of them; of clusters.
   static int64_t most_tiles(const GroupedGemmProblem& p, const GroupedGemmSm90Config& c) {
     return (p.gemm.m + c.tokens - 1) / c.tokens * p.gemm.batch * grouped_sm90_cluster_columns(c, p.gemm.n);

@@ -67,11 +67,7 @@ class GemvDequantGpuFamily final : public NarrowWeightsFamily<GemvDequantGpuConf
     if (!std::ranges::any_of(kCuts, fits)) {
       return unsupported(refusal_of(make_config(p, *device.arch, kCuts[0]), *device.arch));
     }
-    for (const auto& [name, access] : {std::pair{"a", access_a(p)}, {"b", access_b(p)}}) {
-      if (access.major != Major::kK || access.copy != 16) {
-        return unsupported(fmt::format("{}: the kernel wants rows along K, at multiples of 16 bytes", name));
-      }
-    }
+    if (Status s = check_rows_along_k(p); !s) return s;
     const int whole = 128 / dtype_bits(p.b_dtype);
     if (p.k % whole != 0) return unsupported(fmt::format("K = {}, allowed: multiples of {}", p.k, whole));
     constexpr int64_t kMost = int64_t{1} << 30;

@@ -59,12 +59,7 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
       return unsupported(
           fmt::format("N = {} of packed gate and up, allowed: multiples of {}", p.n, 2 * kFragmentGroup));
     }
-    for (const auto& [name, access] : {std::pair{"a", access_a(p)}, {"b", access_b(p)}}) {
-      if (p.b_packed && *name == 'b') continue;
-      if (access.major != Major::kK || access.copy != 16) {
-        return unsupported(fmt::format("{}: the kernel wants rows along K, at multiples of 16 bytes", name));
-      }
-    }
+    if (Status s = check_rows_along_k(p); !s) return s;
     if (p.k % 8 != 0) return unsupported(fmt::format("K = {}, allowed: multiples of 8", p.k));
     if (Status s = check_copied_sizes(p); !s) return s;
     // The smallest tile makes the most.
@@ -130,8 +125,7 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
     return gemm_sm90_dequant_cost(p, device, c);
   }
   std::string order_of(const GemmSm90DequantConfig& c, const Knobs&) const override {
-    std::string order = fmt::format("wgmma_t_w{}", dtype_bits(c.weight));
-    if (narrow_weights_promote(c)) order += fmt::format("_scaled{}", c.group);
+    const std::string order = dequant_order(c);
     if (c.splits == 1) return "seq:" + order;
     if (c.splits > 1) return fmt::format("split{}:{}", c.splits, order);
     return fmt::format("even{}x{}:{}", c.rows, c.blocks, order);

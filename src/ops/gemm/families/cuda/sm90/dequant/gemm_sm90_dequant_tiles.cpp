@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "ops/gemm/families/cuda/sm90/dequant/gemm_sm90_dequant_tiles.hpp"
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <cstring>
 
@@ -60,6 +62,11 @@ GemmSm90DequantConfig dequant_config(const GemmProblem& p, const DequantTile& ti
           .splits = splits,
           .packed = p.b_packed != 0,
           .scale_row = scale_row};
+}
+
+std::string dequant_order(const GemmSm90DequantConfig& c) {
+  return fmt::format("wgmma_t_w{}{}", dtype_bits(c.weight),
+                     narrow_weights_promote(c) ? fmt::format("_scaled{}", c.group) : "");
 }
 
 int64_t dequant_workspace_bytes(const GemmProblem& p, const GemmSm90DequantConfig& c, int64_t entries) {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 
 #include "dispatch/plan.hpp"
 #include "gemm/sm90/dequant/gemm_sm90_dequant_args.hpp"
@@ -25,6 +26,9 @@ int dequant_scale_row(const GemmProblem& problem);
 GemmSm90DequantConfig dequant_config(const GemmProblem& problem, const DequantTile& tile, int splits, int scale_row);
 // Bytes of the workspace: A's rows, rearranged, in so many entries.
 int64_t dequant_workspace_bytes(const GemmProblem& problem, const GemmSm90DequantConfig& config, int64_t entries);
+
+// The order in which a tile's sums are added, where no other block has part of them.
+std::string dequant_order(const GemmSm90DequantConfig& config);
 
 // The launch but for its grid and shared memory; its arguments begin with a GemmSm90DequantArgs, whose product is `args` but for what
 // follows from the problem. `exchange_bytes`: of sums on their way.
