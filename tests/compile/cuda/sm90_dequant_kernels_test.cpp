@@ -142,6 +142,9 @@ TEST_F(SlowSm90DequantKernels, EveryTileOfGroupsOfRowsKeepsToItsBudget) {
   compile_groups("groups=128:m=1024:n=5760:k=2880:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=separated:act=silu:bias=bf16");
   compile_groups("groups=8:m=512:n=28672:k=4096:a=bf16:b=i4:scale_b=f16.1x128");
   compile_groups("mode=masked:groups=8:m=64:n=28672:k=4096:a=bf16:b=u4:scale_b=f16.1x128:zero_b=u4");
+  compile_groups("groups=128:m=1024:n=5760:k=2880:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32");
+  compile_groups("groups=8:m=512:n=28672:k=4096:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128");
+  compile_groups("mode=masked:groups=8:m=64:n=28672:k=4096:a=bf16:b=u4:packed=fragments:scale_b=f16.1x64:zero_b=u4");
 }
 
 }  // namespace

@@ -58,6 +58,10 @@ constexpr GemmSm90DequantConfig weights_of(GemmSm90DequantConfig c, DType weight
   c.weight = weight, c.scale = scale, c.group = group, c.zero = zero;
   return c;
 }
+constexpr GemmSm90DequantConfig packed(GemmSm90DequantConfig c) {
+  c.packed = true;
+  return c;
+}
 constexpr GemmSm90DequantConfig linear(GemmSm90DequantConfig c, GateMode gate = GateMode::kNone) {
   c.epilogue = EpilogueKind::kLinear, c.gate = gate;
   if (gate != GateMode::kNone) c.activation = Activation::kSilu;
@@ -94,6 +98,29 @@ TEST(EmulatedGroupedSm90Dequant, OtherWeightsHaveTheirScalesAndZeroPoints) {
       {"groups=3:m=50:n=72:k=512:a=bf16:b=u4:scale_b=f16.1x64:zero_b=u4"});
   check_groups<weights_of(linear(mxfp4(64, 64, 1, 2)), DType::kF8E4M3, DType::kNone, 0)>(
       {"groups=3:m=90:n=72:k=272:a=bf16:b=e4m3:scale_a=f32:scale_b=f32:bias=f32"});
+}
+
+TEST(EmulatedGroupedSm90Dequant, PackedWeightsOfEveryGroupServe) {
+  check_groups<packed(mxfp4(64, 8, 1, 3))>(
+      {"groups=5:m=23:n=72:k=416:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:status=1"});
+  check_groups<packed(mxfp4(128, 32, 2, 3, 48))>(
+      {"groups=4:m=133:n=200:k=1440:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:status=1"}, {1, 2});
+  check_groups<packed(linear(mxfp4(128, 16, 1, 3), GateMode::kSeparated))>(
+      {"mode=masked:groups=3:m=40:n=256:k=288:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:gate=separated:act=silu:"
+       "bias=bf16"});
+}
+
+// A comes as it lies: a box of it may reach into the rows of the next group, and behind the last one.
+TEST(EmulatedGroupedSm90Dequant, PackedIntegersTakeRowsOfGroupsAsTheyLie) {
+  check_groups<packed(weights_of(mxfp4(64, 8, 1, 3), DType::kI4, DType::kF16, 128))>(
+      {"groups=5:m=23:n=72:k=576:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128:status=1",
+       "mode=masked:groups=4:m=11:n=72:k=512:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128:status=1"});
+  check_groups<packed(weights_of(mxfp4(128, 16, 1, 3), DType::kI4, DType::kBf16, 64))>(
+      {"groups=40:m=90:n=200:k=448:a=bf16:b=i4:packed=fragments:scale_b=bf16.1x64:extents=both:status=1"});
+  check_groups<packed(weights_of(mxfp4(128, 32, 2, 2), DType::kU4, DType::kF16, 64, DType::kU4))>(
+      {"groups=3:m=70:n=200:k=512:a=bf16:b=u4:packed=fragments:scale_b=f16.1x64:zero_b=u4",
+       "mode=masked:groups=3:m=45:n=72:k=512:a=bf16:b=u4:packed=fragments:scale_b=f16.1x64:zero_b=u4:status=1"},
+      {1, 2});
 }
 
 TEST(EmulatedGroupedSm90Dequant, GatesAndBiasAreTheGroupsOwn) {

@@ -193,6 +193,19 @@ TEST_F(GpuGroupedDequant, GroupsOfAnyNumberOfRowsAreMultipliedRight) {
   }
 }
 
+TEST_F(GpuGroupedDequant, PackedWeightsOfEveryGroupServe) {
+  for (const char* text :
+       {"groups=9:m=300:n=456:k=1440:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:status=1",
+        "groups=8:m=200:n=512:k=1024:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:gate=separated:act=silu:bias="
+        "bf16",
+        "groups=8:m=203:n=520:k=1088:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128:status=1",
+        "groups=300:m=40:n=136:k=1024:a=bf16:b=i4:packed=fragments:scale_b=bf16.1x64:status=1",
+        "mode=masked:groups=32:m=20:n=264:k=512:a=f16:b=u4:packed=fragments:scale_b=f16.1x64:zero_b=u4:rows=100:"
+        "status=1"}) {
+    check(text);
+  }
+}
+
 TEST_F(GpuGroupedDequant, OtherWeightsZeroPointsAndGatesAreTheGroupsOwn) {
   for (const char* text :
        {"groups=8:m=200:n=520:k=1024:a=bf16:b=i4:scale_b=f16.1x128:status=1",

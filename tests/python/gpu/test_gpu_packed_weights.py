@@ -90,6 +90,16 @@ def test_the_operators_pack_multiply_and_unpack_also_in_a_graph():
     assert torch.equal(out, got)
 
 
+def test_groups_of_rows_take_packed_weights():
+    w, scales = weights(3)
+    x = torch.randn(20, K, device="cuda", dtype=torch.bfloat16)
+    scaled = {"scale_b": scales.transpose(-1, -2), "scale_group_b": (1, 32)}
+    sizes = torch.tensor([7, 0, 13], dtype=torch.int32, device="cuda")
+    wanted = tilewright.grouped_gemm(x, w.transpose(-1, -2), sizes=sizes, **scaled)
+    got = tilewright.grouped_gemm(x, tilewright.pack_weights(w, layout="nk"), sizes=sizes, **scaled)
+    torch.testing.assert_close(got, wanted, rtol=2**-7, atol=2**-6)
+
+
 def test_bytes_of_another_form_or_size_are_refused():
     w, scales = weights()
     x = torch.randn(2, K, device="cuda", dtype=torch.bfloat16)

@@ -44,6 +44,14 @@ def test_masked_groups():
     np.testing.assert_allclose(d[2, :2], a[2, :2] @ b[2].T, rtol=1e-5, atol=1e-5)
 
 
+def test_packed_weights_of_every_group():
+    a, b = normal(10, 16), normal(3, 16, 7)
+    packed = tilewright.pack_weights(b)
+    assert packed.batch == 3
+    d = tilewright.grouped_gemm(a, packed, sizes=i32(4, 0, 6))
+    np.testing.assert_allclose(d, np.concatenate([a[:4] @ b[0], a[4:] @ b[2]]), rtol=1e-5, atol=1e-5)
+
+
 def test_weight_gradients():
     x, dy = normal(9, 6), normal(9, 7)
     d = tilewright.grouped_gemm(x.T, dy, mode="ragged_k", sizes=i32(2, 0, 7))

@@ -12,6 +12,11 @@
 
 namespace tilewright {
 
+// Where the rows of an entry begin in A that comes as it lies.
+struct DequantPlace {
+  int row, batch;
+};
+
 // One thread asks for weights and A, stage by stage: for A behind the kernels in front, which those that rearrange it have waited for.
 template <GemmSm90DequantConfig kConfig>
 class GemmSm90DequantBring {
@@ -25,23 +30,25 @@ class GemmSm90DequantBring {
         policy_(sm90::read_once(kConfig.packed ? kFragmentBytes
                                                : args.product.gemm.stride_b_n * dtype_bits(kConfig.weight) / 8)) {}
 
-  template <class Work>
-  __device__ __forceinline__ void run(const Work& work) {
-    DequantSteps<Work> steps(work);
+  template <class Entries>
+  __device__ __forceinline__ void run(const Entries& entries, const typename Entries::Work& work) {
+    DequantSteps<typename Entries::Work> steps(work);
     for (int stage = 0; stage < kEarly && steps.there(); ++stage, steps.advance()) {
       ask_weights(steps.segment, steps.k, stage);
     }
     wait_tokens_there();
-    DequantSteps<Work> behind(work);
+    DequantSteps<typename Entries::Work> behind(work);
     for (int stage = 0; stage < kEarly && behind.there(); ++stage, behind.advance()) {
-      ask_tokens(behind.segment, behind.k, stage);
+      ask_tokens(entries, behind.segment, behind.k, stage);
     }
-    for (int stage = kEarly; stage < kConfig.stages && steps.there(); ++stage, steps.advance()) {
-      ask(steps.segment, steps.k, stage);
-    }
+    const auto ask = [&](int stage) {
+      ask_weights(steps.segment, steps.k, stage);
+      ask_tokens(entries, steps.segment, steps.k, stage);
+    };
+    for (int stage = kEarly; stage < kConfig.stages && steps.there(); ++stage, steps.advance()) ask(stage);
     for (sm90::Ring<kConfig.stages> ring; steps.there(); steps.advance(), ring.advance()) {
       sm90::wait(shared_.empty(ring.stage), ring.phase);
-      ask(steps.segment, steps.k, ring.stage);
+      ask(ring.stage);
     }
   }
 
@@ -62,10 +69,6 @@ class GemmSm90DequantBring {
     } else {
       tokens_.wait_all_there();
     }
-  }
-  __device__ __forceinline__ void ask(const SkinnySegment& s, int k, int stage) {
-    ask_weights(s, k, stage);
-    ask_tokens(s, k, stage);
   }
   __device__ __forceinline__ void ask_weights(const SkinnySegment& s, int k, int stage) {
     const GemmSm90SkinnyArgs& args = args_.product;
@@ -109,10 +112,14 @@ class GemmSm90DequantBring {
     }
     slot_.advance();
   }
-  __device__ __forceinline__ void ask_tokens(const SkinnySegment& s, int k, int stage) const {
+  template <class Entries>
+  __device__ __forceinline__ void ask_tokens([[maybe_unused]] const Entries& entries, const SkinnySegment& s, int k,
+                                             int stage) const {
     if constexpr (Layout::kInOrder) {
       constexpr int kSlices = Layout::kTileK / kDequantSliceK;
-      sm90::load_box(args_.product.a, shared_.tokens(stage), shared_.full(stage), 0, 0, k * kSlices, s.entry);
+      const DequantPlace place = entries.place(s);
+      sm90::load_box(args_.product.a, shared_.tokens(stage), shared_.full(stage), 0, place.row, k * kSlices,
+                     place.batch);
     } else {
       sm90::copy_bytes(shared_.tokens(stage), tokens_.step(s.entry, k), Layout::kTokenBytes, shared_.full(stage));
     }
@@ -140,6 +147,7 @@ class DequantBatch {
     return {static_cast<const unsigned short*>(args_.gemm.a) + entry * args_.gemm.stride_a_batch,
             static_cast<int>(args_.gemm.m)};
   }
+  __device__ __forceinline__ static DequantPlace place(const SkinnySegment& s) { return {0, s.entry}; }
   __device__ __forceinline__ Work work(unsigned chunks) const { return Work(args_, kConfig.rows, chunks); }
   // The product as a tile sees it, and what its rows' factors are of.
   __device__ __forceinline__ const GemmSm90SkinnyArgs& product(const SkinnySegment&) const { return args_; }
@@ -180,7 +188,7 @@ __device__ __forceinline__ void gemm_sm90_dequant_block(const GemmSm90DequantArg
     __syncwarp();
     sm90::named_barrier(kMeeting, gemm_sm90_dequant_threads(kConfig));
     sm90::allow_next_kernel();
-    if (sm90::elect_one()) GemmSm90DequantBring<kConfig>(all, shared).run(work);
+    if (sm90::elect_one()) GemmSm90DequantBring<kConfig>(all, shared).run(entries, work);
   } else if (warp > kConsumers) {
     if constexpr (!Layout::kInOrder) sm90::wait_for_previous_kernel();
     sm90::named_barrier(kMeeting, gemm_sm90_dequant_threads(kConfig));

@@ -93,6 +93,11 @@ constexpr bool gemm_sm90_dequant_in_order(const GemmSm90DequantConfig& c) {
 }
 inline constexpr int kDequantSliceK = 64;  // of A, in a stage
 
+// Whether each warp multiplies for itself (mma.sync): of eight tokens wgmma is not faster than of sixteen.
+constexpr bool gemm_sm90_dequant_by_warp(const GemmSm90DequantConfig& c) {
+  return narrow_weights_promote(c) && c.group >= 64 && c.tokens == 8 && c.warpgroups <= 2;
+}
+
 // The order of K. Words of a stage that follow one another in memory and are one thread's; then it is the turn of the next of
 // the four that share a row. Where groups are summed apart the four share a group; weights that take their scales along have 16
 // bytes of each half of a stage's K, which one scale serves; else each has 32 bytes of its own.

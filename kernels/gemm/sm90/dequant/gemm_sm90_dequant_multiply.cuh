@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// A warpgroup of gemm_sm90_dequant: words of weights from shared memory, widened in registers, times A's tile.
+// Who multiplies in gemm_sm90_dequant: words of weights from shared memory, widened in registers, times A's tile.
 #pragma once
 
+#include "gemm/sm90/dequant/gemm_sm90_dequant_factors.cuh"
 #include "gemm/sm90/dequant/gemm_sm90_dequant_scale_rows.cuh"
 #include "gemm/sm90/dequant/gemm_sm90_dequant_scales.cuh"
+#include "gemm/sm90/dequant/gemm_sm90_dequant_warp_products.cuh"
 #include "gemm/sm90/dequant/gemm_sm90_dequant_words.cuh"
 #include "tile/sm90/fresh_thread.cuh"
 #include "tile/sm90/registers/wgmma_registers.cuh"
@@ -23,7 +25,8 @@ class GemmSm90DequantMultiply {
       : shared_(shared), whole_(args), half_step_(args.product.gemm.k), words_(static_cast<int>(threadIdx.x)) {
     const auto thread = static_cast<int>(threadIdx.x);
     const int row = thread / 32 * 16 + gemm_sm90_dequant_row(kConfig, thread % 32 / 4), quarter = thread % 4;
-    groups_ = (kWhole ? row * whole_.row_bytes() : row * kGroups) + (kFolds ? quarter * kRunK / kConfig.group : 0);
+    groups_ =
+        (kWhole ? row * whole_.row_bytes() : row * kGroups) + (kFolds ? quarter * Factors::kRunK / kConfig.group : 0);
   }
 
   // The sums of a segment.
@@ -91,15 +94,10 @@ class GemmSm90DequantMultiply {
   // Turns of the loop side by side: scales that are asked for two steps ahead then move between no registers.
   static constexpr int kTurns = kRoomy && kWholeStep && kSums <= 8 ? 2 : 1;
   static constexpr int kGroups = gemm_sm90_dequant_groups(kConfig);
-  // Of scales that go along a thread has, of a row, one for each of its runs of words: so many groups lie from one to the next.
-  static constexpr int kRunK = kRun * word_values(kConfig.weight);
-  static constexpr int kFolded = kFolds ? kDequantWords / kRun : 1, kFar = kFolds ? 4 * kRunK / kConfig.group : 0;
-  static_assert(!kFolds || kRunK <= kConfig.group);
-  // Codes of scales that go along, then what they multiply weights by.
-  struct Factors {
-    unsigned of[kParts][2][kFolded];
-  };
+  using Factors = GemmSm90DequantFactors<kConfig>;
   using Wgmma = sm90::WgmmaOfRegisters<kConfig.dtype, kConfig.tokens>;
+  static constexpr bool kByWarp = gemm_sm90_dequant_by_warp(kConfig);
+  using WarpProducts = GemmSm90DequantWarpProducts<kConfig, kTile / kRanges>;
 
   // Whether a tile's last step has only the first half of its K, which words of each thread's first half are.
   class HalfStep {
@@ -123,12 +121,16 @@ class GemmSm90DequantMultiply {
     Factors factors;
     if constexpr (kWhole) {
       load_whole(factors, k);
-      make_held_factors(factors, shift);
+      factors.make_held(shift);
     } else if constexpr (kFolds) {
       load_codes(factors);
-      make_factors(factors, shift, sum);
+      factors.make(shift, sum);
     }
-    step<kOf>(factors, sum, follows);
+    if constexpr (kByWarp) {
+      step_by_warp(factors, sum);
+    } else {
+      step<kOf>(factors, sum, follows);
+    }
     ring_.advance();
   }
 
@@ -150,24 +152,15 @@ class GemmSm90DequantMultiply {
       for (int i = 0; i < kSums; ++i) sum[part][i] = __shfl_sync(0xFFFFFFFF, sum[part][i], from * 4 + lane % 4);
     }
   }
-  // Rows r and r + 8 of a part times 2^shift, or times what is no number.
-  __device__ __forceinline__ static void multiply_rows(float (&sum)[kSums], const int (&shift)[2],
-                                                       const bool (&is_number)[2] = {true, true}) {
-    const float upper = __uint_as_float(is_number[0] ? (127 + shift[0]) << 23 : 0x7FFFFFFF);
-    const float lower = __uint_as_float(is_number[1] ? (127 + shift[1]) << 23 : 0x7FFFFFFF);
-#pragma unroll
-    for (int i = 0; i < kSums; ++i) sum[i] *= i % 4 < 2 ? upper : lower;
-  }
-
   // Of the row of `half` of a part: where the first of its groups of a step stands.
   __device__ __forceinline__ int group_at(int part, int half) const {
     return groups_ + (part * kConfig.warpgroups * 64 + half * 8) * kGroups;
   }
   __device__ __forceinline__ void load_codes(Factors& codes) const {
 #pragma unroll
-    for (int i = 0; i < kParts * 2 * kFolded; ++i) {
-      const int part = i / kFolded / 2, half = i / kFolded % 2, at = i % kFolded;
-      codes.of[part][half][at] = shared_.codes(ring_.stage)[group_at(part, half) + at * kFar];
+    for (int i = 0; i < Factors::kAll; ++i) {
+      const int at = group_at(Factors::part(i), Factors::half(i)) + i % Factors::kOfRow * Factors::kFar;
+      codes.at(i) = shared_.codes(ring_.stage)[at];
     }
   }
 
@@ -207,10 +200,9 @@ class GemmSm90DequantMultiply {
       Factors codes;
       load_whole(codes, k);
 #pragma unroll
-      for (int i = 0; i < kParts * 2 * kFolded; ++i) {
-        const unsigned code = codes.of[i / kFolded / 2][i / kFolded % 2][i % kFolded];
-        unsigned& to = most[i / kFolded / 2][i / kFolded % 2];
-        to = max(to, code < kBelow ? code : 0);
+      for (int i = 0; i < Factors::kAll; ++i) {
+        unsigned& to = most[Factors::part(i)][Factors::half(i)];
+        to = max(to, codes.at(i) < kBelow ? codes.at(i) : 0);
       }
     }
     // The four threads of a row have different groups of it.
@@ -221,71 +213,20 @@ class GemmSm90DequantMultiply {
       of_row = max(of_row, __shfl_xor_sync(0xFFFFFFFF, of_row, 2));
     }
   }
-  // Of codes that the shifts hold. One of 255 makes a factor of any kind: its row's sum will be no number.
-  __device__ __forceinline__ static void make_held_factors(Factors& factors, const DequantShift<kParts>& shift) {
-#pragma unroll
-    for (int i = 0; i < kParts * 2 * kFolded; ++i) {
-      const int part = i / kFolded / 2, half = i / kFolded % 2;
-      unsigned& factor = factors.of[part][half][i % kFolded];
-      factor = shift.held_factor(part, half, factor);
-    }
-  }
   // Of groups that the rows do not have the next row's would be read.
   __device__ __forceinline__ void load_whole(Factors& codes, int step) const {
-    const int first = step * kGroups, mine = static_cast<int>(threadIdx.x % 4) * kRunK / kConfig.group;
+    const int first = step * kGroups, mine = static_cast<int>(threadIdx.x % 4) * Factors::kRunK / kConfig.group;
     const bool all = first + kGroups <= whole_.groups();
 #pragma unroll
-    for (int i = 0; i < kParts * 2 * kFolded; ++i) {
-      const int part = i / kFolded / 2, half = i / kFolded % 2, at = i % kFolded;
-      codes.of[part][half][at] = rows_[part][half * 8 * whole_.row_bytes() + first + at * kFar];
+    for (int i = 0; i < Factors::kAll; ++i) {
+      const int group = first + i % Factors::kOfRow * Factors::kFar;
+      codes.at(i) = rows_[Factors::part(i)][Factors::half(i) * 8 * whole_.row_bytes() + group];
     }
     if (all) return;
 #pragma unroll
-    for (int i = 0; i < kParts * 2 * kFolded; ++i) {
-      const int at = i % kFolded;
-      if (first + mine + at * kFar >= whole_.groups()) codes.of[i / kFolded / 2][i / kFolded % 2][at] = 0;
+    for (int i = 0; i < Factors::kAll; ++i) {
+      if (first + mine + i % Factors::kOfRow * Factors::kFar >= whole_.groups()) codes.at(i) = 0;
     }
-  }
-
-  __device__ __forceinline__ static void make_factors(Factors& factors, DequantShift<kParts>& shift,
-                                                      float (&sum)[kParts][kSums]) {
-    bool held = true;
-#pragma unroll
-    for (int i = 0; i < kParts * 2 * kFolded; ++i) {
-      held &= shift.holds(i / kFolded / 2, i / kFolded % 2, factors.of[i / kFolded / 2][i / kFolded % 2][i % kFolded]);
-    }
-    if (__all_sync(0xFFFFFFFF, held)) return make_held_factors(factors, shift);
-    raise(factors, shift, sum);
-#pragma unroll
-    for (int i = 0; i < kParts * 2 * kFolded; ++i) {
-      const int part = i / kFolded / 2, half = i / kFolded % 2;
-      unsigned& factor = factors.of[part][half][i % kFolded];
-      factor = shift.factor(part, half, factor);
-    }
-  }
-  // Where the shifts do not hold a code they become larger, and the sums smaller.
-  __device__ __forceinline__ static void raise(const Factors& codes, DequantShift<kParts>& shift,
-                                               float (&sum)[kParts][kSums]) {
-#pragma unroll
-    for (int part = 0; part < kParts; ++part) {
-      int down[2];
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        int wanted = shift.of[part][half];
-#pragma unroll
-        for (int i = 0; i < kFolded; ++i) {
-          const auto code = static_cast<int>(codes.of[part][half][i]);
-          if (code != 255) wanted = max(wanted, code - static_cast<int>(DequantShift<kParts>::kUnshifted));
-        }
-        // The four threads of a row add to the same sums.
-        wanted = max(wanted, __shfl_xor_sync(0xFFFFFFFF, wanted, 1));
-        wanted = max(wanted, __shfl_xor_sync(0xFFFFFFFF, wanted, 2));
-        down[half] = shift.of[part][half] - wanted;
-        shift.of[part][half] = wanted;
-      }
-      multiply_rows(sum[part], down);
-    }
-    pin_all(sum);
   }
 
   // sum += scale * apart.
@@ -296,14 +237,6 @@ class GemmSm90DequantMultiply {
   }
 
   __device__ __forceinline__ static int before(int stage) { return stage == 0 ? kConfig.stages - 1 : stage - 1; }
-  // Of codes that were loaded one after another.
-  __device__ __forceinline__ static unsigned last_of(const Factors& factors) {
-    if constexpr (!kFolds) return 0;
-    unsigned last = 0;
-#pragma unroll
-    for (int i = 0; i < kParts * 2; ++i) last |= factors.of[i / 2][i % 2][kFolded - 1];
-    return last;
-  }
   // A warp has read all of a stage, if there is one; `loaded`: what it loaded last, and may still wait for.
   __device__ __forceinline__ void give_back(int stage, unsigned loaded, bool there = true) const {
     __syncwarp();
@@ -350,7 +283,7 @@ class GemmSm90DequantMultiply {
       } else {
         multiply(sum[part], fragments[unit % 2], tokens, chunk, true);
         if (unit > 0 || kFlowsOn) sm90::wait_products<1>();
-        if (kFlowsOn && unit == 0) give_back(before(ring_.stage), last_of(factors), follows);
+        if (kFlowsOn && unit == 0) give_back(before(ring_.stage), factors.last(), follows);
       }
     }
     if constexpr (kFlowsOn) return;
@@ -365,6 +298,37 @@ class GemmSm90DequantMultiply {
       pin_all(sum);
     }
     give_back(ring_.stage, loaded);
+  }
+  // A stage by mma.sync, group by group: nothing is in flight that ptxas does not see, so it orders widening and products.
+  __device__ __forceinline__ void step_by_warp(const Factors& factors, float (&sum)[kParts][kSums]) const {
+    constexpr int kOfRange = kTile / kChunk / kRanges;
+    const unsigned base = sm90::shared_address(shared_.weights(ring_.stage));
+    WarpProducts products(sm90::shared_address(shared_.tokens(ring_.stage)));
+    unsigned words[2][kHeld], fragments[kChunk][4];
+#pragma unroll
+    for (int range = 0; range < kRanges; ++range) {
+      products.load(range);
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        float apart[kSums] = {}, scale[2];
+#pragma unroll
+        for (int half = 0; half < 2; ++half) scale[half] = shared_.scales(ring_.stage)[group_at(part, half) + range];
+#pragma unroll
+        for (int i = 0; i < kOfRange; ++i) {
+          const int chunk = range * kOfRange + i;
+          words_.load(base, part, chunk, words);
+          widen_chunk(words, chunk, part, factors, fragments);
+#pragma unroll
+          for (int j = 0; j < kChunk; ++j) products.multiply(apart, fragments[j], i * kChunk + j);
+        }
+        add(apart, scale, sum[part]);
+      }
+    }
+    // Sums of both rows come of all that was loaded.
+    unsigned last = 0;
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) last |= __float_as_uint(sum[part][0]) | __float_as_uint(sum[part][2]);
+    give_back(ring_.stage, last);
   }
   __device__ __forceinline__ void widen_chunk(const unsigned (&words)[2][kHeld], int chunk, int part,
                                               const Factors& factors, unsigned (&fragments)[kChunk][4]) const {
@@ -394,8 +358,10 @@ class GemmSm90DequantMultiply {
         Words::template widen<1>(both, operands, fragments[i]);
       }
     }
+    if constexpr (!kByWarp) {
 #pragma unroll
-    for (int i = 0; i < kChunk; ++i) sm90::pin(fragments[i]);
+      for (int i = 0; i < kChunk; ++i) sm90::pin(fragments[i]);
+    }
   }
   __device__ __forceinline__ static void multiply(float (&sum)[kSums], const unsigned (&fragments)[kChunk][4],
                                                   unsigned long long tokens, int chunk, bool adds) {

@@ -227,33 +227,4 @@ class GemmSm90DequantScales {
   const bool scales_together_, zeros_together_;
 };
 
-// e8m0 scales that weights take along, as factors of bf16. A sum is kept 2^-(4 + shift) of its value, so that 2^126 times the
-// scale, which e2m1 as bf16 wants, stays finite: what the largest code of a row wants, no more.
-template <int kParts>
-struct DequantShift {
-  static constexpr int kLeast = 4;  // leaves f32 more digits than D has, also of its smallest values
-  static constexpr unsigned kUnshifted = 128 + kLeast;       // the largest code whose factor is finite without a shift
-  static constexpr int kExponent = kE2M1Bf16Shift - kLeast;  // of a factor, beside a code's
-  int of[kParts][2] = {};
-  bool is_number[kParts][2];  // whole scales: no code of the row is 255
-
-  __device__ __forceinline__ DequantShift() {
-#pragma unroll
-    for (int i = 0; i < kParts * 2; ++i) is_number[i / 2][i % 2] = true;
-  }
-
-  __device__ __forceinline__ bool holds(int part, int half, unsigned code) const {
-    return code <= kUnshifted + static_cast<unsigned>(of[part][half]);
-  }
-  // The shift is at most 122, so the exponent is at least 0.
-  __device__ __forceinline__ unsigned held_factor(int part, int half, unsigned code) const {
-    return code * 0x00800080u + static_cast<unsigned>(kExponent - of[part][half]) * 0x00800080u;
-  }
-  __device__ __forceinline__ unsigned factor(int part, int half, unsigned code) const {
-    return code == 255 ? 0x7FFF7FFFu : held_factor(part, half, code);
-  }
-  // The exponent of what sums lack.
-  __device__ __forceinline__ int whole(int part, int half) const { return of[part][half] + kLeast; }
-};
-
 }  // namespace tilewright

@@ -83,6 +83,11 @@ class GroupedDequantGroups {
     return {static_cast<const unsigned short*>(gemm.a) + e.group * gemm.stride_a_batch + e.row * gemm.stride_a_m,
             e.rows};
   }
+  // Rows behind them are another group's, or not there; nobody keeps their sums.
+  __device__ __forceinline__ DequantPlace place(const SkinnySegment& s) const {
+    const bool apart = args_.product.product.gemm.stride_a_batch != 0;
+    return {entries_[s.entry].row, apart ? s.batch : 0};
+  }
   __device__ __forceinline__ Work work(unsigned chunks) const {
     constexpr int kColumns = gemm_sm90_skinny_box_rows(gemm_sm90_dequant_sums(kConfig));
     constexpr int kHalves = kConfig.gate == GateMode::kSeparated ? 2 : 1;

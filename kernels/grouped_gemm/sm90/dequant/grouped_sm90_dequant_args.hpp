@@ -8,8 +8,8 @@
 
 namespace tilewright {
 
-// At most `tokens` rows of one group. All entries of all groups stand in each block's shared memory, and their rows of A, rearranged, in
-// the workspace.
+// At most `tokens` rows of one group. All entries of all groups stand in each block's shared memory, and their rows of A, where they
+// are rearranged, in the workspace.
 struct alignas(16) GroupedDequantEntry {
   int group, row, rows, pad;  // row: of A and D (contiguous), of the group (masked)
 };
@@ -20,7 +20,7 @@ inline constexpr int kGroupedDequantLaneGroups = 4;  // that a lane reads at onc
 struct GroupedSm90DequantArgs {
   GemmSm90DequantArgs product;
   GroupArgs groups;
-  int most_entries;  // that the workspace holds
+  int most_entries;  // of groups that do not overlap
 };
 
 // Behind what a block of gemm_sm90_dequant has: the entries, and how many there are.
@@ -38,7 +38,6 @@ constexpr int64 grouped_dequant_entries(int64 groups, int64 rows, int64 most, in
 constexpr const char* grouped_sm90_dequant_refusal(const GemmSm90DequantConfig& c) {
   if (c.splits != 1) return "groups have no parts along K: splits is not 1";
   if (c.blocks != 1) return "groups have one block on a multiprocessor: blocks is not 1";
-  if (c.packed) return "weights of groups are plain";
   if (c.warpgroups == 4 && c.tokens > 16 && narrow_weights_fold(c) && c.scale_row == 0) {
     return "four warpgroups that bring scales step by step have no registers for so many rows";
   }

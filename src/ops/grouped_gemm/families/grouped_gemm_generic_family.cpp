@@ -27,9 +27,14 @@ class GroupedGenericFamily final : public KernelFamily {
     if (is_gpu(device.arch) != gpu_) {
       return unsupported(fmt::format("{}: {} is {} GPU", name_, device.arch->target, gpu_ ? "no" : "a"));
     }
+    const GemmProblem& g = problem_cast<GroupedGemmProblem>(ref).gemm;
+    Status s = gpu_                             ? check_packed_bits(g, device)
+               : g.b_packed == kPackedFragments ? unsupported("B is packed as NVIDIA GPUs read it")
+                                                : Status();
+    if (!s) return unsupported(fmt::format("{}: {}", name_, s.message()));
     // Its order of summation is not the one that batch_invariant promises, unless no other family serves the problem.
     const KernelFamily& usual = grouped_gemm_cpu_family();
-    if (!gpu_ && problem_cast<GroupedGemmProblem>(ref).gemm.batch_invariant && usual.supports(ref, device)) {
+    if (!gpu_ && g.batch_invariant && usual.supports(ref, device)) {
       return unsupported(
           fmt::format("{}: batch_invariant: this device's order of summation is {}'s", name_, usual.name()));
     }

@@ -57,6 +57,10 @@ class GroupedGemmInstance final : public ProblemInstance {
   }
   Status add_b(Device& device, GuardedBuffer& buffer) const {
     const GemmProblem& g = p_.gemm;
+    if (g.b_packed) {
+      return buffer.allocate(device,
+                             (g.stride_b_batch == 0 ? 0 : g.batch - 1) * g.stride_b_batch + packed_entry_bytes(g));
+    }
     return buffer.allocate(device, g.b_dtype, {{g.batch, g.stride_b_batch}, {g.k, g.stride_b_k}, {g.n, g.stride_b_n}});
   }
   GuardedBuffer& input(uint16_t slot) {
@@ -347,8 +351,8 @@ VerifyReport GroupedGemmInstance::verify() {
 
 Result<std::unique_ptr<ProblemInstance>> make_grouped_gemm_instance(const GroupedGemmProblem& problem, Device& device,
                                                                     const InstanceOptions& options) {
-  if (problem.gemm.b_packed) {
-    return Status(StatusCode::kUnsupported, "grouped_gemm: an instance has no packed B");
+  if (problem.gemm.b_packed && problem.gemm.b_packed != kPackedFragments) {
+    return Status(StatusCode::kUnsupported, "grouped_gemm: an instance has no B in panels");
   }
   auto instance = std::make_unique<GroupedGemmInstance>(problem, device.spec().arch->vendor, options);
   if (Status s = instance->allocate(device); !s) return s;

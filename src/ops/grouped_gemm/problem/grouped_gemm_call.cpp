@@ -159,9 +159,6 @@ Status read_grouped_gemm_call(const GroupedGemmCall& call, bool check_addresses,
   }
   p.mode = call.mode;
   GemmCall c = call.gemm;
-  if (c.b.layout == Layout::kPackedGemmFragments) {
-    return refuse_group("argument 'b' is packed on an NVIDIA GPU, allowed: strided");
-  }
   const bool contiguous = call.mode == GroupMode::kContiguous;
   for (const auto& [name, t, has] :
        {std::tuple<const char*, const TensorView&, uint8_t*>{"gather", call.gather, &p.has_gather},

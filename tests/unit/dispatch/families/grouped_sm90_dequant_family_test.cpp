@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
 
 #include "core/fields.hpp"
 #include "grouped_gemm/sm90/dequant/grouped_sm90_dequant_args.hpp"
@@ -39,11 +40,18 @@ TEST(GroupedSm90DequantFamily, WhatItCannotDoIsRefusedWithTheReason) {
   EXPECT_THAT(why_not("groups=4:m=64:n=64:k=72:a=bf16:b=e4m3"), HasSubstr("b: the kernel wants rows along K"));
   EXPECT_THAT(why_not("groups=4:m=64:n=64:k=64:a=bf16:b=e4m3:c=bf16"), HasSubstr("the epilogue has C"));
   EXPECT_THAT(why_not("groups=4:m=64:n=64:k=64:a=bf16:b=e4m3:batch_invariant=1"), HasSubstr("batch_invariant"));
+  EXPECT_EQ(why_not("groups=4:m=64:n=65:k=192:a=bf16:b=i4:packed=fragments:scale_b=f16.1x64"), "");
+  EXPECT_THAT(why_not("groups=4:m=64:n=64:k=96:a=bf16:b=i4:packed=fragments"), HasSubstr("K = 96 of packed i4"));
+  EXPECT_THAT(why_not("groups=4:m=64:n=160:k=64:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:gate=separated"),
+              HasSubstr("N = 160 of packed gate and up"));
+  EXPECT_THAT(why_not("groups=4:m=64:n=64:k=64:a=bf16:b=i4:packed=1"), HasSubstr("CPUs read it"));
   EXPECT_THAT(why_not("groups=600:m=64:n=64:k=64:a=bf16:b=e4m3:mode=masked"), HasSubstr("groups may have 600 pieces"));
 }
 
 TEST(GroupedSm90DequantFamily, EveryCandidateIsLegal) {
-  for (const char* text : {kGptOss, "groups=8:m=512:n=28672:k=4096:a=bf16:b=i4:scale_b=f16.1x128",
+  for (const char* text : {kGptOss, "groups=128:m=256:n=5760:k=2880:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32",
+                           "groups=8:m=512:n=28672:k=4096:a=bf16:b=u4:packed=fragments:scale_b=f16.1x128:zero_b=u4",
+                           "groups=8:m=512:n=28672:k=4096:a=bf16:b=i4:scale_b=f16.1x128",
                            "mode=masked:groups=128:m=8:n=5760:k=2880:a=bf16:b=e2m1:scale_b=e8m0.1x32:rows=4",
                            "groups=32:m=256:n=1024:k=512:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=separated:act=silu"}) {
     SCOPED_TRACE(text);
@@ -75,7 +83,6 @@ TEST(GroupedSm90DequantFamily, ConfigsThatGroupsHaveNoPlaceForAreRefused) {
   };
   EXPECT_THAT(refused([](GemmSm90DequantConfig& to) { to.splits = 2; }), HasSubstr("splits is not 1"));
   EXPECT_THAT(refused([](GemmSm90DequantConfig& to) { to.blocks = 2; }), HasSubstr("blocks is not 1"));
-  EXPECT_THAT(refused([](GemmSm90DequantConfig& to) { to.packed = true; }), HasSubstr("are plain"));
   EXPECT_THAT(
       refused([](GemmSm90DequantConfig& to) { to.rows = 256, to.tokens = 32, to.warpgroups = 4, to.scale_row = 0; }),
       HasSubstr("no registers for so many rows"));
@@ -112,6 +119,40 @@ TEST(GroupedSm90DequantFamily, TheWorkspaceHoldsTheRowsOfAllEntries) {
     ASSERT_EQ(stage.tensor_maps.size(), 1u);
     EXPECT_EQ(stage.tensor_maps[0].dims[2], 128u);
   }
+}
+
+// No block waits for another one's share of A.
+TEST(GroupedSm90DequantFamily, PackedIntegersWantNoWorkspace) {
+  const GroupedGemmProblem p =
+      groups_of("groups=8:m=512:n=28672:k=4096:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128");
+  const KernelFamily& family = grouped_sm90_dequant_family();
+  for (const Candidate& candidate : family.candidates(erase(p), dequant_hopper())) {
+    EXPECT_EQ(family.workspace_bytes(erase(p), dequant_hopper(), candidate.step), 0);
+    const Result<std::vector<Stage>> stages = family.stages(erase(p), dequant_hopper(), candidate.step, nullptr);
+    ASSERT_TRUE(stages.ok()) << stages.status().message();
+    EXPECT_FALSE(stages->front().shape.cooperative);
+    // A as all groups' rows: slices of K, T, their number, one entry. B's groups.
+    ASSERT_EQ(stages->front().tensor_maps.size(), 2u);
+    const auto has_dims = [&](std::array<uint64_t, 4> dims) {
+      return std::ranges::any_of(stages->front().tensor_maps, [&](const TensorMapSpec& map) {
+        return map.rank == 4 && std::equal(dims.begin(), dims.end(), map.dims.begin());
+      });
+    };
+    EXPECT_TRUE(has_dims({64, 512, 64, 1}));
+    EXPECT_TRUE(has_dims({kFragmentWords, 4096 / kFragmentK * kFragmentsAside, 28672 / kFragmentGroup, 8}));
+  }
+}
+
+TEST(GroupedSm90DequantFamily, AKernelOfPlainWeightsTakesNoPackedOnes) {
+  const GroupedGemmProblem plain = groups_of(kGptOss);
+  const GroupedGemmProblem packed =
+      groups_of("groups=128:m=256:n=5760:k=2880:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32");
+  const KernelFamily& family = grouped_sm90_dequant_family();
+  const auto first = [&](const GroupedGemmProblem& p) {
+    return family.candidates(erase(p), dequant_hopper()).front().step;
+  };
+  EXPECT_THAT(family.check(erase(packed), dequant_hopper(), first(plain)).message(), HasSubstr("is packed"));
+  EXPECT_THAT(family.check(erase(plain), dequant_hopper(), first(packed)).message(), HasSubstr("is packed"));
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ class GroupedSm90DequantFamily final : public GroupedSm90Family<GemmSm90DequantC
   std::vector<KernelKey> builtin_keys(std::string_view) const override { return {}; }
 
  protected:
+  bool reads_packed() const override { return true; }
   Status check_product(const GemmProblem& g) const override { return check_narrow_product(g); }
   Status check_problem(const GroupedGemmProblem& p, const DeviceSpec& device) const override {
     const GemmProblem& g = p.gemm;
@@ -49,6 +50,7 @@ class GroupedSm90DequantFamily final : public GroupedSm90Family<GemmSm90DequantC
     if (sm90_wgmma(*device.arch, g.a_dtype, 8) == nullptr) {
       return unsupported(fmt::format("{} has no wgmma for {}", device.arch->target, dtype_name(g.a_dtype)));
     }
+    if (Status s = check_dequant_packed(g); !s) return s;
     if (Status s = check_rows_along_k(g); !s) return s;
     if (g.k % 8 != 0) return unsupported(fmt::format("K = {}, allowed: multiples of 8", g.k));
     if (Status s = check_copied_sizes(g); !s) return s;
@@ -62,12 +64,7 @@ class GroupedSm90DequantFamily final : public GroupedSm90Family<GemmSm90DequantC
   }
   Status check_pair(const GroupedGemmProblem& p, const DeviceSpec&, const GemmSm90DequantConfig& c,
                     const Knobs&) const override {
-    if (Status s = check_narrow_weights(p.gemm, c); !s) return s;
-    const int scale_row = dequant_scale_row(p.gemm);
-    if (c.scale_row != 0 && (scale_row == 0 || scale_row > c.scale_row)) {
-      return unsupported(
-          fmt::format("B's scales are no rows of at most {} bytes, which the kernel brings whole", c.scale_row));
-    }
+    if (Status s = check_dequant_weights(p.gemm, c); !s) return s;
     return check_entries(p, c.tokens);
   }
   const char* refusal_of(const GemmSm90DequantConfig& c, const ArchSpec& arch) const override {

@@ -31,7 +31,7 @@ class GroupedSm90Family : public KernelFamily {
     Status s = check_gpu(device, ArchVendor::kNvidia);
     if (s) s = check_groups(p);
     if (s) s = check_tiled_problem(p.gemm);
-    if (s) s = check_not_packed(p.gemm);
+    if (s) s = reads_packed() ? check_packed_bits(p.gemm, device) : check_not_packed(p.gemm);
     if (s) s = check_product(p.gemm);
     if (s) s = check_sums(p.gemm);
     if (s) s = check_problem(p, device);
@@ -111,6 +111,7 @@ class GroupedSm90Family : public KernelFamily {
   }
 
   // What is the family's own. Messages stand after its name.
+  virtual bool reads_packed() const { return false; }
   virtual Status check_product(const GemmProblem& problem) const = 0;
   virtual Status check_problem(const GroupedGemmProblem& problem, const DeviceSpec& device) const = 0;
   virtual Status check_pair(const GroupedGemmProblem& problem, const DeviceSpec& device, const Config& config,

@@ -22,6 +22,7 @@ constexpr double kStepSeconds = 0.1e-6;   // at whose end nothing is in flight
 constexpr double kExchangeSeconds = 0.12e-6;
 constexpr double kExchangeByteSeconds = 110e-12;  // of sums that a block gives away
 constexpr double kWriteSumSeconds = 98e-12;       // from the last product to D
+constexpr double kWarpProductCycles = 8;          // of 64 rows by 16 of K and 8 tokens
 constexpr double kSharpness = 6;                  // of the maximum
 
 // Of warps, of an SM: four warps a scheduler hide what each waits for, two do not, one still less; three do where one product of each
@@ -70,7 +71,8 @@ double gemm_sm90_dequant_cost(const GemmProblem& p, const DeviceSpec& device, co
   const double instructions =
       c.rows * (tile_k * widening_instructions(c) + (whole ? 0 : gemm_sm90_dequant_groups(c) * kScaleInstructions)) /
       32;
-  const double products = c.rows / 64.0 * tile_k / 16 * std::max(c.tokens / 2.0, 16.0);  // cycles
+  const double least = gemm_sm90_dequant_by_warp(c) ? kWarpProductCycles : 16;
+  const double products = c.rows / 64.0 * tile_k / 16 * std::max(c.tokens / 2.0, least);  // cycles
   // Those who bring scales have a row of each 32, and are not many.
   const double warps = std::max(1, gemm_sm90_dequant_scale_warps(c));
   const double scales = whole ? 0

@@ -51,14 +51,7 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
     if (sm90_wgmma(*device.arch, p.a_dtype, 8) == nullptr) {
       return unsupported(fmt::format("{} has no wgmma for {}", device.arch->target, dtype_name(p.a_dtype)));
     }
-    if (gemm_sm90_dequant_in_order(least) && p.k % kDequantSliceK != 0) {
-      return unsupported(
-          fmt::format("K = {} of packed {}, allowed: multiples of {}", p.k, dtype_name(p.b_dtype), kDequantSliceK));
-    }
-    if (separated && p.b_packed && p.n / 2 % kFragmentGroup != 0) {
-      return unsupported(
-          fmt::format("N = {} of packed gate and up, allowed: multiples of {}", p.n, 2 * kFragmentGroup));
-    }
+    if (Status s = check_dequant_packed(p); !s) return s;
     if (Status s = check_rows_along_k(p); !s) return s;
     if (p.k % 8 != 0) return unsupported(fmt::format("K = {}, allowed: multiples of 8", p.k));
     if (Status s = check_copied_sizes(p); !s) return s;
@@ -69,11 +62,7 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
   Status check_pair(const GemmProblem& p, const DeviceSpec& device, const GemmSm90DequantConfig& c,
                     const Knobs&) const override {
     if (Status s = check_weights(p, c); !s) return s;
-    if (c.packed != (p.b_packed != 0)) return unsupported("one of kernel and B is packed");
-    if (c.scale_row != 0 && (dequant_scale_row(p) == 0 || dequant_scale_row(p) > c.scale_row)) {
-      return unsupported(
-          fmt::format("B's scales are no rows of at most {} bytes, which the kernel brings whole", c.scale_row));
-    }
+    if (Status s = check_dequant_weights(p, c); !s) return s;
     return check_sm90_cut(cut_of(p, device, c), c.splits, p.k);
   }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "ops/gemm/families/cuda/narrow_weights_family.hpp"
 #include "ops/gemm/families/cuda/sm90/operand_map.hpp"
 #include "ops/gemm/families/gpu/gpu_family.hpp"
 #include "ops/gemm/families/gpu/gpu_problem.hpp"
@@ -64,8 +65,29 @@ GemmSm90DequantConfig dequant_config(const GemmProblem& p, const DequantTile& ti
           .scale_row = scale_row};
 }
 
+Status check_dequant_packed(const GemmProblem& p) {
+  if (!p.b_packed) return {};
+  if (fragments_in_order(p.b_dtype) && p.k % kDequantSliceK != 0) {
+    return unsupported(
+        fmt::format("K = {} of packed {}, allowed: multiples of {}", p.k, dtype_name(p.b_dtype), kDequantSliceK));
+  }
+  if (has_separated_tiles(p) && p.n / 2 % kFragmentGroup != 0) {
+    return unsupported(fmt::format("N = {} of packed gate and up, allowed: multiples of {}", p.n, 2 * kFragmentGroup));
+  }
+  return {};
+}
+Status check_dequant_weights(const GemmProblem& p, const GemmSm90DequantConfig& c) {
+  if (Status s = check_narrow_weights(p, c); !s) return s;
+  if (c.packed != (p.b_packed != 0)) return unsupported("one of kernel and B is packed");
+  if (c.scale_row != 0 && (dequant_scale_row(p) == 0 || dequant_scale_row(p) > c.scale_row)) {
+    return unsupported(
+        fmt::format("B's scales are no rows of at most {} bytes, which the kernel brings whole", c.scale_row));
+  }
+  return {};
+}
+
 std::string dequant_order(const GemmSm90DequantConfig& c) {
-  return fmt::format("wgmma_t_w{}{}", dtype_bits(c.weight),
+  return fmt::format("{}_t_w{}{}", gemm_sm90_dequant_by_warp(c) ? "mma" : "wgmma", dtype_bits(c.weight),
                      narrow_weights_promote(c) ? fmt::format("_scaled{}", c.group) : "");
 }
 

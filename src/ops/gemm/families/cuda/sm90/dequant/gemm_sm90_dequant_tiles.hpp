@@ -27,6 +27,11 @@ GemmSm90DequantConfig dequant_config(const GemmProblem& problem, const DequantTi
 // Bytes of the workspace: A's rows, rearranged, in so many entries.
 int64_t dequant_workspace_bytes(const GemmProblem& problem, const GemmSm90DequantConfig& config, int64_t entries);
 
+// Whether weights that are packed have sizes that tiles of them take.
+Status check_dequant_packed(const GemmProblem& problem);
+// Whether a kernel takes the problem's weights as they lie, and their scales as it brings them.
+Status check_dequant_weights(const GemmProblem& problem, const GemmSm90DequantConfig& config);
+
 // The order in which a tile's sums are added, where no other block has part of them.
 std::string dequant_order(const GemmSm90DequantConfig& config);
 
