@@ -49,15 +49,18 @@ Suite grouped_gpu_suite() {
                     w.k),
         "bf16, contiguous, 1024 tokens", bf16_bar(0.80), kMixtral8x7B.name);
   }
-  // Plain mxfp4 beside bf16.
-  for (const int64_t tokens : {1, 16, 64, 256, 1024}) {
-    for (const Weight& w : {kGptOss120B.first(), kGptOss120B.second()}) {
-      const int64_t rows = tokens * kGptOss120B.top;
-      add(suite,
-          fmt::format("grouped_gemm groups={}:m={}:n={}:k={}:a=bf16:b=e2m1:scale_b=e8m0.1x32:rows={}",
-                      kGptOss120B.groups, rows, w.n, w.k, rows),
-          fmt::format("mxfp4 x bf16, contiguous, {} token{}", tokens, tokens == 1 ? "" : "s"), bf16_bar(0.70),
-          kGptOss120B.name);
+  // mxfp4 beside bf16, plain and packed.
+  for (const bool packed : {false, true}) {
+    for (const int64_t tokens : {1, 16, 64, 256, 1024}) {
+      for (const Weight& w : {kGptOss120B.first(), kGptOss120B.second()}) {
+        const int64_t rows = tokens * kGptOss120B.top;
+        add(suite,
+            fmt::format("grouped_gemm groups={}:m={}:n={}:k={}:a=bf16:b=e2m1:{}scale_b=e8m0.1x32:rows={}",
+                        kGptOss120B.groups, rows, w.n, w.k, packed ? "packed=fragments:" : "", rows),
+            fmt::format("mxfp4 x bf16{}, contiguous, {} token{}", packed ? ", packed" : "", tokens,
+                        tokens == 1 ? "" : "s"),
+            bf16_bar(0.70), kGptOss120B.name);
+      }
     }
   }
   return suite;

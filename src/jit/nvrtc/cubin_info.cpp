@@ -34,12 +34,13 @@ class PendingLoads {
  public:
   // Whether this is an arrival with such loads in front of it.
   bool meets_arrival(uint64_t word, uint64_t control) {
-    constexpr uint64_t kOpcode = 0xFFF, kLoad = 0x984, kArrival = 0x9A7, kBranch = 0x947, kExit = 0x94D;
+    constexpr uint64_t kOpcode = 0xFFF, kLoad = 0x984, kLoadMatrices = 0x83B, kArrival = 0x9A7, kBranch = 0x947,
+                       kExit = 0x94D;
     const uint64_t opcode = word & kOpcode, always = word >> 12 & 0xF;
     const unsigned waits = control >> 52 & 0x3F, sets = control >> 46 & 7;
     counters_ &= ~waits;
     if (waits != 0 && counters_ == 0) uncounted_ = false;
-    if (opcode == kLoad) {
+    if (opcode == kLoad || opcode == kLoadMatrices) {
       if (sets < 6) counters_ |= 1u << sets;
       uncounted_ = sets >= 6;
     }

@@ -83,11 +83,17 @@ TEST_P(PackedFragments, AreRefusedOnACpu) {
           "argument 'b' is on cpu, packed {} of an NVIDIA GPU, allowed: packed where it is used", dtype_name(dtype))));
 }
 
-TEST_P(PackedFragments, AreRefusedByGroupedGemm) {
+TEST_P(PackedFragments, AreRefusedByGroupedGemmOfACpu) {
+  std::vector<uint16_t> a(static_cast<size_t>(kK)), d(static_cast<size_t>(kN));
+  std::vector<int32_t> sizes = {1, 0};
   GroupedGemmCall call;
+  call.gemm.a = TensorView::contiguous(a.data(), DType::kBf16, {1, kK});
+  call.gemm.d = TensorView::contiguous(d.data(), DType::kBf16, {1, kN});
   call.gemm.b = *gemm_packed_view(data, size);
+  call.sizes = TensorView::contiguous(sizes.data(), DType::kI32, {kBatch});
   EXPECT_THAT(grouped_gemm(test::built_context(), call).message(),
-              testing::HasSubstr("argument 'b' is packed on an NVIDIA GPU, allowed: strided"));
+              testing::HasSubstr(
+                  fmt::format("grouped_gemm: argument 'b' is on cpu, packed {} of an NVIDIA GPU", dtype_name(dtype))));
 }
 
 TEST_P(PackedFragments, OfAnotherLayoutAreNotRecognised) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // grouped_gemm_sm90 on a GPU, without dispatch: each way to cut, to sum and to take tiles gives right results for groups of
 // any size, and the counters that blocks take tiles from are left as they were found.
+#include <fmt/format.h>
+
 #include <set>
 
 #include "dispatch/problem_instance.hpp"

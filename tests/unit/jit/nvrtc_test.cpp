@@ -166,7 +166,7 @@ extern "C" __global__ void tw_entry(const __grid_constant__ Args args) {
 }
 
 TEST_F(NvrtcTest, ACubinTellsOfArrivalsThatOvertakeLoads) {
-  const auto overtaking = [&](const std::string& arrival) {
+  const auto overtaking = [&](const std::string& arrival, const std::string& load = "ld.shared.b32 %0") {
     const std::string source = R"(#include "tile/sm90/barrier.cuh"
 struct Args { unsigned* data; };
 namespace sm90 = tilewright::sm90;
@@ -177,7 +177,7 @@ extern "C" __global__ void tw_entry(const __grid_constant__ Args a) {
   words[threadIdx.x] = a.data[threadIdx.x];
   __syncthreads();
   unsigned word;
-  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(sm90::shared_address(words + 63 - threadIdx.x)) : "memory");
+  asm volatile(")" + load + R"(, [%1];" : "=r"(word) : "r"(sm90::shared_address(words + 63 - threadIdx.x)) : "memory");
   )" + arrival + R"(
   a.data[threadIdx.x] = word;
 }
@@ -192,6 +192,9 @@ extern "C" __global__ void tw_entry(const __grid_constant__ Args a) {
   EXPECT_EQ(overtaking("sm90::arrive(barrier);"), 1);
   EXPECT_EQ(overtaking("sm90::arrive_after(barrier, word);"), 0);
   EXPECT_EQ(overtaking("sm90::arrive_after_where(threadIdx.x % 2 == 0, barrier, word);"), 0);
+  constexpr const char* kMatrix = "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}";
+  EXPECT_EQ(overtaking("sm90::arrive(barrier);", kMatrix), 1);
+  EXPECT_EQ(overtaking("sm90::arrive_after(barrier, word);", kMatrix), 0);
 }
 
 TEST_F(NvrtcTest, ACubinTellsWhichInstructionsStandInIt) {

@@ -10,8 +10,9 @@ namespace tilewright {
 // Part of K of one tile.
 struct SkinnySegment {
   int tile, batch;
-  int entry;   // of A: the batch index, 0 where all have the same
-  int k0, k1;  // in steps of K
+  int entry;    // of A: the batch index, 0 where all have the same
+  int row = 0;  // of A: the entry's first
+  int k0, k1;   // in steps of K
 };
 // It is part `index` of `count` of that tile, which begin with part `first` of all.
 struct SkinnyShare {

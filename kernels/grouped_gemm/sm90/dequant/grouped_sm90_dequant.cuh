@@ -27,10 +27,11 @@ class GroupedDequantWork {
     if (at_ >= end_) return false;
     s.entry = static_cast<int>(at_ / tiles_);
     s.tile = static_cast<int>(at_ - s.entry * tiles_);
-    s.batch = entries_[s.entry].group;
+    const GroupedDequantEntry entry = entries_[s.entry];
+    s.batch = entry.group, s.row = entry.row;
     s.k0 = 0, s.k1 = chunks_;
     at_ += sm90::cluster_count();
-    return true;
+    return entry.rows > 0;  // every one has some: who asks so waits for what was loaded here, not beside an arrival
   }
   __device__ __forceinline__ SkinnyShare share(const SkinnySegment&) const { return {0, 0, 1}; }
 
@@ -85,8 +86,7 @@ class GroupedDequantGroups {
   }
   // Rows behind them are another group's, or not there; nobody keeps their sums.
   __device__ __forceinline__ DequantPlace place(const SkinnySegment& s) const {
-    const bool apart = args_.product.product.gemm.stride_a_batch != 0;
-    return {entries_[s.entry].row, apart ? s.batch : 0};
+    return {s.row, args_.product.product.gemm.stride_a_batch != 0 ? s.batch : 0};
   }
   __device__ __forceinline__ Work work(unsigned chunks) const {
     constexpr int kColumns = gemm_sm90_skinny_box_rows(gemm_sm90_dequant_sums(kConfig));

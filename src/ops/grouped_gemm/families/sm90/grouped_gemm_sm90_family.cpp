@@ -85,7 +85,7 @@ GroupKnobs group_knobs(const Knobs& knobs) { return {knobs.values[0], knobs.valu
 class GroupedGemmSm90Family final : public GroupedSm90Family<GroupedGemmSm90Config> {
  public:
   GroupedGemmSm90Family()
-      : GroupedSm90Family("grouped_gemm_sm90", {"sm90/grouped_gemm_sm90.cuh", "GroupedGemmSm90Args"}) {}
+      : GroupedSm90Family("grouped_gemm_sm90", "sm90/grouped_gemm_sm90.cuh", "GroupedGemmSm90Args") {}
 
   std::span<const std::string_view> knob_names() const override {
     static constexpr std::string_view kNames[] = {"raster", "counted"};
@@ -110,7 +110,7 @@ class GroupedGemmSm90Family final : public GroupedSm90Family<GroupedGemmSm90Conf
 
  protected:
   Status check_product(const GemmProblem& g) const override { return check_sm90_product(g); }
-  Status check_problem(const GroupedGemmProblem& p, const DeviceSpec& device) const override {
+  Status check_sizes(const GroupedGemmProblem& p, const DeviceSpec& device) const override {
     const GemmProblem& g = p.gemm;
     if (sm90_wgmma(*device.arch, g.a_dtype, 16) == nullptr) {
       return unsupported(fmt::format("{} has no wgmma for {}", device.arch->target, dtype_name(g.a_dtype)));
@@ -156,7 +156,7 @@ class GroupedGemmSm90Family final : public GroupedSm90Family<GroupedGemmSm90Conf
                  const Knobs& knobs) const override {
     return grouped_gemm_sm90_cost(p, device, c, group_knobs(knobs).counted != 0);
   }
-  std::string order_of(const GroupedGemmSm90Config& c) const override {
+  std::string entry_order_of(const GroupedGemmSm90Config& c) const override {
     return sm90_order(c.dtype, c.promote, "wgmma_t");
   }
   std::string label_of(const GroupedGemmSm90Config& c) const override {

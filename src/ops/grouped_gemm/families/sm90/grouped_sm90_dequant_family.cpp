@@ -34,8 +34,7 @@ GemmSm90DequantConfig grouped_dequant_config(const GemmProblem& p, DequantTile t
 class GroupedSm90DequantFamily final : public GroupedSm90Family<GemmSm90DequantConfig> {
  public:
   GroupedSm90DequantFamily()
-      : GroupedSm90Family("grouped_sm90_dequant", {"sm90/dequant/grouped_sm90_dequant.cuh", "GroupedSm90DequantArgs"}) {
-  }
+      : GroupedSm90Family("grouped_sm90_dequant", "sm90/dequant/grouped_sm90_dequant.cuh", "GroupedSm90DequantArgs") {}
 
   std::span<const std::string_view> knob_names() const override { return {}; }
   std::vector<KernelKey> builtin_keys(std::string_view) const override { return {}; }
@@ -43,7 +42,7 @@ class GroupedSm90DequantFamily final : public GroupedSm90Family<GemmSm90DequantC
  protected:
   bool reads_packed() const override { return true; }
   Status check_product(const GemmProblem& g) const override { return check_narrow_product(g); }
-  Status check_problem(const GroupedGemmProblem& p, const DeviceSpec& device) const override {
+  Status check_sizes(const GroupedGemmProblem& p, const DeviceSpec& device) const override {
     const GemmProblem& g = p.gemm;
     const GemmSm90DequantConfig least = grouped_dequant_config(g, least_dequant_tile(g), 0);
     if (const char* reason = grouped_sm90_dequant_refusal(least)) return unsupported(reason);
@@ -99,10 +98,11 @@ class GroupedSm90DequantFamily final : public GroupedSm90Family<GemmSm90DequantC
     batch.stride_a_batch = batch.m * batch.k, batch.stride_d_batch = batch.m * batch.n;
     return kSecondsToEntries + gemm_sm90_dequant_cost(batch, device, c);
   }
-  int64_t workspace_of(const GroupedGemmProblem& p, const GemmSm90DequantConfig& c) const override {
+  int64_t workspace_of(const GroupedGemmProblem& p, const DeviceSpec&, const GemmSm90DequantConfig& c,
+                       const Knobs&) const override {
     return dequant_workspace_bytes(p.gemm, c, most_entries(p, c.tokens));
   }
-  std::string order_of(const GemmSm90DequantConfig& c) const override { return dequant_order(c); }
+  std::string entry_order_of(const GemmSm90DequantConfig& c) const override { return dequant_order(c); }
   std::string label_of(const GemmSm90DequantConfig& c) const override {
     return fmt::format("{}-{}x{}", dtype_name(c.weight), c.rows, c.tokens);
   }
