@@ -24,7 +24,7 @@ class Sm90DequantKernels : public testing::Test {
   void SetUp() override {
     if (Status status = nvrtc_compiler().available(); !status) GTEST_SKIP() << status.message();
   }
-  void compile(const KernelKey& key, const KernelFamily& family = gemm_sm90_dequant_family()) {
+  void compile(const KernelKey& key, const KernelFamily& family) {
     if (!seen_.insert(key.text).second) return;
     SCOPED_TRACE(key.text);
     const Result<CompileRequest> request = family.source(key);
@@ -48,38 +48,34 @@ class Sm90DequantKernels : public testing::Test {
     EXPECT_EQ(made.max_threads, gemm_sm90_dequant_threads(config));
     EXPECT_LE(made.registers * gemm_sm90_dequant_threads(config) * config.blocks, kRegistersOfAnSm);
   }
-  // Of each tile the candidate that does not split, and of the first one that equal shares make.
   void compile_tiles(const std::string& text) {
     SCOPED_TRACE(text);
-    const Result<GemmProblem> problem = parse_gemm_problem(text);
+    compile_candidates(gemm_sm90_dequant_family(), parse_gemm_problem(text));
+  }
+  void compile_groups(const std::string& text) {
+    SCOPED_TRACE(text);
+    compile_candidates(grouped_sm90_dequant_family(), parse_grouped_gemm_problem(text));
+  }
+
+ private:
+  // Of each tile the candidate that does not split, and of the first one that equal shares make.
+  template <class Problem>
+  void compile_candidates(const KernelFamily& family, const Result<Problem>& problem) {
     ASSERT_TRUE(problem.ok()) << problem.status().message();
     DeviceSpec device;
     device.arch = find_arch("sm_90a");
     device.units = 132;
-    const std::vector<Candidate> found = gemm_sm90_dequant_family().candidates(erase(*problem), device);
+    const std::vector<Candidate> found = family.candidates(erase(*problem), device);
     ASSERT_FALSE(found.empty());
     int evens[2] = {};  // scales step by step, and whole
     for (const Candidate& candidate : found) {
       GemmSm90DequantConfig c;
       ASSERT_TRUE(parse_fields(candidate.step.key.config(), c).ok());
-      if (c.splits == 1 || (c.splits == 0 && evens[c.scale_row != 0]++ == 0)) compile(candidate.step.key);
+      if (c.splits == 1 || (c.splits == 0 && evens[c.scale_row != 0]++ == 0)) compile(candidate.step.key, family);
     }
   }
-  void compile_groups(const std::string& text) {
-    SCOPED_TRACE(text);
-    const Result<GroupedGemmProblem> problem = parse_grouped_gemm_problem(text);
-    ASSERT_TRUE(problem.ok()) << problem.status().message();
-    DeviceSpec device;
-    device.arch = find_arch("sm_90a");
-    device.units = 132;
-    const KernelFamily& family = grouped_sm90_dequant_family();
-    const std::vector<Candidate> found = family.candidates(erase(*problem), device);
-    ASSERT_FALSE(found.empty());
-    for (const Candidate& candidate : found) compile(candidate.step.key, family);
-  }
 
- private:
-  static constexpr int kSpillBudget = 24;  // addresses of the exchange; in the loop over K one is read once a step
+  static constexpr int kSpillBudget = 32;  // addresses of the exchange; in the loop over K one is read once a step
   std::set<std::string> seen_;
   test::ScratchFolder scratch_;
 };
@@ -89,7 +85,7 @@ class SlowSm90DequantKernels : public Sm90DequantKernels {};
 TEST_F(Sm90DequantKernels, PrebuiltOnesKeepToTheirBudget) {
   const std::vector<KernelKey> keys = gemm_sm90_dequant_family().builtin_keys("sm_90a");
   EXPECT_EQ(keys.size(), 4u);
-  for (const KernelKey& key : keys) compile(key);
+  for (const KernelKey& key : keys) compile(key, gemm_sm90_dequant_family());
 }
 
 TEST_F(SlowSm90DequantKernels, EveryTileOfWeightsThatTakeTheirScalesAlongKeepsToItsBudget) {
@@ -119,6 +115,16 @@ TEST_F(SlowSm90DequantKernels, EveryTileOfPackedIntegersKeepsToItsBudget) {
   compile_tiles("m=64:n=57344:k=8192:a=bf16:b=u4:packed=fragments:scale_b=f16.1x64:zero_b=u4");
   compile_tiles("m=16:n=57344:k=8192:a=f16:b=i4:packed=fragments:scale_b=f16.1x32:gate=separated:act=silu");
   compile_tiles("m=128:n=57344:k=8192:a=bf16:b=i4:packed=fragments");
+}
+
+// What varies by column stands beside the sums, or is asked for behind the products.
+TEST_F(SlowSm90DequantKernels, EveryTileWithABiasAndAGateKeepsToItsBudget) {
+  for (const int m : {16, 32, 64}) {
+    const std::string rows = fmt::format("m={}:n=57344:k=8192:a=bf16:", m),
+                      gated = ":gate=interleaved:act=gelu:bias=f32";
+    compile_tiles(rows + "b=e2m1:scale_b=e8m0.1x32" + gated);
+    compile_tiles(rows + "b=i4:packed=fragments:scale_b=f16.1x128" + gated);
+  }
 }
 
 TEST_F(SlowSm90DequantKernels, EveryTileWithZeroPointsKeepsToItsBudget) {

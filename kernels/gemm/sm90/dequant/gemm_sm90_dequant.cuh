@@ -207,11 +207,17 @@ __device__ __forceinline__ void gemm_sm90_dequant_block(const GemmSm90DequantArg
     SkinnySegment s;
     int turn = -1;
     while (work.take(s)) {
-      // What varies by token and by column is asked for before the products.
+      // What varies by token and, where registers allow, by column is asked for before the products.
+      constexpr bool kLate = gemm_sm90_dequant_late_columns(kConfig);
       float factor = 1.0f;
       const bool turns = kConfig.epilogue == EpilogueKind::kLinear && entries.turn(s) != turn;
       const int d0 = s.tile * gemm_sm90_skinny_d_columns(kSums);
       typename Output::PartColumns columns[Layout::kParts];
+      const auto ask_columns = [&](const GemmSm90SkinnyArgs& args) {
+        const Output output(args, shared.box(warp), shared.factors(), 0);
+#pragma unroll
+        for (int p = 0; p < Layout::kParts; ++p) columns[p] = output.columns(p, s.batch, d0);
+      };
       {
         const auto& args = entries.product(s);
         if (turns && threadIdx.x < kConfig.tokens) {
@@ -219,9 +225,7 @@ __device__ __forceinline__ void gemm_sm90_dequant_block(const GemmSm90DequantArg
                        .row(threadIdx.x)
                        .factor;
         }
-        const Output output(args, shared.box(warp), shared.factors(), 0);
-#pragma unroll
-        for (int p = 0; p < Layout::kParts; ++p) columns[p] = output.columns(p, s.batch, d0);
+        if constexpr (!kLate) ask_columns(args);
       }
 
       float sum[Layout::kParts][kConfig.tokens / 2] = {};
@@ -234,6 +238,7 @@ __device__ __forceinline__ void gemm_sm90_dequant_block(const GemmSm90DequantArg
       }
       // Anew: beside the products there are no registers for it.
       const auto& args = entries.product(s);
+      if constexpr (kLate) ask_columns(args);
       Output(args, shared.box(warp), shared.factors(), 0).write(sum, columns, work.share(s), s.batch, d0);
     }
   }

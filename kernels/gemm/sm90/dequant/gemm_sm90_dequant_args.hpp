@@ -144,6 +144,13 @@ constexpr int gemm_sm90_dequant_operand_bytes(const GemmSm90DequantConfig& c) {
   return c.zero == DType::kNone ? 0 : c.rows * gemm_sm90_dequant_groups(c) * 8;
 }
 
+// Whether what varies by column is asked for behind a tile's products: beside them there are no registers for it.
+constexpr bool gemm_sm90_dequant_late_columns(const GemmSm90DequantConfig& c) {
+  if (c.epilogue != EpilogueKind::kLinear) return false;
+  const bool many_warps = c.blocks * c.warpgroups >= 4, many_tokens = c.tokens >= 32;
+  return c.gate == GateMode::kInterleaved ? many_warps || many_tokens : many_warps && many_tokens;
+}
+
 // Scales that come whole, a tile's rows one after another as they lie: the copy engine brings sixteens, of which the first rows of
 // both halves of a separated gate may begin inside one. Of the tile at hand, and of the next one.
 inline constexpr int kDequantScaleSlots = 2, kDequantCopiedBytes = 16, kDequantMostScaleRow = 256;
