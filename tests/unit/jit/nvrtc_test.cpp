@@ -17,7 +17,6 @@ namespace {
 using test::ScopedVariable;
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
 
 constexpr const char* kKernel = R"(#include "tile/common/dtype.hpp"
 struct Args { float* data; int count; };

@@ -12,7 +12,8 @@
 
 namespace tilewright {
 
-// Tiles of all entries, those of an entry one after another; each block takes every so many-th.
+// Tiles of all entries, those of an entry one after another; each block takes every so many-th. `kInOrder`: A comes as it lies.
+template <bool kInOrder>
 class GroupedDequantWork {
  public:
   __device__ __forceinline__ GroupedDequantWork(const GroupedDequantEntry* entries, int count, unsigned tiles,
@@ -27,11 +28,13 @@ class GroupedDequantWork {
     if (at_ >= end_) return false;
     s.entry = static_cast<int>(at_ / tiles_);
     s.tile = static_cast<int>(at_ - s.entry * tiles_);
-    const GroupedDequantEntry entry = entries_[s.entry];
-    s.batch = entry.group, s.row = entry.row;
     s.k0 = 0, s.k1 = chunks_;
     at_ += sm90::cluster_count();
-    return entry.rows > 0;  // every one has some: who asks so waits for what was loaded here, not beside an arrival
+    s.batch = entries_[s.entry].group;
+    if constexpr (!kInOrder) return true;
+    s.row = entries_[s.entry].row;
+    // Every entry has rows: who asks so waits for what was loaded here, and not beside an arrival.
+    return entries_[s.entry].rows > 0;
   }
   __device__ __forceinline__ SkinnyShare share(const SkinnySegment&) const { return {0, 0, 1}; }
 
@@ -44,7 +47,7 @@ class GroupedDequantWork {
 template <GemmSm90DequantConfig kConfig>
 class GroupedDequantGroups {
  public:
-  using Work = GroupedDequantWork;
+  using Work = GroupedDequantWork<gemm_sm90_dequant_in_order(kConfig)>;
 
   __device__ __forceinline__ GroupedDequantGroups(const GroupedSm90DequantArgs& args, unsigned char* memory)
       : args_(args),
