@@ -128,6 +128,10 @@ TEST(EmulatedGroupedSm90Dequant, GatesAndBiasAreTheGroupsOwn) {
       {"groups=3:m=40:n=160:k=288:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=separated:act=silu:bias=bf16"});
   check_groups<linear(mxfp4(64, 16, 1, 3), GateMode::kInterleaved)>(
       {"groups=3:m=40:n=160:k=288:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=interleaved:act=silu:bias=bf16"});
+  constexpr GemmSm90DequantConfig kLate = linear(mxfp4(64, 32, 1, 3), GateMode::kInterleaved);
+  static_assert(gemm_sm90_dequant_late_columns(kLate));
+  check_groups<kLate>(
+      {"groups=3:m=90:n=160:k=288:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=interleaved:act=silu:bias=bf16"});
 }
 
 }  // namespace
