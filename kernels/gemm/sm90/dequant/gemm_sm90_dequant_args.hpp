@@ -91,7 +91,7 @@ constexpr int gemm_sm90_dequant_most_tokens(const GemmSm90DequantConfig& c) {
 constexpr bool gemm_sm90_dequant_in_order(const GemmSm90DequantConfig& c) {
   return c.packed && fragments_in_order(c.weight);
 }
-inline constexpr int kDequantSliceK = 64;  // of A, in a stage
+inline constexpr int kDequantSliceK = kSkinnyRowBytes / 2;  // of A, in a stage: a row of it
 
 // Whether each warp multiplies for itself (mma.sync): of eight tokens wgmma is not faster than of sixteen.
 constexpr bool gemm_sm90_dequant_by_warp(const GemmSm90DequantConfig& c) {
