@@ -13,11 +13,12 @@ from . import _rotary as _rotary  # and those of _rows
 from ._functions import gemm, gemm_packed, linear, linear_packed, pack_weights, unpack_weights
 from ._loss import cross_entropy
 from ._modules import GatedLinear, Linear, convert
-from ._quantised import QuantisedLinear
+from ._quantised import PackedQuantisedLinear, QuantisedLinear
 
 __all__ = [
     "GatedLinear",
     "Linear",
+    "PackedQuantisedLinear",
     "QuantisedLinear",
     "convert",
     "cross_entropy",

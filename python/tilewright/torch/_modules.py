@@ -11,15 +11,15 @@ from torch import nn
 
 from . import _operators  # noqa: F401  (registers torch.ops.tilewright)
 from ._functions import Activation, _text, pack_weights, unpack_weights
+from ._plain_state import PlainStateDict
 
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _linear_packed = torch.ops.tilewright.linear_packed.default
 
 
-class _PackedModule(nn.Module):
+class _PackedModule(PlainStateDict):
     """A weight [out rows, in_features] in packed form, and a bias. What follows the weight, a subclass says."""
 
-    packed: torch.Tensor
     bias: torch.Tensor | None
 
     def __init__(self, rows: int, in_features: int, bias: bool, dtype: torch.dtype | None, device: Any) -> None:
@@ -42,6 +42,9 @@ class _PackedModule(nn.Module):
             raise ValueError(f"weight has shape {tuple(weight.shape)}, expected {(self.rows, self.in_features)}")
         self.dtype = self._checked(weight.dtype)
         self.packed = pack_weights(weight.detach(), layout="nk")
+
+    def _where_it_is_packed(self, weight: torch.Tensor) -> torch.Tensor:
+        return weight.to(self.packed.device, self.dtype)
 
     def _product(self, x: torch.Tensor, activation: str | None, **options: Any) -> torch.Tensor:
         # The operator copies no input, and refuses what its strides cannot express; a layer takes whatever comes.
@@ -69,36 +72,6 @@ class _PackedModule(nn.Module):
         if dtype != self.dtype:
             self.set_weight(self.weight.to(self._checked(dtype)))
         return super()._apply(fn, recurse)
-
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        destination[prefix + "weight"] = self.weight
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-
-    def _load_from_state_dict(
-        self,
-        state_dict: Any,
-        prefix: str,
-        local_metadata: Any,
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        key = prefix + "weight"
-        weight = state_dict.get(key)
-        if weight is not None:
-            assign = local_metadata.get("assign_to_params_buffers", False)
-            try:
-                self.set_weight(weight if assign else weight.to(self.packed.device, self.dtype))
-            except (RuntimeError, ValueError, NotImplementedError) as error:  # the last: no values on the meta device
-                error_msgs.append(f"While packing '{key}': {error}")
-        elif strict:
-            missing_keys.append(key)
-        super()._load_from_state_dict(
-            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-        )
-        if key in unexpected_keys:
-            unexpected_keys.remove(key)
 
 
 class Linear(_PackedModule):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -10,12 +11,53 @@ from torch import nn
 
 from .. import _core
 from . import _operators  # noqa: F401  (registers torch.ops.tilewright)
-from ._functions import Activation, _text
+from ._functions import Activation, _text, pack_weights, unpack_weights
+from ._plain_state import PlainStateDict
 
 _linear = torch.ops.tilewright.linear.default
+_linear_packed = torch.ops.tilewright.linear_packed.default
+
+_PACKED_GROUPS = (32, 64, 128)  # that kernels of packed weights have
+_CUDA_PACKED_K = 64  # what K is a multiple of in kernels of NVIDIA GPUs
 
 
-class QuantisedLinear(nn.Module):
+class _QuantisedModule(nn.Module):
+    """What stands beside a weight of integers, wherever that lies."""
+
+    scale: torch.Tensor
+    zero: torch.Tensor | None
+    order: torch.Tensor | None
+    bias: torch.Tensor | None
+    weight_dtype: Literal["u4", "i4", "i8"]
+    in_features: int
+    out_features: int
+    group_size: int
+    activation: str | None
+
+    def _ordered(self, x: torch.Tensor) -> torch.Tensor:
+        if self.order is not None:
+            return x.index_select(-1, self.order)
+        return x if x.is_contiguous() else x.contiguous()
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "scale_b": self.scale.T,
+            "zero_b": None if self.zero is None else self.zero.T,
+            "scale_group_b": [1, self.group_size],
+            "b_dtype": self._nibbles(),
+        }
+
+    def _nibbles(self) -> str | None:
+        return None if self.weight_dtype == "i8" else self.weight_dtype
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
+            f"activation={self.activation!r}, weight={self.weight_dtype}, group_size={self.group_size}"
+        )
+
+
+class QuantisedLinear(_QuantisedModule):
     """activation(x @ ((weight - zero) * scale).T + bias) for x of float16 or bfloat16.
 
     Buffers: `weight`, two u4 or i4 a byte, [out, in / 2] uint8, or [out, in] int8; `scale` [groups, out]; `zero`, pairs
@@ -24,10 +66,6 @@ class QuantisedLinear(nn.Module):
     """
 
     weight: torch.Tensor
-    scale: torch.Tensor
-    zero: torch.Tensor | None
-    order: torch.Tensor | None
-    bias: torch.Tensor | None
 
     def __init__(
         self,
@@ -143,24 +181,76 @@ class QuantisedLinear(nn.Module):
             activation=activation,
         )
 
+    def packed(self) -> PackedQuantisedLinear:
+        """The same function with its weight packed for the device that it is on."""
+        return PackedQuantisedLinear(self)
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if self.order is not None:
-            x = x.index_select(-1, self.order)
-        elif not x.is_contiguous():
-            x = x.contiguous()
         return _linear(  # type: ignore[no-any-return]
-            x,
-            self.weight,
-            self.bias,
-            self.activation,
-            scale_b=self.scale.T,
-            zero_b=None if self.zero is None else self.zero.T,
-            scale_group_b=[1, self.group_size],
-            b_dtype=None if self.weight_dtype == "i8" else self.weight_dtype,
+            self._ordered(x), self.weight, self.bias, self.activation, **self._options()
         )
 
-    def extra_repr(self) -> str:
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
-            f"activation={self.activation!r}, weight={self.weight_dtype}, group_size={self.group_size}"
+
+class PackedQuantisedLinear(PlainStateDict, _QuantisedModule):
+    """A QuantisedLinear whose weight is packed: on CPUs any, on NVIDIA GPUs of 4 bits; groups of 32, 64 or 128.
+
+    It shares the other buffers. Its state_dict is a QuantisedLinear's, and each loads the other's; on another device it
+    is packed anew.
+    """
+
+    def __init__(self, layer: QuantisedLinear) -> None:
+        super().__init__()
+        if layer.group_size not in _PACKED_GROUPS:
+            allowed = ", ".join(map(str, _PACKED_GROUPS))
+            raise ValueError(f"{type(self).__name__}: groups of {layer.group_size}, allowed: {allowed}")
+        self.weight_dtype = layer.weight_dtype
+        self.group_size = layer.group_size
+        self.activation = layer.activation
+        self.in_features = layer.in_features
+        self.out_features = layer.out_features
+        self.register_buffer("packed", self._pack(layer.weight), persistent=False)
+        for name in ("scale", "zero", "order", "bias"):
+            self.register_buffer(name, getattr(layer, name))
+        self.train(layer.training)
+
+    @property
+    def weight(self) -> torch.Tensor:
+        """The plain weight, as QuantisedLinear has it, unpacked anew each time."""
+        return unpack_weights(self.packed, self._shape(), dtype=self._dtype(), layout="nk")
+
+    def set_weight(self, weight: torch.Tensor) -> None:
+        """Packs a weight as QuantisedLinear has it."""
+        self.packed = self._pack(weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return _linear_packed(  # type: ignore[no-any-return]
+            self._ordered(x), self.packed, self.out_features, self.bias, self.activation, **self._options()
         )
+
+    def _pack(self, weight: torch.Tensor) -> torch.Tensor:
+        name = type(self).__name__
+        if tuple(weight.shape) != self._shape() or weight.dtype != self._dtype():
+            raise ValueError(
+                f"{name}: weight is {weight.dtype} {tuple(weight.shape)}, expected {self._dtype()} {self._shape()}"
+            )
+        if weight.is_cuda and self.in_features % _CUDA_PACKED_K:
+            raise ValueError(
+                f"{name}: {self.in_features} inputs on {weight.device}, allowed: multiples of {_CUDA_PACKED_K}"
+            )
+        return pack_weights(weight.detach(), layout="nk", b_dtype=self._nibbles())
+
+    def _shape(self) -> tuple[int, int]:
+        return self.out_features, self.in_features if self.weight_dtype == "i8" else self.in_features // 2
+
+    def _dtype(self) -> torch.dtype:
+        return torch.int8 if self.weight_dtype == "i8" else torch.uint8
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
+        # Devices pack each in their own way.
+        device = fn(self.packed.new_empty(0)).device
+        if device == self.packed.device:
+            return super()._apply(fn, recurse)
+        weight = self.weight.to(device)
+        super()._apply(fn, recurse)
+        self.set_weight(weight)
+        return self

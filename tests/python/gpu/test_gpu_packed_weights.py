@@ -100,6 +100,18 @@ def test_groups_of_rows_take_packed_weights():
     torch.testing.assert_close(got, wanted, rtol=2**-7, atol=2**-6)
 
 
+def test_a_packed_layer_is_packed_anew_on_another_device():
+    w = torch.randint(0, 256, (N, K // 2), dtype=torch.uint8)
+    layer = tt.QuantisedLinear(w, (torch.rand(K // 64, N) + 0.5).half(), dtype="i4", group_size=64)
+    x = torch.randn(3, K).half()
+    packed, wanted = layer.packed(), layer(x)
+    close = {"rtol": 2**-8, "atol": float(wanted.abs().max()) * 2**-8}
+    for device in ("cuda", "cpu"):
+        packed = packed.to(device)
+        assert torch.equal(packed.weight.cpu(), w)
+        torch.testing.assert_close(packed(x.to(device)).cpu(), wanted, **close)
+
+
 def test_bytes_of_another_form_or_size_are_refused():
     w, scales = weights()
     x = torch.randn(2, K, device="cuda", dtype=torch.bfloat16)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Layers of AWQ and GPTQ checkpoints, against PyTorch's product of the dequantised values."""
 
+import copy
+
 import pytest
 import tilewright
 
@@ -95,6 +97,54 @@ def test_a_layer_moves_saves_and_compiles():
     compiled = torch.compile(layer, fullgraph=True, backend="eager")
     assert torch.equal(compiled(x), want)
     assert "weight=u4, group_size=128" in repr(layer)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("zeros", [True, False])
+@pytest.mark.parametrize("act_order", [False, True])
+def test_a_packed_layer_is_the_same_function(bits, zeros, act_order):
+    points = None if zeros else torch.full((4, 40), 1 << (bits - 1))
+    (qweight, qzeros), scales, codes, points = checkpoint("gptq", bits, 256, 40, 4, zeros=points)
+    group_of = torch.arange(256) // 64
+    if act_order:
+        group_of = group_of[torch.randperm(256)]
+    layer = tw.QuantisedLinear.from_gptq(
+        qweight, qzeros, scales, group_of.int(), bits=bits, bias=torch.zeros(40).half(), activation=None
+    ).eval()
+    packed = layer.packed()
+    assert not packed.training and repr(packed) == repr(layer).replace("QuantisedLinear", "PackedQuantisedLinear")
+    check(packed, torch.randn(2, 5, 256, dtype=torch.float16), codes, points, scales, group_of)
+    assert torch.equal(packed.weight, layer.weight)
+    compiled = torch.compile(packed, fullgraph=True, backend="eager")
+    x = torch.randn(3, 256, dtype=torch.float16)
+    assert torch.equal(compiled(x), packed(x))
+    assert torch.equal(copy.deepcopy(packed)(x), packed(x))
+
+
+def test_plain_and_packed_layers_load_each_others_state():
+    (qweight, qzeros), scales, *_ = checkpoint("awq", 4, 128, 16, 1)
+    layer = tw.QuantisedLinear.from_awq(qweight, qzeros, scales)
+    x = torch.randn(3, 128, dtype=torch.float16)
+    other = tw.QuantisedLinear.from_awq(torch.zeros_like(qweight), qzeros, scales / 2).packed()
+    for assign in (False, True):
+        other.load_state_dict(layer.state_dict(), assign=assign)
+        assert torch.equal(other(x), layer.packed()(x))
+    state = other.state_dict()
+    assert set(state) == set(layer.state_dict())
+    back = tw.QuantisedLinear.from_awq(torch.zeros_like(qweight), qzeros, scales)
+    back.load_state_dict(state)
+    assert torch.equal(back(x), layer(x))
+    missing = {name: tensor for name, tensor in state.items() if name != "weight"}
+    with pytest.raises(RuntimeError, match="Missing key.*weight"):
+        other.load_state_dict(missing)
+    with pytest.raises(RuntimeError, match="While packing 'weight'"):
+        other.load_state_dict({**state, "weight": state["weight"][:8]})
+
+
+def test_groups_that_no_packed_kernel_has_are_refused():
+    (qweight, qzeros), scales, *_ = checkpoint("awq", 4, 256, 16, 1)
+    with pytest.raises(ValueError, match="groups of 256, allowed: 32, 64, 128"):
+        tw.QuantisedLinear.from_awq(qweight, qzeros, scales).packed()
 
 
 def test_words_go_back_as_they_came():
