@@ -24,7 +24,7 @@ struct GpuKernelFile {
 };
 
 // The product that a problem has for each of its entries.
-inline const GemmProblem& product_of(const GemmProblem& problem) { return problem; }
+inline const GemmProblem* product_of(const GemmProblem* problem) { return problem; }
 
 template <class Problem, class Config>
 class GpuConfigFamily : public KernelFamily {
@@ -35,7 +35,7 @@ class GpuConfigFamily : public KernelFamily {
 
   Status supports(ProblemRef ref, const DeviceSpec& device) const final {
     const auto& p = problem_cast<Problem>(ref);
-    const GemmProblem& product = product_of(p);
+    const GemmProblem& product = *product_of(&p);
     Status s = check_gpu(device, file_.vendor);
     if (s) s = check_form(p);
     if (s) s = check_tiled_problem(product);
@@ -54,7 +54,7 @@ class GpuConfigFamily : public KernelFamily {
 
   Status check(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const final {
     const auto& p = problem_cast<Problem>(ref);
-    const GemmProblem& product = product_of(p);
+    const GemmProblem& product = *product_of(&p);
     if (Status s = supports(ref, device); !s) return s;
     Config config;
     if (Status s = parse_config(step.key, config); !s) return s;

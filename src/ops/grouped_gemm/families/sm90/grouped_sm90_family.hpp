@@ -10,7 +10,7 @@
 
 namespace tilewright {
 
-inline const GemmProblem& product_of(const GroupedGemmProblem& problem) { return problem.gemm; }
+inline const GemmProblem* product_of(const GroupedGemmProblem* problem) { return &problem->gemm; }
 
 template <class Config>
 class GroupedSm90Family : public GpuConfigFamily<GroupedGemmProblem, Config> {
