@@ -47,6 +47,9 @@ class NarrowWeightsFamily : public GpuFamily<Config> {
   // Of check_pair: whether the kernel takes the problem's weights, with their scales, and its rows.
   Status check_weights(const GemmProblem& p, const Config& c) const {
     if (Status s = check_narrow_weights(p, c); !s) return s;
+    return check_rows(p, c);
+  }
+  Status check_rows(const GemmProblem& p, const Config& c) const {
     if (p.m > c.tokens) return unsupported(fmt::format("M = {}, the kernel takes {}", p.m, c.tokens));
     return {};
   }

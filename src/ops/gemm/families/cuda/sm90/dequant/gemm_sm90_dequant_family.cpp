@@ -61,7 +61,7 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
   }
   Status check_pair(const GemmProblem& p, const DeviceSpec& device, const GemmSm90DequantConfig& c,
                     const Knobs&) const override {
-    if (Status s = check_weights(p, c); !s) return s;
+    if (Status s = check_rows(p, c); !s) return s;
     if (Status s = check_dequant_weights(p, c); !s) return s;
     return check_sm90_cut(cut_of(p, device, c), c.splits, p.k);
   }
