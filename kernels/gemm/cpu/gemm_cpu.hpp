@@ -12,6 +12,7 @@
 #pragma once
 
 #include "gemm/cpu/gemm_cpu_operands.hpp"
+#include "gemm/cpu/gemm_epilogue_registers_cpu.hpp"
 #include "gemm/cpu/gemm_epilogue_rows_cpu.hpp"
 
 namespace tilewright {
@@ -58,6 +59,7 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
     n_end_ = blocking::smaller(s.out_n, blocking::share_begin(s.n_tiles, s.units_n, in + 1) * s.out_tile);
     const int64 batch_end = blocking::share_begin(args_.batch, s.units_batch, ib + 1);
     stream_d_ = streams_d(args_.epilogue, m_end_ - m_begin_, n_end_ - n_begin_, s.out_tile);
+    from_registers_ = !is_amx(kMma) && stores_registers<kType>(args_.epilogue);
     for (batch_ = blocking::share_begin(args_.batch, s.units_batch, ib); batch_ < batch_end; ++batch_) run_batch();
     if (stream_d_) stream_fence();
   }
@@ -165,6 +167,10 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
           }
         }
         if (!finish) continue;
+        if (stored_) {
+          stored_ = false;
+          continue;
+        }
         finish_tile();
         pending_ = {block.m + row * each,
                     blocking::smaller(each, block.rows - row * each),
@@ -190,7 +196,10 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
                                const MicroC& c, PanelPrefetch<kPanels>& next) {
     if (!is_amx(kMma) && c.in != nullptr) fetch_sums<kRows>(c.in + kRows * c.in_stride);
     if (!is_amx(kMma) && d_column >= 0) fetch_d<kRows>(block.m + row * block.each, d_column);
-    run_micro<kRows>(block, block.a + row * block.a_stride, lines, c, next);
+    const int64 m = block.m + row * kRows;
+    const bool to_d = from_registers_ && d_column >= 0 && m + kRows <= block.m + block.rows &&
+                      d_column + kConfig.tile_n <= block.n + block.columns;
+    run_micro<kRows>(block, block.a + row * block.a_stride, lines, c, next, m, to_d ? d_column : -1);
   }
   template <int kRows>
   __attribute__((noinline)) static void micro_of_rows(GemmCpuUnit& unit, const Block& block, int64 row, int64 d_column,
@@ -255,7 +264,7 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
 
   template <int kRows>
   TILEWRIGHT_INLINE void run_micro(const Block& block, const char* a, const PanelLines<kPanels>& lines, const MicroC& c,
-                                   PanelPrefetch<kPanels>& next) {
+                                   PanelPrefetch<kPanels>& next, int64 m, int64 n) {
     if constexpr (is_amx(kMma)) {
       const int64 ktiles = blocking::ceil_div(block.k, kTileRows * unit_k(kMma));
       const int64 resident = block.a_panels > 1 ? kResidentBytesB / (kPanels * kTileBytes) : 0;
@@ -267,9 +276,24 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
     } else {
       const int64 steps = blocking::ceil_div(block.k, unit_k(kMma));
       constexpr int kPrefetch = widens_b(kType, kMma) ? 0 : kConfig.prefetch;
+      const auto finish = [&](const auto& acc) __attribute__((always_inline)) {
+        return this->template finish_registers<kRows>(acc, m, n);
+      };
       micro_vector<kType, kMma, kRows, kPanels, false, kPrefetch, kPanels + 2>(a, steps, lines, c,
-                                                                               this->streams(next, steps, a));
+                                                                               this->streams(next, steps, a), finish);
     }
+  }
+
+  // The sums of rows m, ... and columns n, ... of D, straight from the registers; false with n < 0. For tiles of tile_m rows
+  // alone, which large products consist of: each of these is compiled twice.
+  template <int kRows, class Acc>
+  TILEWRIGHT_INLINE bool finish_registers(const Acc& acc, int64 m, int64 n) {
+    if constexpr (kRows == kConfig.tile_m) {
+      if (n < 0) return false;
+      store_registers<kType>(args_.epilogue, {batch_, m, kRows, 0, stream_d_}, n, acc);
+      return stored_ = true;
+    }
+    return false;
   }
 
   float* scratch() const { return reinterpret_cast<float*>(workspace_); }
@@ -280,7 +304,8 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
 
   const int64 unit_;
   Pending pending_ = {};
-  bool stream_d_ = false;
+  bool stream_d_ = false, from_registers_ = false;
+  bool stored_ = false;  // the micro-kernel has written its tile to D
   // The micro-kernel of a block with panels of fewer than tile_m rows.
   MicroOfRows fewer_rows_ = nullptr, last_rows_ = nullptr;  // of each panel, of the last one
   int buffer_ = 0;                                          // of scratch(), for the next tile

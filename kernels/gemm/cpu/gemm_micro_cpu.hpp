@@ -129,11 +129,20 @@ struct MicroC {
   int64 out_stride;
 };
 
+// What becomes of sums that need nothing else than memory.
+struct StoreSums {
+  template <class Acc>
+  TILEWRIGHT_INLINE bool operator()(const Acc&) const {
+    return false;
+  }
+};
+
 // c[rows][16 panels] += A B. a: units [steps][kRows]. With kExpand, the lines of B are packed and
-// `lines` counts those; else they are lines of units.
-template <DType kType, CpuMma kMma, int kRows, int kPanels, bool kExpand, int kPrefetch, int kStreams>
+// `lines` counts those; else they are lines of units. finish(acc): true where it has taken the sums from the registers.
+template <DType kType, CpuMma kMma, int kRows, int kPanels, bool kExpand, int kPrefetch, int kStreams,
+          class Finish = StoreSums>
 TILEWRIGHT_INLINE void micro_vector(const char* a, int64 lines, const PanelLines<kPanels>& b, const MicroC& c,
-                                    FetchStreams<kStreams> streams) {
+                                    FetchStreams<kStreams> streams, Finish finish = {}) {
   using Mma = VectorMma<kMma>;
   using Acc = typename Mma::Acc;
   constexpr int kUnits = kExpand ? kLinesOfUnits<kType, kMma> : 1;
@@ -189,6 +198,7 @@ TILEWRIGHT_INLINE void micro_vector(const char* a, int64 lines, const PanelLines
     a += kUnits * kRows * 4;
   }
 
+  if (finish(acc)) return;
   unroll<kRows * kPanels>([&](auto t) __attribute__((always_inline)) {
     acc[t / kPanels][t % kPanels].store(c.out + t / kPanels * c.out_stride + t % kPanels * 16);
   });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Packs B into panels of 16 columns (the layout of gemm_args.hpp) and A into micro-panels, from any strides. What is
-// missing at the ends of K, N and M becomes zero. Fast where k or n is contiguous.
+// missing at the ends of K and N becomes zero. Fast where k or n is contiguous.
 #pragma once
 
 #include "gemm/cpu/gemm_cpu_blocking.hpp"
@@ -26,17 +26,17 @@ template <DType kType>
 TILEWRIGHT_INLINE void lines_from_columns(const char* b, int64 stride_k, int64 stride_n, int columns, int64 count,
                                           I32x16 (&lines)[16]) {
   constexpr int kSize = kBytes<kType>, kGroup = kPanelLineGroup * packed_kp(kType);
+  const auto units = [](const void* from) __attribute__((always_inline)) {
+    return kType == DType::kF16 ? I32x16::widen_u16(from) : I32x16::load(from);
+  };
+  if (columns == 16 && stride_k == 1 && count >= kGroup) {
+    unroll<16>([&](auto j) __attribute__((always_inline)) { lines[j] = units(b + j * stride_n * kSize); });
+    return transpose_16x16(lines);
+  }
   for (int j = 0; j < 16; ++j) {
-    lines[j] = I32x16::splat(0);
-    if (j >= columns) continue;
-    const char* column = b + j * stride_n * kSize;
     alignas(64) unsigned char buffer[64] = {};
-    const void* source = column;
-    if (stride_k != 1 || count < kGroup) {
-      gather<kSize>(column, stride_k, blocking::smaller(count, kGroup), buffer);
-      source = buffer;
-    }
-    lines[j] = kType == DType::kF16 ? I32x16::widen_u16(source) : I32x16::load(source);
+    if (j < columns) gather<kSize>(b + j * stride_n * kSize, stride_k, blocking::smaller(count, kGroup), buffer);
+    lines[j] = units(buffer);
   }
   transpose_16x16(lines);
 }
@@ -160,39 +160,47 @@ inline void gemm_pack_cpu(const GemmPackArgs& args, unsigned unit, unsigned unit
 
 // ---- A ----------------------------------------------------------------------------------------------------------------
 
-// 16 units of a row, from `count` elements on; what is missing is zero.
+// 16 units of a row whose elements lie side by side.
 template <DType kType, CpuMma kMma>
-TILEWRIGHT_INLINE I32x16 load_units(const char* row, int64 stride_k, int64 count) {
-  constexpr int kElements = 16 * unit_k(kMma);
-  alignas(64) unsigned char buffer[64];
-  const void* source = row;
-  if (stride_k != 1 || count < kElements) {
-    __builtin_memset(buffer, 0, 64);
-    gather<kBytes<kType>>(row, stride_k, blocking::smaller(count, kElements), buffer);
-    source = buffer;
-  }
+TILEWRIGHT_INLINE I32x16 load_units(const void* source) {
   if constexpr (unit_k(kMma) == 1) return as_int(load_vec<kType>(source));
   if constexpr (kMma == CpuMma::kDotI8Avx2) return I32x16::widen_i8_pairs(source);
   // i8 to u8: A + 128.
   if constexpr (kMma == CpuMma::kDotI8) return I32x16::load(source) ^ I32x16::splat(static_cast<int>(0x80808080u));
   return I32x16::load(source);
 }
+// The same from a row of `count` elements, `stride_k` apart; what is missing is zero.
+template <DType kType, CpuMma kMma>
+TILEWRIGHT_INLINE I32x16 load_units(const char* row, int64 stride_k, int64 count) {
+  constexpr int kElements = 16 * unit_k(kMma);
+  if (stride_k == 1 && count >= kElements) return load_units<kType, kMma>(row);
+  alignas(64) unsigned char buffer[64] = {};
+  gather<kBytes<kType>>(row, stride_k, blocking::smaller(count, kElements), buffer);
+  return load_units<kType, kMma>(buffer);
+}
 
 // A micro-panel [steps][rows] of 32-bit units, a step being unit_k consecutive k. `a` is the element at its first row
-// and first k; `valid` rows and `k_count` k are there. Writes up to 60 bytes past the end.
+// and first k; `valid` rows and `k_count` k are there. Rows past them hold anything. Writes up to 60 bytes past the end.
 template <DType kType, CpuMma kMma>
 void pack_a_units(const char* a, int64 stride_m, int64 stride_k, int64 rows, int64 valid, int64 k_count, char* out) {
-  constexpr int kSize = kBytes<kType>, kUnit = unit_k(kMma);
+  constexpr int kSize = kBytes<kType>, kUnit = unit_k(kMma), kElements = 16 * kUnit;
   const int64 steps = blocking::ceil_div(k_count, kUnit);
   for (int64 s = 0; s < steps; s += 16) {
     const int64 lines = blocking::smaller(16, steps - s), k = s * kUnit;
+    const bool whole = stride_k == 1 && k_count - k >= kElements;
     // A line is stored as whole vectors: the last rows first, so that what runs over is overwritten.
     for (int64 r = (rows - 1) / 16 * 16; r >= 0; r -= 16) {
       I32x16 group[16];
-      for (int i = 0; i < 16; ++i) {
-        group[i] = I32x16::splat(0);
-        if (r + i < valid) {
-          group[i] = load_units<kType, kMma>(a + ((r + i) * stride_m + k * stride_k) * kSize, stride_k, k_count - k);
+      const char* from = a + (r * stride_m + k * stride_k) * kSize;
+      if (whole && r < valid) {
+        // A branch a row would take as long as the transpose: a row that is not there is the first one again.
+        unroll<16>([&](auto i) __attribute__((always_inline)) {
+          group[i] = load_units<kType, kMma>(from + (r + i < valid ? i * stride_m * kSize : 0));
+        });
+      } else {
+        for (int i = 0; i < 16; ++i) {
+          group[i] = I32x16::splat(0);
+          if (r + i < valid) group[i] = load_units<kType, kMma>(from + i * stride_m * kSize, stride_k, k_count - k);
         }
       }
       transpose_16x16(group);

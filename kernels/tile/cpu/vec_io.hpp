@@ -53,15 +53,18 @@ TILEWRIGHT_INLINE F32x16 load_vec(const void* p) {
   if constexpr (kType == DType::kI8) return to_float(I32x16::widen_i8(p));
 }
 
+#if TILEWRIGHT_AVX512_BF16
+// The lanes that vcvtneps2bf16 would take for zero. They are rare enough for a branch.
+TILEWRIGHT_INLINE __mmask16 subnormals(F32x16 x) { return _mm512_fpclass_ps_mask(x.v, 0x20); }
+#endif
+
 template <DType kType>
 TILEWRIGHT_INLINE void store_vec(void* p, F32x16 x) {
   if constexpr (kType == DType::kF32) x.store(p);
   if constexpr (kType == DType::kF16) x.store_f16(p);
   if constexpr (kType == DType::kBf16) {
 #if TILEWRIGHT_AVX512_BF16
-    // The instruction takes subnormals for zero; they are rare enough for a branch.
-    constexpr int kSubnormal = 0x20;
-    if (__builtin_expect(_mm512_fpclass_ps_mask(x.v, kSubnormal) == 0, 1)) {
+    if (__builtin_expect(subnormals(x) == 0, 1)) {
       _mm256_storeu_si256(static_cast<__m256i*>(p), (__m256i)_mm512_cvtneps_pbh(x.v));
       return;
     }
@@ -80,14 +83,24 @@ inline constexpr bool kStreamsLines = TILEWRIGHT_AVX512 != 0;
 template <DType kType>
 TILEWRIGHT_INLINE void stream_line(void* p, const F32x16 (&x)[kLineVectors<kType>]) {
 #if TILEWRIGHT_AVX512
-  alignas(64) unsigned char halves[2][32];
   if constexpr (kType == DType::kF32) {
     _mm512_stream_ps(static_cast<float*>(p), x[0].v);
   } else {
-    for (int i = 0; i < 2; ++i) store_vec<kType>(halves[i], x[i]);
-    const __m512i low = _mm512_castsi256_si512(_mm256_load_si256(reinterpret_cast<const __m256i*>(halves[0])));
-    const __m256i high = _mm256_load_si256(reinterpret_cast<const __m256i*>(halves[1]));
-    _mm512_stream_si512(static_cast<__m512i*>(p), _mm512_maskz_inserti64x4(0xFF, low, high, 1));
+#if TILEWRIGHT_AVX512_BF16
+    if constexpr (kType == DType::kBf16) {
+      if (__builtin_expect((subnormals(x[0]) | subnormals(x[1])) == 0, 1)) {
+        return _mm512_stream_si512(static_cast<__m512i*>(p), (__m512i)_mm512_cvtne2ps_pbh(x[1].v, x[0].v));
+      }
+    }
+#endif
+    __m256i half[2];
+    for (int i = 0; i < 2; ++i) {
+      constexpr int kRound = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+      half[i] = kType == DType::kF16 ? _mm512_maskz_cvtps_ph(kAllLanes, x[i].v, kRound)
+                                     : _mm512_maskz_cvtepi32_epi16(kAllLanes, narrow_bf16(x[i]).v);
+    }
+    const __m512i low = _mm512_castsi256_si512(half[0]);
+    _mm512_stream_si512(static_cast<__m512i*>(p), _mm512_maskz_inserti64x4(0xFF, low, half[1], 1));
   }
 #else
   for (int i = 0; i < kLineVectors<kType>; ++i) store_vec<kType>(static_cast<char*>(p) + i * 16 * kBytes<kType>, x[i]);
