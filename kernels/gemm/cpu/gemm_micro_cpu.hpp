@@ -110,8 +110,9 @@ TILEWRIGHT_INLINE void fetch(PanelPrefetch<kPanels>& next, int64 lines) {
   }
 }
 
-// What a vector micro-kernel fetches to the second level of cache while it multiplies: with each line of B, every stream goes
-// on by `step` bytes. A burst of fetches before the loop would hold up the loads behind it.
+// What a vector micro-kernel fetches while it multiplies: the next lines of B, a stream a panel, to the first level of cache,
+// and what else is given to the second. With each line of B every stream goes on by `step` bytes: a burst of fetches before
+// the loop would hold up the loads behind it.
 struct FetchStream {
   const char* at;
   int64 step;
@@ -169,7 +170,7 @@ TILEWRIGHT_INLINE void micro_vector(const char* a, int64 lines, const PanelLines
   unroll<kPanels>([&](auto p) __attribute__((always_inline)) { base[p] = b.base[p]; });
   for (int64 l = 0; l < lines; ++l) {
     unroll<kStreams>([&](auto i) __attribute__((always_inline)) {
-      __builtin_prefetch(streams.stream[i].at, 0, 2);
+      __builtin_prefetch(streams.stream[i].at, 0, i < kPanels ? 3 : 2);
       streams.stream[i].at += streams.stream[i].step;
     });
     if constexpr (kExpand) {
