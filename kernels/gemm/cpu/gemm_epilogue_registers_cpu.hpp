@@ -16,57 +16,69 @@ inline bool stores_registers(const GemmEpilogueArgs& e) {
   return e.gate == GateMode::kNone && e.activation == Activation::kNone && e.step_count == 0 && e.stride_d_n == 1 &&
          e.alpha == 1.0f && is_linear_by_columns(e) && (kType == DType::kI8 || e.d_dtype == kType);
 }
-// That, of a whole register tile from row t.m and column n on. Operations and their order are linear_value()'s.
-template <DType kInput, int kRows, int kPanels, class Acc>
-TILEWRIGHT_INLINE void store_registers(const GemmEpilogueArgs& e, const EpilogueTile& t, int64 n,
-                                       const Acc (&acc)[kRows][kPanels]) {
-  constexpr bool kInteger = kInput == DType::kI8;
-  const bool scaled = kInteger || e.scale_a.data != nullptr || e.scale_b.data != nullptr || e.bias.data != nullptr;
+
+TILEWRIGHT_INLINE F32x16 float_sum(F32x16 sum) { return sum; }
+TILEWRIGHT_INLINE F32x16 float_sum(I32x16 sum) { return to_float(sum); }
+
+template <DType kD, int kPanels>
+TILEWRIGHT_INLINE void store_row(char* to, bool stream, const F32x16 (&row)[kPanels]) {
+  constexpr int kSize = kBytes<kD>, kLine = kLineVectors<kD>;
+  if constexpr (kPanels % kLine == 0) {
+    if (stream) {
+      for (int p = 0; p < kPanels; p += kLine) {
+        F32x16 line[kLine];
+        for (int v = 0; v < kLine; ++v) line[v] = row[p + v];
+        stream_line<kD>(to + p * kVec * kSize, line);
+      }
+      return;
+    }
+  }
+  for (int p = 0; p < kPanels; ++p) store_vec<kD>(to + p * kVec * kSize, row[p]);
+}
+
+template <DType kD, bool kInteger, int kRows, int kPanels, class Acc>
+TILEWRIGHT_INLINE void store_registers_as(const GemmEpilogueArgs& e, const EpilogueTile& t, int64 n,
+                                          const Acc (&acc)[kRows][kPanels]) {
+  const int64 stride_d = e.stride_d_m * kBytes<kD>;
+  char* d = static_cast<char*>(e.d) + (t.batch * e.stride_d_batch + n) * kBytes<kD> + t.m * stride_d;
+  // Sums as they are.
+  if (!kInteger && e.scale_a.data == nullptr && e.scale_b.data == nullptr && e.bias.data == nullptr) {
+    unroll<kRows>([&](auto r) __attribute__((always_inline)) {
+      F32x16 row[kPanels];
+      unroll<kPanels>([&](auto p) __attribute__((always_inline)) { row[p] = float_sum(acc[r][p]); });
+      store_row<kD, kPanels>(d + r * stride_d, t.stream, row);
+    });
+    return;
+  }
+  // Operations and their order are linear_value()'s.
   RowScales scales;
   read_rows(e.scale_a, t.batch, t.m, kRows, scales);
   F32x16 scale[kPanels], bias[kPanels];
-  unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
+  for (int p = 0; p < kPanels; ++p) {
     scale[p] = read_columns(e.scale_b, t.batch, n + p * kVec, kVec, 1.0f);
     bias[p] = read_columns(e.bias, t.batch, n + p * kVec, kVec, -0.0f);
+  }
+  unroll<kRows>([&](auto r) __attribute__((always_inline)) {
+    const F32x16 of_row = F32x16::splat(read_as<float>(scales.data + r * scales.step));
+    F32x16 row[kPanels];
+    unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
+      row[p] = fma(F32x16::splat(1.0f), bias[p], float_sum(acc[r][p]) * of_row * scale[p]);
+    });
+    store_row<kD, kPanels>(d + r * stride_d, t.stream, row);
   });
-  with_float_type(e.d_dtype, [&](auto type) __attribute__((always_inline)) {
-    constexpr DType kType = decltype(type)::value;
-    if constexpr (kInteger || kType == kInput) {
-      constexpr int kSize = kBytes<kType>, kLine = kLineVectors<kType>;
-      char* d = static_cast<char*>(e.d) + (t.batch * e.stride_d_batch + t.m * e.stride_d_m + n) * kSize;
-      const auto rows = [&](auto value) __attribute__((always_inline)) {
-        unroll<kRows>([&](auto r) __attribute__((always_inline)) {
-          F32x16 row[kPanels];
-          unroll<kPanels>([&](auto p) __attribute__((always_inline)) { row[p] = value(r, p); });
-          char* to = d + r * e.stride_d_m * kSize;
-          if constexpr (kPanels % kLine == 0) {
-            if (t.stream) {
-              for (int p = 0; p < kPanels; p += kLine) {
-                F32x16 line[kLine];
-                for (int v = 0; v < kLine; ++v) line[v] = row[p + v];
-                stream_line<kType>(to + p * kVec * kSize, line);
-              }
-              return;
-            }
-          }
-          unroll<kPanels>([&](auto p)
-                              __attribute__((always_inline)) { store_vec<kType>(to + p * kVec * kSize, row[p]); });
-        });
-      };
-      const auto sum = [&](auto r, auto p) __attribute__((always_inline)) {
-        if constexpr (kInteger) return to_float(acc[r][p]);
-        if constexpr (!kInteger) return acc[r][p];
-      };
-      if (scaled) {
-        rows([&](auto r, auto p) __attribute__((always_inline)) {
-          const F32x16 of_row = F32x16::splat(read_as<float>(scales.data + r * scales.step));
-          return fma(F32x16::splat(1.0f), bias[p], sum(r, p) * of_row * scale[p]);
-        });
-      } else {
-        rows(sum);
-      }
-    }
-  });
+}
+
+// A whole register tile of D, from row t.m and column n on, where stores_registers() holds.
+template <DType kInput, int kRows, int kPanels, class Acc>
+TILEWRIGHT_INLINE void store_registers(const GemmEpilogueArgs& e, const EpilogueTile& t, int64 n,
+                                       const Acc (&acc)[kRows][kPanels]) {
+  if constexpr (kInput == DType::kI8) {
+    with_float_type(e.d_dtype, [&](auto type) __attribute__((always_inline)) {
+      store_registers_as<decltype(type)::value, true>(e, t, n, acc);
+    });
+  } else {
+    store_registers_as<kInput, false>(e, t, n, acc);
+  }
 }
 
 }  // namespace TILEWRIGHT_ISA
