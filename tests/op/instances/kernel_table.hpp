@@ -34,6 +34,18 @@ inline void pack_entry(const void* args, unsigned unit, unsigned units) {
   gemm_pack_cpu(*static_cast<const GemmPackArgs*>(args), unit, units);
 }
 
+// x as a line written past the caches has it, in either half; 12345 where the halves differ.
+template <DType kType>
+F32x16 through_streamed_line(F32x16 x) {
+  alignas(64) unsigned char lines[2][64];
+  const F32x16 one = F32x16::splat(1);
+  stream_line<kType>(lines[0], {x, one});
+  stream_line<kType>(lines[1], {one, x});
+  stream_fence();
+  const bool same = __builtin_memcmp(lines[0], lines[1] + 32, 32) == 0;
+  return same ? load_vec<kType>(lines[0]) : F32x16::splat(12345);
+}
+
 inline void apply_vector(int function, const float* in, float* out, long count) {
   for (long i = 0; i < count; i += kVec) {
     F32x16 x = F32x16::load(in + i);
@@ -57,6 +69,8 @@ inline void apply_vector(int function, const float* in, float* out, long count) 
         x = load_vec<DType::kF16>(codes);
         break;
       }
+      case VectorFunction::kStreamBf16: x = through_streamed_line<DType::kBf16>(x); break;
+      case VectorFunction::kStreamF16: x = through_streamed_line<DType::kF16>(x); break;
       default: break;
     }
     x.store(out + i);

@@ -27,7 +27,19 @@ struct KernelTarget {
 };
 
 // The functions that `apply` knows.
-enum VectorFunction : int { kExp, kExpBelowOne, kTanh, kSigmoid, kSilu, kGelu, kGeluTanh, kRoundBf16, kRoundF16 };
+enum VectorFunction : int {
+  kExp,
+  kExpBelowOne,
+  kTanh,
+  kSigmoid,
+  kSilu,
+  kGelu,
+  kGeluTanh,
+  kRoundBf16,
+  kRoundF16,
+  kStreamBf16,
+  kStreamF16
+};
 
 const KernelTarget& kernels_baseline();  // no flags: every mma through the twins
 const KernelTarget& kernels_v3();        // AVX2

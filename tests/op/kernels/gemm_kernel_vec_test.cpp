@@ -154,10 +154,11 @@ TEST(GemmKernelVec, StoresRoundAsTheStorageTypes) {
   std::vector<float> out(in.size());
   for (const KernelTarget* target : all_kernel_targets()) {
     if (!runs_here(*target)) continue;
-    for (VectorFunction f : {kRoundBf16, kRoundF16}) {
+    for (VectorFunction f : {kRoundBf16, kRoundF16, kStreamBf16, kStreamF16}) {
       target->apply(f, in.data(), out.data(), static_cast<long>(in.size()));
       for (size_t i = 0; i < in.size(); ++i) {
-        const float want = f == kRoundBf16 ? widen(narrow<bf16>(in[i])) : widen(narrow<f16>(in[i]));
+        const bool to_bf16 = f == kRoundBf16 || f == kStreamBf16;
+        const float want = to_bf16 ? widen(narrow<bf16>(in[i])) : widen(narrow<f16>(in[i]));
         if (std::isnan(want) && std::isnan(out[i])) continue;
         ASSERT_EQ(to_bits(out[i]), to_bits(want)) << target->label << " function " << f << " of " << in[i];
       }
