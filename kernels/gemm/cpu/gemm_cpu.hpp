@@ -59,7 +59,7 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
     n_end_ = blocking::smaller(s.out_n, blocking::share_begin(s.n_tiles, s.units_n, in + 1) * s.out_tile);
     const int64 batch_end = blocking::share_begin(args_.batch, s.units_batch, ib + 1);
     stream_d_ = streams_d(args_.epilogue, m_end_ - m_begin_, n_end_ - n_begin_, s.out_tile);
-    from_registers_ = !is_amx(kMma) && stores_registers<kType>(args_.epilogue);
+    from_registers_ = stores_registers<kType, kMma>(args_.epilogue);
     for (batch_ = blocking::share_begin(args_.batch, s.units_batch, ib); batch_ < batch_end; ++batch_) run_batch();
     if (stream_d_) stream_fence();
   }
@@ -288,7 +288,7 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
   // alone, which large products consist of: each of these is compiled twice.
   template <int kRows, class Acc>
   TILEWRIGHT_INLINE bool finish_registers(const Acc& acc, int64 m, int64 n) {
-    if constexpr (kRows == kConfig.tile_m) {
+    if constexpr (kRows == kConfig.tile_m && (kMma == CpuMma::kDotBf16 || kMma == CpuMma::kDotI8)) {
       if (n < 0) return false;
       store_registers<kType>(args_.epilogue, {batch_, m, kRows, 0, stream_d_}, n, acc);
       return stored_ = true;

@@ -9,12 +9,14 @@
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
-// Whether sums of kType may go to D from the registers that they are made in: nothing but scales of rows and columns and a
-// bias follows. A type of D is unrolled code, so of floats it is their own.
-template <DType kType>
+// Whether sums may go to D from the registers that they are made in: nothing but scales of rows and columns and a bias
+// follows. It is unrolled code, which takes time to compile, so only for instructions that multiply fast beside the
+// epilogue, and to one type of D where the sums are floats.
+template <DType kType, CpuMma kMma>
 inline bool stores_registers(const GemmEpilogueArgs& e) {
-  return e.gate == GateMode::kNone && e.activation == Activation::kNone && e.step_count == 0 && e.stride_d_n == 1 &&
-         e.alpha == 1.0f && is_linear_by_columns(e) && (kType == DType::kI8 || e.d_dtype == kType);
+  return (kMma == CpuMma::kDotBf16 || kMma == CpuMma::kDotI8) && e.gate == GateMode::kNone &&
+         e.activation == Activation::kNone && e.step_count == 0 && e.stride_d_n == 1 && e.alpha == 1.0f &&
+         is_linear_by_columns(e) && (kMma == CpuMma::kDotI8 || e.d_dtype == kType);
 }
 
 TILEWRIGHT_INLINE F32x16 float_sum(F32x16 sum) { return sum; }
@@ -36,21 +38,15 @@ TILEWRIGHT_INLINE void store_row(char* to, bool stream, const F32x16 (&row)[kPan
   for (int p = 0; p < kPanels; ++p) store_vec<kD>(to + p * kVec * kSize, row[p]);
 }
 
-template <DType kD, bool kInteger, int kRows, int kPanels, class Acc>
-TILEWRIGHT_INLINE void store_registers_as(const GemmEpilogueArgs& e, const EpilogueTile& t, int64 n,
-                                          const Acc (&acc)[kRows][kPanels]) {
-  const int64 stride_d = e.stride_d_m * kBytes<kD>;
-  char* d = static_cast<char*>(e.d) + (t.batch * e.stride_d_batch + n) * kBytes<kD> + t.m * stride_d;
-  // Sums as they are.
-  if (!kInteger && e.scale_a.data == nullptr && e.scale_b.data == nullptr && e.bias.data == nullptr) {
-    unroll<kRows>([&](auto r) __attribute__((always_inline)) {
-      F32x16 row[kPanels];
-      unroll<kPanels>([&](auto p) __attribute__((always_inline)) { row[p] = float_sum(acc[r][p]); });
-      store_row<kD, kPanels>(d + r * stride_d, t.stream, row);
-    });
-    return;
-  }
-  // Operations and their order are linear_value()'s.
+// A whole register tile of D, from row t.m and column n on, where stores_registers() holds. Operations and their order are
+// linear_value()'s. Branches are in each row: a copy of all rows for each type of D takes longer to compile.
+template <DType kInput, int kRows, int kPanels, class Acc>
+TILEWRIGHT_INLINE void store_registers(const GemmEpilogueArgs& e, const EpilogueTile& t, int64 n,
+                                       const Acc (&acc)[kRows][kPanels]) {
+  const int64 size = e.d_dtype == DType::kF32 ? 4 : 2, stride_d = e.stride_d_m * size;
+  char* d = static_cast<char*>(e.d) + (t.batch * e.stride_d_batch + n) * size + t.m * stride_d;
+  const bool scaled =
+      kInput == DType::kI8 || e.scale_a.data != nullptr || e.scale_b.data != nullptr || e.bias.data != nullptr;
   RowScales scales;
   read_rows(e.scale_a, t.batch, t.m, kRows, scales);
   F32x16 scale[kPanels], bias[kPanels];
@@ -59,26 +55,23 @@ TILEWRIGHT_INLINE void store_registers_as(const GemmEpilogueArgs& e, const Epilo
     bias[p] = read_columns(e.bias, t.batch, n + p * kVec, kVec, -0.0f);
   }
   unroll<kRows>([&](auto r) __attribute__((always_inline)) {
-    const F32x16 of_row = F32x16::splat(read_as<float>(scales.data + r * scales.step));
     F32x16 row[kPanels];
-    unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-      row[p] = fma(F32x16::splat(1.0f), bias[p], float_sum(acc[r][p]) * of_row * scale[p]);
-    });
-    store_row<kD, kPanels>(d + r * stride_d, t.stream, row);
+    unroll<kPanels>([&](auto p) __attribute__((always_inline)) { row[p] = float_sum(acc[r][p]); });
+    if (scaled) {
+      const F32x16 of_row = F32x16::splat(read_as<float>(scales.data + r * scales.step));
+      unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
+        row[p] = fma(F32x16::splat(1.0f), bias[p], row[p] * of_row * scale[p]);
+      });
+    }
+    char* to = d + r * stride_d;
+    if constexpr (kInput == DType::kI8) {
+      with_float_type(e.d_dtype, [&](auto type) __attribute__((always_inline)) {
+        store_row<decltype(type)::value, kPanels>(to, t.stream, row);
+      });
+    } else {
+      store_row<kInput, kPanels>(to, t.stream, row);
+    }
   });
-}
-
-// A whole register tile of D, from row t.m and column n on, where stores_registers() holds.
-template <DType kInput, int kRows, int kPanels, class Acc>
-TILEWRIGHT_INLINE void store_registers(const GemmEpilogueArgs& e, const EpilogueTile& t, int64 n,
-                                       const Acc (&acc)[kRows][kPanels]) {
-  if constexpr (kInput == DType::kI8) {
-    with_float_type(e.d_dtype, [&](auto type) __attribute__((always_inline)) {
-      store_registers_as<decltype(type)::value, true>(e, t, n, acc);
-    });
-  } else {
-    store_registers_as<kInput, false>(e, t, n, acc);
-  }
 }
 
 }  // namespace TILEWRIGHT_ISA
