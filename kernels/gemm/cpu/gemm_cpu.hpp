@@ -288,7 +288,7 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
   // alone, which large products consist of: each of these is compiled twice.
   template <int kRows, class Acc>
   TILEWRIGHT_INLINE bool finish_registers(const Acc& acc, int64 m, int64 n) {
-    if constexpr (kRows == kConfig.tile_m && (kMma == CpuMma::kDotBf16 || kMma == CpuMma::kDotI8)) {
+    if constexpr (kStoresRegisters<kMma> && kRows == kConfig.tile_m) {
       if (n < 0) return false;
       store_registers<kType>(args_.epilogue, {batch_, m, kRows, 0, stream_d_}, n, acc);
       return stored_ = true;

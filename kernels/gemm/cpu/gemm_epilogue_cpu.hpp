@@ -91,6 +91,12 @@ inline bool is_linear_by_columns(const GemmEpilogueArgs& e) {
          by_columns(e.scale_b) && by_columns(e.bias);
 }
 
+// That and nothing after it, to rows of D that lie side by side.
+inline bool is_only_linear(const GemmEpilogueArgs& e) {
+  return e.gate == GateMode::kNone && e.activation == Activation::kNone && e.step_count == 0 && e.stride_d_n == 1 &&
+         is_linear_by_columns(e);
+}
+
 // Columns [n, n + 16) of an operand, `left` of which are there, or `absent`.
 inline F32x16 read_columns(const EpilogueOperand& operand, int64 batch, int64 n, int64 left, float absent) {
   F32x16 columns = F32x16::splat(absent);
@@ -130,13 +136,16 @@ inline void read_rows(const EpilogueOperand& operand, int64 batch, int64 m, int6
   });
 }
 
-// Sixteen of the linear part. fma, because a compiler may contract a product and a sum, and then bits depend on which
-// pass it was.
+// fma, because a compiler may contract a product and a sum, and then bits depend on which pass it was.
+TILEWRIGHT_INLINE F32x16 scale_and_add(F32x16 v, F32x16 row, F32x16 scale, F32x16 bias) {
+  return fma(F32x16::splat(1.0f), bias, v * row * scale);
+}
+// Sixteen of the linear part.
 template <bool kInteger>
 TILEWRIGHT_INLINE F32x16 linear_value(const float* sums, F32x16 alpha, F32x16 row, F32x16 scale, F32x16 bias) {
   F32x16 v = F32x16::load(sums);
   if constexpr (kInteger) v = to_float(as_int(v));
-  return fma(F32x16::splat(1.0f), bias, v * alpha * row * scale);
+  return scale_and_add(v * alpha, row, scale, bias);
 }
 
 // rows(begin, end, i, left, value): value(sums, r, v) is the linear part of 16 columns of row r, the v-th of kStrips from
@@ -267,10 +276,7 @@ inline void store_tile(const GemmEpilogueArgs& e, const EpilogueTile& t, const f
 // The linear part straight to D when nothing follows it. False: something does.
 template <bool kInteger>
 bool store_linear(const GemmEpilogueArgs& e, const EpilogueTile& t, const float* x, int64 count, int64 n) {
-  if (e.gate != GateMode::kNone || e.activation != Activation::kNone || e.step_count != 0 || e.stride_d_n != 1 ||
-      !is_linear_by_columns(e)) {
-    return false;
-  }
+  if (!is_only_linear(e)) return false;
   with_float_type(e.d_dtype, [&](auto type) __attribute__((always_inline)) {
     constexpr DType kType = decltype(type)::value;
     constexpr int kSize = kBytes<kType>, kLine = kLineVectors<kType>;

@@ -4,19 +4,21 @@
 // bits.
 #pragma once
 
+#include "gemm/cpu/gemm_cpu_blocking.hpp"
 #include "gemm/cpu/gemm_epilogue_cpu.hpp"
 
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
+// Instructions that multiply fast beside the epilogue. For the others it is code that takes time to compile.
+template <CpuMma kMma>
+inline constexpr bool kStoresRegisters = kMma == CpuMma::kDotBf16 || kMma == CpuMma::kDotI8;
+
 // Whether sums may go to D from the registers that they are made in: nothing but scales of rows and columns and a bias
-// follows. It is unrolled code, which takes time to compile, so only for instructions that multiply fast beside the
-// epilogue, and to one type of D where the sums are floats.
+// follows. Sums that are floats go to one type of D.
 template <DType kType, CpuMma kMma>
 inline bool stores_registers(const GemmEpilogueArgs& e) {
-  return (kMma == CpuMma::kDotBf16 || kMma == CpuMma::kDotI8) && e.gate == GateMode::kNone &&
-         e.activation == Activation::kNone && e.step_count == 0 && e.stride_d_n == 1 && e.alpha == 1.0f &&
-         is_linear_by_columns(e) && (kMma == CpuMma::kDotI8 || e.d_dtype == kType);
+  return kStoresRegisters<kMma> && is_only_linear(e) && e.alpha == 1.0f && (is_integer(kMma) || e.d_dtype == kType);
 }
 
 TILEWRIGHT_INLINE F32x16 float_sum(F32x16 sum) { return sum; }
@@ -38,8 +40,7 @@ TILEWRIGHT_INLINE void store_row(char* to, bool stream, const F32x16 (&row)[kPan
   for (int p = 0; p < kPanels; ++p) store_vec<kD>(to + p * kVec * kSize, row[p]);
 }
 
-// A whole register tile of D, from row t.m and column n on, where stores_registers() holds. Operations and their order are
-// linear_value()'s. Branches are in each row: a copy of all rows for each type of D takes longer to compile.
+// A whole register tile of D, from row t.m and column n on, where stores_registers() holds. Branches are in each row: a copy of all rows for each type of D takes longer to compile.
 template <DType kInput, int kRows, int kPanels, class Acc>
 TILEWRIGHT_INLINE void store_registers(const GemmEpilogueArgs& e, const EpilogueTile& t, int64 n,
                                        const Acc (&acc)[kRows][kPanels]) {
@@ -59,9 +60,8 @@ TILEWRIGHT_INLINE void store_registers(const GemmEpilogueArgs& e, const Epilogue
     unroll<kPanels>([&](auto p) __attribute__((always_inline)) { row[p] = float_sum(acc[r][p]); });
     if (scaled) {
       const F32x16 of_row = F32x16::splat(read_as<float>(scales.data + r * scales.step));
-      unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-        row[p] = fma(F32x16::splat(1.0f), bias[p], row[p] * of_row * scale[p]);
-      });
+      unroll<kPanels>(
+          [&](auto p) __attribute__((always_inline)) { row[p] = scale_and_add(row[p], of_row, scale[p], bias[p]); });
     }
     char* to = d + r * stride_d;
     if constexpr (kInput == DType::kI8) {

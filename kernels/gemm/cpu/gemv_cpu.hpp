@@ -123,7 +123,7 @@ class GemvCpuUnit {
   static constexpr int kRows = kConfig.rows;
   static constexpr int64 kFirstLines = 16;  // of each stream
 
-  // Groups of kRows rows as units: [step][row] against panels, [row][step] against plain columns. Zero past K and M.
+  // Groups of kRows rows as units: [step][row] against panels, [row][step] against plain columns. Zero past K.
   void pack_a(int64 batch) {
     const char* a = static_cast<const char*>(args_.a);
     if (batch != 0) a += batch * args_.stride_a_batch * kBytes<kType>;
