@@ -59,7 +59,6 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
     n_end_ = blocking::smaller(s.out_n, blocking::share_begin(s.n_tiles, s.units_n, in + 1) * s.out_tile);
     const int64 batch_end = blocking::share_begin(args_.batch, s.units_batch, ib + 1);
     stream_d_ = streams_d(args_.epilogue, m_end_ - m_begin_, n_end_ - n_begin_, s.out_tile);
-    from_registers_ = stores_registers<kType, kMma>(args_.epilogue);
     for (batch_ = blocking::share_begin(args_.batch, s.units_batch, ib); batch_ < batch_end; ++batch_) run_batch();
     if (stream_d_) stream_fence();
   }
@@ -85,6 +84,7 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
   void run_batch() {
     a_ = static_cast<const char*>(args_.a);
     b_ = static_cast<const char*>(args_.b);
+    from_registers_ = from_registers<kType, kMma>(args_.epilogue, {batch_, m_begin_, m_end_, n_begin_, n_end_});
     if (batch_ != 0) a_ += batch_ * args_.stride_a_batch * kBytes<kType>;
     if (batch_ != 0) b_ += batch_ * args_.stride_b_batch * (args_.b_packed ? 1 : kBytes<kType>);
     const int64 blocks_m = blocking::ceil_div(m_end_ - m_begin_, blocking_.block_m);
@@ -197,7 +197,7 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
     if (!is_amx(kMma) && c.in != nullptr) fetch_sums<kRows>(c.in + kRows * c.in_stride);
     if (!is_amx(kMma) && d_column >= 0) fetch_d<kRows>(block.m + row * block.each, d_column);
     const int64 m = block.m + row * kRows;
-    const bool to_d = from_registers_ && d_column >= 0 && m + kRows <= block.m + block.rows &&
+    const bool to_d = from_registers_ != FromRegisters::kNo && d_column >= 0 && m + kRows <= block.m + block.rows &&
                       d_column + kConfig.tile_n <= block.n + block.columns;
     run_micro<kRows>(block, block.a + row * block.a_stride, lines, c, next, m, to_d ? d_column : -1);
   }
@@ -290,7 +290,12 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
   TILEWRIGHT_INLINE bool finish_registers(const Acc& acc, int64 m, int64 n) {
     if constexpr (kStoresRegisters<kMma> && kRows == kConfig.tile_m) {
       if (n < 0) return false;
-      store_registers<kType>(args_.epilogue, {batch_, m, kRows, 0, stream_d_}, n, acc);
+      const EpilogueTile tile = {batch_, m, kRows, 0, stream_d_};
+      if (kMma == CpuMma::kFmaAvx512 || from_registers_ == FromRegisters::kLeast) {
+        store_registers<kType, FromRegisters::kLeast>(args_.epilogue, tile, n, acc);
+      } else {
+        store_registers<kType, FromRegisters::kMore>(args_.epilogue, tile, n, acc);
+      }
       return stored_ = true;
     }
     return false;
@@ -304,8 +309,8 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
 
   const int64 unit_;
   Pending pending_ = {};
-  bool stream_d_ = false, from_registers_ = false;
-  bool stored_ = false;  // the micro-kernel has written its tile to D
+  bool stream_d_ = false, stored_ = false;  // stored: the micro-kernel has written its tile to D
+  FromRegisters from_registers_ = FromRegisters::kNo;
   // The micro-kernel of a block with panels of fewer than tile_m rows.
   MicroOfRows fewer_rows_ = nullptr, last_rows_ = nullptr;  // of each panel, of the last one
   int buffer_ = 0;                                          // of scratch(), for the next tile

@@ -125,7 +125,7 @@ class GemmCpuOperands {
   }
 
   // Lines of A that come while panel `row` is multiplied by tile `tile` of columns: during the first one the next panel, which
-  // the second level may have lost; then two of the rows to be packed next. A step reads four bytes of a row.
+  // the second level may have lost; during the last ones two of the rows to be packed next. A step reads four bytes of a row.
   TILEWRIGHT_INLINE void choose_streams(const Block& block, int64 tile, int64 row) {
     const FetchStream nothing = {block.a, 0};
     stream_a_[0] = stream_a_[1] = nothing;
@@ -133,7 +133,10 @@ class GemmCpuOperands {
       if (row + 1 < block.a_panels) stream_a_[0] = {block.a + (row + 1) * block.a_stride, block.each * 4};
       return;
     }
-    const int64 first = 2 * ((tile - 1) * block.a_panels + row);
+    const int64 tiles = blocking::ceil_div(segments_[0].panels, kPanels);
+    const int64 begin = blocking::larger(1, tiles - blocking::ceil_div(block.next_count, 2 * block.a_panels));
+    if (tile < begin) return;
+    const int64 first = 2 * ((tile - begin) * block.a_panels + row);
     for (int64 i = 0; i < 2; ++i) {
       if (first + i >= block.next_count) return;
       stream_a_[i] = {block.next_rows + (first + i) * args_.stride_a_m * kBytes<kType>, 4};

@@ -58,13 +58,14 @@ TILEWRIGHT_INLINE F32x16 load_vec(const void* p) {
 TILEWRIGHT_INLINE __mmask16 subnormals(F32x16 x) { return _mm512_fpclass_ps_mask(x.v, 0x20); }
 #endif
 
-template <DType kType>
+// kNormal: no lane is subnormal.
+template <DType kType, bool kNormal = false>
 TILEWRIGHT_INLINE void store_vec(void* p, F32x16 x) {
   if constexpr (kType == DType::kF32) x.store(p);
   if constexpr (kType == DType::kF16) x.store_f16(p);
   if constexpr (kType == DType::kBf16) {
 #if TILEWRIGHT_AVX512_BF16
-    if (__builtin_expect(subnormals(x) == 0, 1)) {
+    if (kNormal || __builtin_expect(subnormals(x) == 0, 1)) {
       _mm256_storeu_si256(static_cast<__m256i*>(p), (__m256i)_mm512_cvtneps_pbh(x.v));
       return;
     }
@@ -80,7 +81,7 @@ inline constexpr int kLineVectors = 4 / kBytes<kType>;
 // One whole aligned line past the caches: nothing is read first and nothing evicted. stream_fence() when all is done.
 // Where kStreamsLines does not hold these are ordinary stores.
 inline constexpr bool kStreamsLines = TILEWRIGHT_AVX512 != 0;
-template <DType kType>
+template <DType kType, bool kNormal = false>
 TILEWRIGHT_INLINE void stream_line(void* p, const F32x16 (&x)[kLineVectors<kType>]) {
 #if TILEWRIGHT_AVX512
   if constexpr (kType == DType::kF32) {
@@ -88,7 +89,7 @@ TILEWRIGHT_INLINE void stream_line(void* p, const F32x16 (&x)[kLineVectors<kType
   } else {
 #if TILEWRIGHT_AVX512_BF16
     if constexpr (kType == DType::kBf16) {
-      if (__builtin_expect((subnormals(x[0]) | subnormals(x[1])) == 0, 1)) {
+      if (kNormal || __builtin_expect((subnormals(x[0]) | subnormals(x[1])) == 0, 1)) {
         return _mm512_stream_si512(static_cast<__m512i*>(p), (__m512i)_mm512_cvtne2ps_pbh(x[1].v, x[0].v));
       }
     }
@@ -103,7 +104,8 @@ TILEWRIGHT_INLINE void stream_line(void* p, const F32x16 (&x)[kLineVectors<kType
     _mm512_stream_si512(static_cast<__m512i*>(p), _mm512_maskz_inserti64x4(0xFF, low, half[1], 1));
   }
 #else
-  for (int i = 0; i < kLineVectors<kType>; ++i) store_vec<kType>(static_cast<char*>(p) + i * 16 * kBytes<kType>, x[i]);
+  for (int i = 0; i < kLineVectors<kType>; ++i)
+    store_vec<kType, kNormal>(static_cast<char*>(p) + i * 16 * kBytes<kType>, x[i]);
 #endif
 }
 TILEWRIGHT_INLINE void stream_fence() { _mm_sfence(); }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 
 #include "core/fields.hpp"
@@ -57,23 +58,61 @@ TEST(GemmKernelBits, HowALargeDIsWrittenChangesNoBit) {
   });
 }
 
-// Whole register tiles of the dot products go straight to D where little follows; a step that does nothing sends them through memory. Of 41 rows
-// and 70 columns some tiles are not whole.
+// D's bytes where a step that does nothing sends all tiles through memory.
+std::vector<unsigned char> bits_through_memory(const KernelUnderTest& kernel, KernelRun& run) {
+  run.mutable_args().epilogue.step_count = 1;
+  run.mutable_args().epilogue.steps[0] = {};
+  EXPECT_EQ(run.execute(kernel), "");
+  return run.output();
+}
+bool stores_from_registers(const KernelUnderTest& kernel) {
+  if (kernel.kind != KernelKind::kGemm) return false;
+  const CpuMma mma = kernel.gemm.mma;
+  return mma == CpuMma::kDotBf16 || mma == CpuMma::kDotI8 || mma == CpuMma::kFmaAvx512;
+}
+
+// Whole register tiles go straight to D where little follows. Of 41 rows and 70 columns some tiles are not whole.
 TEST(GemmKernelBits, TilesStraightFromRegistersChangeNoBit) {
   for_each_kernel([](const KernelTarget& target, const KernelUnderTest& kernel) {
-    if (kernel.kind != KernelKind::kGemm) return;
-    if (kernel.gemm.mma != CpuMma::kDotBf16 && kernel.gemm.mma != CpuMma::kDotI8) return;
+    if (!stores_from_registers(kernel)) return;
     const int rows = 3 * kernel.gemm.tile_m - 1;
-    for (const char* rest : {"d=bf16:bias=bf16:scale_a=f32:scale_b=f32", "d=f32:scale_b=f32.0.0.0", "d=f16:bias=f32",
-                             "d=f32", "d=bf16", "d=f16"}) {
+    for (const char* rest : {"d=bf16:bias=bf16:scale_a=f32:scale_b=f32", "d=bf16:scale_a=f32:scale_b=f32",
+                             "d=f32:scale_b=f32.0.0.0", "d=f16:bias=f32", "d=f32", "d=bf16", "d=f16"}) {
       const std::string text =
           fmt::format("m={}:n=70:k=141:a={}:packed=1:{}", rows, dtype_name(kernel_dtype(kernel)), rest);
       const std::vector<unsigned char> straight = bits(target, kernel, text);
       KernelRun through_memory(text);
-      through_memory.mutable_args().epilogue.step_count = 1;
-      through_memory.mutable_args().epilogue.steps[0] = {};
-      EXPECT_EQ(through_memory.execute(kernel), "") << kernel_name(target, kernel);
-      EXPECT_EQ(through_memory.output(), straight) << kernel_name(target, kernel) << " " << rest;
+      EXPECT_EQ(bits_through_memory(kernel, through_memory), straight) << kernel_name(target, kernel) << " " << rest;
+    }
+  });
+}
+
+// Scales are looked through for what makes a value subnormal, which an instruction would take for zero: the last row's, the
+// last column's, either alone or only both together; zeros, infinities and NaN among them.
+TEST(GemmKernelBits, SubnormalValuesStayWhateverTheScales) {
+  for_each_kernel([](const KernelTarget& target, const KernelUnderTest& kernel) {
+    if (!stores_from_registers(kernel) || kernel_dtype(kernel) != DType::kI8) return;
+    const int rows = 2 * kernel.gemm.tile_m, columns = 4 * kernel.gemm.tile_n;
+    const std::string text = fmt::format("m={}:n={}:k=9:a=i8:packed=1:d=bf16:scale_a=f32:scale_b=f32", rows, columns);
+    const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+    for (auto [row, column] : {std::pair{1e-39f, 1.0f},
+                               {1.0f, -1e-39f},
+                               {1e-20f, 1e-19f},
+                               {-1e-19f, 1e-19f},
+                               {0.0f, 1.0f},
+                               {1.0f, nan},
+                               {inf, 1e-39f}}) {
+      std::vector<float> of_rows(static_cast<size_t>(rows), 1.5f), of_columns(static_cast<size_t>(columns), 0.75f);
+      of_rows.back() = row, of_columns.back() = column;
+      const auto with_scales = [&](KernelRun& run) {
+        run.mutable_args().epilogue.scale_a.data = of_rows.data();
+        run.mutable_args().epilogue.scale_b.data = of_columns.data();
+      };
+      KernelRun straight(text), through_memory(text);
+      with_scales(straight), with_scales(through_memory);
+      EXPECT_EQ(straight.execute(kernel), "") << kernel_name(target, kernel);
+      EXPECT_EQ(bits_through_memory(kernel, through_memory), straight.output())
+          << kernel_name(target, kernel) << " " << row << " " << column;
     }
   });
 }
