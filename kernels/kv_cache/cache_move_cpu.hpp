@@ -3,12 +3,12 @@
 #pragma once
 
 #include "kv_cache/cache_move_args.hpp"
-#include "tile/cpu/row.hpp"
+#include "tile/cpu/row_codes.hpp"
 
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
-// What each code of a type is.
+// What each code of a type is, for codes that do not lie side by side, or whose type is known at run time.
 struct CodeValues {
   float of[256];
 };
@@ -40,11 +40,20 @@ inline void copy_row(const CacheMoveArgs& args, const char* from, char* to, int 
   }
 }
 
-template <DType kOut>
+template <DType kIn, DType kOut>
 void widen_row(const CacheMoveArgs& args, const CodeValues& values, float scale, const char* from, char* to) {
   const int bytes = dtype_bits(args.out) / 8;
   const bool gather = args.from.element != 1 || args.from.elements < args.n;
   const bool scatter = args.to.element != 1 || args.to.elements < args.n;
+  if constexpr (kIn != DType::kNone) {
+    if (!gather && !scatter) {
+      return for_pieces(args.n, [&](auto at) __attribute__((always_inline)) {
+        const F32x16 x =
+            at.count == kVec ? widen_codes<kIn>(from + at.n) : widen_codes_tail<kIn>(from + at.n, at.count);
+        store_piece<kOut>(to, args.out, at, x * F32x16::splat(scale));
+      });
+    }
+  }
   for_pieces(args.n, [&](auto at) __attribute__((always_inline)) {
     alignas(64) float lane[kVec];
     for (int i = 0; i < kVec; ++i) {
@@ -66,6 +75,7 @@ template <CacheMoveCpuConfig kConfig>
 void cache_move_cpu(const CacheMoveArgs& args, unsigned unit, unsigned units) {
   const int in = dtype_bits(args.in) / 8, out = dtype_bits(args.out) / 8;
   CodeValues values;
+  constexpr bool kTyped = kConfig.out != kConfig.x;
   if (args.in != args.out) list_codes(args.in, values);
   const long long last = share_edge(args.rows, unit + 1, units);
   for (long long row = share_edge(args.rows, unit, units); row < last; ++row) {
@@ -79,7 +89,7 @@ void cache_move_cpu(const CacheMoveArgs& args, unsigned unit, unsigned units) {
       continue;
     }
     const float scale = static_cast<const float*>(args.scale.data)[paged_scale(args.scale, move.from, move.head)];
-    widen_row<kConfig.out == kConfig.x ? DType::kNone : kConfig.out>(args, values, scale, from, to);
+    widen_row<kTyped ? kConfig.x : DType::kNone, kTyped ? kConfig.out : DType::kNone>(args, values, scale, from, to);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// layer_norm_backward_cpu: rows are read once from memory, and again from the caches: for the mean, for what lies about it, for their
-// gradient's sums, for the gradient. Typed by its config, or at run time.
+// layer_norm_backward_cpu: rows are read once from memory, for their moments, and again from the caches: for their gradient's
+// sums, for the gradient. Typed by its config, or at run time.
 #pragma once
 
 #include "tile/cpu/row_backward.hpp"
@@ -14,7 +14,7 @@ void layer_norm_backward_cpu(const RowArgs& args, unsigned unit, unsigned units)
   for_backward_rows<kConfig>(args, unit, units, [&](const BackwardRow<kConfig>& row) {
     const auto first = [&](auto at) __attribute__((always_inline)) { return row.first_x(at); };
     const auto x = [&](auto at) __attribute__((always_inline)) { return row.x(at); };
-    const RowMoments moments = find_moments(args.n, first, x);
+    const RowMoments moments = find_moments(args.n, first);
     const float inverse = 1 / __builtin_sqrtf(moments.variance + args.eps);
 
     float sum[2];  // of the gradient, and of its products with the normalised elements

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Mean and variance of a row on CPUs, in two passes.
+// Mean and variance of a row on CPUs, in one pass: of a few vectors at a time in registers, first their mean and then what lies about
+// it; moments so far and those of the next few are put together as Chan, Golub and LeVeque do (1979, "Updating formulae and a
+// pairwise algorithm for computing sample variances").
 #pragma once
 
 #include "tile/cpu/row.hpp"
@@ -7,24 +9,74 @@
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
-// Of first(piece), and then again(piece), which gives the same values.
-template <class First, class Again>
-TILEWRIGHT_INLINE RowMoments find_moments(long long length, First&& first, Again&& again) {
-  // Nearly the mean: a sum of N may have lost some of it.
-  const auto n = static_cast<float>(length);
-  float sum[2];  // of values, and of their magnitudes
-  sum_row(length, sum, [&](F32x16(&part)[2], auto piece) __attribute__((always_inline)) {
-    const F32x16 v = first(piece);
-    part[0] = part[0] + v, part[1] = part[1] + absolute(v);
-  });
-  const float about = near_mean(sum, n, [](float x) { return __builtin_sqrtf(x); });
+inline constexpr int kMomentVectors = 8;
 
-  // Differences from there lose nothing to cancellation, and their own mean says how far the mean is.
-  sum_row(length, sum, [&](F32x16(&part)[2], auto piece) __attribute__((always_inline)) {
-    const F32x16 d = within_row(again(piece) - F32x16::splat(about), piece);
-    part[0] = part[0] + d, part[1] = fma(d, d, part[1]);
-  });
-  return row_moments(about, sum, n);
+// Of each of 16 lanes. Numbers are differences from one of the row's, so that a mean far above them loses nothing.
+struct LaneMoments {
+  F32x16 mean = F32x16::splat(0), squares = F32x16::splat(0);  // squares: of differences from the mean
+  float count = 0;
+
+  // `more` numbers in each lane.
+  TILEWRIGHT_INLINE void add(F32x16 their_mean, F32x16 their_squares, float more) {
+    const float share = more / (count + more);
+    const F32x16 off = their_mean - mean;
+    mean = fma(off, F32x16::splat(share), mean);
+    squares = squares + fma(off * off, F32x16::splat(count * share), their_squares);
+    count += more;
+  }
+};
+
+// Of value(piece), which is asked for once.
+template <class Value>
+TILEWRIGHT_INLINE RowMoments find_moments(long long length, Value&& value) {
+  F32x16 about = F32x16::splat(0);
+  const auto begin = [&](F32x16 first) __attribute__((always_inline)) {
+    float lane[kVec];
+    first.store(lane);
+    about = F32x16::splat(lane[0]);
+  };
+  LaneMoments so_far;
+  long long n = 0;
+  for (; n + kMomentVectors * kVec <= length; n += kMomentVectors * kVec) {
+    F32x16 v[kMomentVectors], sum[2], squares[2] = {F32x16::splat(0), F32x16::splat(0)};
+    unroll<kMomentVectors>([&](auto i)
+                               __attribute__((always_inline)) { v[i] = value(RowPiece<true>{n + i * kVec, kVec}); });
+    if (n == 0) begin(v[0]);
+    unroll<kMomentVectors>([&](auto i) __attribute__((always_inline)) {
+      v[i] = v[i] - about;
+      sum[i % 2] = i < 2 ? v[i] : sum[i % 2] + v[i];
+    });
+    const F32x16 mean = (sum[0] + sum[1]) * F32x16::splat(1.0f / kMomentVectors);
+    unroll<kMomentVectors>([&](auto i) __attribute__((always_inline)) {
+      const F32x16 off = v[i] - mean;
+      squares[i % 2] = fma(off, off, squares[i % 2]);
+    });
+    so_far.add(mean, squares[0] + squares[1], kMomentVectors);
+  }
+  for (; n + kVec <= length; n += kVec) {
+    const F32x16 v = value(RowPiece<true>{n, kVec});
+    if (n == 0) begin(v);
+    so_far.add(v - about, F32x16::splat(0), 1);
+  }
+  F32x16 counts = F32x16::splat(so_far.count), &mean = so_far.mean, &squares = so_far.squares;
+  if (n < length) {
+    // One more in some lanes.
+    const RowPiece<false> rest{n, static_cast<int>(length - n)};
+    const F32x16 v = value(rest);
+    if (n == 0) begin(v);
+    const float share = 1 / (so_far.count + 1);
+    const F32x16 off = within_row(v - about - mean, rest);
+    mean = fma(off, F32x16::splat(share), mean);
+    squares = fma(off * off, F32x16::splat(so_far.count * share), squares);
+    counts = counts + within_row(F32x16::splat(1), rest);
+  }
+  // The lanes'.
+  const auto all = static_cast<float>(length);
+  float lane[kVec];
+  about.store(lane);
+  const float mean_of_lanes = sum_lanes(counts * mean) / all;
+  const F32x16 off = mean - F32x16::splat(mean_of_lanes);
+  return {lane[0] + mean_of_lanes, sum_lanes(fma(counts * off, off, squares)) / all};
 }
 
 }  // namespace TILEWRIGHT_ISA

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "arch/cpu_levels.hpp"
 #include "core/fields.hpp"
 #include "ops/apply_penalties/families/apply_penalties_families.hpp"
 
@@ -15,8 +16,6 @@ namespace {
 constexpr double kApplyPenaltiesElementSeconds = 0.4e-9, kGenericApplyPenaltiesElementSeconds = 3e-9,
                  kApplyPenaltiesLaunchSeconds = 3e-6;
 constexpr std::string_view kGenericApplyPenaltiesTarget = "x86-64";
-
-bool apply_penalties_compiled_for(std::string_view target) { return target == "x86-64-v3" || target == "x86-64-v4"; }
 
 class ApplyPenaltiesCpuFamily final : public KernelFamily {
  public:
@@ -37,7 +36,7 @@ class ApplyPenaltiesCpuFamily final : public KernelFamily {
     const auto& p = problem_cast<ApplyPenaltiesProblem>(ref);
     if (generic_) return {{{generic_apply_penalties_key(), {}}, predict_apply_penalties(p, device)}};
     for (const ArchSpec* arch : device.targets) {
-      if (apply_penalties_compiled_for(arch->target))
+      if (is_vector_level(arch->target))
         return {{{apply_penalties_key({p.x}, arch->target), {}}, predict_apply_penalties(p, device)}};
     }
     return {};
@@ -74,7 +73,7 @@ class ApplyPenaltiesCpuFamily final : public KernelFamily {
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     std::vector<KernelKey> keys;
     if (generic_ && target == kGenericApplyPenaltiesTarget) keys.push_back(generic_apply_penalties_key());
-    if (generic_ || !apply_penalties_compiled_for(target)) return keys;
+    if (generic_ || !is_vector_level(target)) return keys;
     for (const DType x : {DType::kF32, DType::kF16, DType::kBf16}) keys.push_back(apply_penalties_key({x}, target));
     return keys;
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "arch/cpu_levels.hpp"
 #include "core/fields.hpp"
 #include "ops/group_norm/families/group_norm_families.hpp"
 
@@ -14,8 +15,6 @@ namespace {
 // Nominal figures of a server core: they rank families, they promise nothing.
 constexpr double kGroupNormGbpsUnit = 8.0, kGroupNormLaunchSeconds = 8e-6;
 constexpr std::string_view kGenericGroupNormTarget = "x86-64";
-
-bool group_norm_compiled_for(std::string_view target) { return target == "x86-64-v3" || target == "x86-64-v4"; }
 
 GroupNormConfig group_norm_cpu_config(const GroupNormProblem& p) { return {p.dtype, p.channels_last != 0, false}; }
 
@@ -41,7 +40,7 @@ class GroupNormCpuFamily final : public KernelFamily {
     const auto& p = problem_cast<GroupNormProblem>(ref);
     if (generic_) return {{{generic_key(), {}}, predict_cpu(p, device)}};
     for (const ArchSpec* arch : device.targets) {
-      if (group_norm_compiled_for(arch->target))
+      if (is_vector_level(arch->target, p.dtype == DType::kBf16))
         return {{{key_of(group_norm_cpu_config(p), arch->target), {}}, predict_cpu(p, device)}};
     }
     return {};
@@ -85,8 +84,9 @@ class GroupNormCpuFamily final : public KernelFamily {
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     std::vector<KernelKey> keys;
     if (generic_ && target == kGenericGroupNormTarget) keys.push_back(generic_key());
-    if (generic_ || !group_norm_compiled_for(target)) return keys;
+    if (generic_) return keys;
     for (const DType dtype : {DType::kF32, DType::kF16, DType::kBf16}) {
+      if (!is_vector_level(target, dtype == DType::kBf16)) continue;
       for (const bool last : {false, true}) keys.push_back(key_of({dtype, last, false}, target));
     }
     return keys;

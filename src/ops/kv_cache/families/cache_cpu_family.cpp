@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "arch/cpu_levels.hpp"
 #include "core/fields.hpp"
 #include "ops/kv_cache/families/cache_families.hpp"
 
@@ -17,8 +18,7 @@ constexpr double kCacheLaunchSeconds = 3e-6;
 constexpr double kCacheGenericElementSeconds = 3e-9;
 constexpr std::string_view kCacheGenericTarget = "x86-64";
 
-bool cache_compiled_for(std::string_view target) { return target == "x86-64-v3" || target == "x86-64-v4"; }
-
+bool cache_writes_bf16(const CacheCpuConfig& config) { return config.q == DType::kBf16 || config.cache == DType::kBf16; }
 CacheCpuConfig cache_cpu_config(const CacheProblem& p) { return {p.x, p.q, p.cache}; }
 
 class CacheCpuFamily final : public KernelFamily {
@@ -39,10 +39,10 @@ class CacheCpuFamily final : public KernelFamily {
   std::vector<Candidate> candidates(ProblemRef ref, const DeviceSpec& device) const override {
     const auto& p = problem_cast<CacheProblem>(ref);
     if (generic_) return {{{generic_key(), {}}, predict_cpu(p, device)}};
+    const CacheCpuConfig config = cache_cpu_config(p);
     for (const ArchSpec* arch : device.targets) {
-      if (cache_compiled_for(arch->target)) {
-        return {{{key_of(cache_cpu_config(p), arch->target), {}}, predict_cpu(p, device)}};
-      }
+      if (!is_vector_level(arch->target, cache_writes_bf16(config))) continue;
+      return {{{key_of(config, arch->target), {}}, predict_cpu(p, device)}};
     }
     return {};
   }
@@ -79,9 +79,11 @@ class CacheCpuFamily final : public KernelFamily {
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     std::vector<KernelKey> keys;
     if (generic_ && target == kCacheGenericTarget) keys.push_back(generic_key());
-    if (generic_ || !cache_compiled_for(target)) return keys;
+    if (generic_) return keys;
     for (const CacheProblem& p : usual_cache_problems(op_)) {
-      const KernelKey key = key_of(cache_cpu_config(p), target);
+      const CacheCpuConfig config = cache_cpu_config(p);
+      if (!is_vector_level(target, cache_writes_bf16(config))) continue;
+      const KernelKey key = key_of(config, target);
       if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
     }
     return keys;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "arch/cpu_levels.hpp"
 #include "core/fields.hpp"
 #include "kv_cache/cache_move_args.hpp"
 #include "ops/kv_cache_move/families/move_families.hpp"
@@ -16,7 +17,6 @@ constexpr double kMoveGbpsUnit = 8.0;
 constexpr double kMoveLaunchSeconds = 3e-6;
 constexpr std::string_view kMoveGenericTarget = "x86-64";
 
-bool move_compiled_for(std::string_view target) { return target == "x86-64-v3" || target == "x86-64-v4"; }
 // Elements that move as they are have one instance, whatever they are.
 CacheMoveCpuConfig move_cpu_config(const CacheMoveProblem& p) {
   if (p.in == p.out) return {DType::kNone, DType::kNone};
@@ -41,10 +41,10 @@ class CacheMoveCpuFamily final : public KernelFamily {
   std::vector<Candidate> candidates(ProblemRef ref, const DeviceSpec& device) const override {
     const auto& p = problem_cast<CacheMoveProblem>(ref);
     if (generic_) return {{{generic_key(), {}}, predict_cpu(p, device)}};
+    const CacheMoveCpuConfig config = move_cpu_config(p);
     for (const ArchSpec* arch : device.targets) {
-      if (move_compiled_for(arch->target)) {
-        return {{{key_of(move_cpu_config(p), arch->target), {}}, predict_cpu(p, device)}};
-      }
+      if (is_vector_level(arch->target, config.out == DType::kBf16))
+        return {{{key_of(config, arch->target), {}}, predict_cpu(p, device)}};
     }
     return {};
   }
@@ -79,9 +79,10 @@ class CacheMoveCpuFamily final : public KernelFamily {
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     std::vector<KernelKey> keys;
     if (generic_ && target == kMoveGenericTarget) keys.push_back(generic_key());
-    if (generic_ || !move_compiled_for(target)) return keys;
-    keys.push_back(key_of({DType::kNone, DType::kNone}, target));
-    if (!op_.pairs) keys.push_back(key_of({DType::kF8E4M3, DType::kBf16}, target));
+    if (generic_) return keys;
+    const CacheMoveCpuConfig as_they_are{DType::kNone, DType::kNone}, codes{DType::kF8E4M3, DType::kBf16};
+    if (is_vector_level(target)) keys.push_back(key_of(as_they_are, target));
+    if (!op_.pairs && is_vector_level(target, codes.out == DType::kBf16)) keys.push_back(key_of(codes, target));
     return keys;
   }
   Result<std::vector<Stage>> stages(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step,

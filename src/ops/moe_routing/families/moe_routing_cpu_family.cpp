@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "arch/cpu_levels.hpp"
 #include "core/fields.hpp"
 #include "ops/moe_routing/families/moe_routing_families.hpp"
 
@@ -14,8 +15,6 @@ namespace {
 // Nominal figures of a server core: they rank families, they promise nothing.
 constexpr double kRouterElementSeconds = 0.4e-9, kGenericRouterElementSeconds = 3e-9, kRouterLaunchSeconds = 3e-6;
 constexpr std::string_view kGenericRouterTarget = "x86-64";
-
-bool router_compiled_for(std::string_view target) { return target == "x86-64-v3" || target == "x86-64-v4"; }
 
 class MoeRoutingCpuFamily final : public KernelFamily {
  public:
@@ -35,8 +34,7 @@ class MoeRoutingCpuFamily final : public KernelFamily {
     const auto& p = problem_cast<MoeRoutingProblem>(ref);
     if (generic_) return {{{generic_router_key(), {}}, predict_router(p, device)}};
     for (const ArchSpec* arch : device.targets) {
-      if (router_compiled_for(arch->target))
-        return {{{router_key({p.x}, arch->target), {}}, predict_router(p, device)}};
+      if (is_vector_level(arch->target)) return {{{router_key({p.x}, arch->target), {}}, predict_router(p, device)}};
     }
     return {};
   }
@@ -73,7 +71,7 @@ class MoeRoutingCpuFamily final : public KernelFamily {
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     std::vector<KernelKey> keys;
     if (generic_ && target == kGenericRouterTarget) keys.push_back(generic_router_key());
-    if (generic_ || !router_compiled_for(target)) return keys;
+    if (generic_ || !is_vector_level(target)) return keys;
     for (const DType x : {DType::kF32, DType::kF16, DType::kBf16}) keys.push_back(router_key({x}, target));
     return keys;
   }

@@ -3,6 +3,7 @@
 // runs. Both sum in one order, whatever the number of rows or threads.
 #include <fmt/format.h>
 
+#include "arch/cpu_levels.hpp"
 #include "core/fields.hpp"
 #include "ops/row/families/row_families.hpp"
 
@@ -17,10 +18,13 @@ constexpr double kGenericElementSeconds = 3e-9;
 constexpr int64_t kPartElements = 65536, kMostColumnParts = 128, kColumnsUnit = 16;
 constexpr std::string_view kGenericRowTarget = "x86-64";
 
-bool row_compiled_for(std::string_view target) { return target == "x86-64-v3" || target == "x86-64-v4"; }
-
 RowCpuConfig row_cpu_config(const RowProblem& p) {
   return {p.x.dtype, p.residual.dtype, p.out.dtype, p.quant, p.hadamard != 0, p.state_words != 0};
+}
+
+// Gradients of norms are slower with that instruction, whose branch for subnormal values stands between their sums of columns.
+bool row_writes_bf16(const RowOp& op, const RowCpuConfig& config) {
+  return !op.norm_backward() && (config.out == DType::kBf16 || config.residual == DType::kBf16);
 }
 
 class RowCpuFamily final : public KernelFamily {
@@ -41,9 +45,10 @@ class RowCpuFamily final : public KernelFamily {
   std::vector<Candidate> candidates(ProblemRef ref, const DeviceSpec& device) const override {
     const auto& p = problem_cast<RowProblem>(ref);
     if (generic_) return {{{generic_key(), {}}, predict_cpu(p, device)}};
+    const RowCpuConfig config = row_cpu_config(p);
     for (const ArchSpec* arch : device.targets) {
-      if (row_compiled_for(arch->target))
-        return {{{key_of(row_cpu_config(p), arch->target), {}}, predict_cpu(p, device)}};
+      if (is_vector_level(arch->target, row_writes_bf16(op_, config)))
+        return {{{key_of(config, arch->target), {}}, predict_cpu(p, device)}};
     }
     return {};
   }
@@ -87,8 +92,11 @@ class RowCpuFamily final : public KernelFamily {
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     std::vector<KernelKey> keys;
     if (generic_ && target == kGenericRowTarget) keys.push_back(generic_key());
-    if (generic_ || !row_compiled_for(target)) return keys;
-    for (const RowProblem& p : usual_row_problems(op_)) keys.push_back(key_of(row_cpu_config(p), target));
+    if (generic_) return keys;
+    for (const RowProblem& p : usual_row_problems(op_)) {
+      const RowCpuConfig config = row_cpu_config(p);
+      if (is_vector_level(target, row_writes_bf16(op_, config))) keys.push_back(key_of(config, target));
+    }
     return keys;
   }
   Result<std::vector<Stage>> stages(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "arch/cpu_levels.hpp"
 #include "core/fields.hpp"
 #include "ops/sample/families/sample_families.hpp"
 
@@ -14,8 +15,6 @@ namespace {
 // Nominal figures of a server core: they rank families, they promise nothing.
 constexpr double kSampleElementSeconds = 0.4e-9, kGenericSampleElementSeconds = 3e-9, kSampleLaunchSeconds = 3e-6;
 constexpr std::string_view kGenericSampleTarget = "x86-64";
-
-bool sample_compiled_for(std::string_view target) { return target == "x86-64-v3" || target == "x86-64-v4"; }
 
 class SampleCpuFamily final : public KernelFamily {
  public:
@@ -35,8 +34,7 @@ class SampleCpuFamily final : public KernelFamily {
     const auto& p = problem_cast<SampleProblem>(ref);
     if (generic_) return {{{generic_sample_key(), {}}, predict_sample(p, device)}};
     for (const ArchSpec* arch : device.targets) {
-      if (sample_compiled_for(arch->target))
-        return {{{sample_key({p.x}, arch->target), {}}, predict_sample(p, device)}};
+      if (is_vector_level(arch->target)) return {{{sample_key({p.x}, arch->target), {}}, predict_sample(p, device)}};
     }
     return {};
   }
@@ -72,7 +70,7 @@ class SampleCpuFamily final : public KernelFamily {
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     std::vector<KernelKey> keys;
     if (generic_ && target == kGenericSampleTarget) keys.push_back(generic_sample_key());
-    if (generic_ || !sample_compiled_for(target)) return keys;
+    if (generic_ || !is_vector_level(target)) return keys;
     for (const DType x : {DType::kF32, DType::kF16, DType::kBf16}) keys.push_back(sample_key({x}, target));
     return keys;
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "arch/cpu_levels.hpp"
 #include "core/fields.hpp"
 #include "ops/top_k/families/top_k_families.hpp"
 
@@ -14,8 +15,6 @@ namespace {
 // Nominal figures of a server core: they rank families, they promise nothing.
 constexpr double kTopKElementSeconds = 0.4e-9, kGenericTopKElementSeconds = 3e-9, kTopKLaunchSeconds = 3e-6;
 constexpr std::string_view kGenericTopKTarget = "x86-64";
-
-bool top_k_compiled_for(std::string_view target) { return target == "x86-64-v3" || target == "x86-64-v4"; }
 
 class TopKCpuFamily final : public KernelFamily {
  public:
@@ -35,7 +34,7 @@ class TopKCpuFamily final : public KernelFamily {
     const auto& p = problem_cast<TopKProblem>(ref);
     if (generic_) return {{{generic_top_k_key(), {}}, predict_top_k(p, device)}};
     for (const ArchSpec* arch : device.targets) {
-      if (top_k_compiled_for(arch->target)) return {{{top_k_key({p.x}, arch->target), {}}, predict_top_k(p, device)}};
+      if (is_vector_level(arch->target)) return {{{top_k_key({p.x}, arch->target), {}}, predict_top_k(p, device)}};
     }
     return {};
   }
@@ -71,7 +70,7 @@ class TopKCpuFamily final : public KernelFamily {
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     std::vector<KernelKey> keys;
     if (generic_ && target == kGenericTopKTarget) keys.push_back(generic_top_k_key());
-    if (generic_ || !top_k_compiled_for(target)) return keys;
+    if (generic_ || !is_vector_level(target)) return keys;
     for (const DType x : {DType::kF32, DType::kF16, DType::kBf16}) keys.push_back(top_k_key({x}, target));
     return keys;
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "arch/cpu_levels.hpp"
 #include "core/fields.hpp"
 #include "ops/transpose/families/transpose_families.hpp"
 
@@ -14,8 +15,6 @@ namespace {
 // Nominal figures of a server core: they rank families, they promise nothing.
 constexpr double kTransposeGbpsUnit = 8.0, kTransposeLaunchSeconds = 3e-6;
 constexpr std::string_view kGenericTransposeTarget = "x86-64";
-
-bool transpose_compiled_for(std::string_view target) { return target == "x86-64-v3" || target == "x86-64-v4"; }
 
 constexpr int64_t kLeastTransposeRows = 16;  // of the longer side, that are worth a core
 TransposeConfig transpose_config(const TransposeProblem& p) { return {dtype_bits(p.dtype) / 8}; }
@@ -39,7 +38,7 @@ class TransposeCpuFamily final : public KernelFamily {
     const auto& p = problem_cast<TransposeProblem>(ref);
     if (generic_) return {{{generic_transpose_key(), {}}, predict_transpose(p, device)}};
     for (const ArchSpec* arch : device.targets) {
-      if (transpose_compiled_for(arch->target))
+      if (is_vector_level(arch->target))
         return {{{transpose_key(transpose_config(p), arch->target), {}}, predict_transpose(p, device)}};
     }
     return {};
@@ -76,7 +75,7 @@ class TransposeCpuFamily final : public KernelFamily {
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     std::vector<KernelKey> keys;
     if (generic_ && target == kGenericTransposeTarget) keys.push_back(generic_transpose_key());
-    if (generic_ || !transpose_compiled_for(target)) return keys;
+    if (generic_ || !is_vector_level(target)) return keys;
     for (const int bytes : {1, 2, 4}) keys.push_back(transpose_key({bytes}, target));
     return keys;
   }
