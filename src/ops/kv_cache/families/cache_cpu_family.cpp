@@ -18,7 +18,9 @@ constexpr double kCacheLaunchSeconds = 3e-6;
 constexpr double kCacheGenericElementSeconds = 3e-9;
 constexpr std::string_view kCacheGenericTarget = "x86-64";
 
-bool cache_writes_bf16(const CacheCpuConfig& config) { return config.q == DType::kBf16 || config.cache == DType::kBf16; }
+bool cache_writes_bf16(const CacheCpuConfig& config) {
+  return config.q == DType::kBf16 || config.cache == DType::kBf16;
+}
 CacheCpuConfig cache_cpu_config(const CacheProblem& p) { return {p.x, p.q, p.cache}; }
 
 class CacheCpuFamily final : public KernelFamily {
