@@ -49,6 +49,7 @@ struct InstanceOptions {
   int rotations = 1;
   int64_t compare_limit = int64_t{1} << 24;  // multiply-adds spent on the reference before sampling sets in
   DeviceData* device_data = nullptr;         // makes large operands where they lie; null: on the host
+  bool usual = false;  // numbers of the call that most calls have, not such that show where one is left out
 };
 
 }  // namespace tilewright

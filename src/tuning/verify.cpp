@@ -35,7 +35,7 @@ Result<std::unique_ptr<Verifier>> Verifier::create(ContextImpl& context, const O
   for (int seed = 1; seed <= std::max(1, seeds); ++seed) {
     verifier->fills_.push_back({static_cast<uint64_t>(seed), InputData::kNormal});
   }
-  Result<Part> timed = verifier->make_part(problem, std::max(1, rotations), {1, InputData::kNormal});
+  Result<Part> timed = verifier->make_part(problem, std::max(1, rotations), {1, InputData::kNormal}, true);
   if (!timed) return timed.status();
   verifier->timed_ = std::move(*timed);
   Result<Part> refilled = verifier->make_part(problem, 1, {1, InputData::kIntegers});
@@ -52,10 +52,11 @@ Result<std::unique_ptr<Verifier>> Verifier::create(ContextImpl& context, const O
   return verifier;
 }
 
-Result<Verifier::Part> Verifier::make_part(ProblemRef problem, int rotations, const Fill& fill) {
+Result<Verifier::Part> Verifier::make_part(ProblemRef problem, int rotations, const Fill& fill, bool usual) {
   InstanceOptions options;
   options.rotations = rotations;
   options.device_data = context_.device_data();
+  options.usual = usual;
   Result<std::unique_ptr<ProblemInstance>> instance = op_.instantiate(problem, context_.device(), options);
   if (!instance) return instance.status();
   (*instance)->fill(fill.seed, fill.data);

@@ -47,7 +47,7 @@ class Verifier {
 
   Verifier(ContextImpl& context, const Operator& op, int units)
       : context_(context), op_(op), spec_(context.spec(units)) {}
-  Result<Part> make_part(ProblemRef problem, int rotations, const Fill& fill);
+  Result<Part> make_part(ProblemRef problem, int rotations, const Fill& fill, bool usual = false);
   Status check(const Recipe& recipe, ProblemRef problem) const;
   // Runs the plan on one part; the verdict joins `total`.
   Status run(Part& part, const Plan& plan, VerifyReport& total);

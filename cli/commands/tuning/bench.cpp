@@ -84,7 +84,7 @@ class Bench {
         context_.plan(*problem.op, problem.ref(), threads, recipe, /*allow_compile=*/true);
     if (!plan) return plan.status();
     Result<std::unique_ptr<ProblemInstance>> instance =
-        problem.op->instantiate(problem.ref(), context_.device(), {.rotations = rotations});
+        problem.op->instantiate(problem.ref(), context_.device(), {.rotations = rotations, .usual = true});
     if (!instance) return instance.status();
     (*instance)->fill(1, InputData::kNormal);
     return Prepared{std::move(*plan), std::move(*instance)};

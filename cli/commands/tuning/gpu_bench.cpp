@@ -127,7 +127,7 @@ Status GpuBench::measure(const SuiteProblem& item) {
       rotations_for(*problem.op, problem.ref(), spec_, item.baseline || !peers_.empty() ? 2 : 1).copies;
   const auto instantiate = [&](const NamedProblem& of) -> Result<std::shared_ptr<ProblemInstance>> {
     Result<std::unique_ptr<ProblemInstance>> instance = of.op->instantiate(
-        of.ref(), context_.device(), {.rotations = rotations, .device_data = context_.device_data()});
+        of.ref(), context_.device(), {.rotations = rotations, .device_data = context_.device_data(), .usual = true});
     if (!instance) return instance.status();
     (*instance)->fill(1, InputData::kNormal);
     return std::shared_ptr<ProblemInstance>(std::move(*instance));

@@ -282,8 +282,9 @@ class Session {
     Result<std::shared_ptr<const Plan>> plan =
         context_.dispatcher().bind(*problem.op, problem.ref(), spec_, *recipe, ChoiceSource::kTuned, true);
     if (!plan) return plan.status();
-    Result<std::unique_ptr<ProblemInstance>> instance = problem.op->instantiate(
-        problem.ref(), context_.device(), {.rotations = request.rotations, .device_data = context_.device_data()});
+    Result<std::unique_ptr<ProblemInstance>> instance =
+        problem.op->instantiate(problem.ref(), context_.device(),
+                                {.rotations = request.rotations, .device_data = context_.device_data(), .usual = true});
     if (!instance) return instance.status();
     (*instance)->fill(1, InputData::kNormal);
     const BurstSide sides[] = {plan_side(context_.device(), **plan, **instance), peer_side(peer, request)};

@@ -23,8 +23,11 @@ TEST(ActAndMulBackward, EveryActivationGateAndLengthMatchesTheReference) {
       for (const int n : {1, 2, 7, 15, 16, 17, 63, 64, 65, 127, 200, 1000}) {
         for (const char* x : {"f32", "bf16"}) {
           const std::string text = fmt::format("m=3:n={0}:x={1}:residual={1}:gate={2}:{3}", n, x, gate, what);
-          const VerifyReport report = run_row_problem(*context, act_and_mul_backward_operator(), text);
-          EXPECT_TRUE(report.passed) << text << ": " << report.failure;
+          for (const bool usual : {false, true}) {
+            const VerifyReport report =
+                run_row_problem(*context, act_and_mul_backward_operator(), text, "", 1, InputData::kNormal, usual);
+            EXPECT_TRUE(report.passed) << text << " usual " << usual << ": " << report.failure;
+          }
         }
       }
     }

@@ -20,10 +20,10 @@ inline std::unique_ptr<Context> row_context(const char* jit, int units = 2) {
 
 inline VerifyReport run_row_problem(Context& context, const Operator& op, const std::string& text,
                                     const std::string& recipe = "", uint64_t seed = 1,
-                                    InputData data = InputData::kNormal) {
+                                    InputData data = InputData::kNormal, bool usual = false) {
   const Result<std::vector<std::byte>> problem = op.parse_problem(text);
   if (!problem) return {.failure = problem.status().to_string()};
-  auto instance = op.instantiate(*problem, context.impl().device(), {});
+  auto instance = op.instantiate(*problem, context.impl().device(), {.usual = usual});
   if (!instance) return {.failure = instance.status().to_string()};
   (*instance)->fill(seed, data);
   (*instance)->poison();

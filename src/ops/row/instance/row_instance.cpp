@@ -19,8 +19,10 @@
 namespace tilewright {
 namespace {
 
-// Such that it shows where one is left out. `alpha` is silu's, or softmax's, whose sign is seen too.
-std::array<float, kRowScalarSlots> row_instance_scalars(const RowOp& op, const RowProblem& p) {
+// Such that it shows where one is left out; `usual`: a gate's are those that most calls have, for which kernels may have loops of
+// their own. `alpha` is silu's, or softmax's, whose sign is seen too.
+std::array<float, kRowScalarSlots> row_instance_scalars(const RowOp& op, const RowProblem& p, bool usual) {
+  if (usual && op.gates) return {1e-3f, std::numeric_limits<float>::infinity(), 1, 0, 0.1f, 1e-3f, 0.7f};
   const float of_softmax = p.rows() % 2 == 1 ? -0.7f : 0.7f;
   const float alpha = op.softmax ? of_softmax : p.activation == Activation::kSilu ? 1.702f : 1.0f;
   return {1e-3f, 1.25f, alpha, 1.0f, 0.1f, 1e-3f, 0.7f};
@@ -149,7 +151,7 @@ class RowInstance final : public ProblemInstance {
     }
     const size_t turn = static_cast<size_t>(rotation) % (copies_.size() + 1);
     if (turn > 0) bound_.pointers[kRowX] = copies_[turn - 1].data();
-    bound_.scalars = row_instance_scalars(op_, p_);
+    bound_.scalars = row_instance_scalars(op_, p_, options_.usual);
     return {bound_.pointers, bound_.scalars, nullptr};
   }
   int rotations() const override { return static_cast<int>(copies_.size()) + 1; }
@@ -165,7 +167,7 @@ class RowInstance final : public ProblemInstance {
       return report;
     }
     RowHostTensors tensors;
-    tensors.scalars = row_instance_scalars(op_, p_);
+    tensors.scalars = row_instance_scalars(op_, p_, options_.usual);
     for (const std::deque<RowBuffer>* list : {&inputs_, &outputs_}) {
       for (const RowBuffer& t : *list) tensors.data[t.slot] = t.buffer.host_data();
     }
