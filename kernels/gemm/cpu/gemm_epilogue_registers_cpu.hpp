@@ -20,7 +20,7 @@ inline constexpr bool kStoresRegisters =
 // columns and a bias, and integers to any D.
 enum class FromRegisters : unsigned char { kNo, kLeast, kMore };
 
-// The least magnitude of `count` numbers of an operand, `stride` elements apart; of none 1.
+// The least magnitude of `count` numbers of an operand, `stride` elements apart, NaN left out; of none 1.
 inline float least_magnitude(const EpilogueOperand& operand, int64 first, int64 stride, int64 count) {
   if (operand.data == nullptr || count <= 0) return 1.0f;
   F32x16 least = F32x16::splat(__builtin_inff());
@@ -29,10 +29,10 @@ inline float least_magnitude(const EpilogueOperand& operand, int64 first, int64 
     const char* from = static_cast<const char*>(operand.data) + first * kBytes<kType>;
     int64 i = 0;
     for (; stride == 1 && i + kVec <= count; i += kVec) {
-      least = at_most(absolute(load_vec<kType>(from + i * kBytes<kType>)), least);
+      least = at_most(least, absolute(load_vec<kType>(from + i * kBytes<kType>)));
     }
     for (; i < (stride == 0 ? 1 : count); ++i) {
-      least = at_most(absolute(F32x16::splat(load_one<kType>(from + i * stride * kBytes<kType>))), least);
+      least = at_most(least, absolute(F32x16::splat(load_one<kType>(from + i * stride * kBytes<kType>))));
     }
   });
   alignas(64) float lanes[kVec];

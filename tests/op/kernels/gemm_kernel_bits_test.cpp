@@ -88,31 +88,34 @@ TEST(GemmKernelBits, TilesStraightFromRegistersChangeNoBit) {
 }
 
 // Scales are looked through for what makes a value subnormal, which an instruction would take for zero: the last row's, the
-// last column's, either alone or only both together; zeros, infinities and NaN among them.
+// last column's, either alone or only both together; zeros, infinities and NaN among them, a NaN behind the first column's, too.
 TEST(GemmKernelBits, SubnormalValuesStayWhateverTheScales) {
   for_each_kernel([](const KernelTarget& target, const KernelUnderTest& kernel) {
     if (!stores_from_registers(kernel) || kernel_dtype(kernel) != DType::kI8) return;
     const int rows = 2 * kernel.gemm.tile_m, columns = 4 * kernel.gemm.tile_n;
     const std::string text = fmt::format("m={}:n={}:k=9:a=i8:packed=1:d=bf16:scale_a=f32:scale_b=f32", rows, columns);
     const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
-    for (auto [row, column] : {std::pair{1e-39f, 1.0f},
-                               {1.0f, -1e-39f},
-                               {1e-20f, 1e-19f},
-                               {-1e-19f, 1e-19f},
+    for (auto [row, column] : {std::pair{1e-43f, 1.0f},
+                               {1.0f, -1e-43f},
+                               {1e-21f, 1e-22f},
+                               {-1e-22f, 1e-21f},
                                {0.0f, 1.0f},
                                {1.0f, nan},
-                               {inf, 1e-39f}}) {
-      std::vector<float> of_rows(static_cast<size_t>(rows), 1.5f), of_columns(static_cast<size_t>(columns), 0.75f);
-      of_rows.back() = row, of_columns.back() = column;
-      const auto with_scales = [&](KernelRun& run) {
-        run.mutable_args().epilogue.scale_a.data = of_rows.data();
-        run.mutable_args().epilogue.scale_b.data = of_columns.data();
-      };
-      KernelRun straight(text), through_memory(text);
-      with_scales(straight), with_scales(through_memory);
-      EXPECT_EQ(straight.execute(kernel), "") << kernel_name(target, kernel);
-      EXPECT_EQ(bits_through_memory(kernel, through_memory), straight.output())
-          << kernel_name(target, kernel) << " " << row << " " << column;
+                               {inf, 1e-43f}}) {
+      for (const bool first : {false, true}) {
+        std::vector<float> of_rows(static_cast<size_t>(rows), 1.5f), of_columns(static_cast<size_t>(columns), 0.75f);
+        of_rows.back() = row, (first ? of_columns.front() : of_columns.back()) = column;
+        if (first) of_columns[16] = nan;
+        const auto with_scales = [&](KernelRun& run) {
+          run.mutable_args().epilogue.scale_a.data = of_rows.data();
+          run.mutable_args().epilogue.scale_b.data = of_columns.data();
+        };
+        KernelRun straight(text), through_memory(text);
+        with_scales(straight), with_scales(through_memory);
+        EXPECT_EQ(straight.execute(kernel), "") << kernel_name(target, kernel);
+        EXPECT_EQ(bits_through_memory(kernel, through_memory), straight.output())
+            << kernel_name(target, kernel) << " " << row << " " << column << " " << first;
+      }
     }
   });
 }
