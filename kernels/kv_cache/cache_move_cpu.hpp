@@ -40,11 +40,12 @@ inline void copy_row(const CacheMoveArgs& args, const char* from, char* to, int 
   }
 }
 
+inline bool lies_side_by_side(const PagedTensor& t, long long n) { return t.element == 1 && t.elements >= n; }
+
 template <DType kIn, DType kOut>
 void widen_row(const CacheMoveArgs& args, const CodeValues& values, float scale, const char* from, char* to) {
   const int bytes = dtype_bits(args.out) / 8;
-  const bool gather = args.from.element != 1 || args.from.elements < args.n;
-  const bool scatter = args.to.element != 1 || args.to.elements < args.n;
+  const bool gather = !lies_side_by_side(args.from, args.n), scatter = !lies_side_by_side(args.to, args.n);
   if constexpr (kIn != DType::kNone) {
     if (!gather && !scatter) {
       return for_pieces(args.n, [&](auto at) __attribute__((always_inline)) {
@@ -76,7 +77,8 @@ void cache_move_cpu(const CacheMoveArgs& args, unsigned unit, unsigned units) {
   const int in = dtype_bits(args.in) / 8, out = dtype_bits(args.out) / 8;
   CodeValues values;
   constexpr bool kTyped = kConfig.out != kConfig.x;
-  if (args.in != args.out) list_codes(args.in, values);
+  const bool by_table = !kTyped || !lies_side_by_side(args.from, args.n) || !lies_side_by_side(args.to, args.n);
+  if (args.in != args.out && by_table) list_codes(args.in, values);
   const long long last = share_edge(args.rows, unit + 1, units);
   for (long long row = share_edge(args.rows, unit, units); row < last; ++row) {
     const CacheMove move = cache_move(args, row);

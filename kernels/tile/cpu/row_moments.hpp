@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Mean and variance of a row on CPUs, in one pass: of a few vectors at a time in registers, first their mean and then what lies about
-// it; moments so far and those of the next few are put together as Chan, Golub and LeVeque do (1979, "Updating formulae and a
-// pairwise algorithm for computing sample variances").
+// it; moments so far and those of the next few are put together as Chan, Golub and LeVeque do (The American
+// Statistician 37, 1983).
 #pragma once
 
 #include "tile/cpu/row.hpp"
