@@ -53,8 +53,8 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
     if (unit_ >= s.units_batch * s.units_m * s.units_n) return;
     // This unit's rectangle of D.
     const int64 in = unit_ % s.units_n, im = unit_ / s.units_n % s.units_m, ib = unit_ / (s.units_n * s.units_m);
-    m_begin_ = blocking::share_begin(s.m_tiles, s.units_m, im) * kConfig.tile_m;
-    m_end_ = blocking::smaller(args_.m, blocking::share_begin(s.m_tiles, s.units_m, im + 1) * kConfig.tile_m);
+    m_begin_ = blocking::share_begin(s.m_grains, s.units_m, im) * s.row_grain;
+    m_end_ = blocking::smaller(args_.m, blocking::share_begin(s.m_grains, s.units_m, im + 1) * s.row_grain);
     n_begin_ = blocking::share_begin(s.n_tiles, s.units_n, in) * s.out_tile;
     n_end_ = blocking::smaller(s.out_n, blocking::share_begin(s.n_tiles, s.units_n, in + 1) * s.out_tile);
     const int64 batch_end = blocking::share_begin(args_.batch, s.units_batch, ib + 1);
@@ -108,6 +108,8 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
     block.columns = blocking::smaller(blocking_.block_out, n_end_ - block.n);
     block.last_n = block.n + block.columns >= n_end_;
     segment_count_ = column_segments(args_.epilogue.gate, args_.n, block.n, block.n + block.columns, segments_);
+    const int64 panels = blocking::larger(segments_[0].panels, segments_[segment_count_ - 1].panels);
+    block.tiles = blocking::ceil_div(panels, this->tile_panels());
     block.each = panel_rows<kConfig>(block.rows);
     block.last_rows = last_panel_rows<kConfig>(block.rows, block.each);
     block.a_panels = blocking::ceil_div(block.rows, block.each);
@@ -140,12 +142,11 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
   __attribute__((noinline)) void multiply(const Block& block) {
     const int64 each = kRows > 0 ? kRows : block.each;
     const bool finish = block.last && blocking_.aligned, first = block.ik == 0;
-    const int64 tiles = blocking::ceil_div(segments_[0].panels, kPanels);
-    const int64 last_tiles = blocking::ceil_div(segments_[segment_count_ - 1].panels, kPanels);
-    for (int64 tile = 0; tile < blocking::larger(tiles, last_tiles); ++tile) {
+    const int segments = static_cast<int>(blocking_.tile_segments);
+    for (int64 tile = 0; tile < block.tiles; ++tile) {
       PanelLines<kPanels> lines[2];
       PanelPrefetch<kPanels> next[2];
-      for (int s = 0; s < segment_count_; ++s) {
+      for (int s = 0; s < segments; ++s) {
         this->place_b(block, s, tile, lines[s]);
         next[s] = this->next_tile(block, s, tile);
       }
@@ -153,7 +154,7 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
       for (int64 row = 0; row < block.a_panels; ++row) {
         if constexpr (!is_amx(kMma)) this->choose_streams(block, tile, row);
         float* sums = scratch() + buffer_ * kConfig.tile_m * blocking_.scratch_stride;
-        for (int s = 0; s < segment_count_; ++s) {
+        for (int s = 0; s < segments; ++s) {
           float* acc = this->acc(s) + row * each * blocking_.acc_stride + tile * kConfig.tile_n;
           MicroC c = {first ? nullptr : acc, blocking_.acc_stride, acc, blocking_.acc_stride};
           if (finish) c.out = sums + s * kConfig.tile_n, c.out_stride = blocking_.scratch_stride;
@@ -198,7 +199,7 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
     if (!is_amx(kMma) && d_column >= 0) fetch_d<kRows>(block.m + row * block.each, d_column);
     const int64 m = block.m + row * kRows;
     const bool to_d = from_registers_ != FromRegisters::kNo && d_column >= 0 && m + kRows <= block.m + block.rows &&
-                      d_column + kConfig.tile_n <= block.n + block.columns;
+                      d_column + blocking_.out_tile <= block.n + block.columns;
     run_micro<kRows>(block, block.a + row * block.a_stride, lines, c, next, m, to_d ? d_column : -1);
   }
   template <int kRows>
@@ -239,8 +240,8 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
         return amx_.by_rows.run(args_.epilogue, rows);
       }
     }
-    gemm_epilogue<is_integer(kMma)>(args_.epilogue, args_.n, batch_, p.m, rows, p.n, p.columns, p.sums,
-                                    p.sums + kConfig.tile_n, blocking_.scratch_stride, stream_d_);
+    gemm_epilogue<is_integer(kMma)>(args_.epilogue, args_.n, batch_, p.m, rows, p.n, p.columns, p.sums, up_sums(p),
+                                    blocking_.scratch_stride, stream_d_);
     p.m += rows;
     p.rows -= rows;
     p.sums += rows * blocking_.scratch_stride;
@@ -250,7 +251,7 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
     Pending& p = pending_;
     p.by_rows = p.columns == kConfig.tile_n && epilogue_goes_by_rows(args_.epilogue);
     if (p.by_rows) {
-      amx_.by_rows.begin(args_.epilogue, args_.n, batch_, p.m, p.rows, p.n, p.columns, p.sums, p.sums + kConfig.tile_n,
+      amx_.by_rows.begin(args_.epilogue, args_.n, batch_, p.m, p.rows, p.n, p.columns, p.sums, up_sums(p),
                          blocking_.scratch_stride, stream_d_);
     }
     const int64 steps = blocking::larger(1, blocking::ceil_div(block.k, kTileRows * unit_k(kMma)) * segment_count_);
@@ -258,6 +259,8 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
     amx_.side_rows = blocking::ceil_div(p.rows, calls);
     amx_.side_every = amx_.side_wait = steps / calls;
   }
+  // The sums of the up half of a tile.
+  float* up_sums(const Pending& p) const { return p.sums + this->tile_panels() * kPanelColumns; }
   TILEWRIGHT_INLINE void finish_tile() {
     if (pending_.rows > 0) finish_rows(pending_.rows);
   }

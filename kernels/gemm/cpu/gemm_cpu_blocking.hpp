@@ -110,15 +110,18 @@ enum class PackedA : unsigned char {
 struct GemmCpuBlocking {
   int64 out_n;                          // columns of D
   int64 units_batch, units_m, units_n;  // grid of units; units past their product have nothing to do
-  int64 m_tiles, n_tiles;               // of tile_m rows and out_tile columns of D, shared among units_m, units_n
-  int64 out_tile;                       // columns of D behind tile_n columns of a segment
-  int64 segments;                       // column ranges of B behind columns of D: 2 with a separated gate
-  bool aligned;                         // every segment begins with a panel: the epilogue can follow each tile
-  int64 block_m;                        // rows of a block, a multiple of tile_m
-  int64 block_out;                      // columns of D of a block, a multiple of out_tile
-  int64 block_k;                        // k of a block, a multiple of 64
-  int64 blocks_m, blocks_n, blocks_k;   // most blocks that a unit has
-  bool rows_outer;                      // loop order: blocks of rows around blocks of columns, or the reverse
+  int64 row_grain;                     // units_m share the rows of D in grains of as many, units_n its columns in tiles
+  int64 m_grains, n_tiles;             // of row_grain rows and out_tile columns
+  int64 out_tile;                      // columns of D behind tile_n columns of a segment
+  int64 segments;                      // column ranges of B behind columns of D: 2 with a separated gate
+  bool both_halves;                    // a tile takes half of its panels from each half of a separated gate
+  int64 tile_segments;                 // micro-kernels behind a tile of D: 1, or one for each segment
+  bool aligned;                        // every segment begins with a panel: the epilogue can follow each tile
+  int64 block_m;                       // rows of a block, a multiple of tile_m
+  int64 block_out;                     // columns of D of a block, a multiple of out_tile
+  int64 block_k;                       // k of a block, a multiple of 64
+  int64 blocks_m, blocks_n, blocks_k;  // most blocks that a unit has
+  bool rows_outer;                     // loop order: blocks of rows around blocks of columns, or the reverse
   PackedA packed_a;
   PackedB packed_b;
   int64 segment_panels;   // panels of B of one segment of a block, at most
@@ -138,30 +141,35 @@ namespace blocking {
 
 // What a row of A and a column of B cost a unit besides multiplying, in columns and rows of multiplying: A is packed, B
 // read or packed too, and AMX multiplies so fast that this weighs more.
-constexpr double row_weight(const GemmCpuConfig& c) { return is_amx(c.mma) ? 200 : 25; }
+constexpr double row_weight(const GemmCpuConfig& c) { return is_amx(c.mma) ? 200 : 45; }
 constexpr double column_weight(const GemmCpuConfig& c, bool packed) {
   return is_amx(c.mma) ? (packed ? 150 : 400) : (packed ? 20 : 50);
 }
+
+// A last panel of fewer rows than tile_m takes as long as this many more: its products wait for each other.
+inline constexpr int64 kFewRows = 2;
 
 // Units of k of a block. Both operands stream from the second level of cache and sums pass through memory once a block, so blocks
 // are long; shorter where widened columns of B take room in that level too. AMX asks for the longest, because storing a tile
 // stalls the multiplier.
 // Panels are K apart: where that is a power of two, the same stretch of every panel falls into the same sets of the second
 // level, and two segments fill twice as many ways.
-constexpr int64 block_units_k(const GemmCpuConfig& c, int64 segments) {
-  if (is_amx(c.mma)) return 1280 / segments;
-  return is_avx2(c.mma) || widens_b(c.dtype, c.mma) ? 512 : 1024 / segments;
+constexpr int64 block_units_k(const GemmCpuConfig& c, int64 tile_segments) {
+  if (is_amx(c.mma)) return 1280 / tile_segments;
+  return is_avx2(c.mma) || widens_b(c.dtype, c.mma) ? 512 : 1024 / tile_segments;
 }
 
 // The grid of units with the least work for the busiest one.
 constexpr void share_units(const GemmCpuConfig& c, const GemmCpuSizes& s, int64 units, GemmCpuBlocking& b) {
   double best = -1;
   units = larger(1, units);
+  const int64 m_tiles = larger(1, ceil_div(s.m, c.tile_m));
   for (int64 ub = smaller(larger(1, s.batch), units); ub >= 1; ub /= 2) {
-    for (int64 um = 1; um * ub <= units && um <= b.m_tiles; um = um < 4 ? um + 1 : um * 2) {
+    for (int64 um = 1; um * ub <= units && um <= m_tiles; um = um < 4 ? um + 1 : um * 2) {
       const int64 un = smaller(units / (ub * um), b.n_tiles);
       const double batches = static_cast<double>(ceil_div(larger(1, s.batch), ub));
-      const double rows = static_cast<double>(ceil_div(b.m_tiles, um) * c.tile_m);
+      const int64 share = ceil_div(b.m_grains, um) * b.row_grain;
+      const double rows = static_cast<double>(share + (share % c.tile_m == 0 ? 0 : kFewRows));
       const double columns = static_cast<double>(ceil_div(b.n_tiles, un) * c.tile_n);
       const double cost = batches * (rows * columns + row_weight(c) * rows + column_weight(c, s.b_packed) * columns);
       if (best >= 0 && cost >= best) continue;
@@ -188,16 +196,19 @@ constexpr GemmCpuBlocking gemm_cpu_blocking(const GemmCpuConfig& c, const GemmCp
   b.segments = s.gate == GateMode::kSeparated ? 2 : 1;
   const int64 pairs = s.gate == GateMode::kInterleaved ? 2 : 1;  // columns of B in a segment for a column of D
   b.aligned = b.segments == 1 || b.out_n % kPanelColumns == 0;
-  b.out_tile = c.tile_n / pairs;
-  b.m_tiles = larger(1, ceil_div(s.m, c.tile_m));
+  b.both_halves = b.segments == 2 && b.aligned && !is_amx(c.mma) && c.tile_n % (2 * kPanelColumns) == 0;
+  b.tile_segments = b.both_halves ? 1 : b.segments;
+  b.out_tile = c.tile_n / (b.both_halves ? 2 : pairs);
+  b.row_grain = is_amx(c.mma) || c.tile_m % 2 != 0 ? c.tile_m : 2;
+  b.m_grains = larger(1, ceil_div(s.m, b.row_grain));
   b.n_tiles = larger(1, ceil_div(b.out_n, b.out_tile));
   share_units(c, s, units, b);
 
   const int64 unit = unit_k(c.mma), kp = packed_kp(c.dtype), line = packed_line_bytes(c.dtype);
-  const int64 want_k = s.block_k > 0 ? s.block_k : block_units_k(c, b.segments) * unit;
+  const int64 want_k = s.block_k > 0 ? s.block_k : block_units_k(c, b.tile_segments) * unit;
   cut(s.k, want_k, 64, b.block_k, b.blocks_k);
   // m: a block of A fits the second level.
-  const int64 unit_m = ceil_div(b.m_tiles, b.units_m) * c.tile_m,
+  const int64 unit_m = ceil_div(b.m_grains, b.units_m) * b.row_grain,
               unit_out = ceil_div(b.n_tiles, b.units_n) * b.out_tile;
   const int64 row_bytes = b.block_k / unit * 4;
   const int64 want_m =
@@ -213,7 +224,7 @@ constexpr GemmCpuBlocking gemm_cpu_blocking(const GemmCpuConfig& c, const GemmCp
   b.segment_panels = b.block_out * pairs / kPanelColumns + (b.aligned ? 0 : 1);
   b.segment_columns = round_up(b.segment_panels * kPanelColumns, c.tile_n);
   const int64 panel_bytes = b.block_k / kp * line + kPanelColumns * 4;  // with its column sums
-  const int64 tile_bytes = round_up(b.segments * (c.tile_n / kPanelColumns) * panel_bytes, 64);
+  const int64 tile_bytes = round_up(b.tile_segments * (c.tile_n / kPanelColumns) * panel_bytes, 64);
   const int64 block_bytes = round_up(b.segments * b.segment_panels * panel_bytes, 64);
   b.a_block_bytes = round_up(b.block_m * row_bytes + 64, 64);
   const int64 all_a = b.blocks_m * b.blocks_k * b.a_block_bytes, all_b = b.blocks_n * b.blocks_k * block_bytes;
@@ -229,7 +240,7 @@ constexpr GemmCpuBlocking gemm_cpu_blocking(const GemmCpuConfig& c, const GemmCp
   b.b_block_bytes = b.packed_b == PackedB::kTile ? tile_bytes : block_bytes;
 
   // Rows an odd number of cache lines apart do not fall into the same cache sets.
-  b.scratch_stride = b.segments * c.tile_n;
+  b.scratch_stride = b.tile_segments * c.tile_n;
   b.acc_stride = b.segments * b.segment_columns + 16;
   if (b.acc_stride / 16 % 2 == 0) b.acc_stride += 16;
   const bool accumulates = b.blocks_k > 1 || !b.aligned;
@@ -245,7 +256,7 @@ constexpr GemmCpuBlocking gemm_cpu_blocking(const GemmCpuConfig& c, const GemmCp
                          : b.packed_b == PackedB::kColumns ? b.blocks_k
                                                            : b.blocks_n * b.blocks_k;
   b.wide_offset = b.b_offset + b.b_block_bytes * b_blocks;
-  const int64 wide = widens_b(c.dtype, c.mma) ? b.segments * b.block_k / unit * c.tile_n * 4 : 0;
+  const int64 wide = widens_b(c.dtype, c.mma) ? b.tile_segments * b.block_k / unit * c.tile_n * 4 : 0;
   b.unit_bytes = round_up(b.wide_offset + wide, 4096) + 64;  // neighbours' buffers at different cache sets
   return b;
 }

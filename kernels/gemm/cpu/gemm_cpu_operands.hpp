@@ -55,6 +55,7 @@ class GemmCpuOperands {
     const char* a;
     int64 a_panels, a_stride;  // micro-panels of A and bytes from one to the next
     int64 each, last_rows;     // rows of a panel, of the last one
+    int64 tiles;               // of columns
     const char* next_rows;     // of A, to be packed after this block, or null
     int64 next_count;
   };
@@ -82,11 +83,22 @@ class GemmCpuOperands {
     }
   }
 
+  // Panels of a segment in a tile.
+  TILEWRIGHT_INLINE int64 tile_panels() const { return blocking_.both_halves ? kPanels / 2 : kPanels; }
+
   // Points at the lines of B of one tile of columns, packing and widening them where that is needed.
   void place_b(const Block& block, int s, int64 tile, PanelLines<kPanels>& lines) {
+    place_panels(block, s, tile, lines, 0);
+    if (blocking_.both_halves) place_panels(block, 1, tile, lines, kPanels / 2);
+    lines.stride = kLine;
+    if constexpr (widens_b(kType, kMma)) widen_tile(block, s, lines);
+  }
+  // Those of one segment, from panel `at` of the tile on.
+  __attribute__((noinline)) void place_panels(const Block& block, int s, int64 tile, PanelLines<kPanels>& lines,
+                                              int at) {
     const ColumnSegment& segment = segments_[s];
-    const int64 first = blocking::smaller(tile * kPanels, segment.panels - 1);
-    const int64 count = blocking::smaller(kPanels, segment.panels - first);
+    const int64 first = blocking::smaller(tile * tile_panels(), segment.panels - 1);
+    const int64 count = blocking::smaller(tile_panels(), segment.panels - first);
     const char* base;
     const char* sums = nullptr;  // column sums of the first panel
     int64 stride, sums_stride = kPanelColumns * 4;
@@ -100,15 +112,13 @@ class GemmCpuOperands {
       sums = base + tile_lines(block.k) * kLine;
     }
     // Past the last panel the last one is read again; its results fall into padding.
-    lines.stride = kLine;
-    for (int p = 0; p < kPanels; ++p) {
+    for (int p = 0; p < tile_panels(); ++p) {
       const int64 panel = blocking::smaller(p, count - 1);
-      lines.base[p] = base + panel * stride;
-      lines.sums[p] = sums == nullptr || !needs_column_sums(kMma)
-                          ? nullptr
-                          : reinterpret_cast<const int*>(sums + panel * sums_stride);
+      lines.base[at + p] = base + panel * stride;
+      lines.sums[at + p] = sums == nullptr || !needs_column_sums(kMma)
+                               ? nullptr
+                               : reinterpret_cast<const int*>(sums + panel * sums_stride);
     }
-    if constexpr (widens_b(kType, kMma)) widen_tile(block, s, lines);
   }
 
   // What comes after this block of A on the way, which is fetched meanwhile: the rows of A that will be packed next.
@@ -133,8 +143,7 @@ class GemmCpuOperands {
       if (row + 1 < block.a_panels) stream_a_[0] = {block.a + (row + 1) * block.a_stride, block.each * 4};
       return;
     }
-    const int64 tiles = blocking::ceil_div(segments_[0].panels, kPanels);
-    const int64 begin = blocking::larger(1, tiles - blocking::ceil_div(block.next_count, 2 * block.a_panels));
+    const int64 begin = blocking::larger(1, block.tiles - blocking::ceil_div(block.next_count, 2 * block.a_panels));
     if (tile < begin) return;
     const int64 first = 2 * ((tile - begin) * block.a_panels + row);
     for (int64 i = 0; i < 2; ++i) {
@@ -161,35 +170,43 @@ class GemmCpuOperands {
   // first tile in the next block of k or of columns.
   PanelPrefetch<kPanels> next_tile(const Block& block, int s, int64 tile) const {
     PanelPrefetch<kPanels> next = {};
+    find_next_panels(block, s, tile, next, 0);
+    if (blocking_.both_halves) find_next_panels(block, 1, tile, next, kPanels / 2);
+    return next;
+  }
+  // That of one segment, from panel `at` of the tile on; no lines where there is nothing.
+  __attribute__((noinline)) void find_next_panels(const Block& block, int s, int64 tile, PanelPrefetch<kPanels>& next,
+                                                  int at) const {
     const ColumnSegment& segment = segments_[s];
-    int64 first = (tile + 1) * kPanels, ik = block.ik, in = block.in, panel = segment.panel + first;
+    const int64 each = tile_panels();
+    next.lines = 0;
+    int64 first = (tile + 1) * each, ik = block.ik, in = block.in, panel = segment.panel + first;
     if (first >= segment.panels) {
       first = 0, panel = segment.panel + (block.last ? segment.panels : 0);
       in += block.last ? 1 : 0, ik = block.last ? 0 : ik + 1;
     }
     const int64 panels = packed_panels(args_.n), k_begin = ik * blocking_.block_k;
     const int64 k = blocking::smaller(blocking_.block_k, args_.k - k_begin);
-    if (panel >= panels || k <= 0 || (!args_.b_packed && is_amx(kMma))) return next;
+    if (panel >= panels || k <= 0 || (!args_.b_packed && is_amx(kMma))) return;
     if (!args_.b_packed && packs_tile(block)) {
       // Columns as they are: for each panel of rows, one for each of the tile's panels.
-      if (args_.stride_b_k != 1) return next;
+      if (args_.stride_b_k != 1) return;
       const int64 column = args_.stride_b_n * kBytes<kType>, from = panel * kPanelColumns;
-      for (int64 p = 0; p < kPanels; ++p) {
-        next.base[p] = b_ + blocking::smaller(from + p, args_.n - 1) * column + k_begin * kBytes<kType>;
+      for (int64 p = 0; p < each; ++p) {
+        next.base[at + p] = b_ + blocking::smaller(from + p, args_.n - 1) * column + k_begin * kBytes<kType>;
       }
-      next.stride = kPanels * column, next.lines = k * kBytes<kType> / 64;
-      next.limit = blocking::smaller(16, (args_.n - from) / kPanels);
-      return next;
+      next.stride = each * column, next.lines = k * kBytes<kType> / 64;
+      next.limit = blocking::smaller(16, (args_.n - from) / each);
+      return;
     }
     const int64 stride = args_.b_packed ? packed_panel_bytes(kType, args_.k) : tile_stride(k);
     const char* base =
         args_.b_packed ? b_ + panel * stride + k_begin / packed_kp(kType) * kLine : tile_at(in, ik, s, first, k);
-    for (int64 p = 0; p < kPanels; ++p) next.base[p] = base + blocking::smaller(p, panels - 1 - panel) * stride;
+    for (int64 p = 0; p < each; ++p) next.base[at + p] = base + blocking::smaller(p, panels - 1 - panel) * stride;
     // AMX asks after each tile of k, the others once a micro-kernel.
     const int64 lines = is_amx(kMma) ? kTileRows : blocking::ceil_div(k, packed_kp(kType)) * kLine / 64;
     next.lines = blocking::ceil_div(lines, block.a_panels);
     next.stride = next.lines * 64, next.limit = block.a_panels;
-    return next;
   }
 
   // Plain B in the workspace: a panel's lines for k of K, and its column sums behind them.
@@ -199,7 +216,7 @@ class GemmCpuOperands {
   char* tile_at(int64 in, int64 ik, int s, int64 first, int64 k) const {
     const bool tile_only = blocking_.packed_b == PackedB::kTile;
     const int64 index = tile_only ? 0 : ik + (blocking_.packed_b == PackedB::kAll ? in * blocking_.blocks_k : 0);
-    const int64 panel = tile_only ? s * kPanels : s * blocking_.segment_panels + first;
+    const int64 panel = tile_only ? s * tile_panels() : s * blocking_.segment_panels + first;
     return workspace_ + blocking_.b_offset + index * blocking_.b_block_bytes + panel * tile_stride(k);
   }
   bool packs_tile(const Block& block) const { return blocking_.packed_b == PackedB::kTile || block.first_m; }

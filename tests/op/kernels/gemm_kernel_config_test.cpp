@@ -63,8 +63,7 @@ TEST(GemmKernelConfig, SharesCoverEveryTileOnce) {
   }
 }
 
-TEST(GemmKernelConfig, BlockingHoldsTheProblem) {
-  const GemmCpuConfig config = {DType::kBf16, CpuMma::kAmxBf16, 32, 32, 0};
+void expect_that_blocking_holds_the_problem(const GemmCpuConfig& config) {
   for (int64 m : {1, 33, 1000}) {
     for (int64 n : {2, 100, 4096}) {
       for (int64 k : {0, 1, 777, 14336}) {
@@ -73,10 +72,10 @@ TEST(GemmKernelConfig, BlockingHoldsTheProblem) {
             const GemmCpuSizes sizes = {m, n, k, 1, gate, false, 0, 0, 0};
             const GemmCpuBlocking b = gemm_cpu_blocking(config, sizes, units);
             EXPECT_LE(b.units_batch * b.units_m * b.units_n, units);
-            EXPECT_GE(b.m_tiles * config.tile_m, m);
-            EXPECT_GE(b.n_tiles * config.tile_n, b.out_n);
+            EXPECT_GE(b.m_grains * b.row_grain, m);
+            EXPECT_GE(b.n_tiles * b.out_tile, b.out_n);
             EXPECT_GE(b.blocks_k * b.block_k, k);
-            EXPECT_GE(b.blocks_m * b.block_m * b.units_m, m);
+            EXPECT_GE(b.blocks_m * b.block_m, blocking::ceil_div(b.m_grains, b.units_m) * b.row_grain);
             EXPECT_GE(b.blocks_n * b.block_out * b.units_n, b.out_n);
             EXPECT_EQ(b.block_k % 64, 0);
             EXPECT_EQ(b.unit_bytes % 64, 0);
@@ -86,6 +85,24 @@ TEST(GemmKernelConfig, BlockingHoldsTheProblem) {
       }
     }
   }
+}
+TEST(GemmKernelConfig, BlockingHoldsTheProblem) {
+  expect_that_blocking_holds_the_problem({DType::kBf16, CpuMma::kAmxBf16, 32, 32, 0});
+  expect_that_blocking_holds_the_problem({DType::kBf16, CpuMma::kDotBf16, 14, 32, 0});
+  expect_that_blocking_holds_the_problem({DType::kF32, CpuMma::kFmaAvx2, 6, 16, 0});
+}
+
+// Two threads have the same number of rows, though that is no number of tiles; and a tile has columns of both halves of a gate
+// where each begins with a panel.
+TEST(GemmKernelConfig, VectorKernelsShareRowsFinelyAndTakeBothHalvesOfAGate) {
+  const GemmCpuConfig config = {DType::kF32, CpuMma::kFmaAvx512, 14, 32, 0};
+  const GemmCpuBlocking square = gemm_cpu_blocking(config, {2048, 2048, 2048, 1, GateMode::kNone, true, 0, 0, 0}, 2);
+  EXPECT_EQ(square.units_m, 2);
+  EXPECT_EQ(square.m_grains / 2 * square.row_grain, 1024);
+  const GemmCpuBlocking gate = gemm_cpu_blocking(config, {64, 4096, 64, 1, GateMode::kSeparated, true, 0, 0, 0}, 2);
+  EXPECT_TRUE(gate.both_halves);
+  EXPECT_EQ(gate.out_tile, 16);
+  EXPECT_FALSE(gemm_cpu_blocking(config, {64, 4098, 64, 1, GateMode::kSeparated, true, 0, 0, 0}, 2).both_halves);
 }
 
 // One row of a large weight: every unit gets columns.

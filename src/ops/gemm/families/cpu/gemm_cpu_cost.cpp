@@ -90,7 +90,8 @@ double gemm_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemmC
   const double batch = std::ceil(static_cast<double>(p.batch) / static_cast<double>(blocks.units_batch));
   const double element = dtype_bits(p.a_dtype) / 8.0,
                ratio = n / static_cast<double>(std::max<int64_t>(1, blocks.out_n));
-  const double unit_m = ceil_div(static_cast<double>(blocks.m_tiles), static_cast<double>(blocks.units_m)) * c.tile_m;
+  const double unit_m = ceil_div(static_cast<double>(blocks.m_grains), static_cast<double>(blocks.units_m)) *
+                        static_cast<double>(blocks.row_grain);
   const double unit_n = ceil_div(static_cast<double>(blocks.n_tiles), static_cast<double>(blocks.units_n)) *
                         static_cast<double>(blocks.out_tile) * ratio;
 
