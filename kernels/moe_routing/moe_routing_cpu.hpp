@@ -45,6 +45,7 @@ struct RouterTokens {
   DType type;
   int count;
   const char* row[kVec];
+  const char* next;  // of the tokens after these; or where these are
   RouterSoftmax softmax{};
   alignas(64) float value[kMostExperts][kVec];  // logits, then what the choice is among, of an expert by token
   alignas(64) int chosen[kMostChosen][kVec];
@@ -55,6 +56,7 @@ struct RouterTokens {
       const long long token = first + (t < count ? t : 0);
       row[t] = static_cast<const char*>(args.logits) + token * args.stride_logits * dtype_bits(type) / 8;
     }
+    next = row[0] + (first + 2 * kVec <= args.tokens ? kVec : 0) * args.stride_logits * dtype_bits(type) / 8;
     int e = 0;
     if constexpr (kType == DType::kBf16) {
       for (; e + 2 * kVec <= args.experts; e += 2 * kVec) transpose_pairs(e);
@@ -105,6 +107,11 @@ struct RouterTokens {
       }
     });
   }
+  // Sixteen logits of a token, another one for each expert: those of the next tokens come while these are chosen from.
+  TILEWRIGHT_INLINE void fetch_next(int expert) const {
+    const long long at = expert % kVec * args.stride_logits + expert / kVec * kVec;
+    __builtin_prefetch(next + at * dtype_bits(type) / 8, 0, 3);
+  }
   // NaN is as bad as minus infinity.
   TILEWRIGHT_INLINE F32x16 candidate(int expert) const {
     const F32x16 x = F32x16::load(value[expert]);
@@ -124,8 +131,9 @@ struct RouterTokens {
     return ordered(select_nan(score, F32x16::splat(kWorstLogit), score));
   }
 
+  // False: two are too near to each other for this choice.
   template <class Choice>
-  TILEWRIGHT_INLINE void choose(Choice choice) {
+  TILEWRIGHT_INLINE bool choose(Choice choice) {
     I32x16 open[kMostExpertGroups];
     if (args.groups > 1) {
       I32x16 scores[kMostExpertGroups];
@@ -137,13 +145,35 @@ struct RouterTokens {
       for (int e = g * args.group_experts; e < end; e += Choice::kBatch) {
         I32x16 keys[Choice::kBatch];
         unroll<Choice::kBatch>([&](auto i) __attribute__((always_inline)) {
-          keys[i] = e + i < end ? Choice::key_of(ordered(candidate(e + i)), e + i) : I32x16::splat(kNoKey);
+          fetch_next(e + i);
+          keys[i] = e + i < end ? choice.key_of(ordered(candidate(e + i)), e + i) : I32x16::splat(kNoKey);
           if (args.groups > 1) keys[i] = select_greater(I32x16::splat(0), open[g], keys[i], I32x16::splat(kNoKey));
         });
         choice.offer(keys, e);
       }
     }
+    if (!choice.is_certain(args.k)) return false;
     for (int j = 0; j < args.k; ++j) choice.expert(j).store(chosen[j]);
+    if (!choice.is_ordered(args.k)) order_chosen();
+    return true;
+  }
+  // By what the choice was among, from an order that is right but for neighbours; of equals the first one stays before.
+  __attribute__((noinline)) void order_chosen() {
+    alignas(64) int key[kMostChosen][kVec];
+    for (int j = 0; j < args.k; ++j) {
+      alignas(64) float of[kVec];
+      for (int t = 0; t < kVec; ++t) of[t] = value[chosen[j][t]][t];
+      const F32x16 x = F32x16::load(of);
+      ordered(select_nan(x, F32x16::splat(kWorstLogit), x)).store(key[j]);
+    }
+    for (int end = args.k - 1; end > 0; --end) {
+      for (int j = 0; j < end; ++j) {
+        const I32x16 a = I32x16::load(key[j]), b = I32x16::load(key[j + 1]);
+        const I32x16 first = I32x16::load(chosen[j]), second = I32x16::load(chosen[j + 1]);
+        larger(a, b).store(key[j]), smaller(a, b).store(key[j + 1]);
+        select_greater(b, a, second, first).store(chosen[j]), select_greater(b, a, first, second).store(chosen[j + 1]);
+      }
+    }
   }
 
   TILEWRIGHT_INLINE float logit(int t, int expert) const {
@@ -190,13 +220,19 @@ void moe_routing_cpu(const MoeRoutingArgs& args, unsigned unit, unsigned units) 
     RouterTokens<kConfig.x> tokens(args, first, end - first < kVec ? static_cast<int>(end - first) : kVec);
     if (needs_softmax(args)) tokens.find_softmax();
     if (args.scored) tokens.score_all();
+    bool chosen = false;
     if (packed && args.k <= 4) {
-      tokens.choose(PackedChoice<4>());
+      chosen = tokens.choose(PackedChoice<4, false>(args.experts));
     } else if (packed && args.k <= 8) {
-      tokens.choose(PackedChoice<8>());
+      chosen = tokens.choose(PackedChoice<8, false>(args.experts));
+    } else if (args.k <= 4) {
+      chosen = tokens.choose(PackedChoice<4, true>(args.experts));
     } else if (args.k <= 8) {
+      chosen = tokens.choose(PackedChoice<8, true>(args.experts));
+    }
+    if (!chosen && args.k <= 8) {
       tokens.choose(OrderedChoice<8>(args.k));
-    } else {
+    } else if (!chosen) {
       tokens.choose(OrderedChoice<kMostChosen>(args.k));
     }
     tokens.store_chosen(first);

@@ -8,24 +8,46 @@
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
-// Where 16 bits tell a value, its key has the expert's number, too: no two are alike, and networks of comparisons sort them, as many as
-// are kept at a time.
-template <int kMost>
+// Keys have the expert's number in their last bits: no two are alike, and networks of comparisons sort them, as many as are kept at a
+// time. Where 16 bits tell a value nothing is lost. Else (kCuts) what is chosen is certain unless the last one and the next have the same
+// upper bits.
+template <int kMost, bool kCuts>
 struct PackedChoice {
   static_assert(kMost == 4 || kMost == 8);
   static constexpr int kBatch = kMost;
-  I32x16 key[kMost];
+  const int all;  // bits of a number
+  I32x16 key[kMost], other = I32x16::splat(kNoKey);
 
-  TILEWRIGHT_INLINE PackedChoice() {
+  TILEWRIGHT_INLINE explicit PackedChoice(int experts) : all(kCuts ? bits_below(experts) : kMostExperts - 1) {
     unroll<kMost>([&](auto i) __attribute__((always_inline)) { key[i] = I32x16::splat(kNoKey); });
   }
-  TILEWRIGHT_INLINE static I32x16 key_of(I32x16 value, int expert) {
-    const I32x16 all = I32x16::splat(kMostExperts - 1);
-    return (value & (all ^ I32x16::splat(-1))) | I32x16::splat(kMostExperts - 1 - expert);
+  static constexpr int bits_below(int experts) {
+    return experts > 1 ? (1 << (32 - __builtin_clz(static_cast<unsigned>(experts - 1)))) - 1 : 0;
   }
-  TILEWRIGHT_INLINE I32x16 expert(int i) const {
-    const I32x16 all = I32x16::splat(kMostExperts - 1);
-    return all - (key[i] & all);
+  TILEWRIGHT_INLINE I32x16 key_of(I32x16 value, int expert) const {
+    return (value & I32x16::splat(~all)) | I32x16::splat(all - expert);
+  }
+  TILEWRIGHT_INLINE I32x16 expert(int i) const { return I32x16::splat(all) - (key[i] & I32x16::splat(all)); }
+
+  // The best `count` are those that are kept.
+  TILEWRIGHT_INLINE bool is_certain(int count) const {
+    bool certain = true;
+    if constexpr (kCuts) {
+      unroll<kMost>([&](auto i) __attribute__((always_inline)) {
+        if (i + 1 == count && same_upper(i)) certain = false;
+      });
+    }
+    return certain;
+  }
+  // They are in order.
+  TILEWRIGHT_INLINE bool is_ordered(int count) const {
+    bool ordered = true;
+    if constexpr (kCuts) {
+      unroll<kMost - 1>([&](auto i) __attribute__((always_inline)) {
+        if (i + 1 < count && same_upper(i)) ordered = false;
+      });
+    }
+    return ordered;
   }
 
   // kBatch keys of key_of(), of no expert kNoKey.
@@ -38,12 +60,22 @@ struct PackedChoice {
       order(k[2], k[4]), order(k[3], k[5]), order(k[1], k[2]), order(k[3], k[4]), order(k[5], k[6]);
     }
     // The better half of both, which falls and rises, in order.
-    unroll<kMost>([&](auto i) __attribute__((always_inline)) { key[i] = larger(key[i], k[kMost - 1 - i]); });
+    unroll<kMost>([&](auto i) __attribute__((always_inline)) {
+      if constexpr (kCuts) other = larger(other, smaller(key[i], k[kMost - 1 - i]));
+      key[i] = larger(key[i], k[kMost - 1 - i]);
+    });
     if constexpr (kMost == 8) unroll<4>([&](auto i) __attribute__((always_inline)) { order(key[i], key[i + 4]); });
     for_pairs<2>(), for_pairs<1>();
   }
 
  private:
+  // Key i and the next one, in any lane.
+  template <class Number>
+  TILEWRIGHT_INLINE bool same_upper(Number i) const {
+    const I32x16 upper = I32x16::splat(~all);
+    if constexpr (i + 1 < kMost) return any_equal(key[i] & upper, key[i + 1] & upper);
+    return any_equal(key[i] & upper, other & upper);
+  }
   template <int kDistance>
   TILEWRIGHT_INLINE void for_pairs() {
     unroll<kMost>([&](auto i) __attribute__((always_inline)) {
@@ -65,6 +97,8 @@ struct OrderedChoice {
   }
   TILEWRIGHT_INLINE I32x16 expert(int i) const { return number[i]; }
   TILEWRIGHT_INLINE static I32x16 key_of(I32x16 value, int) { return value; }
+  TILEWRIGHT_INLINE static bool is_certain(int) { return true; }
+  TILEWRIGHT_INLINE static bool is_ordered(int) { return true; }
 
   TILEWRIGHT_INLINE void offer(const I32x16 (&k)[1], int expert) {
     const I32x16 mine = I32x16::splat(expert), given = k[0];

@@ -7,8 +7,9 @@
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
-template <DType kType>
+template <DType kOf>
 struct PlainRow {
+  static constexpr DType kType = kOf;
   static constexpr bool kWords = dtype_bits(kType) == 16;
   const char* x;
 

@@ -4,6 +4,7 @@
 
 #include "tile/cpu/row_codes.hpp"
 #include "tile/cpu/row_encode.hpp"
+#include "tile/cpu/row_plain.hpp"
 #include "tile/cpu/transpose.hpp"
 
 namespace tilewright {
@@ -44,6 +45,54 @@ TILEWRIGHT_INLINE I32x16 largest_of_each(I32x16 (&of)[kVec]) {
 #endif
 }
 
+#if TILEWRIGHT_AVX512
+// The largest magnitude of each of 16 groups of 16 kCount neighbours of bf16 or f16, as they lie: numbers in the order of what they
+// mean, NaN above all.
+template <DType kType, int kCount>
+TILEWRIGHT_INLINE F32x16 largest_words_of_each(const char* from) {
+  constexpr int kVectors = 8 * kCount;  // of 32 words
+  const auto most = [](__m512i a, __m512i b) { return _mm512_max_epu16(a, b); };
+  __m512i all[kVectors];
+  unroll<kVectors>([&](auto i) __attribute__((always_inline)) {
+    all[i] = _mm512_and_si512(_mm512_loadu_si512(from + 64 * i), _mm512_set1_epi16(0x7FFF));
+  });
+  // Neighbours halve what they hold of each 16 bytes and share a register, three times: a word for each of eight vectors.
+  unroll<kVectors / 2>([&](auto i) __attribute__((always_inline)) {
+    const __m512i a = all[2 * i], b = all[2 * i + 1];
+    all[i] = most(_mm512_unpacklo_epi16(a, b), _mm512_unpackhi_epi16(a, b));
+  });
+  unroll<kVectors / 4>([&](auto i) __attribute__((always_inline)) {
+    const __m512i a = all[2 * i], b = all[2 * i + 1];
+    all[i] = most(_mm512_maskz_unpacklo_epi32(kAllLanes, a, b), _mm512_maskz_unpackhi_epi32(kAllLanes, a, b));
+  });
+  unroll<kVectors / 8>([&](auto i) __attribute__((always_inline)) {
+    const __m512i a = all[2 * i], b = all[2 * i + 1];
+    all[i] = most(_mm512_maskz_unpacklo_epi64(0xFF, a, b), _mm512_maskz_unpackhi_epi64(0xFF, a, b));
+  });
+  if constexpr (kCount == 2) {
+    // Quarters of a group lie 16 bytes apart: the first eight groups' become the lower half, the others' the upper.
+    all[0] = most(_mm512_maskz_shuffle_i32x4(kAllLanes, all[0], all[1], 0x44),
+                  _mm512_maskz_shuffle_i32x4(kAllLanes, all[0], all[1], 0xEE));
+  }
+  all[0] = most(all[0], _mm512_maskz_shuffle_i32x4(kAllLanes, all[0], all[0], 0xB1));
+  // The first and third quarters: words of even and odd groups of 16, of the first and the last eight of 32.
+  alignas(64) static constexpr auto kOrder = [] {
+    struct Words {
+      unsigned short word[32];
+    } order{};
+    for (int g = 0; g < kVec; ++g) {
+      const auto at = static_cast<unsigned short>(kCount == 1 ? g / 2 + 16 * (g % 2) : g % 8 + 16 * (g / 8));
+      order.word[kType == DType::kBf16 ? 2 * g + 1 : g] = at;
+    }
+    return order;
+  }();
+  const __m512i order = _mm512_load_si512(kOrder.word);
+  if constexpr (kType == DType::kBf16)
+    return {_mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xAAAAAAAAu, order, all[0]))};
+  return {_mm512_maskz_cvtph_ps(kAllLanes, _mm512_castsi512_si256(_mm512_permutexvar_epi16(order, all[0])))};
+}
+#endif
+
 // quantise.hpp's power_scale_for of each lane, as codes.
 TILEWRIGHT_INLINE I32x16 power_scales_for(F32x16 most, DType out, ScaleRounding rounding) {
   const I32x16 zero = I32x16::splat(0), one = I32x16::splat(1), bits = as_int(most);
@@ -67,15 +116,10 @@ TILEWRIGHT_INLINE I32x16 power_scales_for(F32x16 most, DType out, ScaleRounding 
   return smaller(larger(code, zero), I32x16::splat(254));
 }
 
-// x over a and over b. Divisions hold their port for many cycles, and all is near one but for zeros and numbers at the ends of f32.
-TILEWRIGHT_INLINE F32x16 divided_twice(F32x16 x, float a, float b) {
-  const auto bits = [](float f) { return __builtin_bit_cast(int, f); };
-  const float magnitude = b < 0 ? -b : b;
-  const bool near_one = magnitude >= 0x1p-40f && magnitude <= 0x1p40f &&
-                        !any_greater(I32x16::splat(bits(0x1p-40f)), as_int(x)) &&
-                        !any_greater(as_int(x), I32x16::splat(bits(0x1p40f)));
-  if (__builtin_expect(near_one, 1)) return divided<true>(divided<true>(x, divisor_of(a)), divisor_of(b));
-  return x / F32x16::splat(a) / F32x16::splat(b);
+// All but zeros, numbers at the ends of f32, infinities and NaN.
+TILEWRIGHT_INLINE bool near_one(F32x16 x) {
+  const auto bits = [](float f) { return I32x16::splat(__builtin_bit_cast(int, f)); };
+  return !any_greater(bits(0x1p-40f), as_int(x)) && !any_greater(as_int(x), bits(0x1p40f));
 }
 
 // Writes the scales of the first `count` groups, from the largest magnitude of each (store_scale).
@@ -101,8 +145,20 @@ TILEWRIGHT_INLINE void store_scales(const QuantisedScales& scales, DType out, lo
     store_bytes(codes);
     scale = power_of_code(codes);
   } else if (scales.dtype == DType::kF8E4M3) {
-    const F32x16 of_all = F32x16::splat(of_tensor(scales));
-    const I32x16 found = narrow_codes<DType::kF8E4M3>(divided_twice(most, quantised_limit(out), of_tensor(scales)));
+    const float limit = quantised_limit(out), tensor = of_tensor(scales);
+    const F32x16 of_all = F32x16::splat(tensor);
+    // Mostly no scale is a NaN or zero, or far from one: nothing asks.
+    if (__builtin_expect(tensor >= 0x1p-40f && tensor <= 0x1p40f && near_one(most), 1)) {
+      const F32x16 quotients = divided<true>(divided<true>(most, divisor_of(limit)), divisor_of(tensor));
+      const I32x16 codes = larger(narrow_codes<DType::kF8E4M3, true>(quotients), I32x16::splat(1));
+      store_bytes(codes);
+      scale = widen_magnitude<e4m3::Format>(codes) * of_all;
+      scale.store(by.scale);
+      (one / scale).store(by.reciprocal);
+      by.near_one = true;
+      return;
+    }
+    const I32x16 found = narrow_codes<DType::kF8E4M3>(most / F32x16::splat(limit) / of_all);
     // The smallest one divides as well as zero does.
     const I32x16 magnitude = found & I32x16::splat(0x7F);
     const I32x16 codes = select_greater(magnitude, I32x16::splat(0), found, I32x16::splat(1));
@@ -126,18 +182,26 @@ TILEWRIGHT_INLINE void store_scales(const QuantisedScales& scales, DType out, lo
   by.near_one = !any_greater(as_int(select_nan(scale, one, far)), as_int(zero));
 }
 
-// 16 groups of 16 kCount neighbours, between their largest values and their codes.
-template <int kCount>
+// 16 groups of 16 kCount neighbours, between their largest values and their codes. kWords: values are read again, not kept.
+template <int kCount, bool kWords>
 struct GroupSpan {
   static constexpr int kGroup = kCount * kVec, kElements = kVec * kGroup;
-  alignas(64) float values[kElements];
+  alignas(64) float values[kWords ? 1 : kElements];
   GroupDivisors by;
 
-  // The elements from `begin` on, and their scales; `length` of them, or fewer at the row's end.
-  template <DType kOut, class Next, class Value>
-  TILEWRIGHT_INLINE void read(const RowArgs& args, long long begin, int length, long long scale_at, const Next& next,
-                              Value&& value) {
-    const int groups = (length + kGroup - 1) / kGroup;
+  // The elements from `begin` on; `length` of them, or fewer at the row's end. The largest magnitude of each group.
+  template <class Next, class Value>
+  TILEWRIGHT_INLINE F32x16 read(long long begin, int length, const Next& next, Value& value) {
+#if TILEWRIGHT_AVX512
+    if constexpr (kWords) {
+      if (length == kElements) {
+        constexpr DType kType = Value::kType;
+        for (int n = 0; n < kElements; n += 2 * kVec) next.fetch_next(RowPiece<true>{begin + n, kVec});
+        return largest_words_of_each<kType, kCount>(value.x + begin * kBytes<kType>);
+      }
+    }
+#endif
+    const int groups = groups_in(length);
     I32x16 most[kVec];
     for (I32x16& one : most) one = I32x16::splat(0);
     const auto take_group = [&](int g) __attribute__((always_inline)) {
@@ -146,7 +210,7 @@ struct GroupSpan {
         const decltype(piece) here{begin + first + piece.n, piece.count};
         next.fetch_next(here);
         const F32x16 x = value(here);
-        x.store(values + first + piece.n);
+        if constexpr (!kWords) x.store(values + first + piece.n);
         return x;
       };
       F32x16 mine = F32x16::splat(0);
@@ -167,35 +231,46 @@ struct GroupSpan {
       unroll<kTogether>([&](auto i) __attribute__((always_inline)) { take_group(g + i); });
     }
     for (; g < groups; ++g) take_group(g);
-    store_scales(args.scale, kOut, scale_at, groups, as_float(largest_of_each(most)), by);
+    return as_float(largest_of_each(most));
   }
+  static constexpr int groups_in(int length) { return (length + kGroup - 1) / kGroup; }
+
   // Their codes.
-  template <DType kOut, class Round>
-  TILEWRIGHT_INLINE void write(char* to, long long begin, int length, bool stream, Round&& round) const {
-    const auto quotients = [&](int n, bool near_one) __attribute__((always_inline)) {
-      const Divisor mine{by.scale[n / kGroup], by.reciprocal[n / kGroup], near_one};
-      return round(divided<true>(F32x16::load(values + n), mine), begin + n);
+  template <DType kOut, class Value, class Round>
+  TILEWRIGHT_INLINE void write(char* to, long long begin, int length, bool stream, Value& value, Round&& round) const {
+    const auto quotients = [&](auto piece, bool near_one) __attribute__((always_inline)) {
+      const Divisor mine{by.scale[piece.n / kGroup], by.reciprocal[piece.n / kGroup], near_one};
+      F32x16 x;
+      if constexpr (kWords) {
+        x = value(decltype(piece){begin + piece.n, piece.count});
+      } else {
+        x = F32x16::load(values + piece.n);
+      }
+      return round(divided<true>(x, mine), begin + piece.n);
     };
     // A line at a time where all scales are ordinary numbers.
     constexpr int kLine = 32 / dtype_bits(kOut);  // vectors
     int n = 0;
     for (; by.near_one && n + kLine * kVec <= length; n += kLine * kVec) {
       F32x16 v[kLine];
-      unroll<kLine>([&](auto i) __attribute__((always_inline)) { v[i] = quotients(n + i * kVec, true); });
+      unroll<kLine>([&](auto i)
+                        __attribute__((always_inline)) { v[i] = quotients(RowPiece<true>{n + i * kVec, kVec}, true); });
       encode_many<kOut, true>(to + n * dtype_bits(kOut) / 8, v, stream);
     }
     for (; n < length; n += kVec) {
-      encode_tail<kOut>(to + n * dtype_bits(kOut) / 8, quotients(n, false), length - n < kVec ? length - n : kVec);
+      const RowPiece<false> piece{n, length - n < kVec ? length - n : kVec};
+      encode_tail<kOut>(to + n * dtype_bits(kOut) / 8, quotients(piece, false), piece.count);
     }
   }
 };
 
-// Groups of 16 kCount neighbours of a row, each value by `value(piece)`. A span is read before the one in front of it is written, while
-// that one's scales are made.
+// Groups of 16 kCount neighbours of a row, each value by `value(piece)`. Scales of kSpans spans are made one behind the other, so that
+// their long chains of instructions run together, and then the spans in front of these are written.
 template <DType kOut, int kCount, class Next, class Value, class Round>
 TILEWRIGHT_INLINE void encode_small_groups(const RowArgs& args, const RowIndex& at, char* row, const Next& next,
-                                           Value&& value, Round&& round) {
-  using Span = GroupSpan<kCount>;
+                                           Value& value, Round&& round) {
+  using Span = GroupSpan<kCount, HasWords<Value>>;
+  constexpr int kSpans = kCount == 1 ? 4 : 1;
   const bool stream = args.stream && begins_line(row);
   const long long first_scale = row_offset(args.scale.stride, at);
   const long long spans = (args.n + Span::kElements - 1) / Span::kElements;
@@ -203,15 +278,26 @@ TILEWRIGHT_INLINE void encode_small_groups(const RowArgs& args, const RowIndex& 
     const long long rest = args.n - s * Span::kElements;
     return rest < Span::kElements ? static_cast<int>(rest) : Span::kElements;
   };
-  Span two[2];
-  for (long long s = 0; s <= spans; ++s) {
-    if (s < spans) {
-      two[s % 2].template read<kOut>(args, s * Span::kElements, length(s),
-                                     first_scale + s * kVec * args.scale.stride_group, next, value);
-    }
-    if (s == 0) continue;
-    const long long begin = (s - 1) * Span::kElements;
-    two[(s - 1) % 2].template write<kOut>(row + begin * dtype_bits(kOut) / 8, begin, length(s - 1), stream, round);
+  Span turns[2][kSpans];
+  for (long long first = 0; first < spans + kSpans; first += kSpans) {
+    const auto for_spans = [&](long long from, auto&& body) __attribute__((always_inline)) {
+      Span* const of = turns[from / kSpans % 2];
+      const int count = spans - from < kSpans ? static_cast<int>(spans - from) : kSpans;
+      for (int i = 0; i < count; ++i) body(of[i], i, from + i);
+    };
+    F32x16 most[kSpans];
+    for_spans(first, [&](Span& span, int i, long long s) __attribute__((always_inline)) {
+      most[i] = span.read(s * Span::kElements, length(s), next, value);
+    });
+    for_spans(first, [&](Span& span, int i, long long s) __attribute__((always_inline)) {
+      const long long scale_at = first_scale + s * kVec * args.scale.stride_group;
+      store_scales(args.scale, kOut, scale_at, Span::groups_in(length(s)), most[i], span.by);
+    });
+    if (first == 0) continue;
+    for_spans(first - kSpans, [&](Span& span, int, long long s) __attribute__((always_inline)) {
+      const long long begin = s * Span::kElements;
+      span.template write<kOut>(row + begin * dtype_bits(kOut) / 8, begin, length(s), stream, value, round);
+    });
   }
 }
 
