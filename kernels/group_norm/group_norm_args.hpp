@@ -20,6 +20,7 @@ enum class GroupNormStep : unsigned char {
   kMoments,  // mean and variance of each channel's part of a chunk of positions
   kGroups,   // of each group, from these: what normalises it
   kOutput,
+  kWhole,  // all of these, group by group: what one thread reads twice stays in its cache
   // Of the gradient, instead of the output.
   kSums,          // of each channel's part: of the output's gradients, and of their products with normalised elements
   kCoefficients,  // of each group, from these: means

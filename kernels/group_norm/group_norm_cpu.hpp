@@ -86,19 +86,23 @@ TILEWRIGHT_INLINE void fetch_position(const char* x, long long step, RowPiece<kW
 
 // Differences from the part's first element lose nothing to a mean that is far above them.
 template <DType kType>
-void find_line_moments(const GroupNormArgs& args, unsigned unit, unsigned units) {
-  for_channel_chunks(args, unit, units, [&](const GroupNormChunk& at, long long channel) {
-    const char* const x = line_start(args, args.x, at.image, channel) + at.begin * dtype_bits(args.dtype) / 8;
-    const float about = with_float<kType>(args.dtype, [x](auto type) { return load_one<type.value>(x); });
-    float sum[2];  // of differences, and of their squares
-    sum_row(at.count, sum, [&](F32x16(&part)[2], auto piece) __attribute__((always_inline)) {
-      const F32x16 d = within_row(load_piece<kType>(x, args.dtype, piece) - F32x16::splat(about), piece);
-      part[0] = part[0] + d, part[1] = fma(d, d, part[1]);
-    });
-    const RowMoments found = row_moments(about, sum, static_cast<float>(at.count));
-    float* const to = channel_part(args, at, channel);
-    to[0] = found.mean, to[1] = found.variance;
+TILEWRIGHT_INLINE void find_moments_of(const GroupNormArgs& args, const GroupNormChunk& at, long long channel) {
+  const char* const x = line_start(args, args.x, at.image, channel) + at.begin * dtype_bits(args.dtype) / 8;
+  const float about = with_float<kType>(args.dtype, [x](auto type) { return load_one<type.value>(x); });
+  float sum[2];  // of differences, and of their squares
+  sum_row(at.count, sum, [&](F32x16(&part)[2], auto piece) __attribute__((always_inline)) {
+    const F32x16 d = within_row(load_piece<kType>(x, args.dtype, piece) - F32x16::splat(about), piece);
+    part[0] = part[0] + d, part[1] = fma(d, d, part[1]);
   });
+  const RowMoments found = row_moments(about, sum, static_cast<float>(at.count));
+  float* const to = channel_part(args, at, channel);
+  to[0] = found.mean, to[1] = found.variance;
+}
+template <DType kType>
+void find_line_moments(const GroupNormArgs& args, unsigned unit, unsigned units) {
+  for_channel_chunks(args, unit, units,
+                     [&](const GroupNormChunk& at, long long channel)
+                         __attribute__((always_inline)) { find_moments_of<kType>(args, at, channel); });
 }
 template <DType kType>
 void find_column_moments(const GroupNormArgs& args, unsigned unit, unsigned units) {
@@ -132,29 +136,30 @@ void find_column_moments(const GroupNormArgs& args, unsigned unit, unsigned unit
 }
 
 // In f64, in which a sum of equal means is exact.
-inline void merge_group_moments(const GroupNormArgs& args, unsigned unit, unsigned units) {
+inline void merge_moments_of(const GroupNormArgs& args, const Quotient& group) {
   const long long channels = args.channels / args.groups;
-  for_share(args.images * args.groups, unit, units, [&](long long index) {
-    const Quotient group = divided_by(index, args.groups);
-    const auto each = [&](auto&& body) {
-      for (long long chunk = 0; chunk < args.chunks; ++chunk) {
-        const GroupNormChunk at = group_norm_chunk(args, group.whole * args.chunks + chunk);
-        const float* const of = channel_part(args, at, group.rest * channels);
-        for (long long c = 0; c < channels; ++c) body(static_cast<double>(at.count), of[2 * c], of[2 * c + 1]);
-      }
-    };
-    const auto n = static_cast<double>(channels * args.positions);
-    double sum = 0, squares = 0;
-    each([&](double count, float mean, float) { sum += count * static_cast<double>(mean); });
-    const double mean = sum / n;
-    each([&](double count, float of, float variance) {
-      const double d = static_cast<double>(of) - mean;
-      squares += count * (static_cast<double>(variance) + d * d);
-    });
-    float* const to = group_part(args, group.whole, group.rest);
-    to[0] = static_cast<float>(mean);
-    to[1] = static_cast<float>(1 / __builtin_sqrt(squares / n + static_cast<double>(args.eps)));
+  const auto each = [&](auto&& body) {
+    for (long long chunk = 0; chunk < args.chunks; ++chunk) {
+      const GroupNormChunk at = group_norm_chunk(args, group.whole * args.chunks + chunk);
+      const float* const of = channel_part(args, at, group.rest * channels);
+      for (long long c = 0; c < channels; ++c) body(static_cast<double>(at.count), of[2 * c], of[2 * c + 1]);
+    }
+  };
+  const auto n = static_cast<double>(channels * args.positions);
+  double sum = 0, squares = 0;
+  each([&](double count, float mean, float) { sum += count * static_cast<double>(mean); });
+  const double mean = sum / n;
+  each([&](double count, float of, float variance) {
+    const double d = static_cast<double>(of) - mean;
+    squares += count * (static_cast<double>(variance) + d * d);
   });
+  float* const to = group_part(args, group.whole, group.rest);
+  to[0] = static_cast<float>(mean);
+  to[1] = static_cast<float>(1 / __builtin_sqrt(squares / n + static_cast<double>(args.eps)));
+}
+inline void merge_group_moments(const GroupNormArgs& args, unsigned unit, unsigned units) {
+  for_share(args.images * args.groups, unit, units,
+            [&](long long index) { merge_moments_of(args, divided_by(index, args.groups)); });
 }
 
 // An output that no cache will hold goes past them in whole lines.
@@ -167,32 +172,65 @@ TILEWRIGHT_INLINE bool streams_output(const GroupNormArgs& args) {
 template <DType kType>
 inline constexpr DType kLineType = kType == DType::kNone ? DType::kF32 : kType;
 
+// Elements `ahead` bytes from these are asked for.
+template <DType kType, bool kSilu>
+TILEWRIGHT_INLINE void normalise_line(const GroupNormArgs& args, const GroupNormChunk& at, long long channel,
+                                      bool streams, long long ahead) {
+  const DType dtype = args.dtype;
+  const long long bytes = at.begin * dtype_bits(dtype) / 8;
+  const char* const x = line_start(args, args.x, at.image, channel) + bytes;
+  char* const out = line_start(args, args.out, at.image, channel) + bytes;
+  const GroupNormScale<F32x16> by = splat(group_norm_scale(args, at.image, channel));
+  long long done = 0;
+  if constexpr (kType != DType::kNone) {
+    constexpr int kVectors = kLineVectors<kType>;
+    const long long whole = streams && begins_line(out) ? at.count / (kVectors * kVec) * (kVectors * kVec) : 0;
+    for (; done < whole; done += kVectors * kVec) {
+      fetch(x + done * kBytes<kType> + ahead);
+      F32x16 line[kVectors];
+      for (int i = 0; i < kVectors; ++i) {
+        line[i] = group_norm_value<kSilu>(by, load_vec<kType>(x + (done + i * kVec) * kBytes<kType>));
+      }
+      stream_line<kType>(out + done * kBytes<kType>, line);
+    }
+  }
+  const long long past = done * dtype_bits(dtype) / 8;
+  for_pieces(at.count - done, [=](auto piece) __attribute__((always_inline)) {
+    const F32x16 y = group_norm_value<kSilu>(by, load_piece<kType>(x + past, dtype, piece));
+    store_piece<kType>(out + past, dtype, piece, y);
+  });
+}
 template <DType kType, bool kSilu>
 void normalise_lines(const GroupNormArgs& args, unsigned unit, unsigned units) {
   const bool streams = streams_output<kType>(args);
-  for_channel_chunks(args, unit, units, [&](const GroupNormChunk& at, long long channel) {
-    const DType dtype = args.dtype;
-    const long long bytes = at.begin * dtype_bits(dtype) / 8;
-    const char* const x = line_start(args, args.x, at.image, channel) + bytes;
-    char* const out = line_start(args, args.out, at.image, channel) + bytes;
-    const GroupNormScale<F32x16> by = splat(group_norm_scale(args, at.image, channel));
-    long long done = 0;
-    if constexpr (kType != DType::kNone) {
-      constexpr int kVectors = kLineVectors<kType>;
-      const long long whole = streams && begins_line(out) ? at.count / (kVectors * kVec) * (kVectors * kVec) : 0;
-      for (; done < whole; done += kVectors * kVec) {
-        F32x16 line[kVectors];
-        for (int i = 0; i < kVectors; ++i) {
-          line[i] = group_norm_value<kSilu>(by, load_vec<kType>(x + (done + i * kVec) * kBytes<kType>));
+  for_channel_chunks(args, unit, units,
+                     [&](const GroupNormChunk& at, long long channel) __attribute__((always_inline)) {
+                       normalise_line<kType, kSilu>(args, at, channel, streams, 0);
+                     });
+  if (streams) stream_fence();
+}
+// All of a group, whose elements stay in the second level of cache, while the next one's come.
+template <DType kType, bool kSilu>
+void normalise_groups(const GroupNormArgs& args, unsigned unit, unsigned units) {
+  const bool streams = streams_output<kType>(args);
+  const long long channels = args.channels / args.groups, groups = args.images * args.groups;
+  for_share(groups, unit, units, [&](long long index) {
+    const Quotient group = divided_by(index, args.groups);
+    const auto each = [&](auto&& body) __attribute__((always_inline)) {
+      for (long long c = 0; c < channels; ++c) {
+        for (long long chunk = 0; chunk < args.chunks; ++chunk) {
+          body(group_norm_chunk(args, group.whole * args.chunks + chunk), group.rest * channels + c);
         }
-        stream_line<kType>(out + done * kBytes<kType>, line);
       }
-    }
-    const long long past = done * dtype_bits(dtype) / 8;
-    for_pieces(at.count - done, [=](auto piece) __attribute__((always_inline)) {
-      const F32x16 y = group_norm_value<kSilu>(by, load_piece<kType>(x + past, dtype, piece));
-      store_piece<kType>(out + past, dtype, piece, y);
-    });
+    };
+    each([&](const GroupNormChunk& at, long long channel)
+             __attribute__((always_inline)) { find_moments_of<kType>(args, at, channel); });
+    merge_moments_of(args, group);
+    const Quotient next = divided_by(index + 1 < groups ? index + 1 : index, args.groups);
+    const long long ahead = line_start(args, args.x, next.whole, next.rest * channels) -
+                            line_start(args, args.x, group.whole, group.rest * channels);
+    each([&](const GroupNormChunk& at, long long channel)
+             __attribute__((always_inline)) { normalise_line<kType, kSilu>(args, at, channel, streams, ahead); });
   });
   if (streams) stream_fence();
 }
@@ -249,6 +287,9 @@ void group_norm_cpu(const GroupNormArgs& args, unsigned unit, unsigned units) {
     case GroupNormStep::kMoments:
       return last ? find_column_moments<kType>(args, unit, units) : find_line_moments<kType>(args, unit, units);
     case GroupNormStep::kGroups: return merge_group_moments(args, unit, units);
+    case GroupNormStep::kWhole:
+      return args.activation == Activation::kSilu ? normalise_groups<kType, true>(args, unit, units)
+                                                  : normalise_groups<kType, false>(args, unit, units);
     default:
       return args.activation == Activation::kSilu ? normalise<kType, true>(args, last, unit, units)
                                                   : normalise<kType, false>(args, last, unit, units);

@@ -152,6 +152,16 @@ TEST(GroupNorm, AFarMeanLosesNothing) {
   }
 }
 
+// Few threads take groups whole, more of them share each stage.
+TEST(GroupNorm, AGroupHasTheSameBitsOnAnyNumberOfThreads) {
+  std::vector<float> x(40 * 9001);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 1013) - 300.0f;
+  const std::vector<float> one = normalised_images(*row_context("off", 1), x, 40, 8, false);
+  for (const int threads : {2, 3, 7}) {
+    ASSERT_EQ(one, normalised_images(*row_context("off", threads), x, 40, 8, false)) << threads;
+  }
+}
+
 TEST(GroupNorm, ThePublicFunctionRefusesByName) {
   const std::unique_ptr<Context> context = row_context("off");
   float x[2 * 4 * 6] = {}, out[2 * 4 * 6] = {}, weight[4] = {};

@@ -105,6 +105,28 @@ TEST(MoeRouting, TiesGoToTheLowerNumberAndWeightsAreTheScores) {
   }
 }
 
+// f32 whose upper bits are the same: those that are chosen, those around the last one chosen, and those that are left.
+TEST(MoeRouting, LogitsThatDifferInTheirLastBitsAreToldApart) {
+  const std::unique_ptr<Context> context = row_context("off");
+  for (const char* recipe : {"", kGenericRouting}) {
+    for (const int near : {40, 8, 5}) {
+      for (const int k : {1, 3, 4, 5, 8, 9}) {
+        std::vector<float> logits(40, 0.0f);
+        std::vector<int> best(40);
+        for (int i = 0; i < 40; ++i) {
+          // The i-th best is expert 7 i + 3 of 40; `near` of them are neighbours.
+          const int expert = (7 * i + 3) % 40;
+          best[static_cast<size_t>(i)] = expert;
+          logits[static_cast<size_t>(expert)] =
+              i < near ? 2.0f - 0x1p-23f * static_cast<float>(i) : 1.0f - static_cast<float>(i);
+        }
+        const Routed found = route(*context, logits, k, recipe, [](MoeRoutingCall&) {});
+        EXPECT_THAT(found.ids, testing::ElementsAreArray(best.begin(), best.begin() + k)) << near << " near, " << k;
+      }
+    }
+  }
+}
+
 // A bias below every score: where other groups are masked with 0, one of theirs would win.
 TEST(MoeRouting, BiasedScoresBelowZeroStayWithinTheirGroups) {
   const std::unique_ptr<Context> context = row_context("off");

@@ -99,7 +99,8 @@ class GroupNormCpuFamily final : public KernelFamily {
     constexpr int64_t kSlab = int64_t{kGroupNormCpuVectors} * 16;
     const int64_t lines = p.channels_last != 0 ? (p.channels + kSlab - 1) / kSlab : p.channels;
     std::vector<Stage> stages;
-    const std::vector<GroupNormStep> steps = group_norm_steps(p);
+    const std::vector<GroupNormStep> steps =
+        takes_groups_whole(p, device) ? std::vector{GroupNormStep::kWhole} : group_norm_steps(p);
     const double seconds = predict_cpu(p, device) / static_cast<double>(steps.size());
     for (const GroupNormStep each : steps) {
       Stage& stage = stages.emplace_back(group_norm_stage(p, chunks, kernel));
@@ -112,6 +113,13 @@ class GroupNormCpuFamily final : public KernelFamily {
  private:
   // The gradient, as those of other norms, is no faster there and slower with channels last.
   bool takes_bf16_level(DType dtype) const { return dtype == DType::kBf16 && op_ == "group_norm"; }
+  // Two groups stay in a core's second level of cache, and there are enough for all threads.
+  static bool takes_groups_whole(const GroupNormProblem& p, const DeviceSpec& device) {
+    constexpr int64_t kGroupsThread = 4;
+    const int64_t groups = p.images * p.groups;
+    if (p.backward != 0 || p.channels_last != 0 || groups < kGroupsThread * device.units) return false;
+    return p.elements() / groups * dtype_bits(p.dtype) / 8 <= device.l2_bytes / 3;
+  }
   static GroupNormChunks cpu_chunks(const GroupNormProblem& p) {
     return group_norm_chunks(p, p.channels_last != 0 ? kGroupNormCpuSpanLast : kGroupNormCpuSpan, 1);
   }

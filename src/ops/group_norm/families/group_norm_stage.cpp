@@ -66,8 +66,9 @@ std::vector<GroupNormStep> group_norm_steps(const GroupNormProblem& p) {
   return steps;
 }
 int64_t group_norm_items(const GroupNormProblem& p, GroupNormStep step, int64_t tiles) {
-  if (step == GroupNormStep::kGroups || step == GroupNormStep::kCoefficients) return p.images * p.groups;
-  return step == GroupNormStep::kColumns ? p.channels : tiles;
+  using Step = GroupNormStep;
+  if (step == Step::kGroups || step == Step::kCoefficients || step == Step::kWhole) return p.images * p.groups;
+  return step == Step::kColumns ? p.channels : tiles;
 }
 
 std::string group_norm_signature(const GroupNormConfig& c) {
