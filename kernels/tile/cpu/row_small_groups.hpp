@@ -270,7 +270,7 @@ template <DType kOut, int kCount, class Next, class Value, class Round>
 TILEWRIGHT_INLINE void encode_small_groups(const RowArgs& args, const RowIndex& at, char* row, const Next& next,
                                            Value& value, Round&& round) {
   using Span = GroupSpan<kCount, HasWords<Value>>;
-  constexpr int kSpans = kCount == 1 ? 4 : 1;
+  constexpr int kSpans = kCount == 1 ? 4 : 1;  // of 32 neighbours they would take the first cache from what is read
   const bool stream = args.stream && begins_line(row);
   const long long first_scale = row_offset(args.scale.stride, at);
   const long long spans = (args.n + Span::kElements - 1) / Span::kElements;
