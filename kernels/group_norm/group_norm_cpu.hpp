@@ -186,7 +186,7 @@ TILEWRIGHT_INLINE void normalise_line(const GroupNormArgs& args, const GroupNorm
     constexpr int kVectors = kLineVectors<kType>;
     const long long whole = streams && begins_line(out) ? at.count / (kVectors * kVec) * (kVectors * kVec) : 0;
     for (; done < whole; done += kVectors * kVec) {
-      fetch(x + done * kBytes<kType> + ahead);
+      if (ahead != 0) fetch(x + done * kBytes<kType> + ahead);
       F32x16 line[kVectors];
       for (int i = 0; i < kVectors; ++i) {
         line[i] = group_norm_value<kSilu>(by, load_vec<kType>(x + (done + i * kVec) * kBytes<kType>));
