@@ -170,16 +170,16 @@ class GemmCpuOperands {
   // first tile in the next block of k or of columns.
   PanelPrefetch<kPanels> next_tile(const Block& block, int s, int64 tile) const {
     PanelPrefetch<kPanels> next = {};
-    find_next_panels(block, s, tile, next, 0);
-    if (blocking_.both_halves) find_next_panels(block, 1, tile, next, kPanels / 2);
+    const bool found = find_next_panels(block, s, tile, next, 0) &&
+                       (!blocking_.both_halves || find_next_panels(block, 1, tile, next, kPanels / 2));
+    if (!found) next = {};
     return next;
   }
-  // That of one segment, from panel `at` of the tile on; no lines where there is nothing.
-  __attribute__((noinline)) void find_next_panels(const Block& block, int s, int64 tile, PanelPrefetch<kPanels>& next,
+  // That of one segment, from panel `at` of the tile on; false: there is nothing.
+  __attribute__((noinline)) bool find_next_panels(const Block& block, int s, int64 tile, PanelPrefetch<kPanels>& next,
                                                   int at) const {
     const ColumnSegment& segment = segments_[s];
     const int64 each = tile_panels();
-    next.lines = 0;
     int64 first = (tile + 1) * each, ik = block.ik, in = block.in, panel = segment.panel + first;
     if (first >= segment.panels) {
       first = 0, panel = segment.panel + (block.last ? segment.panels : 0);
@@ -187,17 +187,17 @@ class GemmCpuOperands {
     }
     const int64 panels = packed_panels(args_.n), k_begin = ik * blocking_.block_k;
     const int64 k = blocking::smaller(blocking_.block_k, args_.k - k_begin);
-    if (panel >= panels || k <= 0 || (!args_.b_packed && is_amx(kMma))) return;
+    if (panel >= panels || k <= 0 || (!args_.b_packed && is_amx(kMma))) return false;
     if (!args_.b_packed && packs_tile(block)) {
       // Columns as they are: for each panel of rows, one for each of the tile's panels.
-      if (args_.stride_b_k != 1) return;
+      if (args_.stride_b_k != 1) return false;
       const int64 column = args_.stride_b_n * kBytes<kType>, from = panel * kPanelColumns;
       for (int64 p = 0; p < each; ++p) {
         next.base[at + p] = b_ + blocking::smaller(from + p, args_.n - 1) * column + k_begin * kBytes<kType>;
       }
       next.stride = each * column, next.lines = k * kBytes<kType> / 64;
       next.limit = blocking::smaller(16, (args_.n - from) / each);
-      return;
+      return true;
     }
     const int64 stride = args_.b_packed ? packed_panel_bytes(kType, args_.k) : tile_stride(k);
     const char* base =
@@ -207,6 +207,7 @@ class GemmCpuOperands {
     const int64 lines = is_amx(kMma) ? kTileRows : blocking::ceil_div(k, packed_kp(kType)) * kLine / 64;
     next.lines = blocking::ceil_div(lines, block.a_panels);
     next.stride = next.lines * 64, next.limit = block.a_panels;
+    return true;
   }
 
   // Plain B in the workspace: a panel's lines for k of K, and its column sums behind them.
