@@ -92,7 +92,7 @@ Result<std::vector<Timing>> measure_bursts(std::span<const BurstSide> sides, dou
   const int repetitions = static_cast<int>(std::clamp(
       seconds * 1e6 / (2 * kMinRounds * static_cast<double>(sides.size()) * first_us), 1.0, double{kMaxRepetitions}));
 
-  // Threads that spin after a call must be asleep before the next side's turn: libgomp's take 300000 pauses, on zen5 3.4 ms.
+  // Threads that spin after a call must be asleep before the next side's turn: libgomp's take 300000 pauses, which are milliseconds.
   constexpr auto kRest = std::chrono::milliseconds(15);
   const Clock::time_point start = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
