@@ -74,18 +74,44 @@ std::vector<int> pool_cpus(uint32_t threads) {
   return all;
 }
 
-// Without success the thread runs where its maker does: slower, not wrong.
-void bind_thread(pthread_t thread, const std::vector<int>& cpus) {
-  if (cpus.empty()) return;
-  const int most = cpus.back() + 1;
-  cpu_set_t* const set = CPU_ALLOC(most);
-  if (set == nullptr) return;
-  const size_t bytes = CPU_ALLOC_SIZE(most);
-  CPU_ZERO_S(bytes, set);
-  for (const int cpu : cpus) CPU_SET_S(cpu, bytes, set);
-  pthread_setaffinity_np(thread, bytes, set);
-  CPU_FREE(set);
-}
+// The CPUs that a thread may run on, and how it is kept away from the one that its caller computes on: a thread that is woken
+// there begins when the caller is done, however idle the others are, and schedulers do wake it there, most of all those of
+// virtual machines. Without success the thread runs where its maker does: slower, not wrong.
+class ThreadCpus {
+ public:
+  // `others`: there are CPUs for the caller and all threads.
+  void bind(pthread_t thread, const std::vector<int>& cpus, bool others) {
+    if (cpus.empty()) return;
+    thread_ = thread;
+    bytes_ = CPU_ALLOC_SIZE(cpus.back() + 1);
+    set_.reset(CPU_ALLOC(cpus.back() + 1));
+    if (set_ == nullptr) return;
+    CPU_ZERO_S(bytes_, set_.get());
+    for (const int cpu : cpus) CPU_SET_S(cpu, bytes_, set_.get());
+    keeps_away_ = others && cpus.size() > 1;
+    apply();
+  }
+  void keep_away(int cpu) {
+    if (cpu == away_from_ || !keeps_away_) return;
+    if (was_there_) CPU_SET_S(away_from_, bytes_, set_.get());
+    was_there_ = CPU_ISSET_S(cpu, bytes_, set_.get());
+    if (was_there_) CPU_CLR_S(cpu, bytes_, set_.get());
+    away_from_ = cpu;
+    apply();
+  }
+
+ private:
+  struct Free {
+    void operator()(cpu_set_t* set) const { CPU_FREE(set); }
+  };
+  void apply() { pthread_setaffinity_np(thread_, bytes_, set_.get()); }
+
+  pthread_t thread_ = {};
+  std::unique_ptr<cpu_set_t, Free> set_;
+  size_t bytes_ = 0;
+  bool keeps_away_ = false, was_there_ = false;
+  int away_from_ = -1;
+};
 
 }  // namespace
 
@@ -124,6 +150,7 @@ class ThreadPool::Crew {
     std::atomic<bool> asleep{false};
     std::atomic<uint64_t> claim{0};
     std::thread thread;
+    ThreadCpus cpus;  // changed by who wakes this member
   };
 
   void start();
@@ -147,6 +174,7 @@ class ThreadPool::Crew {
   std::atomic<uint32_t> sharers_{1};
   std::atomic<Function> function_{nullptr};
   std::atomic<void*> context_{nullptr};
+  std::atomic<int> caller_cpu_{-1};
   uint32_t job_ = 0;
   alignas(128) std::atomic<uint32_t> remaining_{0};
 };
@@ -155,7 +183,6 @@ void ThreadPool::Crew::start() {
   start_tried_ = true;
   const std::vector<int> cpus = pool_cpus(size_);
   const std::vector<CpuNode> nodes = cpu_nodes(cpus, nodes_);
-  const bool bind = nodes.size() > 1 || cpus != allowed_cpus(0);
   // Signals of the process are handled by its own threads.
   sigset_t all, before;
   sigfillset(&all);
@@ -167,7 +194,7 @@ void ThreadPool::Crew::start() {
       break;  // the system gives no more threads; those that are there do the work
     }
     pthread_setname_np(members_[i].thread.native_handle(), "tilewright");
-    if (bind) bind_thread(members_[i].thread.native_handle(), cpus_of_thread(nodes, i, size_));
+    members_[i].cpus.bind(members_[i].thread.native_handle(), cpus_of_thread(nodes, i, size_), cpus.size() >= size_);
     started_ = i;
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -177,7 +204,9 @@ void ThreadPool::Crew::start() {
 // steps instead of one system call a member on the caller's thread.
 void ThreadPool::Crew::wake_below(uint32_t self, uint32_t sharers) {
   for (uint32_t child = 2 * self + 1; child <= 2 * self + 2 && child < sharers; ++child) {
-    if (members_[child].asleep.load()) members_[child].signal.notify_one();
+    if (!members_[child].asleep.load()) continue;
+    members_[child].cpus.keep_away(caller_cpu_.load(std::memory_order_relaxed));
+    members_[child].signal.notify_one();
   }
 }
 
@@ -238,6 +267,7 @@ void ThreadPool::Crew::run(uint32_t count, Function function, void* context, uin
   sharers_.store(sharers, std::memory_order_relaxed);
   function_.store(function, std::memory_order_relaxed);
   context_.store(context, std::memory_order_relaxed);
+  caller_cpu_.store(sched_getcpu(), std::memory_order_relaxed);
   remaining_.store(count, std::memory_order_relaxed);
   for (uint32_t i = 0; i < sharers; ++i) {
     members_[i].claim.store(static_cast<uint64_t>(job_) << 32 | units_of(i, count, sharers), std::memory_order_release);

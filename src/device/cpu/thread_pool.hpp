@@ -17,7 +17,8 @@ namespace tilewright {
 //   - a child of fork() starts with a pool of its own, made at its first run(). What the parent's pool held stays mapped.
 // Threads start at the first run() that needs them and do not allocate afterwards. They spin for kSpinMicroseconds after
 // a job, then sleep, so that they leave the cores to other runtimes. They stay on the CPUs that their maker may use, or,
-// where those are fewer than the threads, on those of the process; and within one NUMA node each (arch/cpu_nodes.hpp).
+// where those are fewer than the threads, on those of the process; within one NUMA node each (arch/cpu_nodes.hpp); and, where
+// there is a CPU for each, not on the one that its caller is on when it wakes them.
 class ThreadPool {
  public:
   static constexpr int kSpinMicroseconds = 30;
