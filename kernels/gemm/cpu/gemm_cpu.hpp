@@ -68,7 +68,7 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
   using Block = typename Operands::Block;
   using Operands::a_, Operands::b_, Operands::m_begin_, Operands::m_end_, Operands::n_begin_, Operands::n_end_;
   using Operands::args_, Operands::blocking_, Operands::workspace_, Operands::batch_, Operands::segments_;
-  using Operands::kMma, Operands::kPanels, Operands::kType, Operands::segment_count_;
+  using Operands::kMma, Operands::kPacksBeside, Operands::kPanels, Operands::kType, Operands::segment_count_;
 
   // A micro-kernel of fewer rows than tile_m.
   using MicroOfRows = void (*)(GemmCpuUnit&, const Block&, int64, int64, const PanelLines<kPanels>&, const MicroC&,
@@ -162,7 +162,11 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
           if (row == block.a_panels - 1 && block.last_rows < each) {
             last_rows_(*this, block, row, d_column, lines[s], c, next[s]);
           } else if constexpr (kRows > 0) {
-            micro<kRows>(block, row, d_column, lines[s], c, next[s]);
+            const bool packs_next = tile == 0 && s == 0 && row + 1 < block.beside;
+            if constexpr (kPacksBeside) {
+              if (packs_next) micro_of_rows<kRows, true>(*this, block, row, d_column, lines[s], c, next[s]);
+            }
+            if (!packs_next) micro<kRows>(block, row, d_column, lines[s], c, next[s]);
           } else {
             fewer_rows_(*this, block, row, d_column, lines[s], c, next[s]);
           }
@@ -190,9 +194,9 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
     if (block.last) finish_tile();
   }
 
-  // The micro-kernel of panel `row` of the block, and what is fetched meanwhile. d_column: of D, where the epilogue
-  // follows; -1 where it does not.
-  template <int kRows>
+  // The micro-kernel of panel `row` of the block, and what is fetched or packed (panel row + 1 of A) meanwhile. d_column: of
+  // D, where the epilogue follows; -1 where it does not.
+  template <int kRows, bool kPacksNext = false>
   TILEWRIGHT_INLINE void micro(const Block& block, int64 row, int64 d_column, const PanelLines<kPanels>& lines,
                                const MicroC& c, PanelPrefetch<kPanels>& next) {
     if (!is_amx(kMma) && c.in != nullptr) fetch_sums<kRows>(c.in + kRows * c.in_stride);
@@ -200,13 +204,13 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
     const int64 m = block.m + row * kRows;
     const bool to_d = from_registers_ != FromRegisters::kNo && d_column >= 0 && m + kRows <= block.m + block.rows &&
                       d_column + blocking_.out_tile <= block.n + block.columns;
-    run_micro<kRows>(block, block.a + row * block.a_stride, lines, c, next, m, to_d ? d_column : -1);
+    run_micro<kRows, kPacksNext>(block, row, lines, c, next, m, to_d ? d_column : -1);
   }
-  template <int kRows>
+  template <int kRows, bool kPacksNext = false>
   __attribute__((noinline)) static void micro_of_rows(GemmCpuUnit& unit, const Block& block, int64 row, int64 d_column,
                                                       const PanelLines<kPanels>& lines, const MicroC& c,
                                                       PanelPrefetch<kPanels>& next) {
-    unit.micro<kRows>(block, row, d_column, lines, c, next);
+    unit.template micro<kRows, kPacksNext>(block, row, d_column, lines, c, next);
   }
 
   // The accumulators that the next micro-kernel begins with.
@@ -265,9 +269,10 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
     if (pending_.rows > 0) finish_rows(pending_.rows);
   }
 
-  template <int kRows>
-  TILEWRIGHT_INLINE void run_micro(const Block& block, const char* a, const PanelLines<kPanels>& lines, const MicroC& c,
+  template <int kRows, bool kPacksNext>
+  TILEWRIGHT_INLINE void run_micro(const Block& block, int64 row, const PanelLines<kPanels>& lines, const MicroC& c,
                                    PanelPrefetch<kPanels>& next, int64 m, int64 n) {
+    const char* a = block.a + row * block.a_stride;
     if constexpr (is_amx(kMma)) {
       const int64 ktiles = blocking::ceil_div(block.k, kTileRows * unit_k(kMma));
       const int64 resident = block.a_panels > 1 ? kResidentBytesB / (kPanels * kTileBytes) : 0;
@@ -282,8 +287,14 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
       const auto finish = [&](const auto& acc) __attribute__((always_inline)) {
         return this->template finish_registers<kRows>(acc, m, n);
       };
-      micro_vector<kType, kMma, kRows, kPanels, false, kPrefetch, kPanels + 2>(a, steps, lines, c,
-                                                                               this->streams(next, steps, a), finish);
+      if constexpr (kPacksNext) {
+        // No streams, for which there are no registers, and no finish, which takes as long to compile as the rest.
+        micro_vector<kType, kMma, kRows, kPanels, false, kPrefetch, 0>(a, steps, lines, c, {}, StoreSums{},
+                                                                       this->beside(block, row));
+      } else {
+        micro_vector<kType, kMma, kRows, kPanels, false, kPrefetch, kPanels + 2>(a, steps, lines, c,
+                                                                                 this->streams(next, steps, a), finish);
+      }
     }
   }
 

@@ -38,6 +38,8 @@ class GemmCpuOperands {
   static constexpr DType kType = kConfig.dtype;
   static constexpr CpuMma kMma = kConfig.mma;
   static constexpr int kPanels = kConfig.tile_n / kPanelColumns;
+  // Panels of A may be packed by the micro-kernel of the panel before.
+  static constexpr bool kPacksBeside = kUnitsOfMemory<kType, kMma> && kConfig.tile_m % 2 == 0;
   static constexpr int64 kLine = packed_line_bytes(kType);
 
   TILEWRIGHT_INLINE GemmCpuOperands(const GemmArgs& args, unsigned unit, unsigned units)
@@ -55,12 +57,13 @@ class GemmCpuOperands {
     const char* a;
     int64 a_panels, a_stride;  // micro-panels of A and bytes from one to the next
     int64 each, last_rows;     // rows of a panel, of the last one
+    int64 beside;              // panels before this one but the first are packed by the micro-kernels of tile 0
     int64 tiles;               // of columns
     const char* next_rows;     // of A, to be packed after this block, or null
     int64 next_count;
   };
 
-  // Points the block at its packed A, packing it where that is not done yet.
+  // Points the block at its packed A, packing it where that is not done yet, but for what micro-kernels pack.
   void place_a(Block& block) {
     const int64 steps =
         is_amx(kMma) ? 16 * blocking::ceil_div(block.k, 16 * unit_k(kMma)) : blocking::ceil_div(block.k, unit_k(kMma));
@@ -69,18 +72,29 @@ class GemmCpuOperands {
     if (blocking_.packed_a != PackedA::kBlock) index = block.ik;
     if (blocking_.packed_a == PackedA::kAll) index += block.im * blocking_.blocks_k;
     char* out = workspace_ + blocking_.a_offset + index * blocking_.a_block_bytes;
-    block.a = out;
+    block.a = out, block.beside = 0;
     if (block.k <= 0 || (blocking_.packed_a != PackedA::kBlock && !block.first_n)) return;
+    if (packs_beside(block.k) && block.each == kConfig.tile_m) block.beside = block.rows / block.each;
     for (int64 p = 0; p < block.a_panels; ++p, out += block.a_stride) {
+      if (p > 0 && p < block.beside) continue;
       const int64 row = p * block.each, rows = p == block.a_panels - 1 ? block.last_rows : block.each;
       const int64 valid = blocking::smaller(rows, block.rows - row);
-      const char* from = a_ + ((block.m + row) * args_.stride_a_m + block.k_begin * args_.stride_a_k) * kBytes<kType>;
+      const char* from = rows_of_a(block, row);
       if constexpr (is_amx(kMma)) {
         pack_a_tiles<kType>(from, args_.stride_a_m, args_.stride_a_k, rows, valid, block.k, out);
       } else {
         pack_a_units<kType, kMma>(from, args_.stride_a_m, args_.stride_a_k, rows, valid, block.k, out);
       }
     }
+  }
+
+  // Whether micro-kernels of tile_m rows pack panels of A of so many k.
+  TILEWRIGHT_INLINE bool packs_beside(int64 k) const {
+    return kPacksBeside && args_.stride_a_k == 1 && k % (2 * unit_k(kMma)) == 0;
+  }
+  // A from row `row` and the first k of a block on.
+  TILEWRIGHT_INLINE const char* rows_of_a(const Block& block, int64 row) const {
+    return a_ + ((block.m + row) * args_.stride_a_m + block.k_begin * args_.stride_a_k) * kBytes<kType>;
   }
 
   // Panels of a segment in a tile.
@@ -121,6 +135,18 @@ class GemmCpuOperands {
     }
   }
 
+  // Packs the panel after panel `row` of the block, and fetches the rows of the one after that.
+  TILEWRIGHT_INLINE PackBeside<kMma, kConfig.tile_m> beside(const Block& block, int64 row) const {
+    constexpr int64 kRows = kConfig.tile_m;
+    const bool more = row + 2 < block.beside;
+    return {rows_of_a(block, (row + 1) * kRows),
+            args_.stride_a_m * kBytes<kType>,
+            block.k / unit_k(kMma),
+            workspace_ + (block.a - workspace_) + (row + 1) * block.a_stride,
+            more ? rows_of_a(block, (row + 2) * kRows) : block.a,
+            more ? args_.stride_a_m * kBytes<kType> : 0};
+  }
+
   // What comes after this block of A on the way, which is fetched meanwhile: the rows of A that will be packed next.
   void find_next_rows(Block& block) const {
     block.next_rows = nullptr, block.next_count = 0;
@@ -132,15 +158,18 @@ class GemmCpuOperands {
       block.next_rows = a_ + (block.m + block.rows) * args_.stride_a_m * kBytes<kType>;
       block.next_count = blocking::smaller(blocking_.block_m, m_end_ - block.m - block.rows);
     }
+    // Micro-kernels fetch the rows of the panels that they pack, from the third on.
+    if (packs_beside(block.k)) block.next_count = blocking::smaller(block.next_count, 2 * kConfig.tile_m);
   }
 
   // Lines of A that come while panel `row` is multiplied by tile `tile` of columns: during the first one the next panel, which
-  // the second level may have lost; during the last ones two of the rows to be packed next. A step reads four bytes of a row.
+  // the second level may have lost, if it is not packed then; during the last ones two of the rows to be packed next. A step reads four bytes of a row.
   TILEWRIGHT_INLINE void choose_streams(const Block& block, int64 tile, int64 row) {
     const FetchStream nothing = {block.a, 0};
     stream_a_[0] = stream_a_[1] = nothing;
     if (tile == 0) {
-      if (row + 1 < block.a_panels) stream_a_[0] = {block.a + (row + 1) * block.a_stride, block.each * 4};
+      if (row + 1 < block.a_panels && row + 1 >= block.beside)
+        stream_a_[0] = {block.a + (row + 1) * block.a_stride, block.each * 4};
       return;
     }
     const int64 begin = blocking::larger(1, block.tiles - blocking::ceil_div(block.next_count, 2 * block.a_panels));

@@ -138,12 +138,18 @@ struct StoreSums {
   }
 };
 
+// What a loop over k does beside its products.
+struct NothingBeside {
+  TILEWRIGHT_INLINE void operator()(int64) const {}
+};
+
 // c[rows][16 panels] += A B. a: units [steps][kRows]. With kExpand, the lines of B are packed and
 // `lines` counts those; else they are lines of units. finish(acc): true where it has taken the sums from the registers.
+// beside(line): called once a line.
 template <DType kType, CpuMma kMma, int kRows, int kPanels, bool kExpand, int kPrefetch, int kStreams,
-          class Finish = StoreSums>
+          class Finish = StoreSums, class Beside = NothingBeside>
 TILEWRIGHT_INLINE void micro_vector(const char* a, int64 lines, const PanelLines<kPanels>& b, const MicroC& c,
-                                    FetchStreams<kStreams> streams, Finish finish = {}) {
+                                    FetchStreams<kStreams> streams, Finish finish = {}, Beside beside = {}) {
   using Mma = VectorMma<kMma>;
   using Acc = typename Mma::Acc;
   constexpr int kUnits = kExpand ? kLinesOfUnits<kType, kMma> : 1;
@@ -196,6 +202,7 @@ TILEWRIGHT_INLINE void micro_vector(const char* a, int64 lines, const PanelLines
       if constexpr (kPrefetch > 0) __builtin_prefetch(base[p] + kPrefetch * 64);
       base[p] += b.stride;
     });
+    beside(l);
     a += kUnits * kRows * 4;
   }
 

@@ -209,6 +209,54 @@ void pack_a_units(const char* a, int64 stride_m, int64 stride_k, int64 rows, int
   }
 }
 
+// Units that are 32 bits of A as they lie, but for the sign of i8.
+template <DType kType, CpuMma kMma>
+inline constexpr bool kUnitsOfMemory = !is_amx(kMma) && unit_k(kMma) * kBytes<kType> == 4;
+
+// What pack_a_units makes, two elements of each row at a call, so that a loop over k can do it beside its products: scalar loads
+// and stores take nothing from the multiplier. Half of the rows come in the first half of the calls, since rows a power of two
+// apart fall into one set of the first level of cache, which holds fewer lines than there are rows. `steps` is even, and so is kRows.
+template <CpuMma kMma, int kRows>
+class PackBeside {
+ public:
+  // From `a` to `out`; fetches a line of `next`, the rows after these, at each call (`next_bytes` apart).
+  TILEWRIGHT_INLINE PackBeside(const char* a, int64 row_bytes, int64 steps, char* out, const char* next,
+                               int64 next_bytes)
+      : stride_(row_bytes), three_(3 * row_bytes), half_(steps / 2), out_(out), next_(next) {
+    unroll<kBases>([&](auto i) __attribute__((always_inline)) { base_[i] = a + i * 5 * row_bytes; });
+    lines_ = left_ = blocking::larger(1, steps * 4 / 64);
+    jump_ = next_bytes - lines_ * 64;
+  }
+  TILEWRIGHT_INLINE void operator()(int64 call) {
+    __builtin_prefetch(next_, 0, 2);
+    next_ += 64;
+    if (--left_ == 0) left_ = lines_, next_ += jump_;
+    if (call == half_) {
+      unroll<kBases>([&](auto i) __attribute__((always_inline)) { base_[i] += kHalf * stride_ - half_ * 8; });
+      out_ -= half_ * kRows * 8 - kHalf * 4;
+    }
+    unroll<kHalf>([&](auto i) __attribute__((always_inline)) {
+      // An address reaches one, two and four strides further.
+      constexpr int kAt = i % 5;
+      auto units = read_as<unsigned long long>(base_[i / 5] + (kAt == 3 ? three_ : kAt * stride_));
+      if constexpr (kMma == CpuMma::kDotI8) units ^= 0x8080808080808080ull;
+      const unsigned low = static_cast<unsigned>(units), high = static_cast<unsigned>(units >> 32);
+      __builtin_memcpy(out_ + i * 4, &low, 4);
+      __builtin_memcpy(out_ + (kRows + i) * 4, &high, 4);
+    });
+    unroll<kBases>([&](auto i) __attribute__((always_inline)) { base_[i] += 8; });
+    out_ += kRows * 8;
+  }
+
+ private:
+  static constexpr int kHalf = kRows / 2, kBases = blocking::ceil_div(kHalf, 5);
+  const char* base_[kBases];  // of rows 0, 5, ... of a half
+  const int64 stride_, three_, half_;
+  char* out_;
+  const char* next_;
+  int64 lines_, left_, jump_;
+};
+
 // Tiles [ktiles][rows / 16][16][64 bytes] for AMX; rows is a multiple of 16.
 template <DType kType>
 void pack_a_tiles(const char* a, int64 stride_m, int64 stride_k, int64 rows, int64 valid, int64 k_count, char* out) {
