@@ -147,9 +147,15 @@ struct CrossEntropyChunks {
         __fmaf_rn(b.sum, exponential(b.most, larger, kLog2E), __fmul_rn(a.sum, exponential(a.most, larger, kLog2E))),
         __fadd_rn(a.total, b.total), __fadd_rn(a.target, b.target)};
   }
-  // Of a cluster's chunks.
+  // Of a cluster's chunks, as softmax's.
   template <int kChunks, class At>
   __device__ __forceinline__ Found merge_all(At&& at) const {
+    if constexpr (Chunk::kIsPairs) {
+      const Found& mine = at(static_cast<int>(threadIdx.x % kChunks));
+      float sums[3] = {mine.sum, mine.total, mine.target};
+      const float most = join_lanes<kChunks>(mine.most, sums, kLog2E);
+      return {most, sums[0], sums[1], sums[2]};
+    }
     [[maybe_unused]] constexpr int kTogether = RowExponentials<kConfig>::kKeeps ? 2 : 1;
     Found all = kNone;
 #pragma unroll kTogether

@@ -95,13 +95,17 @@ struct SoftmaxChunks {
   __device__ __forceinline__ Found merge(const Found& a, const Found& b) const {
     return merged(a, b, softmax_factor(row.args));
   }
-  // Of a cluster's chunks. Where there are registers, exponentials do not wait for each other.
+  // Of a cluster's chunks: by lanes, or, where 32 bits an element leave no registers for that, one after the other.
   template <int kChunks, class At>
   __device__ __forceinline__ Found merge_all(At&& at) const {
-    [[maybe_unused]] constexpr int kTogether = !RowExponentials<kConfig>::kKeeps ? 1
-                                               : kConfig.out == DType::kF32      ? 2
-                                                                                 : kChunks;
     const float times = softmax_factor(row.args);
+    if constexpr (Chunk::kIsPairs) {
+      const Found& mine = at(static_cast<int>(threadIdx.x % kChunks));
+      float sum[1] = {mine.sum};
+      const float most = join_lanes<kChunks>(mine.most, sum, times);
+      return {most, sum[0]};
+    }
+    [[maybe_unused]] constexpr int kTogether = RowExponentials<kConfig>::kKeeps ? 2 : 1;
     Found all = kNone;
 #pragma unroll kTogether
     for (int c = 0; c < kChunks; ++c) all.most = at_least(at(c).most, all.most);

@@ -85,10 +85,14 @@ struct RowChunk {
   }
 #if !defined(__AMDGCN__)
   // Elements as they lie that are to be compared and made exponentials of: with a sign, and nothing's where there are none. Then pieces
-  // are taken by each_settled(), which asks nothing more of them.
+  // are taken by each_settled(), which asks nothing more of them. Pairs of a chunk that is all there are left alone; of 32 bits, that
+  // took more registers than there are.
   __device__ __forceinline__ void settle(int chunk, bool negative) {
     static_assert(kAsLies);
     constexpr unsigned kSigns = kIsPairs ? 0x80008000u : 0x80000000u;
+    if constexpr (kIsPairs) {
+      if (!negative && (chunk + 1) * kSize <= row.args.n) return;
+    }
     const unsigned flips = negative ? kSigns : 0;
     each(chunk, [&](long long, int count, int j) {
       for (Vector4<unsigned>& w : words[j].words) {

@@ -6,6 +6,16 @@
 
 namespace tilewright {
 
+// Of chunks, a lane each: their largest value, and their sums, of which the first are of exponentials.
+template <int kChunks, int kSums>
+__device__ __forceinline__ float join_lanes(float most, float (&sums)[kSums], float times) {
+  float all[1] = {most};
+  reduce_threads<kChunks>(all, [](float a, float b) { return at_least(a, b); });
+  sums[0] = __fmul_rn(sums[0], exponential(most, all[0], times));
+  reduce_threads<kChunks>(sums, sum_of);
+  return all[0];
+}
+
 // A chunk's elements as exponentials are made of them. prepare(count, piece) makes them what they are to be, where `negative` their
 // negatives; blocks of a cluster make exponentials by the chunk's own largest value, and the only chunk of a block keeps them.
 template <RowGpuConfig kConfig>
