@@ -24,9 +24,12 @@ struct InstanceOptions;
 
 // A problem, erased: bytes that compare equal exactly when the problems do.
 using ProblemRef = std::span<const std::byte>;
+// Of a problem, at most: a thread keeps its last ones, where a repeated call finds its plan (recent_plans.hpp).
+inline constexpr size_t kMostProblemBytes = 768;
 
 template <class Problem>
 ProblemRef erase(const Problem& problem) {
+  static_assert(sizeof(Problem) <= kMostProblemBytes);
   static_assert(std::has_unique_object_representations_v<Problem>, "a problem is a plain value without padding");
   return std::as_bytes(std::span<const Problem, 1>(&problem, 1));
 }

@@ -16,7 +16,7 @@ namespace tilewright {
 
 class RecentPlans {
  public:
-  static constexpr size_t kEntries = 16, kMaxProblemBytes = 512;
+  static constexpr size_t kEntries = 16, kMaxProblemBytes = kMostProblemBytes;
 
   // Whose plan: a context by its serial number (addresses come again), its tables by their epoch.
   struct Key {

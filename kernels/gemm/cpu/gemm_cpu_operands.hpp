@@ -12,11 +12,11 @@ inline namespace TILEWRIGHT_ISA {
 
 // Rows of a micro-panel that have a kernel of their own. A block of rows is cut into equal panels, so that 16 rows with
 // tile_m = 14 are two panels of 8 and not 14 + 2; the last panel takes the smallest kernel that holds what is left, so
-// that 64 rows are not 5 times 14.
+// that 64 rows are not 5 times 14. One row and six have none: few rows wait for B, and each kernel is compiled.
 template <GemmCpuConfig kConfig>
 constexpr bool has_row_kernel(int64 rows) {
   if (is_amx(kConfig.mma)) return rows % 16 == 0;
-  return rows == kConfig.tile_m || rows == 1 || rows % 2 == 0;
+  return rows == kConfig.tile_m || (rows % 2 == 0 && rows != 6);
 }
 template <GemmCpuConfig kConfig>
 constexpr int64 panel_rows(int64 rows) {
