@@ -213,7 +213,7 @@ void pack_a_units(const char* a, int64 stride_m, int64 stride_k, int64 rows, int
 template <DType kType, CpuMma kMma>
 inline constexpr bool kUnitsOfMemory = !is_amx(kMma) && unit_k(kMma) * kBytes<kType> == 4;
 
-// What pack_a_units makes, two elements of each row at a call, so that a loop over k can do it beside its products: scalar loads
+// What pack_a_units makes, two units of a row at a call, so that a loop over k can do it beside its products: scalar loads
 // and stores take nothing from the multiplier. Half of the rows come in the first half of the calls, since rows a power of two
 // apart fall into one set of the first level of cache, which holds fewer lines than there are rows. `steps` is even, and so is kRows.
 template <CpuMma kMma, int kRows>
