@@ -288,9 +288,9 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
         return this->template finish_registers<kRows>(acc, m, n);
       };
       if constexpr (kPacksNext) {
-        // No streams, for which there are no registers, and no finish, which takes as long to compile as the rest.
+        // No streams, for which there are no registers, and no finish, which would be compiled once more.
         micro_vector<kType, kMma, kRows, kPanels, false, kPrefetch, 0>(a, steps, lines, c, {}, StoreSums{},
-                                                                       this->beside(block, row));
+                                                                       this->pack_beside(block, row));
       } else {
         micro_vector<kType, kMma, kRows, kPanels, false, kPrefetch, kPanels + 2>(a, steps, lines, c,
                                                                                  this->streams(next, steps, a), finish);

@@ -136,7 +136,7 @@ class GemmCpuOperands {
   }
 
   // Packs the panel after panel `row` of the block, and fetches the rows of the one after that.
-  TILEWRIGHT_INLINE PackBeside<kMma, kConfig.tile_m> beside(const Block& block, int64 row) const {
+  TILEWRIGHT_INLINE PackBeside<kMma, kConfig.tile_m> pack_beside(const Block& block, int64 row) const {
     constexpr int64 kRows = kConfig.tile_m;
     const bool more = row + 2 < block.beside;
     return {rows_of_a(block, (row + 1) * kRows),
