@@ -4,6 +4,7 @@
 // changes hits both. Best of several short bursts; the spread is median over best.
 //
 //   gemm_kernel_peak [--filter=TEXT] [--shape=M,N,K] [--blocks=M,N,K] [--threads=N] [--seconds=S]
+//   gemm_kernel_peak --fma-limits      how much of what f32 loses on AVX-512 its loop loses, and what the rest of a product
 //   gemm_kernel_peak --amx-limits      how fast the loop of the AMX kernels is by where its operands come from
 #include <pthread.h>
 #include <sched.h>
@@ -26,6 +27,7 @@
 #include "device/cpu/limits/memory_probes.hpp"
 #include "device/cpu/limits/peak_probes.hpp"
 #include "device/cpu/pages.hpp"
+#include "fma_limits.hpp"
 #include "gemm/cpu/gemv_cpu_blocking.hpp"
 #include "gemm_kernel_peak_rows.hpp"
 
@@ -342,6 +344,49 @@ int print_amx_limits() {
   return 0;
 }
 
+// Parts of an f32 product of 2048^3 and the whole of it, as shares of the speed of the same products on registers. Each row is a burst as
+// long as the product: a core lowers its clock with what it does, so only bursts of one length, in turns, compare.
+int print_fma_limits() {
+  constexpr int kTurns = 41;
+  const PeakTable& table = peak_rows_v4();
+  if (cpu_info().target.empty() || !runs_on(table.target, cpu_info().target)) {
+    std::printf("skipped: this CPU or this build has no AVX-512\n");
+    return 0;
+  }
+  const PeakRow* product = nullptr;
+  for (int i = 0; i < table.count && product == nullptr; ++i) {
+    if (!table.rows[i].gemv && table.rows[i].gemm.dtype == DType::kF32) product = &table.rows[i];
+  }
+  if (product == nullptr) return 1;
+  Team team(1);
+  Case whole(table, *product, true, {2048, 2048, 2048}, {});
+  const int64_t call = 2 * kFmaLimitRows * kFmaLimitColumns * kFmaLimitSteps;
+  const int64_t calls = static_cast<int64_t>(whole.flops()) / call;
+  Memory memory = allocate(kFmaLimitBytes);
+  fill(DType::kF32, memory.get(), kFmaLimitBytes / 4);
+  const FmaLimits& limits = fma_limits();
+  std::vector<std::vector<double>> shares(static_cast<size_t>(limits.count) + 1);
+  for (int turn = 0; turn < kTurns; ++turn) {
+    double registers = 0;  // operations a second
+    for (int i = 0; i < limits.count; ++i) {
+      const double start = now();
+      limits.limits[i].run(memory.get(), calls);
+      const double rate = static_cast<double>(calls * call) / (now() - start);
+      if (i == 0) registers = rate;
+      shares[static_cast<size_t>(i)].push_back(rate / registers);
+    }
+    shares.back().push_back(whole.flops() / whole.run(team) / registers);
+  }
+  std::printf("%-40s %6s %12s\n", "", "median", "middle half");
+  for (size_t i = 0; i < shares.size(); ++i) {
+    std::vector<double>& row = shares[i];
+    std::sort(row.begin(), row.end());
+    std::printf("%-40s %6.3f %.3f..%.3f\n", i + 1 < shares.size() ? limits.limits[i].name : "gemm_cpu, packed",
+                row[row.size() / 2], row[row.size() / 4], row[row.size() * 3 / 4]);
+  }
+  return 0;
+}
+
 int run(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
@@ -358,6 +403,8 @@ int run(int argc, char** argv) {
       options.threads = std::max(1, std::atoi(value.c_str()));
     else if (arg.rfind("--seconds=", 0) == 0)
       options.seconds = std::atof(value.c_str());
+    else if (arg == "--fma-limits")
+      return print_fma_limits();
     else if (arg == "--amx-limits")
       return print_amx_limits();
     else {

@@ -228,7 +228,7 @@ class PackBeside {
     jump_ = next_bytes - lines_ * 64;
   }
   TILEWRIGHT_INLINE void operator()(int64 call) {
-    __builtin_prefetch(next_, 0, 2);
+    __builtin_prefetch(next_, 0, kLevel);
     next_ += 64;
     if (--left_ == 0) left_ = lines_, next_ += jump_;
     if (call == half_) {
@@ -249,6 +249,8 @@ class PackBeside {
   }
 
  private:
+  // Fetches to the second level alone come late on zen5. Rows of f32 are read once: they pass it by.
+  static constexpr int kLevel = unit_k(kMma) == 1 ? 0 : 3;
   static constexpr int kHalf = kRows / 2, kBases = blocking::ceil_div(kHalf, 5);
   const char* base_[kBases];  // of rows 0, 5, ... of a half
   const int64 stride_, three_, half_;
