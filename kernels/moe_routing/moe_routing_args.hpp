@@ -70,13 +70,15 @@ struct MoeRoutingCpuConfig {
 
 // `lanes` share a token, `group_lanes` of them a group of experts, whose pieces of 8 go round among them: at most `slots` experts a
 // lane. Each keeps `kept` of the chosen. `wide`: keys of 64 bits, for any choice; else of 32, for logits of 16. `whole`: every lane
-// has all its slots, in pieces that one load takes. `few`: 4 or 8 if no more are chosen; 0: any number.
+// has all its slots, in pieces that one load takes. `few`: 4 or 8 if no more are chosen; 0: any number. `sieve`: parts of a lane, if only what can be among
+// those few is put in order (router_sieve.cuh); 0: all that is there.
 struct MoeRoutingGpuConfig {
   static constexpr const char* kTypeName = "MoeRoutingGpuConfig";
   DType x;
   int lanes, group_lanes, slots, kept;
   bool wide, whole;
   int few = 0;
+  int sieve = 0;
 
   bool operator==(const MoeRoutingGpuConfig&) const = default;
   template <class Self, class Visit>
@@ -89,9 +91,28 @@ struct MoeRoutingGpuConfig {
     visit("wide", self.wide);
     visit("whole", self.whole);
     visit("few", self.few);
+    visit("sieve", self.sieve);
   }
 };
 
 inline constexpr int kRouterThreads = 256;  // of a block
+// With `sieve`: how many of a token's experts are listed at most, a byte each; masks of 32 bits for a lane's slots.
+inline constexpr int kRouterSieveListed = 32;
+constexpr int router_sieve_masks(const MoeRoutingGpuConfig& c) { return (c.slots + 31) / 32; }
+constexpr int router_shared_bytes(const MoeRoutingGpuConfig& c) {
+  return c.sieve > 0 ? kRouterThreads / c.lanes * kRouterSieveListed : 0;
+}
+
+// Null when legal, else the rule that is broken.
+constexpr const char* router_sieve_refusal(const MoeRoutingGpuConfig& c) {
+  if (c.sieve != 2 && c.sieve != 4) return "a sieve cuts a lane's experts in two parts or four";
+  if (c.x == DType::kNone || !c.whole || c.few == 0) return "a sieve takes whole lanes and a few of the chosen";
+  if (c.lanes != 4 && c.lanes != 8) return "a sieve takes four or eight lanes";
+  if (!c.wide && (c.x == DType::kF32 || c.group_lanes != c.lanes))
+    return "narrow keys are of logits of 16 bits, in no groups";
+  if (c.lanes * c.few < kRouterSieveListed) return "a sieve of four lanes takes more than four chosen";
+  if (c.slots % c.sieve != 0 || c.slots * c.lanes > 256) return "a sieve takes at most 256 experts";
+  return nullptr;
+}
 
 }  // namespace tilewright

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT
 // moe_routing_gpu: a few lanes share a token, whose logits stay in their registers, or are read again. Keys hold value and expert. Of a few,
-// each lane keeps its four or eight best in order, and lanes merge theirs. Else each keeps four and looks again where all of them were chosen; the
+// each lane keeps its four or eight best in order, and lanes merge theirs; of logits of 16 bits a sieve finds them. Else each keeps four and looks again where all of them were chosen; the
 // chosen follow one after another by exchanges between lanes.
 #pragma once
 
 #include "moe_routing/router_keys_gpu.cuh"
 #include "tile/gpu/row.cuh"
+#if !defined(__AMDGCN__)
+#include "moe_routing/router_sieve.cuh"
+#include "moe_routing/router_values.cuh"
+#include "moe_routing/router_words.cuh"
+#endif
 
 namespace tilewright {
 
@@ -16,7 +21,6 @@ __device__ __forceinline__ float of_pairs(const Piece& p, Merge&& merge) {
   return merge(low, merge(merge(p.v[4], p.v[5]), merge(p.v[6], p.v[7])));
 }
 
-inline constexpr float kWorstLogit = __builtin_bit_cast(float, 0xFF800000u);
 __device__ __forceinline__ float larger(float a, float b) { return a > b ? a : b; }  // of NaN the second
 
 // e^x
@@ -52,7 +56,8 @@ template <MoeRoutingGpuConfig kConfig>
 struct RouterLane {
   static constexpr int kLanes = kConfig.lanes, kGroupLanes = kConfig.group_lanes, kSlots = kConfig.slots;
   static constexpr int kPieces = kSlots / kRowPiece;
-  static constexpr bool kHolds = kConfig.x != DType::kNone && (kHoldsBesideWide || !kConfig.wide);
+  static constexpr bool kHoldsWords = kConfig.sieve > 0 && !kConfig.wide;  // logits as they lie, elsewhere
+  static constexpr bool kHolds = kConfig.x != DType::kNone && (kHoldsBesideWide || !kConfig.wide) && !kHoldsWords;
   static constexpr int kTogether = kHolds ? 8 : 1;  // groups that are asked for at once
   using Keys = RouterKey<kConfig.wide>;
   using Key = typename Keys::Type;
@@ -64,7 +69,7 @@ struct RouterLane {
   bool open = true;              // its group may be chosen from
   float most, by;                // softmax's: the largest, and 1 / sum
   float v[kHolds ? kSlots : 1];  // logits, then what the choice is among
-  static constexpr int kBest = kConfig.few == 8 ? 8 : 4;
+  static constexpr int kBest = kConfig.few == 8 && kConfig.sieve == 0 ? 8 : 4;
   Key best[kBest];  // of what was not chosen; less `first`
 
   // Experts from the lane's first to a slot's.
@@ -160,6 +165,17 @@ struct RouterLane {
   __device__ __forceinline__ void score_piece(int j, Piece& p) const {
     if (scored()) add_scores(j, p);
     for_elements([&](int i) { p.v[i] = number(p.v[i]); });
+  }
+
+  // What the choice is among, of one expert, with the same bits as before.
+  __device__ __forceinline__ float found_again(int expert) const {
+    Piece one;
+    load_piece<kConfig.x>(row, args.x, expert, 1, one);
+    if (!scored()) return number(one.v[0]);
+    const float found = score(one.v[0]);
+    if (args.bias == nullptr) return number(found);
+    load_piece<DType::kNone>(static_cast<const char*>(args.bias), args.bias_dtype, expert, 1, one);
+    return number(__fadd_rn(found, one.v[0]));
   }
 
   // Logits to registers, and there to what the choice is among. NaN is rare: a sum of all tells, be it the softmax's.
@@ -331,23 +347,33 @@ __device__ __forceinline__ void moe_routing_gpu(const MoeRoutingArgs& given) {
 
     RouterLane<kConfig> part(args, row, lane);
     if constexpr (part.kHolds) part.hold();
-    if (needs_softmax(args)) part.find_softmax();
+    if (!part.kHoldsWords && needs_softmax(args)) part.find_softmax();
     if constexpr (part.kHolds) part.score_held();
-    if (args.groups > 1) part.choose_groups();
+    if (!part.kHoldsWords && args.groups > 1) part.choose_groups();
 
     // The j-th is kept by lane j, and so on round.
     using Keys = typename RouterLane<kConfig>::Keys;
     typename Keys::Type key[kKept];
 #pragma unroll
     for (int s = 0; s < kKept; ++s) key[s] = Keys::kNone;
-    if constexpr (kConfig.few > 0) {
+    bool sieved = false;
+#if !defined(__AMDGCN__)
+    if constexpr (part.kHoldsWords) {
+      RouterWords<kConfig> words(row, lane);
+      if (needs_softmax(args)) words.find_softmax([](float x) { return router_exp(x); }, part.most, part.by);
+      sieved = RouterSieve<kConfig>(lane).choose(words, key);
+    } else if constexpr (kConfig.sieve > 0) {
+      sieved = RouterSieve<kConfig>(lane).choose(RouterValues<kConfig, RouterLane<kConfig>>(part), key);
+    }
+#endif
+    if constexpr (kConfig.few > 0 && kConfig.sieve == 0) {
       part.find_few();
 #pragma unroll
       for (int s = 0; s < kKept; ++s) {
 #pragma unroll
         for (int i = 0; i < part.kBest; ++i) key[s] = i == lane + s * kLanes ? part.best[i] : key[s];
       }
-    } else {
+    } else if (!sieved) {
       part.choose([&](int j, auto chosen) {
 #pragma unroll
         for (int s = 0; s < kKept; ++s) key[s] = j == lane + s * kLanes ? chosen : key[s];
@@ -373,16 +399,18 @@ __device__ __forceinline__ void moe_routing_gpu(const MoeRoutingArgs& given) {
       for (int s = 0; s < kKept; ++s) part.most = larger(weight[s], part.most);
       part.most = part.over_lanes(part.most, larger);
     }
-    float sum = 0;
 #pragma unroll
     for (int s = 0; s < kKept; ++s) {
-      if (lane + s * kLanes >= args.k) continue;
-      weight[s] = part.score(weight[s]);
-      sum = __fadd_rn(sum, weight[s]);
+      if (lane + s * kLanes < args.k) weight[s] = part.score(weight[s]);
     }
     float by = args.scale;
     if (args.renormalise) {
-      sum = part.over_lanes(sum, sum_of);
+      // In one order, however many lanes have them.
+      float sum = 0;
+#pragma unroll
+      for (int s = 0; s < kKept; ++s) {
+        sum = __fadd_rn(sum, part.over_lanes(lane + s * kLanes < args.k ? weight[s] : 0, sum_of));
+      }
       by = __fmul_rn(by, reciprocal_approx(__fadd_rn(sum, kLeastRouterSum)));
     }
 #pragma unroll

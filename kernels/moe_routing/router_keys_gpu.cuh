@@ -7,6 +7,8 @@
 
 namespace tilewright {
 
+inline constexpr float kWorstLogit = __builtin_bit_cast(float, 0xFF800000u);  // minus infinity
+
 // Larger ones are better: the value as a number of two's complement, where zeros of both signs are equal, above what remains of the
 // expert's number. kNone is worse than any value's, also when an expert's number is taken off.
 template <bool kWide>
@@ -54,6 +56,15 @@ __device__ __forceinline__ void order(Key& a, Key& b) {
   const Key better = a > b ? a : b, other = a > b ? b : a;
   a = better, b = other;
 }
+__device__ __forceinline__ void order(float& a, float& b) {
+  const float better = at_least(a, b), other = at_most(a, b);
+  a = better, b = other;
+}
+__device__ __forceinline__ float better_of(float a, float b) { return at_least(a, b); }
+template <class Key>
+__device__ __forceinline__ Key better_of(Key a, Key b) {
+  return a > b ? a : b;
+}
 // Four in order.
 template <class Key>
 __device__ __forceinline__ void order_four(Key (&k)[4]) {
@@ -61,18 +72,30 @@ __device__ __forceinline__ void order_four(Key (&k)[4]) {
   order(k[0], k[2]), order(k[1], k[3]);
   order(k[1], k[2]);
 }
+// Keys that fall and then rise, or the other way round, in order.
+template <int kCount, class Key>
+__device__ __forceinline__ void order_turned(Key (&k)[kCount]) {
+#pragma unroll
+  for (int distance = kCount / 2; distance > 0; distance /= 2) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      if ((i & distance) == 0) order(k[i], k[i + distance]);
+    }
+  }
+}
 // The best of both, as many, in order.
 template <int kMost, class Key>
 __device__ __forceinline__ void merge_best(Key (&best)[kMost], const Key (&more)[kMost]) {
 #pragma unroll
-  for (int i = 0; i < kMost; ++i) best[i] = best[i] > more[kMost - 1 - i] ? best[i] : more[kMost - 1 - i];
+  for (int i = 0; i < kMost; ++i) best[i] = better_of(best[i], more[kMost - 1 - i]);
+  order_turned(best);
+}
+// All of both in order.
+template <int kCount, class Key>
+__device__ __forceinline__ void merge_all(const Key (&a)[kCount], const Key (&b)[kCount], Key (&all)[2 * kCount]) {
 #pragma unroll
-  for (int distance = kMost / 2; distance > 0; distance /= 2) {
-#pragma unroll
-    for (int i = 0; i < kMost; ++i) {
-      if ((i & distance) == 0) order(best[i], best[i + distance]);
-    }
-  }
+  for (int i = 0; i < kCount; ++i) all[i] = a[i], all[kCount + i] = b[kCount - 1 - i];
+  order_turned(all);
 }
 // Eight in order, by Batcher's network.
 template <class Key>
@@ -83,6 +106,41 @@ __device__ __forceinline__ void order_eight(Key (&k)[8]) {
   order(k[0], k[4]), order(k[1], k[5]), order(k[2], k[6]), order(k[3], k[7]);
   order(k[2], k[4]), order(k[3], k[5]);
   order(k[1], k[2]), order(k[3], k[4]), order(k[5], k[6]);
+}
+
+// Two, four or eight in order.
+template <int kCount, class Key>
+__device__ __forceinline__ void order_own(Key (&k)[kCount]) {
+  static_assert(kCount == 2 || kCount == 4 || kCount == 8);
+  if constexpr (kCount == 8) {
+    order_eight(k);
+  } else if constexpr (kCount == 4) {
+    order_four(k);
+  } else {
+    order(k[0], k[1]);
+  }
+}
+// The best of kLanes lanes in each of them, in order, from those in order of kDistance neighbours. exchange(x, distance): another lane's x.
+template <int kDistance, int kLanes, int kCount, int kMost, class Key, class Exchange>
+__device__ __forceinline__ void join_best(Key (&own)[kCount], Key (&best)[kMost], Exchange&& exchange) {
+  static_assert(kCount <= kMost);
+  if constexpr (kDistance == kLanes) {
+    static_assert(kCount == kMost);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) best[i] = own[i];
+  } else {
+    Key other[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) other[i] = exchange(own[i], kDistance);
+    if constexpr (kCount == kMost) {
+      merge_best(own, other);
+      join_best<2 * kDistance, kLanes>(own, best, exchange);
+    } else {
+      Key both[2 * kCount];
+      merge_all(own, other, both);
+      join_best<2 * kDistance, kLanes>(both, best, exchange);
+    }
+  }
 }
 
 }  // namespace tilewright

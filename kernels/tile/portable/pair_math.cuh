@@ -29,5 +29,33 @@ __device__ __forceinline__ unsigned larger_pairs(unsigned a, unsigned b) {
   }
   return larger;
 }
+template <DType kType>
+__device__ __forceinline__ unsigned smaller_pairs(unsigned a, unsigned b) {
+  unsigned smaller;
+  if constexpr (kType == DType::kBf16) {
+    asm("min.bf16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
+  } else {
+    asm("min.f16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
+  }
+  return smaller;
+}
+
+// All bits of each half where a is at least b; none where one is NaN.
+template <DType kType>
+__device__ __forceinline__ unsigned at_least_pairs(unsigned a, unsigned b) {
+  unsigned holds;
+  if constexpr (kType == DType::kF16) {
+    asm("set.ge.u32.f16x2 %0, %1, %2;" : "=r"(holds) : "r"(a), "r"(b));
+#if __CUDA_ARCH__ >= 900
+  } else {
+    asm("set.ge.u32.bf16x2 %0, %1, %2;" : "=r"(holds) : "r"(a), "r"(b));
+#else
+  } else {
+    const auto high = [](unsigned pair) { return __uint_as_float(pair & 0xFFFF0000u); };
+    holds = (high(a << 16) >= high(b << 16) ? 0xFFFFu : 0) | (high(a) >= high(b) ? 0xFFFF0000u : 0);
+#endif
+  }
+  return holds;
+}
 
 }  // namespace tilewright

@@ -78,6 +78,7 @@ T __shfl_xor_sync(unsigned, T value, int mask) {
 inline int __all_sync(unsigned, bool holds) { return __ballot_sync(0, holds) == 0xFFFFFFFF ? 1 : 0; }
 inline int __any_sync(unsigned, bool holds) { return __ballot_sync(0, holds) != 0 ? 1 : 0; }
 inline int __clz(int value) { return value == 0 ? 32 : __builtin_clz(static_cast<unsigned>(value)); }
+inline int __popc(unsigned value) { return __builtin_popcount(value); }
 inline void __threadfence() {}
 inline unsigned atomicAdd(unsigned* counter, unsigned more) {
   const unsigned old = *counter;

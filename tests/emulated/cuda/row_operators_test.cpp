@@ -288,6 +288,23 @@ TEST(EmulatedRowOperators, MoeRoutingChoosesAsTheReference) {
       {"t=33:e=256:k=8:x=bf16", "t=65:e=256:k=8:x=bf16:renormalise=1", "t=1:e=256:k=1:x=bf16:score=sigmoid"});
   check_moe_routing<MoeRoutingGpuConfig{kBf16, 8, 8, 32, 1, false, true, 8}>(
       {"t=33:e=256:k=8:x=bf16", "t=65:e=256:k=5:x=bf16:renormalise=1"});
+  check_moe_routing<MoeRoutingGpuConfig{kBf16, 8, 8, 32, 1, false, true, 8, 2}>(
+      {"t=33:e=256:k=8:x=bf16", "t=65:e=256:k=5:x=bf16:renormalise=1", "t=6:e=256:k=1:x=bf16:score=sigmoid"});
+  check_moe_routing<MoeRoutingGpuConfig{kBf16, 4, 4, 64, 2, false, true, 8, 4}>(
+      {"t=33:e=256:k=8:x=bf16", "t=65:e=256:k=5:x=bf16:renormalise=1", "t=6:e=256:k=1:x=bf16:score=sigmoid"});
+  check_moe_routing<MoeRoutingGpuConfig{kBf16, 4, 4, 40, 2, false, true, 8, 4}>({"t=33:e=160:k=6:x=bf16"});
+  check_moe_routing<MoeRoutingGpuConfig{kF16, 4, 4, 32, 2, false, true, 8, 4}>({"t=70:e=128:k=7:x=f16"});
+  check_moe_routing<MoeRoutingGpuConfig{kF16, 8, 8, 16, 1, false, true, 8, 2}>(
+      {"t=300:e=128:k=8:x=f16:sx=136:first=5:local=33"});
+  check_moe_routing<MoeRoutingGpuConfig{kBf16, 8, 8, 16, 1, false, true, 4, 2}>(
+      {"t=33:e=128:k=4:x=bf16:renormalise=1", "t=65:e=128:k=1:x=bf16"});
+  check_moe_routing<MoeRoutingGpuConfig{kF32, 8, 8, 32, 1, true, true, 8, 2}>(
+      {"t=33:e=256:k=8:x=f32", "t=65:e=256:k=5:x=f32:renormalise=1", "t=9:e=256:k=3:x=f32:score=sigmoid:bias=f32"});
+  check_moe_routing<MoeRoutingGpuConfig{kBf16, 8, 1, 32, 1, true, true, 8, 4}>(
+      {"t=33:e=256:k=8:x=bf16:score=sigmoid:bias=f32:groups=8:topk_groups=4:renormalise=1",
+       "t=9:e=256:k=6:x=bf16:groups=8:topk_groups=1:group_score=largest"});
+  check_moe_routing<MoeRoutingGpuConfig{kF32, 8, 2, 24, 1, true, true, 4, 2}>(
+      {"t=37:e=192:k=4:x=f32:score=sqrt_softplus:bias=bf16:groups=4:topk_groups=3:first=7:local=90"});
   check_moe_routing<MoeRoutingGpuConfig{kF16, 2, 1, 24, 4, false, false, 8}>(
       {"t=70:e=42:k=8:x=f16:groups=2:topk_groups=1:group_score=largest", "t=9:e=24:k=8:x=f16", "t=3:e=9:k=7:x=f16"});
   check_moe_routing<MoeRoutingGpuConfig{kBf16, 8, 8, 16, 1, false, true, 4}>(

@@ -15,6 +15,8 @@ namespace {
 
 constexpr double kRouterGpuLaunchSeconds = 3e-6;
 constexpr int kMostSlots = 64, kUsualSlots = 32, kUsualLanes = 8;
+constexpr int64_t kManyTokens = 12288;
+constexpr int kSieveParts = 16, kLeastSieved = 16, kFewSlots = 16;
 
 int ceil_power(int64_t x) { return static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(x, 1)))); }
 int64_t kernel_groups(const MoeRoutingProblem& p) { return p.grouped() ? p.groups : 1; }
@@ -31,7 +33,7 @@ bool fills_lanes(const MoeRoutingProblem& p, const MoeRoutingGpuConfig& c) {
 
 // Up to 32 experts a lane: a list of four costs the more the fewer there are to choose from. Few experts still have eight lanes, so
 // that there are threads enough.
-MoeRoutingGpuConfig router_gpu_config(const MoeRoutingProblem& p) {
+MoeRoutingGpuConfig router_gpu_config(const MoeRoutingProblem& p, ArchVendor vendor) {
   const int64_t pieces = pieces_of_group(p);
   const int groups = ceil_power(kernel_groups(p)), most = kRowLanes / groups;
   const int for_slots = ceil_power((pieces * kRowPiece + kUsualSlots - 1) / kUsualSlots);
@@ -43,7 +45,19 @@ MoeRoutingGpuConfig router_gpu_config(const MoeRoutingProblem& p) {
   c.wide = p.x == DType::kF32 || p.scored();
   c.few = p.k <= 4 ? 4 : p.k <= 8 ? 8 : 0;
   c.whole = fills_lanes(p, c);
-  return c;
+  if (vendor != ArchVendor::kNvidia || c.slots < kLeastSieved) return c;
+  // A sieve wants sixteen parts, of groups that are chosen from.
+  MoeRoutingGpuConfig sieve = c;
+  sieve.sieve = kSieveParts / static_cast<int>(p.grouped() ? p.topk_groups * c.group_lanes : c.lanes);
+  if (router_sieve_refusal(sieve) != nullptr) return c;
+  if (c.wide || c.slots > kFewSlots) return sieve;
+  // Narrow keys of few experts a lane are in order as soon; with tokens enough four lanes, which do less in all and take longer. They would sum a
+  // softmax of all in another order.
+  MoeRoutingGpuConfig four = sieve;
+  four.lanes = four.group_lanes = 4, four.slots = 2 * c.slots, four.kept = static_cast<int>((p.k + 3) / 4);
+  four.sieve = kSieveParts / 4;
+  const bool sums = p.score == RouterScore::kSoftmax && p.renormalise == 0;
+  return p.tokens >= kManyTokens && !sums && router_sieve_refusal(four) == nullptr ? four : c;
 }
 // 32 lanes for any number of groups.
 MoeRoutingGpuConfig generic_router_config(int groups) {
@@ -51,6 +65,7 @@ MoeRoutingGpuConfig generic_router_config(int groups) {
 }
 // Registers for this many blocks on an SM; on AMD GPUs, waves of a SIMD.
 int router_blocks(const MoeRoutingGpuConfig& c) {
+  if (c.sieve > 0) return c.lanes == 4 ? 3 : 4;
   return c.wide && c.slots > kUsualSlots && c.x != DType::kNone ? 2 : c.wide || c.slots > kUsualSlots ? 3 : 4;
 }
 
@@ -90,6 +105,10 @@ class MoeRoutingGpuFamily final : public KernelFamily {
   double cost(ProblemRef ref, const DeviceSpec& device, const RecipeStep&) const override {
     return predict_gpu_router(problem_cast<MoeRoutingProblem>(ref), device);
   }
+  int64_t launch_shared_bytes(const KernelKey& key) const override {
+    MoeRoutingGpuConfig c;
+    return parse_gpu_router(key, c).ok() ? router_shared_bytes(c) : 0;
+  }
   int64_t workspace_bytes(ProblemRef, const DeviceSpec&, const RecipeStep&) const override { return 0; }
   std::string numerics_id(const RecipeStep& step) const override {
     MoeRoutingGpuConfig c;
@@ -122,8 +141,8 @@ class MoeRoutingGpuFamily final : public KernelFamily {
     // Mixtral, gpt-oss, Qwen3, DeepSeek-V3, Kimi-K2.
     for (const char* text :
          {"t=1:e=8:k=2:x=bf16:renormalise=1", "t=1:e=32:k=4:x=bf16:renormalise=1", "t=1:e=128:k=8:x=bf16:renormalise=1",
-          "t=1:e=256:k=8:x=bf16", "t=1:e=256:k=8:x=f32", "t=1:e=256:k=8:x=f16",
-          "t=1:e=256:k=8:x=bf16:score=sigmoid:bias=f32:groups=8:topk_groups=4:renormalise=1",
+          "t=16384:e=128:k=8:x=bf16:renormalise=1", "t=1:e=256:k=8:x=bf16", "t=1:e=256:k=8:x=f32",
+          "t=1:e=256:k=8:x=f16", "t=1:e=256:k=8:x=bf16:score=sigmoid:bias=f32:groups=8:topk_groups=4:renormalise=1",
           "t=1:e=256:k=8:x=f32:score=sigmoid:bias=f32:groups=8:topk_groups=4:renormalise=1",
           "t=1:e=384:k=8:x=f32:score=sigmoid:bias=f32:renormalise=1", "t=1:e=512:k=10:x=bf16:renormalise=1"}) {
       keys.push_back(own_key(*parse_moe_routing_problem(text), target));
@@ -142,6 +161,7 @@ class MoeRoutingGpuFamily final : public KernelFamily {
     Stage stage = moe_routing_stage(p, grid, std::move(kernel));
     stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
     stage.shape.threads = kRouterThreads;
+    stage.shape.shared_bytes = router_shared_bytes(c);
     return std::vector<Stage>{std::move(stage)};
   }
 
@@ -157,7 +177,7 @@ class MoeRoutingGpuFamily final : public KernelFamily {
   }
   KernelKey own_key(const MoeRoutingProblem& p, std::string_view target) const {
     return generic_ ? generic_gpu_key(ceil_power(kernel_groups(p)), target)
-                    : gpu_router_key(router_gpu_config(p), target);
+                    : gpu_router_key(router_gpu_config(p, find_arch(target)->vendor), target);
   }
   Status parse_gpu_router(const KernelKey& key, MoeRoutingGpuConfig& c) const {
     const ArchSpec* arch = find_arch(key.target);
@@ -179,7 +199,11 @@ class MoeRoutingGpuFamily final : public KernelFamily {
                        c.kept * c.lanes < kMostChosen + c.lanes && (c.wide || c.x != DType::kF32) &&
                        (c.few == 0 || c.few == 4 || c.few == 8) &&
                        (c.x == DType::kF32 || c.x == DType::kF16 || c.x == DType::kBf16);
-    return legal ? Status() : refuse_gpu_router(key.text + ": no legal config");
+    if (!legal) return refuse_gpu_router(key.text + ": no legal config");
+    if (c.sieve == 0) return {};
+    if (arch->vendor != ArchVendor::kNvidia) return refuse_gpu_router(key.text + ": a sieve is for NVIDIA GPUs");
+    const char* const refusal = router_sieve_refusal(c);
+    return refusal == nullptr ? Status() : refuse_gpu_router(fmt::format("{}: {}", key.text, refusal));
   }
   double predict_gpu_router(const MoeRoutingProblem& p, const DeviceSpec& device) const {
     return (kRouterGpuLaunchSeconds + moe_routing_bytes(p) / memory_bytes_per_second(device)) * (generic_ ? 8 : 1);

@@ -27,5 +27,22 @@ unsigned larger_pairs(unsigned a, unsigned b) {
   }
   return larger;
 }
+template <DType kType>
+unsigned smaller_pairs(unsigned a, unsigned b) {
+  unsigned smaller = 0;
+  for (int half = 0; half < 2; ++half) {
+    store_element(kType, &smaller, half, std::fmin(load_element(kType, &a, half), load_element(kType, &b, half)));
+  }
+  return smaller;
+}
+
+template <DType kType>
+unsigned at_least_pairs(unsigned a, unsigned b) {
+  unsigned holds = 0;
+  for (int half = 0; half < 2; ++half) {
+    if (load_element(kType, &a, half) >= load_element(kType, &b, half)) holds |= 0xFFFFu << 16 * half;
+  }
+  return holds;
+}
 
 }  // namespace tilewright
