@@ -11,7 +11,6 @@
 #include "kv_cache/cache_move_gpu.cuh"
 #include "kv_cache/kv_cache_write_gpu.cuh"
 #include "layer_norm/layer_norm_gpu.cuh"
-#include "moe_routing/moe_routing_gpu.cuh"
 #include "quantize/quantize_gpu.cuh"
 #include "rms_norm/rms_norm_gpu.cuh"
 #include "rope/rope_gpu.cuh"
@@ -265,63 +264,6 @@ TEST(EmulatedRowOperators, CrossEntropyKeepsRowsOrReadsThemTwice) {
       {"m=2:n=33000:x=bf16:out=f32", "m=9:n=32768:x=bf16:out=f32:lse=1"});
   check_cross_entropy<RowGpuConfig{kNone, kNone, kNone, Quantisation::kNone, 256, 0}>(
       {"m=9:n=301:x=f32:out=f16", "m=3:n=9100:x=bf16:gradient=0", "m=3:n=4100:x=f16:factor=1"});
-}
-
-template <MoeRoutingGpuConfig kConfig>
-void check_moe_routing(std::initializer_list<const char*> problems) {
-  const auto kernel = std::make_shared<HostKernel>(
-      [](const void* args) { moe_routing_gpu<kConfig>(*static_cast<const MoeRoutingArgs*>(args)); });
-  const Operator& op = moe_routing_operator();
-  const bool generic = kConfig.x == kNone;
-  const KernelFamily& family = *find_family(op.families(), generic ? "moe_routing_generic_gpu" : "moe_routing_gpu");
-  RecipeStep step;
-  step.key = generic ? family.builtin_keys("sm_90a").front()
-                     : make_key(op.name(), family.name(), "sm_90a", fmt::format("x={}", dtype_name(kConfig.x)),
-                                print_fields(kConfig));
-  for (const InputData data : {InputData::kNormal, InputData::kIntegers}) {
-    check_family(op, family, step, kernel, problems, data);
-  }
-}
-
-TEST(EmulatedRowOperators, MoeRoutingChoosesAsTheReference) {
-  check_moe_routing<MoeRoutingGpuConfig{kBf16, 8, 8, 32, 1, false, true}>(
-      {"t=33:e=256:k=8:x=bf16", "t=65:e=256:k=8:x=bf16:renormalise=1", "t=1:e=256:k=1:x=bf16:score=sigmoid"});
-  check_moe_routing<MoeRoutingGpuConfig{kBf16, 8, 8, 32, 1, false, true, 8}>(
-      {"t=33:e=256:k=8:x=bf16", "t=65:e=256:k=5:x=bf16:renormalise=1"});
-  check_moe_routing<MoeRoutingGpuConfig{kBf16, 8, 8, 32, 1, false, true, 8, 2}>(
-      {"t=33:e=256:k=8:x=bf16", "t=65:e=256:k=5:x=bf16:renormalise=1", "t=6:e=256:k=1:x=bf16:score=sigmoid"});
-  check_moe_routing<MoeRoutingGpuConfig{kBf16, 4, 4, 64, 2, false, true, 8, 4}>(
-      {"t=33:e=256:k=8:x=bf16", "t=65:e=256:k=5:x=bf16:renormalise=1", "t=6:e=256:k=1:x=bf16:score=sigmoid"});
-  check_moe_routing<MoeRoutingGpuConfig{kBf16, 4, 4, 40, 2, false, true, 8, 4}>({"t=33:e=160:k=6:x=bf16"});
-  check_moe_routing<MoeRoutingGpuConfig{kF16, 4, 4, 32, 2, false, true, 8, 4}>({"t=70:e=128:k=7:x=f16"});
-  check_moe_routing<MoeRoutingGpuConfig{kF16, 8, 8, 16, 1, false, true, 8, 2}>(
-      {"t=300:e=128:k=8:x=f16:sx=136:first=5:local=33"});
-  check_moe_routing<MoeRoutingGpuConfig{kBf16, 8, 8, 16, 1, false, true, 4, 2}>(
-      {"t=33:e=128:k=4:x=bf16:renormalise=1", "t=65:e=128:k=1:x=bf16"});
-  check_moe_routing<MoeRoutingGpuConfig{kF32, 8, 8, 32, 1, true, true, 8, 2}>(
-      {"t=33:e=256:k=8:x=f32", "t=65:e=256:k=5:x=f32:renormalise=1", "t=9:e=256:k=3:x=f32:score=sigmoid:bias=f32"});
-  check_moe_routing<MoeRoutingGpuConfig{kBf16, 8, 1, 32, 1, true, true, 8, 4}>(
-      {"t=33:e=256:k=8:x=bf16:score=sigmoid:bias=f32:groups=8:topk_groups=4:renormalise=1",
-       "t=9:e=256:k=6:x=bf16:groups=8:topk_groups=1:group_score=largest"});
-  check_moe_routing<MoeRoutingGpuConfig{kF32, 8, 2, 24, 1, true, true, 4, 2}>(
-      {"t=37:e=192:k=4:x=f32:score=sqrt_softplus:bias=bf16:groups=4:topk_groups=3:first=7:local=90"});
-  check_moe_routing<MoeRoutingGpuConfig{kF16, 2, 1, 24, 4, false, false, 8}>(
-      {"t=70:e=42:k=8:x=f16:groups=2:topk_groups=1:group_score=largest", "t=9:e=24:k=8:x=f16", "t=3:e=9:k=7:x=f16"});
-  check_moe_routing<MoeRoutingGpuConfig{kBf16, 8, 8, 16, 1, false, true, 4}>(
-      {"t=33:e=128:k=4:x=bf16:renormalise=1", "t=65:e=128:k=1:x=bf16"});
-  check_moe_routing<MoeRoutingGpuConfig{kF32, 1, 1, 8, 4, true, false, 4}>(
-      {"t=9:e=7:k=2:x=f32:score=sigmoid:bias=f32"});
-  check_moe_routing<MoeRoutingGpuConfig{kF32, 8, 8, 32, 1, true, true, 8}>(
-      {"t=33:e=256:k=8:x=f32", "t=9:e=256:k=3:x=f32:score=sigmoid:bias=f32"});
-  check_moe_routing<MoeRoutingGpuConfig{kBf16, 4, 4, 24, 8, false, false}>(
-      {"t=70:e=77:k=32:x=bf16:score=sqrt_softplus:first=5:local=33", "t=3:e=90:k=31:x=bf16:sx=91"});
-  check_moe_routing<MoeRoutingGpuConfig{kBf16, 8, 1, 32, 1, true, true}>(
-      {"t=33:e=256:k=8:x=bf16:score=sigmoid:bias=f32:groups=8:topk_groups=4:renormalise=1",
-       "t=9:e=256:k=6:x=bf16:groups=8:topk_groups=1:group_score=largest"});
-  check_moe_routing<MoeRoutingGpuConfig{kF32, 1, 1, 8, 8, true, false}>(
-      {"t=300:e=8:k=2:x=f32:renormalise=1", "t=257:e=7:k=7:x=f32:bias=f16"});
-  check_moe_routing<MoeRoutingGpuConfig{kNone, 32, 32, 64, 1, true, false}>(
-      {"t=9:e=1024:k=32:x=f32", "t=3:e=333:k=5:x=f16:bias=bf16:score=sigmoid"});
 }
 
 template <SampleConfig kConfig>
