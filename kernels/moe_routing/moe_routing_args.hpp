@@ -41,9 +41,10 @@ struct MoeRoutingArgs {
 };
 
 // A softmax that is renormalised over the chosen takes no sum of all.
-constexpr bool needs_softmax(const MoeRoutingArgs& a) {
-  return a.score == RouterScore::kSoftmax && (a.scored || !a.renormalise);
+constexpr bool needs_softmax(RouterScore score, bool scored, bool renormalise) {
+  return score == RouterScore::kSoftmax && (scored || !renormalise);
 }
+constexpr bool needs_softmax(const MoeRoutingArgs& a) { return needs_softmax(a.score, a.scored, a.renormalise); }
 // Keeps a sum of scores that are all 0 from dividing.
 inline constexpr float kLeastRouterSum = 1e-20f;
 
@@ -71,7 +72,7 @@ struct MoeRoutingCpuConfig {
 // `lanes` share a token, `group_lanes` of them a group of experts, whose pieces of 8 go round among them: at most `slots` experts a
 // lane. Each keeps `kept` of the chosen. `wide`: keys of 64 bits, for any choice; else of 32, for logits of 16. `whole`: every lane
 // has all its slots, in pieces that one load takes. `few`: 4 or 8 if no more are chosen; 0: any number. `sieve`: parts of a lane, if only what can be among
-// those few is put in order (router_sieve.cuh); 0: all that is there.
+// those few is put in order (router_sieve.cuh); 0: all that is there. `plain`: what a call asks for follows here, else it stands in the arguments.
 struct MoeRoutingGpuConfig {
   static constexpr const char* kTypeName = "MoeRoutingGpuConfig";
   DType x;
@@ -79,6 +80,10 @@ struct MoeRoutingGpuConfig {
   bool wide, whole;
   int few = 0;
   int sieve = 0;
+  bool plain = false;
+  RouterScore score = RouterScore::kSoftmax;
+  DType bias = DType::kNone;
+  bool scored = false;
 
   bool operator==(const MoeRoutingGpuConfig&) const = default;
   template <class Self, class Visit>
@@ -92,6 +97,10 @@ struct MoeRoutingGpuConfig {
     visit("whole", self.whole);
     visit("few", self.few);
     visit("sieve", self.sieve);
+    visit("plain", self.plain);
+    visit("score", self.score);
+    visit("bias", self.bias);
+    visit("scored", self.scored);
   }
 };
 
@@ -99,8 +108,17 @@ inline constexpr int kRouterThreads = 256;  // of a block
 // With `sieve`: how many of a token's experts are listed at most, a byte each; masks of 32 bits for a lane's slots.
 inline constexpr int kRouterSieveListed = 32;
 constexpr int router_sieve_masks(const MoeRoutingGpuConfig& c) { return (c.slots + 31) / 32; }
+// Lanes that have a group of f32 each load a token together, and exchange it through so many bytes (router_exchange.cuh). Of 16 bits they were slower.
+constexpr bool router_exchanges(const MoeRoutingGpuConfig& c) {
+  return c.sieve > 0 && c.group_lanes == 1 && c.x == DType::kF32;
+}
+constexpr int router_exchange_bytes(const MoeRoutingGpuConfig& c) { return c.lanes * (c.slots / 4 + 1) * 16; }
+// Of a block: exchanges first, of each token, then lists.
+constexpr int router_list_offset(const MoeRoutingGpuConfig& c) {
+  return router_exchanges(c) ? kRouterThreads / c.lanes * router_exchange_bytes(c) : 0;
+}
 constexpr int router_shared_bytes(const MoeRoutingGpuConfig& c) {
-  return c.sieve > 0 ? kRouterThreads / c.lanes * kRouterSieveListed : 0;
+  return c.sieve > 0 ? router_list_offset(c) + kRouterThreads / c.lanes * kRouterSieveListed : 0;
 }
 
 // Null when legal, else the rule that is broken.

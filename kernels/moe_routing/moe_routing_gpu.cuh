@@ -7,6 +7,7 @@
 #include "moe_routing/router_keys_gpu.cuh"
 #include "tile/gpu/row.cuh"
 #if !defined(__AMDGCN__)
+#include "moe_routing/router_exchange.cuh"
 #include "moe_routing/router_sieve.cuh"
 #include "moe_routing/router_values.cuh"
 #include "moe_routing/router_words.cuh"
@@ -138,8 +139,8 @@ struct RouterLane {
     by = reciprocal_approx(over_lanes(sum, sum_of));
   }
   __device__ __forceinline__ float score(float x) const {
-    if (given().score == RouterScore::kSigmoid) return sigmoid_score(x);
-    if (given().score == RouterScore::kSqrtSoftplus) return sqrt_softplus_score(x);
+    if (score_kind() == RouterScore::kSigmoid) return sigmoid_score(x);
+    if (score_kind() == RouterScore::kSqrtSoftplus) return sqrt_softplus_score(x);
     return __fmul_rn(router_exp(__fadd_rn(x, -most)), by);
   }
 
@@ -147,21 +148,33 @@ struct RouterLane {
   __device__ __forceinline__ static float number(float x) { return x == x ? x : kWorstLogit; }
   // What the choice is among, of a piece of logits.
   __device__ __forceinline__ void add_scores(int j, Piece& p) const {
-    if (given().score == RouterScore::kSigmoid) {
+    if (score_kind() == RouterScore::kSigmoid) {
       for_elements([&](int i) { p.v[i] = sigmoid_score(p.v[i]); });
-    } else if (given().score == RouterScore::kSqrtSoftplus) {
+    } else if (score_kind() == RouterScore::kSqrtSoftplus) {
       for_elements([&](int i) { p.v[i] = sqrt_softplus_score(p.v[i]); });
     } else {
       for_elements([&](int i) { p.v[i] = __fmul_rn(router_exp(__fadd_rn(p.v[i], -most)), by); });
     }
-    if (given().bias != nullptr) {
+    if (has_bias()) {
       Piece bias;
-      load<DType::kNone, false>(static_cast<const char*>(given().bias), given().bias_dtype, j, bias);
+      load<kConfig.bias, kConfig.plain && kConfig.whole>(static_cast<const char*>(given().bias), given().bias_dtype, j,
+                                                         bias);
       for_elements([&](int i) { p.v[i] = __fadd_rn(p.v[i], bias.v[i]); });
     }
     for_elements([&](int i) { p.v[i] = has(j * kRowPiece + i) ? p.v[i] : kWorstLogit; });
   }
-  __device__ __forceinline__ bool scored() const { return kConfig.wide && given().scored; }
+  // What the call asks for.
+  __device__ __forceinline__ RouterScore score_kind() const { return kConfig.plain ? kConfig.score : given().score; }
+  __device__ __forceinline__ bool has_bias() const {
+    return kConfig.plain ? kConfig.bias != DType::kNone : given().bias != nullptr;
+  }
+  __device__ __forceinline__ bool scored() const {
+    return kConfig.plain ? kConfig.scored : kConfig.wide && given().scored;
+  }
+  __device__ __forceinline__ bool grouped() const { return kConfig.plain ? kGroupLanes < kLanes : given().groups > 1; }
+  __device__ __forceinline__ bool sums_all() const {
+    return needs_softmax(score_kind(), scored(), given().renormalise);
+  }
   __device__ __forceinline__ void score_piece(int j, Piece& p) const {
     if (scored()) add_scores(j, p);
     for_elements([&](int i) { p.v[i] = number(p.v[i]); });
@@ -173,13 +186,16 @@ struct RouterLane {
     load_piece<kConfig.x>(row, args.x, expert, 1, one);
     if (!scored()) return number(one.v[0]);
     const float found = score(one.v[0]);
-    if (args.bias == nullptr) return number(found);
-    load_piece<DType::kNone>(static_cast<const char*>(args.bias), args.bias_dtype, expert, 1, one);
+    if (!has_bias()) return number(found);
+    load_piece<kConfig.bias>(static_cast<const char*>(args.bias), args.bias_dtype, expert, 1, one);
     return number(__fadd_rn(found, one.v[0]));
   }
 
   // Logits to registers, and there to what the choice is among. NaN is rare: a sum of all tells, be it the softmax's.
   __device__ __forceinline__ void hold() {
+#if !defined(__AMDGCN__) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)  // before, registers do not suffice
+    if constexpr (router_exchanges(kConfig)) return load_exchanged<kConfig>(row, lane, v);
+#endif
 #pragma unroll
     for (int j = 0; j < kPieces; ++j) {
       Piece p;
@@ -197,7 +213,7 @@ struct RouterLane {
       for_elements([&](int i) { v[j * kRowPiece + i] = p.v[i]; });
     }
     float all = by;
-    if (args.scored || !needs_softmax(args)) {
+    if (scored() || !sums_all()) {
       all = 0;
 #pragma unroll
       for (int i = 0; i < kSlots; ++i) all = __fadd_rn(all, v[i]);
@@ -212,8 +228,9 @@ struct RouterLane {
     float one = kWorstLogit, two = kWorstLogit;
     each<true>([&](int, const Piece& p) {
       for_elements([&](int i) {
-        two = larger(p.v[i] < one ? p.v[i] : one, two);
-        one = larger(p.v[i], one);
+        float other = p.v[i];
+        order(one, other);
+        two = better_of(two, other);
       });
     });
 #pragma unroll
@@ -347,9 +364,9 @@ __device__ __forceinline__ void moe_routing_gpu(const MoeRoutingArgs& given) {
 
     RouterLane<kConfig> part(args, row, lane);
     if constexpr (part.kHolds) part.hold();
-    if (!part.kHoldsWords && needs_softmax(args)) part.find_softmax();
+    if (!part.kHoldsWords && part.sums_all()) part.find_softmax();
     if constexpr (part.kHolds) part.score_held();
-    if (!part.kHoldsWords && args.groups > 1) part.choose_groups();
+    if (!part.kHoldsWords && part.grouped()) part.choose_groups();
 
     // The j-th is kept by lane j, and so on round.
     using Keys = typename RouterLane<kConfig>::Keys;
@@ -360,7 +377,7 @@ __device__ __forceinline__ void moe_routing_gpu(const MoeRoutingArgs& given) {
 #if !defined(__AMDGCN__)
     if constexpr (part.kHoldsWords) {
       RouterWords<kConfig> words(row, lane);
-      if (needs_softmax(args)) words.find_softmax([](float x) { return router_exp(x); }, part.most, part.by);
+      if (part.sums_all()) words.find_softmax([](float x) { return router_exp(x); }, part.most, part.by);
       sieved = RouterSieve<kConfig>(lane).choose(words, key);
     } else if constexpr (kConfig.sieve > 0) {
       sieved = RouterSieve<kConfig>(lane).choose(RouterValues<kConfig, RouterLane<kConfig>>(part), key);
@@ -393,7 +410,7 @@ __device__ __forceinline__ void moe_routing_gpu(const MoeRoutingArgs& given) {
       load_piece<kConfig.x>(row, args.x, expert[s], 1, one);
       weight[s] = one.v[0];
     }
-    if (args.score == RouterScore::kSoftmax && !needs_softmax(args)) {
+    if (part.score_kind() == RouterScore::kSoftmax && !part.sums_all()) {
       part.most = kLeastValue, part.by = 1;
 #pragma unroll
       for (int s = 0; s < kKept; ++s) part.most = larger(weight[s], part.most);

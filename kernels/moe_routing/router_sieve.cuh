@@ -42,7 +42,8 @@ class RouterSieve {
     if (__any_sync(0xFFFFFFFFu, listed > kRouterSieveListed || !bounded) != 0) return false;
 
     // A lane's bits by their numbers, lanes one behind another.
-    unsigned char* const list = dynamic_shared() + threadIdx.x / kLanes * kRouterSieveListed;
+    unsigned char* const list =
+        dynamic_shared() + router_list_offset(kConfig) + threadIdx.x / kLanes * kRouterSieveListed;
     unsigned char* place = list + before - count;
     __syncwarp();
 #pragma unroll

@@ -57,6 +57,10 @@ TEST(EmulatedRowOperators, MoeRoutingChoosesAsTheReference) {
   check_moe_routing<MoeRoutingGpuConfig{kBf16, 8, 1, 32, 1, true, true, 8, 4}>(
       {"t=33:e=256:k=8:x=bf16:score=sigmoid:bias=f32:groups=8:topk_groups=4:renormalise=1",
        "t=9:e=256:k=6:x=bf16:groups=8:topk_groups=1:group_score=largest"});
+  check_moe_routing<MoeRoutingGpuConfig{kBf16, 8, 1, 32, 1, true, true, 8, 4, true, RouterScore::kSigmoid, kF32, true}>(
+      {"t=33:e=256:k=8:x=bf16:score=sigmoid:bias=f32:groups=8:topk_groups=4:renormalise=1"});
+  check_moe_routing<MoeRoutingGpuConfig{kF32, 8, 8, 32, 1, true, true, 8, 2, true, RouterScore::kSoftmax, kBf16, true}>(
+      {"t=33:e=256:k=8:x=f32:bias=bf16"});
   check_moe_routing<MoeRoutingGpuConfig{kF32, 8, 2, 24, 1, true, true, 4, 2}>(
       {"t=37:e=192:k=4:x=f32:score=sqrt_softplus:bias=bf16:groups=4:topk_groups=3:first=7:local=90"});
   check_moe_routing<MoeRoutingGpuConfig{kF16, 2, 1, 24, 4, false, false, 8}>(

@@ -48,6 +48,7 @@ MoeRoutingGpuConfig router_gpu_config(const MoeRoutingProblem& p, ArchVendor ven
   if (vendor != ArchVendor::kNvidia || c.slots < kLeastSieved) return c;
   // A sieve wants sixteen parts, of groups that are chosen from.
   MoeRoutingGpuConfig sieve = c;
+  sieve.plain = true, sieve.score = p.score, sieve.bias = p.bias, sieve.scored = p.scored();
   sieve.sieve = kSieveParts / static_cast<int>(p.grouped() ? p.topk_groups * c.group_lanes : c.lanes);
   if (router_sieve_refusal(sieve) != nullptr) return c;
   if (c.wide || c.slots > kFewSlots) return sieve;
@@ -65,7 +66,7 @@ MoeRoutingGpuConfig generic_router_config(int groups) {
 }
 // Registers for this many blocks on an SM; on AMD GPUs, waves of a SIMD.
 int router_blocks(const MoeRoutingGpuConfig& c) {
-  if (c.sieve > 0) return c.lanes == 4 ? 3 : 4;
+  if (c.sieve > 0) return c.lanes == 4 || c.group_lanes < c.lanes ? 3 : 4;
   return c.wide && c.slots > kUsualSlots && c.x != DType::kNone ? 2 : c.wide || c.slots > kUsualSlots ? 3 : 4;
 }
 
@@ -95,6 +96,7 @@ class MoeRoutingGpuFamily final : public KernelFamily {
       return holds ? Status() : refuse_gpu_router(fmt::format("{}: the problem has other {}", step.key.text, what));
     };
     Status s = takes(generic_ || c.x == p.x, "logits");
+    if (s && c.plain) s = takes(c.score == p.score && c.bias == p.bias && c.scored == p.scored(), "scores");
     if (s) s = takes(c.wide || !p.scored(), "keys");
     if (s) s = takes(c.few == 0 || p.k <= c.few, "numbers of chosen");
     if (s) s = takes(c.lanes / c.group_lanes >= kernel_groups(p), "groups");

@@ -106,7 +106,8 @@ Status make_moe_routing_problem(const MoeRoutingCall& call, bool check_addresses
   }
   b.pointers = {x.data, call.bias.data, call.weights.data, call.ids.data};
   b.scalars = {call.scale};
-  if (x.device.kind != DeviceKind::kCpu) p.unaligned = (reinterpret_cast<uintptr_t>(x.data) & 15) != 0;
+  const auto addresses = reinterpret_cast<uintptr_t>(x.data) | reinterpret_cast<uintptr_t>(call.bias.data);
+  if (x.device.kind != DeviceKind::kCpu) p.unaligned = (addresses & 15) != 0;
   if (s = validate_moe_routing_problem(p); !s) return s;
   if (!std::isfinite(call.scale)) return refuse_routing("argument 'scale' is {}, allowed: finite numbers", call.scale);
   return check_addresses ? check_router_addresses(p, b) : Status();
