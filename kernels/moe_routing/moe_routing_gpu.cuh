@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // moe_routing_gpu: a few lanes share a token, whose logits stay in their registers, or are read again. Keys hold value and expert. Of a few,
-// each lane keeps its four or eight best in order, and lanes merge theirs; of logits of 16 bits a sieve finds them. Else each keeps four and looks again where all of them were chosen; the
+// each lane keeps its four or eight best in order, and lanes merge theirs; on NVIDIA GPUs a sieve finds most of them. Else each keeps four and looks again where all of them were chosen; the
 // chosen follow one after another by exchanges between lanes.
 #pragma once
 
