@@ -105,9 +105,8 @@ struct MoeRoutingGpuConfig {
 };
 
 inline constexpr int kRouterThreads = 256;  // of a block
-// With `sieve`: how many of a token's experts are listed at most, a byte each; masks of 32 bits for a lane's slots.
+// With `sieve`: how many of a token's experts are listed at most, a byte each.
 inline constexpr int kRouterSieveListed = 32;
-constexpr int router_sieve_masks(const MoeRoutingGpuConfig& c) { return (c.slots + 31) / 32; }
 // Lanes that have a group of f32 each load a token together, and exchange it through so many bytes (router_exchange.cuh). Of 16 bits they were slower.
 constexpr bool router_exchanges(const MoeRoutingGpuConfig& c) {
   return c.sieve > 0 && c.group_lanes == 1 && c.x == DType::kF32;
@@ -129,7 +128,7 @@ constexpr const char* router_sieve_refusal(const MoeRoutingGpuConfig& c) {
   if (!c.wide && (c.x == DType::kF32 || c.group_lanes != c.lanes))
     return "narrow keys are of logits of 16 bits, in no groups";
   if (c.lanes * c.few < kRouterSieveListed) return "a sieve of four lanes takes more than four chosen";
-  if (c.slots % c.sieve != 0 || c.slots * c.lanes > 256) return "a sieve takes at most 256 experts";
+  if (c.slots % c.sieve != 0 || c.slots > 32) return "a sieve takes at most 32 experts a lane";
   return nullptr;
 }
 

@@ -20,18 +20,13 @@ class RouterSieve {
   // In lane j the keys of the j-th best, of the one as many as there are lanes behind it, and so on; behind `few` of them none. False, for all lanes
   // of the warp: of some token too many are as good as the bound, or it has none.
   //   source.bounds(): whether there is a bound; in all lanes of the token alike
-  //   source.mask(m): a bit for each that is as good, of the m-th 32 slots
-  //   source.slot(m, bit), source.value(expert)
+  //   source.mask(): a bit for each slot that is as good
+  //   source.slot(bit), source.value(expert)
   template <class Source, int kKept>
   __device__ __forceinline__ bool choose(Source&& source, Key (&keys)[kKept]) const {
     const bool bounded = source.bounds();
-    unsigned mine[kMasks];
-    int count = 0;
-#pragma unroll
-    for (int m = 0; m < kMasks; ++m) {
-      mine[m] = source.mask(m);
-      count += __popc(mine[m]);
-    }
+    unsigned mine = source.mask();
+    const int count = __popc(mine);
     int before = count;
 #pragma unroll
     for (int distance = 1; distance < kLanes; distance *= 2) {
@@ -46,13 +41,10 @@ class RouterSieve {
         dynamic_shared() + router_list_offset(kConfig) + threadIdx.x / kLanes * kRouterSieveListed;
     unsigned char* place = list + before - count;
     __syncwarp();
-#pragma unroll
-    for (int m = 0; m < kMasks; ++m) {
-      for (; mine[m] != 0; ++place) {
-        const int bit = 31 - __clz(static_cast<int>(mine[m]));
-        mine[m] ^= 1u << bit;
-        *place = static_cast<unsigned char>((lane_ * kMasks + m) * 32 + bit);
-      }
+    for (; mine != 0; ++place) {
+      const int bit = 31 - __clz(static_cast<int>(mine));
+      mine ^= 1u << bit;
+      *place = static_cast<unsigned char>(lane_ * 32 + bit);
     }
     __syncwarp();
     if (__any_sync(0xFFFFFFFFu, listed > kRouterSieveListed / 2) != 0) {
@@ -65,7 +57,6 @@ class RouterSieve {
 
  private:
   static constexpr int kLanes = kConfig.lanes, kGroupLanes = kConfig.group_lanes;
-  static constexpr int kMasks = router_sieve_masks(kConfig);
 
   // Every lane has all its slots.
   __device__ __forceinline__ static int expert(int lane, int slot) {
@@ -81,7 +72,7 @@ class RouterSieve {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       const int place = lane_ * kEach + i, number = place < listed ? list[place] : 0;
-      const int one = expert(number / 32 / kMasks, source.slot(number / 32 % kMasks, number % 32));
+      const int one = expert(number / 32, source.slot(number % 32));
       own[i] = place < listed ? Keys::of(source.value(one), one) : Keys::kNone;
     }
     order_own(own);

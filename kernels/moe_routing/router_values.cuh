@@ -31,15 +31,13 @@ class RouterValues {
     }
     return least_ > kWorstLogit;
   }
-  __device__ __forceinline__ unsigned mask(int m) const {
+  __device__ __forceinline__ unsigned mask() const {
     unsigned mine = 0;
 #pragma unroll
-    for (int i = 0; i < 32 && m * 32 + i < kConfig.slots; ++i) {
-      mine |= lane_.v[m * 32 + i] >= least_ ? 1u << i : 0;
-    }
+    for (int i = 0; i < kConfig.slots; ++i) mine |= lane_.v[i] >= least_ ? 1u << i : 0;
     return lane_.open ? mine : 0;
   }
-  __device__ __forceinline__ static int slot(int m, int bit) { return m * 32 + bit; }
+  __device__ __forceinline__ static int slot(int bit) { return bit; }
   __device__ __forceinline__ float value(int expert) const { return lane_.found_again(expert); }
 
  private:

@@ -79,15 +79,13 @@ class RouterWords {
     return least_ != kWorst;
   }
   // Even logits in the lower half, odd ones in the upper one.
-  __device__ __forceinline__ unsigned mask(int m) const {
+  __device__ __forceinline__ unsigned mask() const {
     unsigned mine = 0;
 #pragma unroll
-    for (int w = 0; w < kMaskWords; ++w) {
-      mine |= at_least_pairs<kConfig.x>(words_[m * kMaskWords + w], least_) & (kBits << w);
-    }
+    for (int w = 0; w < kWords; ++w) mine |= at_least_pairs<kConfig.x>(words_[w], least_) & (kBits << w);
     return mine;
   }
-  __device__ __forceinline__ static int slot(int m, int bit) { return (m * kMaskWords + bit % 16) * 2 + bit / 16; }
+  __device__ __forceinline__ static int slot(int bit) { return bit % 16 * 2 + bit / 16; }
   __device__ __forceinline__ float value(int expert) const {
     return widen_16(kBf16, reinterpret_cast<const unsigned short*>(row_)[expert]);
   }
@@ -96,8 +94,7 @@ class RouterWords {
   static constexpr bool kBf16 = kConfig.x == DType::kBf16;
   static constexpr int kLanes = kConfig.lanes, kWords = kConfig.slots / 2;
   static constexpr int kParts = kConfig.sieve / 2;  // pairs of parts
-  static constexpr int kMaskWords = kWords / router_sieve_masks(kConfig);
-  static constexpr unsigned kBits = 0x10001u;  // of a word's halves
+  static constexpr unsigned kBits = 0x10001u;       // of a word's halves
   static constexpr unsigned kWorst = kBf16 ? 0xFF80FF80u : 0xFC00FC00u, kMost = kBf16 ? 0x7F807F80u : 0x7C007C00u;
 
   __device__ __forceinline__ static float low(unsigned word) { return widen_16(kBf16, word & 0xFFFFu); }
