@@ -12,6 +12,7 @@
 
 #include "device/device.hpp"
 #include "jit/code_cache.hpp"
+#include "support/sanitizer.hpp"
 #include "unit/jit/cache_test_support.hpp"
 
 namespace tilewright {
@@ -194,6 +195,7 @@ TEST(CodeCacheStorm, RealKernelsRunInProcessesWhoseEntriesAreCutShortUnderThem) 
 // ---- What a system does to reads and writes ---------------------------------------------------------------------------
 
 TEST(CodeCacheSystem, SignalsThatInterruptEveryCallChangeNothing) {
+  if (test::kThreadSanitizer) GTEST_SKIP() << test::kNoForkReason;
   if (Status status = host_compiler().available(); !status) GTEST_SKIP() << status.message();
   const ScratchFolder scratch;
   const int code = exit_code_of(start_child([&] {
