@@ -5,6 +5,9 @@
 
 #include "quantize/chance_gpu.cuh"
 #include "quantize/hadamard_gpu.cuh"
+#if !defined(__AMDGCN__)
+#include "quantize/whole_groups_gpu.cuh"
+#endif
 #include "tile/gpu/row_blocks.cuh"
 
 namespace tilewright {
@@ -22,6 +25,9 @@ __device__ __forceinline__ void quantize_rows(const RowArgs& args) {
     });
   };
   if (find_tensor_scale<kConfig>(args, with_values)) return;
+#if !defined(__AMDGCN__)
+  if constexpr (has_thread_groups(kConfig)) return quantize_thread_groups<kConfig>(args);
+#endif
   for_rows<kConfig>(args, [&](GpuRow<kConfig>& row) {
     with_values(row, [&](auto&& make) { store_row<kConfig>(row, make, RoundByChance<kConfig>{row.args}); });
   });

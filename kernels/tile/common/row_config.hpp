@@ -99,6 +99,23 @@ constexpr bool row_asks_weight(const RowGpuConfig& c) {
   if (!c.whole || c.pieces == 0 || c.columns == DType::kNone || (c.plain && !c.weight)) return false;
   return c.cluster > 1 || c.pieces * dtype_bits(c.columns) <= (c.threads <= kRowBlockThreads ? 32 : 16);
 }
+inline constexpr int kMultipleGroup = 16, kPowerGroup = 32;  // elements that share a scale of NVFP4, and of MXFP4
+// Whether what quantises has each group in one thread, on NVIDIA GPUs: elements become codes as they lie.
+constexpr bool has_thread_groups(const RowGpuConfig& c) {
+  return c.full && c.plain && c.out == DType::kF4E2M1 && c.quant == Quantisation::kGroup &&
+         (c.group == kMultipleGroup || c.group == kPowerGroup) && dtype_bits(c.x) == 16 && c.residual == DType::kNone &&
+         c.pieces > 0 && c.pieces * kRowPiece % c.group == 0 && c.cluster == 1 && c.parts == 1 && !c.hadamard &&
+         !c.chance;
+}
+// Whether a thread's pieces lie side by side, two and two, on NVIDIA GPUs: half as many threads then share a group's scale. Of large groups
+// that is less than what such loads cost rows of two operands, and norms.
+constexpr bool has_pairs_of_pieces(const RowGpuConfig& c) {
+  const bool alone = c.plain && !c.weight && c.gate == GateMode{} && c.residual == DType::kNone;
+  return (alone || c.group <= kPowerGroup) && c.quant == Quantisation::kGroup && c.group > 0 &&
+         c.group % (2 * kRowPiece) == 0 && c.whole && c.pieces > 0 && c.pieces % 2 == 0 && dtype_bits(c.x) == 16 &&
+         (c.residual == DType::kNone || dtype_bits(c.residual) == 16) && is_quantised(c.out) && !c.hadamard &&
+         !c.chance;
+}
 constexpr int power_at_least(int n) {  // of 2
   int power = 1;
   while (power < n) power *= 2;

@@ -62,7 +62,9 @@ __device__ __forceinline__ GateMode gate_of(const RowArgs& args) {
 template <DType kType>
 __device__ __forceinline__ char* row_start(const RowTensor& t, const RowIndex& at) {
   const int bits = kType == DType::kNone ? dtype_bits(t.dtype) : dtype_bits(kType);
-  return static_cast<char*>(t.data) + row_offset(t.stride, at) * bits / 8;
+  const long long offset = row_offset(t.stride, at);
+  // Codes of 4 bits begin with a byte.
+  return static_cast<char*>(t.data) + (bits < 8 ? offset >> 1 : offset * (bits / 8));
 }
 // Whether element i of a piece is one of its `count`.
 template <RowGpuConfig kConfig>
@@ -147,6 +149,11 @@ template <RowGpuConfig kConfig>
 struct GpuRow {
   static constexpr int kThreads = kConfig.threads;  // of a block
   static constexpr int kStep = kThreads * kConfig.cluster * kConfig.parts * kRowPiece;
+#if defined(__AMDGCN__)
+  static constexpr bool kPairs = false;
+#else
+  static constexpr bool kPairs = has_pairs_of_pieces(kConfig);  // of pieces, side by side
+#endif
   static constexpr int kRows = row_block_threads(kThreads) / kThreads;  // of a block at a time
   static constexpr int kKept = kConfig.pieces;
 
@@ -158,6 +165,12 @@ struct GpuRow {
   RowCluster<kConfig.cluster>& cluster;
   Piece kept[kKept == 0 ? 1 : kKept];
   int place = 0;  // of the next reduction: of two by turns, none waits for who still reads the last one
+
+  // Where a thread's j-th piece begins.
+  __device__ __forceinline__ static int piece_begin(int j, int thread) {
+    if constexpr (kPairs) return j / 2 * (2 * kStep) + (2 * thread + j % 2) * kRowPiece;
+    return j * kStep + thread * kRowPiece;
+  }
 
   __device__ __forceinline__ int count_at(long long n) const {
     if constexpr (kConfig.full) return kRows == 1 || there ? kRowPiece : 0;  // a block's only row is there
@@ -184,8 +197,7 @@ struct GpuRow {
     if constexpr (kKept > 0) {
 #pragma unroll
       for (int j = 0; j < kKept; ++j) {
-        const int n = j * kStep + mine * kRowPiece;
-        const int count = count_at(n);
+        const int n = piece_begin(j, mine), count = count_at(n);
         if constexpr (kMake) take(make, n, count, kept[j], j);
         take(body, n, count, kept[j], j);
       }
@@ -197,6 +209,19 @@ struct GpuRow {
         take(make, n, count, kept[0], 0);
         take(body, n, count, kept[0], 0);
       }
+    }
+  }
+
+  // The same of pieces side by side: body(n of the first, its count and the second one's, both).
+  template <class Make, class Body>
+  __device__ __forceinline__ void each_pair(Make&& make, Body&& body) {
+    const int mine = anew(thread);
+#pragma unroll
+    for (int j = 0; j < kKept; j += 2) {
+      const int n = piece_begin(j, mine), count = count_at(n), more = count_at(n + kRowPiece);
+      take(make, n, count, kept[j], j);
+      take(make, n + kRowPiece, more, kept[j + 1], j + 1);
+      body(n, count, more, kept[j], kept[j + 1]);
     }
   }
 

@@ -82,7 +82,7 @@ struct AskedPieces {
     if constexpr (kAsks) {
 #pragma unroll
       for (int j = 0; j < kConfig.pieces; ++j) {
-        const int n = j * GpuRow<kConfig>::kStep + row_thread<kConfig>() * kRowPiece;
+        const int n = GpuRow<kConfig>::piece_begin(j, row_thread<kConfig>());
         pieces[j].load(static_cast<const unsigned*>(start) + (kConfig.full || n < args.n ? n : 0) * apart * kLoads / 2);
       }
     }

@@ -7,6 +7,36 @@
 
 namespace tilewright {
 
+// A group's scale that is a multiple of its tensor's: the multiple's code, and what it divides by.
+struct FoundMultiple {
+  unsigned code;
+  Divisor by;
+};
+// NVFP4's scales of groups as most of them are, none of whose numbers is far from one.
+struct MultiplesOfScale {
+  Divisor tensor;
+
+  __device__ __forceinline__ MultiplesOfScale(const Divisor& of_tensor, bool has_levels) : tensor(of_tensor) {
+    // So that no multiple is found below.
+    if (!(has_levels && tensor.scale >= 0x1p-80f && tensor.scale <= 0x1p80f))
+      tensor.reciprocal = __builtin_bit_cast(float, 0x7FC00000u);
+  }
+  // Of a group whose largest magnitude is `most`; false: the group is another one.
+  __device__ __forceinline__ bool find(float most, FoundMultiple& found) const {
+    const float of_limit = corrected_quotient(most, divisor_of(quantised_limit(DType::kF4E2M1)));
+    const float multiple = corrected_quotient(of_limit, tensor);
+    // Neither is `most` far above one then; where it is far below, the code is 1 however these are rounded.
+    if (!(multiple <= 0x1p15f)) return false;
+    found.code = narrow_f8x4<e4m3::Format>(multiple, 0, 0, 0) & 255;
+    if (found.code == 0) found.code = 1;
+    // From 2^-9 to 448 times the tensor's: near one too. No code is NaN.
+    const float of_tensor = __fmul_rn(__builtin_bit_cast(float, found.code << e4m3::Format::kShift), 0x1p120f);
+    found.by.scale = __fmul_rn(of_tensor, tensor.scale);
+    found.by.reciprocal = reciprocal_near_one(found.by.scale), found.by.near_one = true;
+    return true;
+  }
+};
+
 // Made once for a row or a block; then the scale of each of its groups. One thread writes it. kQuant: kNone = any.
 template <Quantisation kQuant = Quantisation::kNone>
 struct FoundScales {
@@ -32,13 +62,15 @@ struct FoundScales {
     const bool usual = most >= 0x1p-90f && most <= 0x1p100f;
     const float of_limit = corrected_quotient(most, divisor_of(quantised_limit(out)));
     if (has_levels()) {
-      const float multiple = corrected_quotient(of_limit, tensor);
-      unsigned code = narrow_f8x4<e4m3::Format>(multiple, 0, 0, 0) & 255;
-      if (code == 0) code = 1;
-      if (!(usual && tensor.near_one && near_one(multiple))) code = multiple_scale_for(most, out, tensor.scale).bits;
-      if (writes) static_cast<unsigned char*>(scales.data)[at] = static_cast<unsigned char>(code);
-      const float scale = __fmul_rn(widen_top_code<e4m3::Format>(code << 24), tensor.scale);
-      return divisor(scale == 0 ? 1 : scale);
+      FoundMultiple found;
+      if (!MultiplesOfScale(tensor, true).find(most, found)) {
+        found.code = multiple_scale_for(most, out, tensor.scale).bits;
+        const float scale = __fmul_rn(widen_top_code<e4m3::Format>(found.code << 24), tensor.scale);
+        found.by = divisor(scale == 0 ? 1 : scale);
+        found.by.near_one = false;  // or what is divided by it is not
+      }
+      if (writes) static_cast<unsigned char*>(scales.data)[at] = static_cast<unsigned char>(found.code);
+      return found.by;
     }
     Divisor by;
     if (usual) {

@@ -9,7 +9,7 @@
 
 namespace tilewright {
 
-// The largest of `sharing` threads that are neighbours.
+// The largest of `sharing` threads that are neighbours; kSharing: as many, unless 0.
 template <int kSharing>
 __device__ __forceinline__ float largest_of_group(float most, int sharing) {
   const auto merge = [&](int distance) { most = at_least(most, lane_xor(most, static_cast<unsigned>(distance))); };
@@ -45,6 +45,17 @@ __device__ __forceinline__ void store_row(GpuRow<kConfig>& row, Make&& make, con
   if (quant == Quantisation::kGroup) {
     const int group = kConfig.group > 0 ? kConfig.group : args.scale.group, sharing = group / kRowPiece;
     const FoundScales<kConfig.quant> scales(args.scale, out);
+    if constexpr (GpuRow<kConfig>::kPairs) {
+      static_assert(kAtOnce);
+      return row.each_pair(make, [&](int n, int count, int more, Piece& p, Piece& q) {
+        float most = 0;
+        for_elements([&](int i) { most = larger_magnitude(larger_magnitude(most, p.v[i]), q.v[i]); });
+        most = largest_of_group<kConfig.group / kRowPiece / 2>(most, 0);
+        const bool writes = count > 0 && row.thread % (kConfig.group / kRowPiece / 2) == 0;
+        Divisor by = scales(scale_at + n / kConfig.group * args.scale.stride_group, most, writes);
+        encode_pair<kConfig.out>(to, n, count, more, p, q, by);
+      });
+    }
     row.template each<true>(make, [&](long long n, int count, Piece& p) {
       float most = 0;
       for_elements([&](int i) { most = larger_magnitude(most, p.v[i]); });

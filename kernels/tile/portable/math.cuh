@@ -34,6 +34,12 @@ __device__ __forceinline__ float at_most(float x, float upper) {
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(upper));
   return y;
 }
+// The sum, but no less than 0 and no more than 1; 0 for NaN.
+__device__ __forceinline__ float saturated_sum(float x, float y) {
+  float sum;
+  asm("add.rn.sat.f32 %0, %1, %2;" : "=f"(sum) : "f"(x), "f"(y));
+  return sum;
+}
 
 // Rounded once.
 __device__ __forceinline__ float square_root(float x) { return __fsqrt_rn(x); }

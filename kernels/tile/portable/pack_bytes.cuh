@@ -13,5 +13,7 @@ __device__ __forceinline__ unsigned high_bytes(unsigned a, unsigned b, unsigned 
 }
 // The first and the third byte of two words.
 __device__ __forceinline__ unsigned even_bytes(unsigned a, unsigned b) { return __byte_perm(a, b, 0x6420); }
+// The second and the fourth.
+__device__ __forceinline__ unsigned odd_bytes(unsigned a, unsigned b) { return __byte_perm(a, b, 0x7531); }
 
 }  // namespace tilewright

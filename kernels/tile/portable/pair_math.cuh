@@ -39,6 +39,26 @@ __device__ __forceinline__ unsigned smaller_pairs(unsigned a, unsigned b) {
   }
   return smaller;
 }
+// The larger magnitudes, in halves whose sign says nothing; NaN where one is.
+template <DType kType>
+__device__ __forceinline__ unsigned larger_magnitudes(unsigned a, unsigned b) {
+  unsigned larger;
+#if __CUDA_ARCH__ >= 860
+  if constexpr (kType == DType::kBf16) {
+    asm("max.NaN.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+  } else {
+    asm("max.NaN.xorsign.abs.f16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+  }
+#else
+  a &= 0x7FFF7FFFu, b &= 0x7FFF7FFFu;
+  if constexpr (kType == DType::kBf16) {
+    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+  } else {
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+  }
+#endif
+  return larger;
+}
 
 // All bits of each half where a is at least b; none where one is NaN.
 template <DType kType>

@@ -3,6 +3,7 @@
 // both sides of where codes change, infinities and NaN. On the host.
 #include "emulated/cuda/cuda_words.hpp"
 // After the words of CUDA.
+#include "quantize/whole_groups_gpu.cuh"
 #include "tile/gpu/row_scales.cuh"
 
 #include <gtest/gtest.h>
@@ -137,6 +138,53 @@ TEST(EmulatedRowCodes, MultiplesOfATensorsScaleAndTheirCodesAreTheReferences) {
   for (const float of_tensor : {1.0f, 0.37f, 1e-3f, 1e4f, 1e-30f, 1e30f, 1e-38f, 1e38f, 1e-42f}) {
     check_groups<DType::kF4E2M1, DType::kF8E4M3>(of_tensor);
   }
+}
+
+// Groups of 16 elements of 16 bits, which a thread has whole: as they lie, by the same scales.
+template <DType kType>
+void check_thread_groups(float of_tensor) {
+  const MultiplesOfScale multiples(divisor(of_tensor), true);
+  const std::vector<Values> groups = groups_of(DType::kF4E2M1);
+  size_t usual = 0;
+  for (size_t at = 0; at + 1 < groups.size(); at += 2) {
+    alignas(16) std::array<unsigned short, 2 * kRowPiece> lie{};
+    Values x[2];
+    for (size_t i = 0; i < lie.size(); ++i) {
+      lie[i] = narrow_16(kType == DType::kBf16, groups[at + i / kRowPiece][i % kRowPiece]);
+      x[i / kRowPiece][i % kRowPiece] = widen_16(kType == DType::kBf16, lie[i]);
+    }
+    GroupWords<kType, 2> words;
+    words.load(reinterpret_cast<const char*>(lie.data()));
+    const float most = at_least(largest_of(x[0]), largest_of(x[1])), found_most = words.largest_magnitude();
+    EXPECT_TRUE(found_most == most || (found_most != found_most && most != most)) << found_most << ", not " << most;
+    FoundMultiple found;
+    if (!multiples.find(most, found)) continue;
+    ++usual;
+    const e4m3 multiple = multiple_scale_for(most, DType::kF4E2M1, of_tensor);
+    EXPECT_EQ(found.code, multiple.bits) << most << " of " << of_tensor;
+    EXPECT_EQ(found.by.scale, multiple_divisor(multiple, of_tensor));
+    for (int half = 0; half < 2; ++half) {
+      const unsigned codes = codes_of_words<false>(words.pieces[half], doubled(found.by));
+      for (int i = 0; i < kRowPiece; ++i) {
+        const float value = x[half][static_cast<size_t>(i)];
+        EXPECT_EQ(codes >> (4 * i) & 15, reference_code<DType::kF4E2M1>(value / found.by.scale))
+            << value << " over " << found.by.scale;
+      }
+    }
+  }
+  EXPECT_GT(usual, groups.size() / 20);
+}
+TEST(EmulatedRowCodes, GroupsThatAThreadHasAreTheReferences) {
+  for (const float of_tensor : {1.0f, 0.37f, 1e-3f, 1e4f, 0x1p-20f, 7e19f}) {
+    check_thread_groups<DType::kBf16>(of_tensor);
+    check_thread_groups<DType::kF16>(of_tensor);
+  }
+  FoundMultiple found;
+  for (const float of_tensor : {1e-30f, 1e30f, 0.0f, kInf, kNaN})
+    EXPECT_FALSE(MultiplesOfScale(divisor(of_tensor), true).find(1, found)) << of_tensor;
+  for (const float most : {1e38f, kInf, kNaN})
+    EXPECT_FALSE(MultiplesOfScale(divisor(1), true).find(most, found)) << most;
+  EXPECT_FALSE(MultiplesOfScale(divisor(1), false).find(1, found));
 }
 
 // Where nothing but rounding goes beyond the type's range, as in rows.

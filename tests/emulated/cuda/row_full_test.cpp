@@ -162,10 +162,47 @@ TEST(EmulatedFullRows, ScalesOfEveryKindHaveTheReferencesCodes) {
   check_row_kernel<kFour, quantize_gpu<kFour>>(
       quantize_operator(), {"m=7:n=2048:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=found",
                             "m=7:n=2048:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=given"});
+  static constexpr RowGpuConfig kPower = with_scales(full(kBf16, DType::kF4E2M1, 64, 4), Quantisation::kGroup, 32);
+  check_row_kernel<kPower, quantize_gpu<kPower>>(quantize_operator(),
+                                                 {"m=7:n=2048:x=bf16:out=e2m1:quant=group:scale=e8m0",
+                                                  "m=3:n=2048:x=bf16:out=e2m1:quant=group:scale=e8m0:rounding=even",
+                                                  "m=3:n=2048:x=bf16:out=e2m1:quant=group:scale=e8m0:rounding=up",
+                                                  "m=2:n=2048:x=bf16:out=e2m1:quant=group:scale=f32:group=32"});
+  static constexpr RowGpuConfig kPair = with_scales(full(kF16, DType::kF4E2M1, 256, 2), Quantisation::kGroup, 16);
+  check_row_kernel<kPair, quantize_gpu<kPair>>(quantize_operator(),
+                                               {"m=3:n=4096:x=f16:out=e2m1:quant=group:scale=e4m3:tensor_scale=given",
+                                                "m=2:n=4096:x=f16:out=e2m1:quant=group:scale=e8m0:group=16",
+                                                "m=0:n=4096:x=f16:out=e2m1:quant=group:scale=e4m3:tensor_scale=given"});
   static constexpr RowGpuConfig kNorm = with_scales(full(kBf16, DType::kI8, 128, 4, true), Quantisation::kRow, 0);
   check_row_kernel<kNorm, rms_norm_gpu<kNorm>>(rms_norm_operator(), {"m=3:n=4096:x=bf16:weight=bf16:out=i8:quant=row"});
   static constexpr RowGpuConfig kDynamic = with_scales(full(kF16, DType::kF8E5M2, 32, 2), Quantisation::kDynamic, 0);
   check_row_kernel<kDynamic, quantize_gpu<kDynamic>>(quantize_operator(), {"m=19:n=512:x=f16:out=e5m2:quant=dynamic"});
+}
+
+TEST(EmulatedFullRows, PiecesSideBySideShareAScale) {
+  static constexpr RowGpuConfig kAlone = with_scales(full(kBf16, DType::kF8E4M3, 64, 2), Quantisation::kGroup, 128);
+  static_assert(has_pairs_of_pieces(kAlone));
+  // Rows of codes that begin between two multiples of 16 bytes.
+  check_row_kernel<kAlone, quantize_gpu<kAlone>>(
+      quantize_operator(),
+      {"m=7:n=1024:so=0.0.1032:x=bf16:out=e4m3:quant=group", "m=7:n=1024:x=bf16:out=e4m3:quant=group"});
+  static constexpr RowGpuConfig kCodes = with_scales(full(kF16, DType::kF4E2M1, 64, 2, true), Quantisation::kGroup, 16);
+  static_assert(has_pairs_of_pieces(kCodes));
+  check_row_kernel<kCodes, rms_norm_gpu<kCodes>>(
+      rms_norm_operator(), {"m=7:n=1024:x=f16:weight=f16:out=e2m1:quant=group:scale=e4m3:tensor_scale=given"});
+  static constexpr RowGpuConfig kSum =
+      with_residual(with_scales(full(kBf16, DType::kI8, 64, 4, true), Quantisation::kGroup, 32), kBf16);
+  check_row_kernel<kSum, rms_norm_gpu<kSum>>(
+      rms_norm_operator(), {"m=5:n=2048:x=bf16:residual=bf16:weight=bf16:out=i8:quant=group:scale=f32:group=32"});
+  // Rows whose last piece has no other one, and whose threads have none at all.
+  static constexpr RowGpuConfig kRest = [] {
+    RowGpuConfig c = with_scales(full(kBf16, DType::kF8E4M3, 64, 4), Quantisation::kGroup, 32);
+    c.full = false;
+    return c;
+  }();
+  check_row_kernel<kRest, quantize_gpu<kRest>>(
+      quantize_operator(),
+      {"m=6:n=1000:x=bf16:out=e4m3:quant=group:scale=e8m0", "m=5:n=8:x=bf16:out=e4m3:quant=group:scale=e8m0"});
 }
 
 TEST(EmulatedFullRows, WholeBlocksStayAsTheyLie) {

@@ -89,8 +89,9 @@ class RowGpuFamily final : public KernelFamily {
     RowGpuConfig config;
     if (!parse_gpu_config(step.key, config)) return "";
     if (config.cluster > 1 && takes_chunks(op_)) return fmt::format("clustered_chunks{}", config.threads);
-    return fmt::format("threads{}{}{}", config.threads * config.cluster, config.full ? "full" : "",
-                       config.slots > 0 ? "slots" : "");
+    const bool pairs = has_pairs_of_pieces(config) && find_arch(step.key.target)->vendor == ArchVendor::kNvidia;
+    return fmt::format("threads{}{}{}{}", config.threads * config.cluster, config.full ? "full" : "",
+                       config.slots > 0 ? "slots" : "", pairs ? "pairs" : "");
   }
   std::span<const std::string_view> knob_names() const override { return {}; }
 
@@ -108,7 +109,7 @@ class RowGpuFamily final : public KernelFamily {
     request.source = gpu_instance_source(
         find_arch(key.target)->vendor, fmt::format("{0}/{0}_gpu.cuh", op_.name), request.entry,
         fmt::format("{}_gpu<tilewright::{}{}>", op_.name, RowGpuConfig::kTypeName, cpp_initializer(config)), "RowArgs",
-        threads, resident_blocks(op_, config));
+        threads, resident_blocks(op_, config, find_arch(key.target)->vendor));
     return request;
   }
   int64_t launch_shared_bytes(const KernelKey& key) const override {
@@ -165,7 +166,9 @@ class RowGpuFamily final : public KernelFamily {
     const int64_t together = std::max<int64_t>(chunks, shared);  // blocks that take a row
     const int64_t blocks = std::max<int64_t>(row_blocks(p, config) * together, 1);
     const bool heads = op_.rotates && config.whole && device.arch->vendor == ArchVendor::kNvidia;
-    const int each_unit = op_.norm_backward() ? resident_blocks(op_, config) : heads ? whole_head_blocks(config) : 0;
+    const int each_unit = op_.norm_backward() ? resident_blocks(op_, config, device.arch->vendor)
+                          : heads             ? whole_head_blocks(config)
+                                              : 0;
     const int64_t at_a_time = each_unit > 0 ? std::max(1, device.units) * int64_t{each_unit}
                                             : (int64_t{1} << 31) / row_block_threads(config.threads);
     const int64_t turns = (blocks + at_a_time - 1) / at_a_time, each = (blocks + turns - 1) / turns;

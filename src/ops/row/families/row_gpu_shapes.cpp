@@ -98,9 +98,11 @@ int64_t found_parts(const RowProblem& p, const RowGpuConfig& c) {
 bool takes_chunks(const RowOp& op) { return op.softmax || op.loses; }
 // NVIDIA: blocks that an SM's registers are to have room for. Many are in flight where a row's pieces, as floats and as they were
 // asked for, leave room; so many registers are for all else.
-int resident_blocks(const RowOp& op, const RowGpuConfig& c) {
+int resident_blocks(const RowOp& op, const RowGpuConfig& c, ArchVendor vendor) {
   if (op.quantises && c.quant == Quantisation::kBlock) return c.plain && c.whole ? 3 : 2;
   if (op.rotates && c.whole) return c.pieces >= 4 ? 2 : c.pieces == 2 && (!c.plain || c.x == DType::kF32) ? 3 : 4;
+  if (op.quantises && vendor == ArchVendor::kNvidia && has_thread_groups(c))
+    return 6 * 256 / row_block_threads(c.threads);
   const bool singly = takes_pieces_singly(op, c.quant);
   if (op.norm_backward()) {  // x, its output's gradient and two sums, and what is added to them
     const int added = c.slots > 0 ? 0 : dtype_bits(c.out) % 32;

@@ -38,7 +38,7 @@ int64_t found_parts(const RowProblem& p, const RowGpuConfig& c);
 // Chunks of a row that have a block each; 0: rows are not shared so.
 int64_t row_chunks(const RowProblem& p, const RowGpuConfig& c, const DeviceSpec& device);
 // NVIDIA: blocks that an SM's registers are to have room for.
-int resident_blocks(const RowOp& op, const RowGpuConfig& c);
+int resident_blocks(const RowOp& op, const RowGpuConfig& c, ArchVendor vendor);
 int whole_head_blocks(const RowGpuConfig& c);
 
 // What a config says of a problem (RowGpuConfig).

@@ -37,6 +37,16 @@ unsigned smaller_pairs(unsigned a, unsigned b) {
 }
 
 template <DType kType>
+unsigned larger_magnitudes(unsigned a, unsigned b) {
+  unsigned larger = 0;
+  for (int half = 0; half < 2; ++half) {
+    const double x = std::fabs(load_element(kType, &a, half)), y = std::fabs(load_element(kType, &b, half));
+    store_element(kType, &larger, half, x > y || x != x ? x : y);
+  }
+  return larger;
+}
+
+template <DType kType>
 unsigned at_least_pairs(unsigned a, unsigned b) {
   unsigned holds = 0;
   for (int half = 0; half < 2; ++half) {
