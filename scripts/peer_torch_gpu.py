@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """PyTorch's calls on a GPU for peer_torch.py, timed as `tilewright bench` times its own: in CUDA graphs."""
 
+import functools
 import math
 
 GRAPH_US = 1500  # what one graph takes: the events around it do not count
@@ -8,12 +9,18 @@ MOST_CALLS = 2000
 WARM_CALLS = 3
 
 
+@functools.cache
+def timing_stream(torch):
+    """One for all graphs: once many streams have had calls, kernels of graphs take longer (device/gpu/graph_burst.hpp)."""
+    return torch.cuda.Stream()
+
+
 class GraphedCalls:
     """The fastest of `ways`, functions of the same result. Each call of its graph takes the next of `copies`."""
 
     def __init__(self, torch, ways, copies):
         self.torch, self.copies = torch, copies
-        self.stream = torch.cuda.Stream()
+        self.stream = timing_stream(torch)
         self.name, self.graph, self.calls = "", None, 0
         fastest, refused = math.inf, []
         for name, way in ways.items():

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT
-// What bounds an operator on few long rows on Hopper: a kernel that copies a row of bf16 with the eight blocks of a cluster, each
-// of 512 threads that take four pieces of 16 bytes, and computes nothing. Launched one after another on ordinary edges, over copies
-// of the rows that no cache holds,
+// What bounds an operator on few rows on Hopper: kernels that copy rows of bf16 and compute nothing. Launched one after another on
+// ordinary edges, over copies of the rows that no cache holds.
+// Of long rows, a row by the eight blocks of a cluster, each of 512 threads that take four pieces of 16 bytes:
 //   nothing   one block after another, no clusters;
 //   clusters  the same, in clusters of eight;
 //   exchange  every thread waits, between reading and writing, for 16 bytes from each block of its cluster, which these send when all
 //             of their threads have read: what a row's largest value or sum takes, without finding it.
+// Of rows of 4096, a row by one block of 512 threads that take a piece:
+//   empty     nothing is copied;
+//   nothing   a copy;
+//   meeting   every thread waits, between reading and writing, until all of its block have read.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -69,38 +73,58 @@ extern "C" __global__ void __launch_bounds__(kThreads) tw_rows(const __grid_cons
   for (int i = 0; i < kPieces; ++i) a.out[first + i * kThreads] = piece[i];
 }
 )";
+constexpr const char* kShortSource = R"(
+struct ShortCopyArgs {
+  const uint4* x;
+  uint4* out;
+  int copies, meets;
+};
+extern "C" __global__ void __launch_bounds__(512) tw_short_rows(const __grid_constant__ ShortCopyArgs a) {
+  if (!a.copies) return;
+  const unsigned at = blockIdx.x * 512 + threadIdx.x;
+  uint4 piece = a.x[at];
+  if (a.meets) piece.y += __syncthreads_or(piece.x) ? 1 : 0;
+  a.out[at] = piece;
+}
+)";
 constexpr uint32_t kThreads = 512, kCluster = 8;
+struct ShortCopyArgs {
+  const void* x;
+  void* out;
+  int copies, meets;
+};
+constexpr int64_t kShortRowBytes = int64_t{kThreads} * 16;
 constexpr int64_t kRowBytes = int64_t{kCluster} * kThreads * 4 * 16;
 constexpr int64_t kRotatedBytes = 512 << 20;  // beyond the second level of cache, several times
 constexpr std::array kRows = {1, 4, 8, 16};
 
+// How rows are copied: its name, clusters, the arguments behind x and out.
 struct Mode {
   const char* name;
-  bool clusters, exchanges;
+  bool clusters;
+  int first, second;
 };
-constexpr std::array<Mode, 3> kModes = {
-    {{"nothing", false, false}, {"clusters", true, false}, {"exchange", true, true}}};
+constexpr std::array<Mode, 3> kModes = {{{"nothing", false, 0, 0}, {"clusters", true, 0, 0}, {"exchange", true, 1, 0}}};
+constexpr std::array<Mode, 3> kShortModes = {
+    {{"empty", false, 0, 0}, {"nothing", false, 1, 0}, {"meeting", false, 1, 1}}};
 
-Status print_table(Device& device, const LoadedKernel& kernel) {
+// launch(x, out, mode, rows, context) copies rows of `row_bytes` each.
+template <class Launch>
+Status print_table(Device& device, int64_t row_bytes, const std::array<Mode, 3>& modes, Launch&& launch) {
   Result<void*> memory = device.allocate(kRotatedBytes);
   if (!memory) return memory.status();
   if (Status s = device.fill(*memory, 0, kRotatedBytes); !s) return s;
-  fmt::print("{}, rows of {} bf16, us\n{:>6}", device.spec().name, kRowBytes / 2, "rows");
-  for (const Mode& mode : kModes) fmt::print("  {:>8}", mode.name);
+  fmt::print("{}, rows of {} bf16, us\n{:>6}", device.spec().name, row_bytes / 2, "rows");
+  for (const Mode& mode : modes) fmt::print("  {:>8}", mode.name);
   fmt::print("\n");
   for (const int rows : kRows) {
     fmt::print("{:>6}", rows);
-    const int64_t bytes = rows * kRowBytes;
+    const int64_t bytes = rows * row_bytes;
     const int copies = static_cast<int>(kRotatedBytes / (2 * bytes));
-    for (const Mode& mode : kModes) {
-      LaunchShape shape;
-      shape.grid = {static_cast<uint32_t>(rows) * kCluster, 1, 1};
-      if (mode.clusters) shape.cluster = {kCluster, 1, 1};
-      shape.threads = kThreads;
+    for (const Mode& mode : modes) {
       const TurnedCall call = [&](int turn, const LaunchContext& context) {
         char* const x = static_cast<char*>(*memory) + turn % copies * 2 * bytes;
-        const RowCopyArgs args{x, x + bytes, mode.exchanges ? 1 : 0};
-        return device.launch(kernel, std::as_bytes(std::span(&args, 1)), shape, context);
+        return launch(x, x + bytes, mode, rows, context);
       };
       const Result<double> us = median_burst(device, call, std::clamp(4 * copies, 200, 1000));
       if (!us) return us.status();
@@ -112,6 +136,37 @@ Status print_table(Device& device, const LoadedKernel& kernel) {
   return {};
 }
 
+Result<std::shared_ptr<const LoadedKernel>> compiled(Device& device, const char* source, const char* entry) {
+  Result<Artifact> artifact = compile_probe(source, entry, "sm_90a");
+  if (!artifact) return artifact.status();
+  return device.load(*artifact);
+}
+Status print_long_rows(Device& device) {
+  const auto kernel = compiled(device, kSource, "tw_rows");
+  if (!kernel) return kernel.status();
+  return print_table(device, kRowBytes, kModes,
+                     [&](void* x, void* out, const Mode& mode, int rows, const LaunchContext& context) {
+                       LaunchShape shape;
+                       shape.grid = {static_cast<uint32_t>(rows) * kCluster, 1, 1};
+                       if (mode.clusters) shape.cluster = {kCluster, 1, 1};
+                       shape.threads = kThreads;
+                       const RowCopyArgs args{x, out, mode.first};
+                       return device.launch(**kernel, std::as_bytes(std::span(&args, 1)), shape, context);
+                     });
+}
+Status print_short_rows(Device& device) {
+  const auto kernel = compiled(device, kShortSource, "tw_short_rows");
+  if (!kernel) return kernel.status();
+  return print_table(device, kShortRowBytes, kShortModes,
+                     [&](void* x, void* out, const Mode& mode, int rows, const LaunchContext& context) {
+                       LaunchShape shape;
+                       shape.grid = {static_cast<uint32_t>(rows), 1, 1};
+                       shape.threads = kThreads;
+                       const ShortCopyArgs args{x, out, mode.first, mode.second};
+                       return device.launch(**kernel, std::as_bytes(std::span(&args, 1)), shape, context);
+                     });
+}
+
 Status measure() {
   Result<std::unique_ptr<Context>> context = Context::create();
   if (!context) return context.status();
@@ -121,11 +176,8 @@ Status measure() {
   if (device.spec().arch->target != "sm_90a") {
     return Status(StatusCode::kUnsupported, fmt::format("{} is no Hopper", device.spec().name));
   }
-  Result<Artifact> artifact = compile_probe(kSource, "tw_rows", "sm_90a");
-  if (!artifact) return artifact.status();
-  auto kernel = device.load(*artifact);
-  if (!kernel) return kernel.status();
-  return print_table(device, **kernel);
+  if (Status s = print_long_rows(device); !s) return s;
+  return print_short_rows(device);
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ int64_t GpuDevice::available_memory() {
 }
 
 Result<std::unique_ptr<Burst>> GpuDevice::make_burst(const TurnedCall& call, int first_turn, int count) {
-  return make_graph_burst(*runtime_, call, first_turn, count);
+  return make_graph_burst(*runtime_, *burst_streams_, call, first_turn, count);
 }
 
 Status GpuDevice::check_artifact(const Artifact& artifact, ArtifactKind kind, std::string_view what) const {

@@ -6,6 +6,7 @@
 #include <typeinfo>
 
 #include "device/device.hpp"
+#include "device/gpu/graph_burst.hpp"
 #include "device/gpu/runtime.hpp"
 #include "device/gpu/stream_workspaces.hpp"
 
@@ -32,7 +33,8 @@ class GpuDevice : public Device {
   GpuDevice(std::unique_ptr<const Runtime> runtime, DeviceSpec spec)
       : spec_(std::move(spec)),
         runtime_(std::move(runtime)),
-        workspaces_(std::make_unique<StreamWorkspaces>(*runtime_)) {}
+        workspaces_(std::make_unique<StreamWorkspaces>(*runtime_)),
+        burst_streams_(std::make_unique<BurstStreams>(*runtime_)) {}
 
   const std::string& where() const { return runtime_->name(); }
   // Ok where the artifact's target runs here and it is of the kind, which messages call `what`.
@@ -60,6 +62,7 @@ class GpuDevice : public Device {
   DeviceSpec spec_;
   const std::unique_ptr<const Runtime> runtime_;
   std::unique_ptr<StreamWorkspaces> workspaces_;
+  std::unique_ptr<BurstStreams> burst_streams_;
 };
 
 // Part of arch_specs.json that carries the marketing name, else the name itself in lower case: "nvidia_h200_nvl".

@@ -10,8 +10,9 @@ namespace {
 
 class GraphBurst final : public Burst {
  public:
-  GraphBurst(const Runtime& runtime, int count)
+  GraphBurst(const Runtime& runtime, BurstStreams& streams, int count)
       : runtime_(runtime),
+        streams_(streams),
         f_(runtime.functions()),
         what_(fmt::format("{}: timed graph", runtime.name())),
         count_(count) {}
@@ -23,13 +24,13 @@ class GraphBurst final : public Burst {
     for (const Event event : events_) {
       if (event != nullptr) f_.destroy_event(event);
     }
-    if (stream_ != nullptr) f_.destroy_stream(stream_);
+    if (stream_ != nullptr) streams_.give_back(stream_);
   }
 
   Status capture(const TurnedCall& call, int first_turn) {
     const DeviceScope scope(runtime_);
     if (Status s = runtime_.check(scope.code(), what_); !s) return s;
-    if (Status s = runtime_.check(f_.create_stream(&stream_, kStreamNonBlocking), what_); !s) return s;
+    if (Status s = runtime_.check(streams_.take(stream_), what_); !s) return s;
     for (Event& event : events_) {
       if (Status s = runtime_.check(f_.create_event(&event, kEventDefault), what_); !s) return s;
     }
@@ -63,6 +64,7 @@ class GraphBurst final : public Burst {
 
  private:
   const Runtime& runtime_;
+  BurstStreams& streams_;
   const Functions& f_;
   const std::string what_;
   const int count_;
@@ -74,9 +76,28 @@ class GraphBurst final : public Burst {
 
 }  // namespace
 
-Result<std::unique_ptr<Burst>> make_graph_burst(const Runtime& runtime, const TurnedCall& call, int first_turn,
-                                                int count) {
-  auto burst = std::make_unique<GraphBurst>(runtime, std::max(1, count));
+BurstStreams::~BurstStreams() {
+  if (free_.empty()) return;
+  const DeviceScope scope(runtime_);
+  for (const Stream stream : free_) runtime_.functions().destroy_stream(stream);
+}
+
+Code BurstStreams::take(Stream& stream) {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) return runtime_.functions().create_stream(&stream, kStreamNonBlocking);
+  stream = free_.back();
+  free_.pop_back();
+  return kSuccess;
+}
+
+void BurstStreams::give_back(Stream stream) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(stream);
+}
+
+Result<std::unique_ptr<Burst>> make_graph_burst(const Runtime& runtime, BurstStreams& streams, const TurnedCall& call,
+                                                int first_turn, int count) {
+  auto burst = std::make_unique<GraphBurst>(runtime, streams, std::max(1, count));
   if (Status s = burst->capture(call, first_turn); !s) return s;
   return std::unique_ptr<Burst>(std::move(burst));
 }
