@@ -11,7 +11,7 @@ WARM_CALLS = 3
 
 @functools.cache
 def timing_stream(torch):
-    """One for all graphs: once many streams have had calls, kernels of graphs take longer (device/gpu/graph_burst.hpp)."""
+    """One for all graphs: once many streams have had calls, kernels of graphs take longer (gpu/graph_burst.hpp)."""
     return torch.cuda.Stream()
 
 
