@@ -76,8 +76,10 @@ __device__ __forceinline__ void quantize_thread_groups(const RowArgs& args) {
     for (int g = 0; g < kGroups; ++g) words[g].load(x + first_of(g) * 2);
 
     const FoundScales<kConfig.quant> scales(args.scale, kConfig.out);
-    const MultiplesOfScale multiples(scales.tensor, scales.has_levels());
     char* const out = row_start<kConfig.out>(args.out, at);
+    // Rows of codes begin at multiples of 4 bytes; those that do so between two of 8 go the way of unusual groups.
+    const bool aligned = (reinterpret_cast<unsigned long long>(out) & 7) == 0;
+    const MultiplesOfScale multiples(scales.tensor, scales.has_levels() && aligned);
     const long long apart = kConfig.threads * args.scale.stride_group;  // scales of a thread
     const long long scale_at = row_offset(args.scale.stride, at) + row.thread * args.scale.stride_group;
 #pragma unroll
@@ -98,12 +100,12 @@ __device__ __forceinline__ void quantize_thread_groups(const RowArgs& args) {
       }
       const Divisor by = scales(scale, most, true);
       if constexpr (kConfig.group == kPowerGroup) {
-        if (args.scale.dtype == DType::kE8M0 && by.near_one) {
+        if (args.scale.dtype == DType::kE8M0 && by.near_one && aligned) {
           store_group<true>(to, words[g], doubled(by));
           continue;
         }
       }
-      // What few groups are: zeros, NaN, numbers far from one; or scales of another type.
+      // What few groups are: NaN, infinite, numbers far from one; or scales of another type.
 #pragma unroll
       for (int i = 0; i < kPieces; ++i) {
         Piece p;

@@ -161,7 +161,8 @@ TEST(EmulatedFullRows, ScalesOfEveryKindHaveTheReferencesCodes) {
   static constexpr RowGpuConfig kFour = with_scales(full(kBf16, DType::kF4E2M1, 64, 4), Quantisation::kGroup, 16);
   check_row_kernel<kFour, quantize_gpu<kFour>>(
       quantize_operator(), {"m=7:n=2048:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=found",
-                            "m=7:n=2048:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=given"});
+                            "m=7:n=2048:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=given",
+                            "m=7:n=2048:so=0.0.2056:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=given"});
   static constexpr RowGpuConfig kPower = with_scales(full(kBf16, DType::kF4E2M1, 64, 4), Quantisation::kGroup, 32);
   check_row_kernel<kPower, quantize_gpu<kPower>>(quantize_operator(),
                                                  {"m=7:n=2048:x=bf16:out=e2m1:quant=group:scale=e8m0",
@@ -189,7 +190,9 @@ TEST(EmulatedFullRows, PiecesSideBySideShareAScale) {
   static constexpr RowGpuConfig kCodes = with_scales(full(kF16, DType::kF4E2M1, 64, 2, true), Quantisation::kGroup, 16);
   static_assert(has_pairs_of_pieces(kCodes));
   check_row_kernel<kCodes, rms_norm_gpu<kCodes>>(
-      rms_norm_operator(), {"m=7:n=1024:x=f16:weight=f16:out=e2m1:quant=group:scale=e4m3:tensor_scale=given"});
+      rms_norm_operator(),
+      {"m=7:n=1024:x=f16:weight=f16:out=e2m1:quant=group:scale=e4m3:tensor_scale=given",
+       "m=7:n=1024:so=0.0.1032:x=f16:weight=f16:out=e2m1:quant=group:scale=e4m3:tensor_scale=given"});
   static constexpr RowGpuConfig kSum =
       with_residual(with_scales(full(kBf16, DType::kI8, 64, 4, true), Quantisation::kGroup, 32), kBf16);
   check_row_kernel<kSum, rms_norm_gpu<kSum>>(
