@@ -27,10 +27,11 @@ __device__ __forceinline__ void quantize_rows(const RowArgs& args) {
   if (find_tensor_scale<kConfig>(args, with_values)) return;
 #if !defined(__AMDGCN__)
   if constexpr (has_thread_groups(kConfig)) return quantize_thread_groups<kConfig>(args);
+  if constexpr (!has_thread_groups(kConfig))
 #endif
-  for_rows<kConfig>(args, [&](GpuRow<kConfig>& row) {
-    with_values(row, [&](auto&& make) { store_row<kConfig>(row, make, RoundByChance<kConfig>{row.args}); });
-  });
+    for_rows<kConfig>(args, [&](GpuRow<kConfig>& row) {
+      with_values(row, [&](auto&& make) { store_row<kConfig>(row, make, RoundByChance<kConfig>{row.args}); });
+    });
 }
 
 template <RowGpuConfig kConfig>

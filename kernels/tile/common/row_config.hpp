@@ -108,7 +108,7 @@ constexpr bool has_thread_groups(const RowGpuConfig& c) {
          !c.chance;
 }
 // Whether a thread's pieces lie side by side, two and two, on NVIDIA GPUs: half as many threads then share a group's scale. Of large groups
-// that is less than what such loads cost rows of two operands, and norms.
+// that is less than what such loads cost norms; gates were not measured.
 constexpr bool has_pairs_of_pieces(const RowGpuConfig& c) {
   const bool alone = c.plain && !c.weight && c.gate == GateMode{} && c.residual == DType::kNone;
   return (alone || c.group <= kPowerGroup) && c.quant == Quantisation::kGroup && c.group > 0 &&

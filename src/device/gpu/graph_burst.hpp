@@ -10,8 +10,8 @@
 
 namespace tilewright::gpu {
 
-// Streams that graphs are timed on, each used again when its burst is gone. With a stream for each, every kernel of a graph took 0.2 us
-// longer on an H200 once 14 streams had had calls, and longer still where it reads memory (docs/devices/cuda.md).
+// Streams that graphs are timed on, each used again when its burst is gone. With a stream for each, every kernel of a graph took
+// longer on an H200 once 14 streams had had calls (docs/devices/cuda.md).
 class BurstStreams {
  public:
   // `runtime` must outlive it.
