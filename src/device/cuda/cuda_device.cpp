@@ -24,19 +24,16 @@ namespace {
 class CudaDevice final : public gpu::GpuDevice {
  public:
   CudaDevice(const Place& place, DeviceSpec spec)
-      : GpuDevice(std::make_unique<CudaRuntime>(*place.driver, place.context, place.index), std::move(spec)),
+      : GpuDevice(std::make_unique<CudaRuntime>(*place.driver, place.context, place.device, place.index),
+                  std::move(spec)),
         place_(place),
         d_(*place.driver) {
     spec_.vendor = libraries_.get();
   }
   ~CudaDevice() override {
-    libraries_.reset();
-    workspaces_.reset();
-    if (anchor_ != nullptr) {
-      const ContextScope scope(d_, place_.context);
-      d_.free(anchor_);
-    }
-    d_.cuDevicePrimaryCtxRelease_v2(place_.device);
+    if (anchor_ == nullptr) return;
+    const ContextScope scope(d_, place_.context);
+    d_.free(anchor_);
   }
 
   Result<std::shared_ptr<const LoadedKernel>> load(const Artifact& artifact) override {

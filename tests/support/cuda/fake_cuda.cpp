@@ -178,6 +178,7 @@ EXPORTED CuResult cuMemAlloc_v2(DevicePointer* data, size_t bytes) {
 }
 EXPORTED CuResult cuMemFree_v2(DevicePointer data) {
   if (contexts.empty()) return kInvalidContext;
+  fake().used_after_release |= fake().retained == 0;
   --fake().live_allocations;
   std::free(data);
   return CuResult::kSuccess;
@@ -275,7 +276,10 @@ EXPORTED CuResult cuStreamCreate(CuStream* stream, unsigned) {
   *stream = handle<CuStream>(0x4000);
   return result_of("cuStreamCreate");
 }
-EXPORTED CuResult cuStreamDestroy_v2(CuStream) { return CuResult::kSuccess; }
+EXPORTED CuResult cuStreamDestroy_v2(CuStream) {
+  fake().used_after_release |= fake().retained == 0;
+  return CuResult::kSuccess;
+}
 EXPORTED CuResult cuStreamSynchronize(CuStream) { return result_of("cuStreamSynchronize"); }
 EXPORTED CuResult cuStreamGetId(CuStream stream, unsigned long long* id) {
   const auto it = fake().stream_ids.find(stream);

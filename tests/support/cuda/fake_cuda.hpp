@@ -45,6 +45,7 @@ struct FakeCuda {
   int live_allocations = 0, live_libraries = 0, retained = 0;
   bool relaxed = false;  // this thread may allocate while a stream is captured
   bool allocated_unrelaxed = false;
+  bool used_after_release = false;  // the primary context, by what frees or destroys
 };
 
 }  // namespace tilewright::test

@@ -37,11 +37,12 @@ class ContextScope {
 
 using gpu::RelaxedCapture;
 
-// A device with its primary context.
+// A device with its primary context, which was retained for it: given back when all that was made with it is gone.
 class CudaRuntime final : public gpu::Runtime {
  public:
-  CudaRuntime(const Driver& driver, CuContext context, int index)
-      : Runtime(driver, {DeviceKind::kCuda, index}), driver_(driver), context_(context) {}
+  CudaRuntime(const Driver& driver, CuContext context, CuDevice device, int index)
+      : Runtime(driver, {DeviceKind::kCuda, index}), driver_(driver), context_(context), device_(device) {}
+  ~CudaRuntime() override { driver_.cuDevicePrimaryCtxRelease_v2(device_); }
   Status check(gpu::Code code, std::string_view what) const override { return cuda::check(driver_, code, what); }
   Entered enter() const override { return enter_context(driver_, context_); }
   void leave(int) const override { leave_context(driver_); }
@@ -49,6 +50,7 @@ class CudaRuntime final : public gpu::Runtime {
  private:
   const Driver& driver_;
   const CuContext context_;
+  const CuDevice device_;
 };
 
 }  // namespace tilewright::cuda

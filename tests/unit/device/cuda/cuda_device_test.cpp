@@ -328,7 +328,7 @@ TEST_F(CudaDeviceTest, AWorkspaceIsHeldByOneCallAtATime) {
 TEST_F(CudaDeviceTest, ATimedBurstIsOneGraphOfAllItsCalls) {
   std::vector<int> turns;
   const auto call = [&](int turn, const LaunchContext& context) {
-    EXPECT_NE(context.stream, nullptr);
+    EXPECT_EQ(context.stream == nullptr, turns.empty()) << "captured on a stream of its own";
     turns.push_back(turn);
     return Status();
   };
@@ -342,6 +342,16 @@ TEST_F(CudaDeviceTest, ATimedBurstIsOneGraphOfAllItsCalls) {
   EXPECT_EQ(calls("cuGraphLaunch"), 1);
   fake->failures["cuEventSynchronize"] = 700;
   EXPECT_THAT((*burst)->run().status().message(), HasSubstr("timed graph: CUDA_ERROR_FAKE (700)"));
+}
+
+TEST_F(CudaDeviceTest, WhatADeviceHoldsIsGivenBackBeforeItsContext) {
+  const auto call = [](int, const LaunchContext&) { return Status(); };
+  ASSERT_TRUE(device->make_burst(call, 0, 1).ok());  // leaves a stream
+  ASSERT_TRUE(device->workspace(1 << 20, nullptr).ok());
+  device.reset();
+  EXPECT_EQ(fake->live_allocations, 0);
+  EXPECT_EQ(fake->retained, 0);
+  EXPECT_FALSE(fake->used_after_release);
 }
 
 TEST_F(CudaDeviceTest, LimitsAreThoseOfTheBestBurstAndTheMemoryIsGivenBack) {
