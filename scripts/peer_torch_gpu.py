@@ -10,8 +10,8 @@ WARM_CALLS = 3
 
 
 @functools.cache
-def timing_stream(torch):
-    """One for all graphs: once many streams have had calls, kernels of graphs take longer (gpu/graph_burst.hpp)."""
+def capturing_stream(torch):
+    """One for all graphs, which then run on the default stream, as tilewright's do (docs/devices/cuda.md)."""
     return torch.cuda.Stream()
 
 
@@ -20,7 +20,7 @@ class GraphedCalls:
 
     def __init__(self, torch, ways, copies):
         self.torch, self.copies = torch, copies
-        self.stream = timing_stream(torch)
+        self.stream = capturing_stream(torch)
         self.name, self.graph, self.calls = "", None, 0
         fastest, refused = math.inf, []
         for name, way in ways.items():
@@ -37,9 +37,8 @@ class GraphedCalls:
     def captured(self, way):
         """A graph that is long enough, its calls, and what one takes."""
         torch = self.torch
-        with torch.cuda.stream(self.stream):
-            for _ in range(WARM_CALLS):
-                way(self.copies[0])
+        for _ in range(WARM_CALLS):
+            way(self.copies[0])
         torch.cuda.synchronize()
         calls = len(self.copies)
         while True:
@@ -57,9 +56,8 @@ class GraphedCalls:
     def microseconds(self, graph=None, calls=None):
         torch = self.torch
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        with torch.cuda.stream(self.stream):
-            begin.record()
-            (graph or self.graph).replay()
-            end.record()
+        begin.record()
+        (graph or self.graph).replay()
+        end.record()
         end.synchronize()
         return begin.elapsed_time(end) * 1000 / (calls or self.calls)

@@ -8,6 +8,9 @@
 namespace tilewright::gpu {
 namespace {
 
+// The default stream: what else a process enqueues, mostly on it too, then slows no graph (docs/devices/cuda.md).
+constexpr Stream kTimed = nullptr;
+
 class GraphBurst final : public Burst {
  public:
   GraphBurst(const Runtime& runtime, BurstStreams& streams, int count)
@@ -24,25 +27,25 @@ class GraphBurst final : public Burst {
     for (const Event event : events_) {
       if (event != nullptr) f_.destroy_event(event);
     }
-    if (stream_ != nullptr) streams_.give_back(stream_);
+    if (capturing_ != nullptr) streams_.give_back(capturing_);
   }
 
   Status capture(const TurnedCall& call, int first_turn) {
     const DeviceScope scope(runtime_);
     if (Status s = runtime_.check(scope.code(), what_); !s) return s;
-    if (Status s = runtime_.check(streams_.take(stream_), what_); !s) return s;
+    if (Status s = runtime_.check(streams_.take(capturing_), what_); !s) return s;
     for (Event& event : events_) {
       if (Status s = runtime_.check(f_.create_event(&event, kEventDefault), what_); !s) return s;
     }
     // One call outside the graph: it may load and allocate, and says what is wrong in its own words.
-    const LaunchContext context{.stream = stream_};
-    if (Status s = call(first_turn, context); !s) return s;
-    if (Status s = runtime_.check(f_.synchronize_stream(stream_), what_); !s) return s;
+    if (Status s = call(first_turn, LaunchContext{.stream = kTimed}); !s) return s;
+    if (Status s = runtime_.check(f_.synchronize_stream(kTimed), what_); !s) return s;
 
-    if (Status s = runtime_.check(f_.begin_capture(stream_, CaptureMode::kThreadLocal), what_); !s) return s;
+    const LaunchContext context{.stream = capturing_};
+    if (Status s = runtime_.check(f_.begin_capture(capturing_, CaptureMode::kThreadLocal), what_); !s) return s;
     Status called;
     for (int i = 0; i < count_ && called; ++i) called = call(first_turn + i, context);
-    const Code ended = f_.end_capture(stream_, &graph_);
+    const Code ended = f_.end_capture(capturing_, &graph_);
     if (!called) return called;
     if (Status s = runtime_.check(ended, what_); !s) return s;
     return runtime_.check(f_.instantiate(&exec_, graph_, 0), what_);
@@ -53,9 +56,9 @@ class GraphBurst final : public Burst {
     float milliseconds = 0;
     Code result = scope.code();
     const auto next = [&result](Code one) { result = result == kSuccess ? one : result; };
-    next(f_.record_event(events_[0], stream_));
-    next(f_.launch_graph(exec_, stream_));
-    next(f_.record_event(events_[1], stream_));
+    next(f_.record_event(events_[0], kTimed));
+    next(f_.launch_graph(exec_, kTimed));
+    next(f_.record_event(events_[1], kTimed));
     next(f_.synchronize_event(events_[1]));
     if (result == kSuccess) next(f_.elapsed(&milliseconds, events_[0], events_[1]));
     if (Status s = runtime_.check(result, what_); !s) return s;
@@ -68,7 +71,7 @@ class GraphBurst final : public Burst {
   const Functions& f_;
   const std::string what_;
   const int count_;
-  Stream stream_ = nullptr;
+  Stream capturing_ = nullptr;
   Event events_[2] = {};
   Graph graph_ = nullptr;
   GraphExec exec_ = nullptr;

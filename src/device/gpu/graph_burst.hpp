@@ -10,8 +10,7 @@
 
 namespace tilewright::gpu {
 
-// Streams that graphs are timed on, each used again when its burst is gone. With a stream for each, every kernel of a graph took
-// longer on an H200 once 14 streams had had calls (docs/devices/cuda.md).
+// Streams that capture graphs, each used again when its burst is gone. Nothing runs on them.
 class BurstStreams {
  public:
   // `runtime` must outlive it.
@@ -30,7 +29,7 @@ class BurstStreams {
   std::vector<Stream> free_;
 };
 
-// `streams`, and what they were made with, must outlive it.
+// The graph runs on the default stream. `streams`, and what they were made with, must outlive it.
 Result<std::unique_ptr<Burst>> make_graph_burst(const Runtime& runtime, BurstStreams& streams, const TurnedCall& call,
                                                 int first_turn, int count);
 

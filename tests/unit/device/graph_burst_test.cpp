@@ -4,11 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace tilewright::gpu {
 namespace {
 
 struct Counts {
   int created = 0, destroyed = 0, captures = 0, execs = 0;
+  std::vector<Stream> launched_on;
 };
 Counts counts;
 
@@ -53,7 +56,10 @@ Functions counting_functions() {
     ++counts.execs;
     return kSuccess;
   };
-  f.launch_graph = [](GraphExec, Stream) { return kSuccess; };
+  f.launch_graph = [](GraphExec, Stream stream) {
+    counts.launched_on.push_back(stream);
+    return kSuccess;
+  };
   f.destroy_graph_exec = [](GraphExec) {
     --counts.execs;
     return kSuccess;
@@ -94,6 +100,22 @@ TEST_F(GraphBurstTest, BurstsOneAfterAnotherShareAStream) {
   EXPECT_EQ(counts.destroyed, 1);
   EXPECT_EQ(counts.captures, 20);
   EXPECT_EQ(counts.execs, 0);
+}
+
+// Calls on one stream and graphs on another one make kernels of graphs slower.
+TEST_F(GraphBurstTest, TheCallBeforeAGraphAndTheGraphRunOnTheDefaultStream) {
+  BurstStreams streams(runtime);
+  std::vector<Stream> called_on;
+  const TurnedCall call = [&](int, const LaunchContext& context) {
+    called_on.push_back(context.stream);
+    return Status();
+  };
+  const Result<std::unique_ptr<Burst>> burst = make_graph_burst(runtime, streams, call, 0, 1);
+  ASSERT_TRUE(burst && (*burst)->run());
+  ASSERT_EQ(called_on.size(), 2u);
+  EXPECT_EQ(called_on[0], nullptr);
+  EXPECT_NE(called_on[1], nullptr) << "the default stream captures nothing";
+  EXPECT_EQ(counts.launched_on, std::vector<Stream>{nullptr});
 }
 
 TEST_F(GraphBurstTest, BurstsAtATimeHaveAStreamEach) {
