@@ -94,6 +94,7 @@ std::vector<KernelKey> keys_of_few_rows() {
     if (seen.insert(key.text).second) keys.push_back(key);
   };
   std::set<std::tuple<int, int, int, int, int, int, GateMode, bool>> tiles;
+  std::set<std::tuple<int, int, GateMode, Promotion>> meetings;
   for (const char* text :
        {"m=1:n=4096:k=4096:a=bf16", "m=16:n=4096:k=4096:a=bf16", "m=64:n=4096:k=4096:a=bf16",
         "m=128:n=4096:k=4096:a=bf16", "m=32:n=4096:k=4096:a=f16:d=f32:bias=f32:act=gelu",
@@ -118,10 +119,13 @@ std::vector<KernelKey> keys_of_few_rows() {
       const auto tile = std::tuple(c.rows, c.tokens, c.warpgroups, c.depth, c.cluster, c.blocks, c.gate, apart);
       const bool new_tile = c.splits == 1 && tiles.insert(tile).second;
       const bool new_splits = c.tokens == 128 && c.dtype != DType::kI8 && splits.insert(c.splits).second;
-      if (new_tile || new_splits) add(candidate.step.key);
+      const bool new_meeting =
+          gemm_sm90_skinny_parts_meet(c) && meetings.insert({c.tokens, c.splits, c.gate, c.promote}).second;
+      if (new_tile || new_splits || new_meeting) add(candidate.step.key);
     }
   }
   EXPECT_GT(keys.size(), 30u);
+  EXPECT_GT(meetings.size(), 10u);
   for (const KernelKey& key : gemm_sm90_skinny_family().builtin_keys("sm_90a")) add(key);
   return keys;
 }

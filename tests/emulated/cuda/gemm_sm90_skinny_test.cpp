@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// gemm_sm90_skinny, the source that NVRTC compiles, on the host: right results where a block makes whole tiles, through the
-// family's own stages. Clusters run one after another here: those that wait for each other's sums cannot.
+// gemm_sm90_skinny, the source that NVRTC compiles, on the host: right results where a block makes whole tiles or the parts of a
+// tile meet in their cluster, through the family's own stages. Clusters run one after another here: those that wait for each other's
+// sums cannot.
 #include "emulated/cuda/cuda_words.hpp"
 #include "emulated/cuda/plan_check.hpp"
 // After the words of CUDA.
@@ -27,7 +28,7 @@ void check(std::initializer_list<const char*> problems) {
 
 constexpr GemmSm90SkinnyConfig config(DType dtype, int rows, int tokens, int warpgroups, int depth, int stages,
                                       Promotion promote = Promotion::kNone, GateMode gate = GateMode::kNone,
-                                      int cluster = 1) {
+                                      int cluster = 1, int splits = 1) {
   const bool gated = gate != GateMode::kNone;
   return {.dtype = dtype,
           .epilogue = gated ? EpilogueKind::kLinear : EpilogueKind::kPlain,
@@ -42,7 +43,7 @@ constexpr GemmSm90SkinnyConfig config(DType dtype, int rows, int tokens, int war
           .stages = stages,
           .cluster = cluster,
           .blocks = 1,
-          .splits = 1};
+          .splits = splits};
 }
 
 TEST(EmulatedGemmSm90Skinny, TilesAndTailsAreMultipliedRight) {
@@ -53,6 +54,28 @@ TEST(EmulatedGemmSm90Skinny, TilesAndTailsAreMultipliedRight) {
 TEST(EmulatedGemmSm90Skinny, BlocksOfAClusterBringTheirTokensForAll) {
   check<config(DType::kBf16, 64, 32, 1, 2, 3, Promotion::kNone, GateMode::kNone, 2)>(
       {"m=30:n=328:k=904:a=bf16:batch=2", "m=17:n=72:k=72:a=bf16"});
+}
+
+constexpr GemmSm90SkinnyConfig meeting(GemmSm90SkinnyConfig c, int splits) {
+  c.cluster = c.splits = splits;
+  return c;
+}
+
+TEST(EmulatedGemmSm90Skinny, PartsOfATileAddTheirSumsInACluster) {
+  check<meeting(config(DType::kBf16, 64, 16, 1, 2, 3), 2)>(
+      {"m=13:n=200:k=904:a=bf16:batch=2", "m=5:n=72:k=136:a=bf16"});
+  // Parts without tokens of their own, and those whose tokens are past M.
+  check<meeting(config(DType::kBf16, 64, 8, 1, 1, 2), 4)>({"m=5:n=72:k=328:a=bf16"});
+  check<meeting(config(DType::kBf16, 64, 64, 1, 1, 3), 4)>({"m=33:n=136:k=648:a=bf16", "m=64:n=64:k=264:a=bf16"});
+  check<meeting(config(DType::kBf16, 128, 64, 2, 1, 2), 8)>({"m=64:n=200:k=584:a=bf16"});
+}
+
+TEST(EmulatedGemmSm90Skinny, PartsOfGatesAndOfScaledSumsMeetToo) {
+  check<meeting(config(DType::kBf16, 128, 16, 1, 1, 2, Promotion::kNone, GateMode::kSeparated), 2)>(
+      {"m=9:n=200:k=264:a=bf16:gate=separated:act=silu"});
+  check<meeting(config(DType::kF8E4M3, 64, 32, 1, 1, 2, Promotion::kScaled), 2)>(
+      {"m=30:n=264:k=656:a=e4m3:scale_a=f32.1x128:scale_b=f32.128x128"});
+  check<meeting(config(DType::kI8, 64, 32, 1, 1, 2), 4)>({"m=25:n=136:k=656:a=i8:d=bf16"});
 }
 
 TEST(EmulatedGemmSm90Skinny, ScalesOfGroupsMultiplyTheirOwnRowsAndBlocks) {

@@ -23,12 +23,17 @@ struct GemmSm90SkinnyLayout {
   static constexpr int kThreads = kConfig.warpgroups * 128;              // that multiply
   static constexpr int kParts = kConfig.rows / 64 / kConfig.warpgroups;  // of 64 rows a warpgroup
 
+  static constexpr bool kMeet = gemm_sm90_skinny_parts_meet(kConfig);
+  static constexpr int kSharers = gemm_sm90_skinny_sharers(kConfig);
+
   unsigned char* base;
   __device__ explicit GemmSm90SkinnyLayout(unsigned char* memory) : base(memory) {}
   __device__ unsigned char* b(int stage, int tile) const { return base + stage * kStageBytes + tile * B::kBytes; }
   __device__ unsigned char* a(int stage, int tile) const { return b(stage, kConfig.depth) + tile * A::kBytes; }
+  __device__ uint4* met_sums() const { return reinterpret_cast<uint4*>(base + kConfig.stages * kStageBytes); }
   __device__ unsigned char* box(int warp) const {
-    return base + kConfig.stages * kStageBytes + warp * gemm_sm90_skinny_box_bytes(kConfig);
+    return base + kConfig.stages * kStageBytes + gemm_sm90_skinny_met_bytes(kConfig) +
+           warp * gemm_sm90_skinny_box_bytes(kConfig);
   }
   __device__ float* factors() const { return reinterpret_cast<float*>(box(4 * kConfig.warpgroups)); }
   // A stage's weights are there; its part of A.
@@ -38,14 +43,14 @@ struct GemmSm90SkinnyLayout {
   __device__ sm90::Barrier& full_a(int stage) const { return full(kConfig.stages + stage); }
   // Free for weights: the block's own warps have read them; for A: those of all blocks that share it.
   __device__ sm90::Barrier& empty(int stage) const { return full(2 * kConfig.stages + stage); }
-  __device__ sm90::Barrier& empty_a(int stage) const {
-    return full((kConfig.cluster > 1 ? 3 : 2) * kConfig.stages + stage);
-  }
+  __device__ sm90::Barrier& empty_a(int stage) const { return full((kSharers > 1 ? 3 : 2) * kConfig.stages + stage); }
   // A has been asked for, as far as the ring goes.
   __device__ sm90::Barrier& a_asked() const { return full(4 * kConfig.stages); }
+  // The sums of the other parts are there.
+  __device__ sm90::Barrier& met() const { return full(4 * kConfig.stages + 1); }
   // Scales of the tokens, and of the weights' blocks.
   __device__ float* token_scales(int stage, int tile) const {
-    return reinterpret_cast<float*>(&a_asked() + 1) + (stage * kConfig.depth + tile) * kConfig.tokens;
+    return reinterpret_cast<float*>(&a_asked() + (kMeet ? 2 : 1)) + (stage * kConfig.depth + tile) * kConfig.tokens;
   }
   __device__ float* block_scales(int stage, int tile) const {
     return token_scales(kConfig.stages, 0) + (stage * kConfig.depth + tile) * gemm_sm90_skinny_scale_blocks(kConfig);
@@ -95,6 +100,7 @@ class GemmSm90SkinnyProducer {
   }
 
  private:
+  static constexpr int kSharers = Layout::kSharers;
   // Stages of weights on their way while A waits for the kernel in front: what keeps memory busy.
   static constexpr int kStageWeights = kConfig.depth * Layout::B::kBytes;
   static constexpr int kWindow = (48 * 1024 + kStageWeights - 1) / kStageWeights;
@@ -105,7 +111,7 @@ class GemmSm90SkinnyProducer {
   }
   template <class Visit>
   __device__ __forceinline__ void each_step(const Visit& visit) {
-    SkinnyWork<kConfig.splits> work(args_, kConfig.rows * kConfig.cluster, chunks_);
+    SkinnyWork<kConfig.splits, Layout::kMeet> work(args_, kConfig.rows * kSharers, chunks_);
     SkinnySegment s;
     sm90::Ring<kConfig.stages> ring;
     while (work.take(s)) {
@@ -118,7 +124,7 @@ class GemmSm90SkinnyProducer {
   __device__ __forceinline__ void load_weights(const SkinnySegment& s, int k, int stage, unsigned long long policy) {
     sm90::Barrier& full = shared_.full(stage);
     sm90::arrive_expect_bytes(full, kConfig.depth * Layout::B::kBytes);
-    const int tile = s.tile * kConfig.cluster + block_, batch = args_.batch_b ? s.batch : 0;
+    const int tile = s.tile * kSharers + block_, batch = args_.batch_b ? s.batch : 0;
     constexpr int kBoxRows = gemm_sm90_skinny_box_rows(kConfig);
 #pragma unroll
     for (int i = 0; i < kConfig.depth; ++i) {
@@ -138,12 +144,12 @@ class GemmSm90SkinnyProducer {
 #pragma unroll
     for (int i = 0; i < kConfig.depth; ++i) {
       const int at = k * Layout::kStepK + i * Layout::kTileK;
-      if constexpr (kConfig.cluster == 1) {
+      if constexpr (kSharers == 1) {
         sm90::load_box(args_.a, shared_.a(stage, i), full, at, 0, batch);
       } else {
-        constexpr int kSlice = kConfig.tokens / kConfig.cluster;
+        constexpr int kSlice = kConfig.tokens / kSharers;
         sm90::load_box_multicast(args_.a, shared_.a(stage, i) + block_ * kSlice * kSkinnyRowBytes, full,
-                                 (1u << kConfig.cluster) - 1, at, block_ * kSlice, batch);
+                                 (1u << kSharers) - 1, at, block_ * kSlice, batch);
       }
     }
   }
@@ -167,7 +173,7 @@ class GemmSm90SkinnyProducer {
       scales.token[i] = static_cast<const float*>(a.data) + s.batch * a.stride_batch + tile * a.stride_k;
       if (scales.has_token[i]) scales.token[i] += token * a.stride_outer;
     }
-    int64 n = static_cast<int64>(s.tile * kConfig.cluster + block_) * gemm_sm90_skinny_box_rows(kConfig);
+    int64 n = static_cast<int64>(s.tile * kSharers + block_) * gemm_sm90_skinny_box_rows(kConfig);
     n += kConfig.gate == GateMode::kSeparated ? lane * (args_.gemm.n / 2) : lane * kPromotedScaleBlock;
     scales.has_block = n < args_.gemm.n;
     scales.block = static_cast<const float*>(b.data) + s.batch * b.stride_batch + tile * b.stride_k;
@@ -209,7 +215,7 @@ __device__ __forceinline__ void gemm_sm90_skinny_release(const GemmSm90SkinnyLay
                                                          int left) {
   const int lane = threadIdx.x % 32;
   if (lane == 0) sm90::arrive(shared.empty(stage));
-  if constexpr (kConfig.cluster > 1) {
+  if constexpr (gemm_sm90_skinny_sharers(kConfig) > 1) {
     if (lane < kConfig.cluster && left > kConfig.stages) sm90::arrive_remote(shared.empty_a(stage), lane);
   }
 }
@@ -323,7 +329,9 @@ __device__ __forceinline__ void gemm_sm90_skinny(const GemmSm90SkinnyArgs& args)
   extern __shared__ __align__(1024) unsigned char dynamic_shared[];
   const Layout shared(dynamic_shared);
   const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);
-  const int block = kConfig.cluster == 1 ? 0 : static_cast<int>(sm90::block_in_cluster());
+  constexpr int kSharers = Layout::kSharers;
+  const int block = kSharers == 1 ? 0 : static_cast<int>(sm90::block_in_cluster());  // of those with the same tokens
+  const GemmSm90SkinnyMeeting<kConfig> meeting(args, shared.met_sums(), shared.met());
   const int chunks = static_cast<int>((args.gemm.k + Layout::kStepK - 1) / Layout::kStepK);
   constexpr int kConsumers = kConfig.warpgroups * 4, kMeeting = 7, kFactors = 8;  // warps; named barriers
 
@@ -336,9 +344,10 @@ __device__ __forceinline__ void gemm_sm90_skinny(const GemmSm90SkinnyArgs& args)
         sm90::init(shared.full(stage), 1);
         sm90::init(shared.full_a(stage), kConfig.promote == Promotion::kScaled ? 33 : 1);
         sm90::init(shared.empty(stage), kConsumers);
-        if (kConfig.cluster > 1) sm90::init(shared.empty_a(stage), kConfig.cluster * kConsumers);
+        if (kSharers > 1) sm90::init(shared.empty_a(stage), kSharers * kConsumers);
       }
       sm90::init(shared.a_asked(), 1);
+      if constexpr (Layout::kMeet) meeting.expect(static_cast<int>(sm90::block_in_cluster()));
       sm90::fence_barrier_init();
     }
     __syncwarp();
@@ -367,10 +376,10 @@ __device__ __forceinline__ void gemm_sm90_skinny(const GemmSm90SkinnyArgs& args)
     sm90::wait_for_previous_kernel();
     const int warpgroup = warp / 4;
     sm90::Ring<kConfig.stages> ring;
-    SkinnyWork<kConfig.splits> work(args, kConfig.rows * kConfig.cluster, chunks);
+    SkinnyWork<kConfig.splits, Layout::kMeet> work(args, kConfig.rows * kSharers, chunks);
     GemmSm90SkinnyOutput<kConfig> output(args, shared.box(warp), shared.factors(), block);
     SkinnySegment s;
-    int batch = -1, left = kConfig.cluster > 1 ? work.steps() : 0;
+    int batch = -1, left = kSharers > 1 ? work.steps() : 0;
     while (work.take(s)) {
       // What varies by token and by column is asked for before the products.
       float factor = 1.0f;
@@ -380,7 +389,7 @@ __device__ __forceinline__ void gemm_sm90_skinny(const GemmSm90SkinnyArgs& args)
                      .row(threadIdx.x)
                      .factor;
       }
-      const int d0 = (s.tile * kConfig.cluster + block) * gemm_sm90_skinny_d_columns(kConfig);
+      const int d0 = (s.tile * kSharers + block) * gemm_sm90_skinny_d_columns(kConfig);
       typename GemmSm90SkinnyOutput<kConfig>::PartColumns columns[Layout::kParts];
 #pragma unroll
       for (int p = 0; p < Layout::kParts; ++p) columns[p] = output.columns(p, s.batch, d0);
@@ -400,9 +409,14 @@ __device__ __forceinline__ void gemm_sm90_skinny(const GemmSm90SkinnyArgs& args)
         sm90::named_barrier(kFactors, Layout::kThreads);
         batch = s.batch;
       }
-      output.write(sum, columns, work.share(s), s.batch, d0);
+      if constexpr (Layout::kMeet) {
+        sm90::wait_cluster();  // the other blocks have their barriers; a block has one segment
+        output.write_met(sum, columns, meeting, work.share(s), s.batch, d0);
+      } else {
+        output.write(sum, columns, work.share(s), s.batch, d0);
+      }
     }
-    if constexpr (kConfig.cluster > 1) sm90::wait_cluster();
+    if constexpr (kConfig.cluster > 1 && !Layout::kMeet) sm90::wait_cluster();
   }
 }
 

@@ -21,7 +21,7 @@ struct GemmSm90SkinnyConfig {
   int warpgroups;     // that multiply: 1 or 2, of at most 128 rows each
   int depth;          // a stage holds so many tiles of 128 bytes of K: 1, 2 or 4
   int stages;         // in flight
-  int cluster;        // blocks that share the tiles of A
+  int cluster;        // blocks that share the tiles of A; where it is `splits`, those that share the K of a tile
   int blocks;         // on a multiprocessor at a time
   int splits;  // clusters that share the K of a tile: 1, 2, 4 or 8; 0: all clusters get the same share of all tiles
 
@@ -56,6 +56,15 @@ struct GemmSm90SkinnyArgs {
   int share, extra;       // steps of K a part has: `share`, and one more the first `extra` parts
   GemmScaleArgs scale;    // Promotion::kScaled
 };
+
+// The parts of a tile are the blocks of a cluster, which run at a time whatever else does, and add their sums in shared memory.
+constexpr bool gemm_sm90_skinny_parts_meet(const GemmSm90SkinnyConfig& c) {
+  return c.splits > 1 && c.cluster == c.splits;
+}
+// Blocks side by side that have the same tokens and part of K.
+constexpr int gemm_sm90_skinny_sharers(const GemmSm90SkinnyConfig& c) {
+  return gemm_sm90_skinny_parts_meet(c) ? 1 : c.cluster;
+}
 
 inline constexpr int kSkinnyRowBytes = 128;
 // Rows of the weights that one copy brings. Of a separated gate a warpgroup has 64 rows of gate and the 64 of up: D's
@@ -98,40 +107,56 @@ constexpr int gemm_sm90_skinny_scale_block(const GemmSm90SkinnyConfig& c, int pa
 constexpr int gemm_sm90_skinny_tile_scales(const GemmSm90SkinnyConfig& c) {
   return c.promote == Promotion::kScaled ? c.tokens + gemm_sm90_skinny_scale_blocks(c) : 0;
 }
+// Groups of eight tokens that a part of a tile completes; where there are fewer groups than parts, some complete one.
+constexpr int gemm_sm90_skinny_own_groups(const GemmSm90SkinnyConfig& c) {
+  if (c.splits < 2) return c.tokens / 8;
+  return c.tokens / 8 < c.splits ? 1 : c.tokens / 8 / c.splits;
+}
+// Sums of the other parts, where these meet.
+constexpr int gemm_sm90_skinny_met_bytes(const GemmSm90SkinnyConfig& c) {
+  if (!gemm_sm90_skinny_parts_meet(c)) return 0;
+  return (c.splits - 1) * c.rows * gemm_sm90_skinny_own_groups(c) * 8 * 4;
+}
 constexpr int gemm_sm90_skinny_shared_bytes(const GemmSm90SkinnyConfig& c) {
   const int tiles = c.stages * c.depth * ((c.rows + c.tokens) * kSkinnyRowBytes + gemm_sm90_skinny_tile_scales(c) * 4);
-  return tiles + c.warpgroups * 4 * gemm_sm90_skinny_box_bytes(c) + c.tokens * 4 + (4 * c.stages + 1) * 8;
+  const int barriers = 4 * c.stages + (gemm_sm90_skinny_parts_meet(c) ? 2 : 1);
+  return tiles + gemm_sm90_skinny_met_bytes(c) + c.warpgroups * 4 * gemm_sm90_skinny_box_bytes(c) + c.tokens * 4 +
+         barriers * 8;
 }
 // A block's sums in the workspace, which holds zeros between calls.
 constexpr int64 gemm_sm90_skinny_slot_bytes(const GemmSm90SkinnyConfig& c) {
   return static_cast<int64>(c.rows) * c.tokens * 4;
 }
 
+// Multiprocessors that find a cluster. Groups of them whose number is no multiple of four leave some to no cluster of four.
+constexpr int64 gemm_sm90_skinny_usable(const GemmSm90SkinnyConfig& c, int64 units) {
+  return c.cluster < 4 ? units : units - units / 11;
+}
+
 // How clusters share the work of a problem.
 struct GemmSm90SkinnyCut {
   int64 tiles, chunks;  // of a cluster's columns over the batch; steps of K, a stage each
   int64 steps;          // of all tiles
-  int64 clusters;       // that are launched
+  int64 clusters;       // that are launched; where parts meet, parts
   int64 share, extra;   // GemmSm90SkinnyArgs
   int64 exchange_bytes;
 };
 constexpr GemmSm90SkinnyCut gemm_sm90_skinny_cut(const GemmSm90SkinnyConfig& c, int64 n, int64 k, int64 batch,
                                                  int64 units) {
-  const int64 columns = static_cast<int64>(c.rows) * c.cluster;
+  const int sharers = gemm_sm90_skinny_sharers(c);
+  const int64 columns = static_cast<int64>(c.rows) * sharers;
   const int64 step_k = static_cast<int64>(c.depth) * kSkinnyRowBytes * 8 / dtype_bits(c.dtype);
-  // Groups of multiprocessors whose number is no multiple of four leave some to no cluster of four.
-  const int64 usable = c.cluster < 4 ? units : units - units / 11;
-  const int64 all = usable * c.blocks / c.cluster, present = all < 1 ? 1 : all;
+  const int64 all = gemm_sm90_skinny_usable(c, units) * c.blocks / c.cluster, present = all < 1 ? 1 : all;
   GemmSm90SkinnyCut cut{};
   cut.tiles = (n + columns - 1) / columns * batch;
   cut.chunks = (k + step_k - 1) / step_k;
   cut.steps = cut.tiles * cut.chunks;
   const int64 parts = c.splits > 0 ? cut.tiles * c.splits : cut.steps;
   const int64 pieces = c.splits > 0 ? cut.chunks : cut.steps;
-  cut.clusters = parts < present ? parts : present;
+  cut.clusters = parts < present || gemm_sm90_skinny_parts_meet(c) ? parts : present;
   const int64 among = c.splits > 0 ? c.splits : cut.clusters;
   cut.share = pieces / among, cut.extra = pieces % among;
-  const int64 slots = c.splits > 1 ? parts : c.splits == 0 ? cut.clusters : 0;
+  const int64 slots = gemm_sm90_skinny_parts_meet(c) || c.splits == 1 ? 0 : c.splits > 1 ? parts : cut.clusters;
   cut.exchange_bytes = slots * c.cluster * gemm_sm90_skinny_slot_bytes(c);
   return cut;
 }
@@ -153,11 +178,13 @@ constexpr const char* gemm_sm90_skinny_refusal(const GemmSm90SkinnyConfig& c) {
   if (c.warpgroups == 1 && parts * c.tokens > 128) return "more sums than a warpgroup's registers hold";
   if (c.depth != 1 && c.depth != 2 && c.depth != 4) return "depth is none of 1, 2, 4";
   if (c.stages < 2 || c.stages > 24) return "stages outside [2, 24]";
-  if (c.cluster != 1 && c.cluster != 2 && c.cluster != 4) return "cluster is none of 1, 2, 4";
+  if (c.cluster != 1 && c.cluster != 2 && c.cluster != 4 && c.cluster != 8) return "cluster is none of 1, 2, 4, 8";
+  if (c.cluster == 8 && c.splits != 8) return "eight blocks share no tiles of A";
   if (c.rows * c.tokens > 128 * 128 && c.splits != 1) return "so many sums leave no registers to exchange them";
   // How many multiprocessors clusters of four leave idle differs from one chip to the next.
-  if (c.cluster == 4 && c.splits != 1) return "parts of a tile wait for clusters of which too few may run";
-  if (c.tokens / c.cluster < 8) return "a block brings less than 8 tokens";
+  if (c.cluster == 4 && c.splits != 1 && c.splits != 4)
+    return "parts of a tile wait for clusters of which too few may run";
+  if (c.tokens / gemm_sm90_skinny_sharers(c) < 8) return "a block brings less than 8 tokens";
   if (c.blocks != 1 && c.blocks != 2) return "blocks are none of 1, 2";
   if (c.splits != 0 && c.splits != 1 && c.splits != 2 && c.splits != 4 && c.splits != 8) {
     return "splits are none of 0, 1, 2, 4, 8";

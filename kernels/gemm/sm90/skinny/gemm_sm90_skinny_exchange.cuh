@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// How blocks of gemm_sm90_skinny that share a tile add their sums, through the workspace.
+// How blocks of gemm_sm90_skinny that share a tile add their sums: through the workspace, or through the shared memory of a cluster.
 #pragma once
 
 #include "gemm/sm90/skinny/gemm_sm90_skinny_work.cuh"
 #include "tile/sm90/fresh_thread.cuh"
 #include "tile/sm90/relaxed.cuh"
+#include "tile/sm90/remote_store.cuh"
 
 namespace tilewright {
 
@@ -112,6 +113,73 @@ class GemmSm90SkinnyExchange {
 
   const GemmSm90SkinnyArgs& args_;
   const int block_;
+};
+
+// The same where the parts of a tile are the blocks of a cluster: a part sends each group of tokens to the part that completes
+// it. What comes counts at that one's barrier.
+template <GemmSm90SkinnyConfig kConfig>
+class GemmSm90SkinnyMeeting {
+ public:
+  static constexpr int kGroups = kConfig.tokens / 8, kThreads = kConfig.warpgroups * 128;
+  static constexpr int kSplits = kConfig.splits, kOwn = gemm_sm90_skinny_own_groups(kConfig);
+  static constexpr int kStride =
+      kSplits < 2 ? 1 : kSplits * kOwn / kGroups;  // parts from one that completes groups to the next
+  static constexpr int kParts = kConfig.rows / 64 / kConfig.warpgroups;
+
+  // `sums`: [other part][part of the rows][own group][thread], each of four sums of a thread.
+  __device__ GemmSm90SkinnyMeeting(const GemmSm90SkinnyArgs& args, uint4* sums, sm90::Barrier& landed)
+      : args_(args), sums_(sums), landed_(landed) {}
+
+  // By one thread, before the cluster meets.
+  __device__ __forceinline__ void expect(int index) const {
+    sm90::init(landed_, 1);
+    int groups = 0;
+    if (index % kStride == 0) {
+      groups = (static_cast<int>(args_.gemm.m) + 7) / 8 - index / kStride * kOwn;
+      groups = max(0, min(groups, kOwn));
+    }
+    sm90::arrive_expect_bytes(landed_, (kSplits - 1) * kParts * groups * kThreads * static_cast<int>(sizeof(uint4)));
+  }
+  template <class Sum>
+  __device__ __forceinline__ void send(const Sum (&sum)[kConfig.tokens / 2], int part, int index) const {
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+      const int to = g / kOwn * kStride;
+      if (to == index || g * 8 >= args_.gemm.m) continue;
+      sm90::store_remote(place(index - (index > to), part, g % kOwn), landed_, static_cast<unsigned>(to),
+                         {word(sum[4 * g]), word(sum[4 * g + 1]), word(sum[4 * g + 2]), word(sum[4 * g + 3])});
+    }
+  }
+  // Added in the order of the parts. `first`: of the own groups.
+  template <class Sum>
+  __device__ __forceinline__ void add(Sum (&own)[4 * kOwn], int part, int first) const {
+    sm90::wait(landed_, 0);
+#pragma unroll
+    for (int other = 0; other < kSplits - 1; ++other) {
+#pragma unroll
+      for (int g = 0; g < kOwn; ++g) {
+        if ((first + g) * 8 >= args_.gemm.m) continue;
+        const uint4 v = *place(other, part, g);
+        add_word(own[4 * g], v.x);
+        add_word(own[4 * g + 1], v.y);
+        add_word(own[4 * g + 2], v.z);
+        add_word(own[4 * g + 3], v.w);
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ uint4* place(int other, int part, int group) const {
+    return sums_ + ((other * kParts + part) * kOwn + group) * kThreads + sm90::fresh_thread();
+  }
+  __device__ __forceinline__ static unsigned word(float x) { return __float_as_uint(x); }
+  __device__ __forceinline__ static unsigned word(int x) { return static_cast<unsigned>(x); }
+  __device__ __forceinline__ static void add_word(float& sum, unsigned v) { sum += __uint_as_float(v); }
+  __device__ __forceinline__ static void add_word(int& sum, unsigned v) { sum += static_cast<int>(v); }
+
+  const GemmSm90SkinnyArgs& args_;
+  uint4* const sums_;
+  sm90::Barrier& landed_;
 };
 
 }  // namespace tilewright

@@ -21,6 +21,9 @@ class GemmSm90SkinnyOutput {
   static constexpr int kDColumns = kInterleaved ? 8 : 16;  // of a warp
   static constexpr int kGroups = kConfig.tokens / 8;
   static constexpr int kParts = kConfig.rows / 64 / kConfig.warpgroups;
+  // Groups that a part of a tile completes, and parts from one that completes some to the next.
+  static constexpr int kOwn = gemm_sm90_skinny_own_groups(kConfig);
+  static constexpr int kStride = kConfig.splits > 1 ? kConfig.splits* kOwn / kGroups : 1;
   using Epilogue = GemmEpilogue<gemm_sm90_skinny_epilogue(kConfig)>;
   using Columns = typename Epilogue::Columns;
 
@@ -52,7 +55,16 @@ class GemmSm90SkinnyOutput {
   template <class Sum>
   __device__ __forceinline__ void write(Sum (&sum)[kParts][kConfig.tokens / 2], const PartColumns (&columns)[kParts],
                                         const SkinnyShare& s, int batch, int d0) {
-    if constexpr (kConfig.splits > 1) return complete(sum, columns, s, batch, d0);
+    if constexpr (kConfig.splits > 1) {
+      constexpr int kSplits = kConfig.splits;
+      const int first = s.index / kStride * kOwn;
+      const auto is_others = [&](int g) { return s.index % kStride != 0 || g < first || g >= first + kOwn; };
+#pragma unroll
+      for (int p = 0; p < kParts; ++p) exchange_.send(sum[p], p, s, is_others);
+      return complete(sum, columns, s, batch, d0, [&](auto& own, int p, int own_first) {
+        exchange_.template add<kSplits, kOwn>(own, p, s, own_first);
+      });
+    }
     if constexpr (kConfig.splits == 0) {
       // Who has the first part completes the tile.
 #pragma unroll
@@ -62,6 +74,16 @@ class GemmSm90SkinnyOutput {
       }
     }
     if (s.index == 0) write_groups<kGroups>(sum, columns, 0, batch, d0);
+  }
+  // The same where the parts of a tile meet in a cluster.
+  template <class Sum>
+  __device__ __forceinline__ void write_met(const Sum (&sum)[kParts][kConfig.tokens / 2],
+                                            const PartColumns (&columns)[kParts],
+                                            const GemmSm90SkinnyMeeting<kConfig>& meeting, const SkinnyShare& s,
+                                            int batch, int d0) {
+#pragma unroll
+    for (int p = 0; p < kParts; ++p) meeting.send(sum[p], p, s.index);
+    complete(sum, columns, s, batch, d0, [&](auto& own, int p, int first) { meeting.add(own, p, first); });
   }
 
  private:
@@ -73,20 +95,14 @@ class GemmSm90SkinnyOutput {
     return d0 + (part * kConfig.warpgroups * 4 + warp) * kDColumns;
   }
 
-  // Each of the parts completes as many groups of tokens, or one of every few parts a group.
-  template <class Sum>
+  // Each of the parts completes as many groups of tokens, or one of every few parts a group, when it has given the others away.
+  // add_others(sums, part of the rows, first group).
+  template <class Sum, class AddOthers>
   __device__ __forceinline__ void complete(const Sum (&sum)[kParts][kConfig.tokens / 2],
                                            const PartColumns (&columns)[kParts], const SkinnyShare& s, int batch,
-                                           int d0) {
-    constexpr int kSplits = kConfig.splits, kOwn = kGroups < kSplits ? 1 : kGroups / kSplits;
-    constexpr int kStride = kSplits * kOwn / kGroups;
-    const bool owns = s.index % kStride == 0;
+                                           int d0, const AddOthers& add_others) {
     const int first = s.index / kStride * kOwn;
-#pragma unroll
-    for (int p = 0; p < kParts; ++p) {
-      exchange_.send(sum[p], p, s, [&](int g) { return !owns || g < first || g >= first + kOwn; });
-    }
-    if (!owns || first * 8 >= args_.gemm.m) return;
+    if (s.index % kStride != 0 || first * 8 >= args_.gemm.m) return;
     Sum own[kParts][4 * kOwn];
 #pragma unroll
     for (int p = 0; p < kParts; ++p) {
@@ -96,7 +112,7 @@ class GemmSm90SkinnyOutput {
         if (i < 4 * kOwn || i / (4 * kOwn) * kOwn == first) to = sum[p][i];
       }
       sm90::pin(own[p]);  // else the others' sums would come to registers while these are still all there
-      exchange_.template add<kSplits, kOwn>(own[p], p, s, first);
+      add_others(own[p], p, first);
     }
     write_groups<kOwn>(own, columns, first, batch, d0);
   }

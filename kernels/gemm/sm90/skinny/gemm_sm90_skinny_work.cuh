@@ -22,13 +22,14 @@ struct SkinnyShare {
 // The segments of a cluster. splits > 0: every tile in so many parts, which each complete an equal share of the tokens.
 // splits = 0: the tiles' K one after another, cut into one piece a cluster; who has a tile's first part completes it. That
 // is a cluster's last segment, and by then the other part, the first segment of a cluster that began earlier, is done.
-template <int kSplits>
+// kMeet: the parts of a tile are the blocks of a cluster, which has no other tile.
+template <int kSplits, bool kMeet = false>
 class SkinnyWork {
  public:
   __device__ __forceinline__ SkinnyWork(const GemmSm90SkinnyArgs& args, unsigned tile_columns, unsigned chunks)
       : args_(args), chunks_(chunks), tiles_((static_cast<unsigned>(args.gemm.n) + tile_columns - 1) / tile_columns) {
     if (kSplits > 0) {
-      at_ = sm90::cluster_id();
+      at_ = kMeet ? blockIdx.x : sm90::cluster_id();
       end_ = tiles_ * static_cast<unsigned>(args.gemm.batch) * kSplits;
     } else {
       range_ = sm90::cluster_count() - 1 - sm90::cluster_id();
@@ -46,7 +47,8 @@ class SkinnyWork {
       s.k0 = static_cast<int>(start(index));
       s.k1 = static_cast<int>(start(index + 1));
       part_ = at_;
-      at_ += sm90::cluster_count();
+      // Where parts meet there is none left, which ptxas must not see: it would serialise the products of one segment.
+      at_ += kMeet ? gridDim.x : sm90::cluster_count();
     } else {
       tile = at_ / chunks_;
       const unsigned begin = tile * chunks_, stop = begin + chunks_;

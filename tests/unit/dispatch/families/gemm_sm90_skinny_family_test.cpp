@@ -62,30 +62,38 @@ TEST(GemmSm90SkinnyFamily, EveryCandidateIsLegalHoldsMAndCoversAllOfK) {
       const int64_t parts = c.splits > 0 ? c.splits : cut.clusters;
       EXPECT_EQ(cut.share * parts + cut.extra, c.splits > 0 ? cut.chunks : cut.steps);
       EXPECT_GT(cut.share, 0) << "a part without work";
-      EXPECT_LE(cut.clusters * c.cluster, gpu().units * c.blocks) << "clusters that wait for each other must all run";
+      EXPECT_LE(cut.clusters * gemm_sm90_skinny_sharers(c), gpu().units * c.blocks)
+          << "clusters that wait for each other must all run, and parts that meet win nothing in a second round";
     }
   }
 }
 
-TEST(GemmSm90SkinnyFamily, OnlySharedTilesTakeZerosAndTheyHoldEverySum) {
+TEST(GemmSm90SkinnyFamily, OnlyPartsThatDoNotMeetTakeZerosAndTheyHoldEverySum) {
   const GemmProblem p = problem("m=128:n=4096:k=4096:a=bf16");
+  int meetings = 0;
   for (const Candidate& candidate : gemm_sm90_skinny_family().candidates(erase(p), gpu())) {
     const Result<std::vector<Stage>> stages =
         gemm_sm90_skinny_family().stages(erase(p), gpu(), candidate.step, nullptr);
     ASSERT_TRUE(stages.ok()) << stages.status().message();
     const Stage& stage = stages->front();
     const GemmSm90SkinnyConfig c = config_of(candidate.step);
-    const int64_t columns = c.rows * c.cluster;
+    const int64_t columns = c.rows * gemm_sm90_skinny_sharers(c);
     const int64_t parts = c.splits == 0 ? stage.shape.grid[0] / c.cluster : (4096 + columns - 1) / columns * c.splits;
-    EXPECT_EQ(stage.zero_bytes, c.splits == 1 ? 0 : parts * columns * c.tokens * 4);
+    const bool meet = gemm_sm90_skinny_parts_meet(c), waits = c.splits != 1 && !meet;
+    EXPECT_EQ(stage.zero_bytes, waits ? parts * columns * c.tokens * 4 : 0);
+    if (meet) {
+      EXPECT_EQ(stage.shape.grid[0], parts) << "a block a part";
+    }
     const auto zeros = std::count_if(stage.patches.begin(), stage.patches.end(),
                                      [](const ArgPatch& patch) { return patch.kind == ArgPatch::Kind::kZeros; });
-    EXPECT_EQ(zeros, c.splits == 1 ? 0 : 1);
+    EXPECT_EQ(zeros, waits ? 1 : 0);
+    meetings += meet ? 1 : 0;
     EXPECT_EQ(stage.tensor_maps.size(), 2u);
     EXPECT_EQ(stage.shape.cluster[0], static_cast<uint32_t>(c.cluster));
     EXPECT_TRUE(stage.shape.programmatic_edge);
-    EXPECT_EQ(stage.shape.cooperative, c.splits != 1) << "blocks that wait for each other must all run";
+    EXPECT_EQ(stage.shape.cooperative, waits) << "blocks that wait for each other must all run";
   }
+  EXPECT_GT(meetings, 0);
 }
 
 TEST(GemmSm90SkinnyFamily, FewColumnsShareTheirKAndManyDoNot) {

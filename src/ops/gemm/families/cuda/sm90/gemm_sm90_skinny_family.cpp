@@ -17,12 +17,13 @@ struct Tile {
   int rows, tokens, warpgroups, depth, stages, cluster, blocks;
 };
 constexpr Tile kTiles[] = {
-    {64, 8, 1, 2, 6, 1, 2},    {64, 8, 1, 4, 6, 1, 1},    {64, 8, 1, 4, 3, 1, 1},    {64, 16, 1, 2, 5, 1, 2},
-    {64, 16, 1, 2, 11, 1, 1},  {64, 16, 1, 2, 5, 1, 1},   {64, 16, 1, 4, 5, 1, 1},   {64, 32, 1, 2, 4, 1, 2},
-    {64, 32, 1, 2, 9, 1, 1},   {64, 32, 1, 4, 4, 1, 1},   {64, 64, 1, 2, 6, 1, 1},   {64, 64, 1, 2, 3, 1, 2},
-    {64, 64, 1, 1, 13, 1, 1},  {64, 64, 1, 4, 3, 1, 1},   {64, 64, 1, 2, 6, 2, 1},   {64, 64, 1, 2, 6, 4, 1},
-    {64, 128, 1, 1, 9, 1, 1},  {64, 128, 1, 2, 4, 1, 1},  {64, 128, 1, 1, 9, 2, 1},  {64, 128, 1, 1, 9, 4, 1},
-    {128, 128, 2, 1, 6, 1, 1}, {128, 128, 2, 1, 6, 2, 1}, {128, 128, 2, 1, 6, 4, 1}, {256, 128, 2, 1, 4, 1, 1}};
+    {64, 8, 1, 2, 6, 1, 2},   {64, 8, 1, 4, 6, 1, 1},    {64, 8, 1, 4, 3, 1, 1},    {64, 16, 1, 2, 5, 1, 2},
+    {64, 16, 1, 2, 11, 1, 1}, {64, 16, 1, 2, 5, 1, 1},   {64, 16, 1, 4, 5, 1, 1},   {64, 32, 1, 2, 4, 1, 2},
+    {64, 32, 1, 2, 9, 1, 1},  {64, 32, 1, 4, 4, 1, 1},   {64, 64, 1, 2, 6, 1, 1},   {64, 64, 1, 2, 3, 1, 2},
+    {64, 64, 1, 1, 6, 1, 2},  {64, 64, 1, 1, 13, 1, 1},  {64, 64, 1, 4, 3, 1, 1},   {64, 64, 1, 2, 6, 2, 1},
+    {64, 64, 1, 2, 6, 4, 1},  {64, 128, 1, 1, 9, 1, 1},  {64, 128, 1, 2, 4, 1, 1},  {64, 128, 1, 1, 9, 2, 1},
+    {64, 128, 1, 1, 9, 4, 1}, {128, 128, 2, 1, 6, 1, 1}, {128, 128, 2, 1, 6, 2, 1}, {128, 128, 2, 1, 6, 4, 1},
+    {256, 128, 2, 1, 4, 1, 1}};
 // Of a separated gate a warpgroup has 128 rows.
 constexpr Tile kSeparatedTiles[] = {{128, 8, 1, 2, 6, 1, 1},   {128, 16, 1, 2, 6, 1, 1},  {128, 16, 1, 2, 3, 1, 2},
                                     {128, 32, 1, 2, 5, 1, 1},  {128, 64, 1, 2, 4, 1, 1},  {128, 64, 1, 2, 4, 2, 1},
@@ -42,7 +43,9 @@ bool fits_shared(const GemmSm90SkinnyConfig& c) {
   return c.blocks * (gemm_sm90_skinny_shared_bytes(c) + kBlockShared) <= kSharedBytes + kBlockShared;
 }
 
-GemmSm90SkinnyConfig make_config(const GemmProblem& p, const Tile& tile, Promotion promote, int splits) {
+// `meet`: the parts of a tile are the blocks of a cluster.
+GemmSm90SkinnyConfig make_config(const GemmProblem& p, const Tile& tile, Promotion promote, int splits,
+                                 bool meet = false) {
   const GemmEpilogueConfig e = choose_epilogue(p);
   GemmSm90SkinnyConfig c{.dtype = p.a_dtype,
                          .epilogue = e.kind,
@@ -55,11 +58,11 @@ GemmSm90SkinnyConfig make_config(const GemmProblem& p, const Tile& tile, Promoti
                          .warpgroups = tile.warpgroups,
                          .depth = tile.depth,
                          .stages = tile.stages,
-                         .cluster = tile.cluster,
+                         .cluster = meet ? splits : tile.cluster,
                          .blocks = tile.blocks,
                          .splits = splits};
-  // Scales take room in shared memory.
-  while (c.promote == Promotion::kScaled && c.stages > 2 && !fits_shared(c)) --c.stages;
+  // Scales take room in shared memory, and so do sums of other parts.
+  while ((c.promote == Promotion::kScaled || meet) && c.stages > 2 && !fits_shared(c)) --c.stages;
   return c;
 }
 
@@ -115,7 +118,14 @@ class GemmSm90SkinnyFamily final : public GpuFamily<GemmSm90SkinnyConfig> {
       if (tile.tokens < p.m || (tile.tokens > 16 && tile.tokens / 2 >= p.m)) continue;
       if (tile.tokens == 16 && p.m <= 8) continue;
       for (const Promotion promote : sm90_promotions(p)) {
-        for (const int splits : kSplits) add_config(p, device, make_config(p, tile, promote, splits), found);
+        for (const int splits : kSplits) {
+          // Two or more blocks that share A's tiles cannot be as many parts: those would be one cluster.
+          if (tile.cluster == 1 || tile.cluster != splits) {
+            add_config(p, device, make_config(p, tile, promote, splits), found);
+          }
+          if (tile.cluster == 1 && splits > 1)
+            add_config(p, device, make_config(p, tile, promote, splits, true), found);
+        }
       }
     }
   }
@@ -165,13 +175,13 @@ class GemmSm90SkinnyFamily final : public GpuFamily<GemmSm90SkinnyConfig> {
       stage.zero_bytes = cut.exchange_bytes;
       add_patch(stage, ArgPatch::Kind::kZeros, 0, offsetof(GemmSm90SkinnyArgs, gemm) + offsetof(GemmArgs, workspace));
     }
-    add_operand_a(stage, p, offsetof(GemmSm90SkinnyArgs, a), Major::kK, c.tokens / c.cluster);
+    add_operand_a(stage, p, offsetof(GemmSm90SkinnyArgs, a), Major::kK, c.tokens / gemm_sm90_skinny_sharers(c));
     add_operand_b(stage, p, offsetof(GemmSm90SkinnyArgs, b), Major::kK, gemm_sm90_skinny_box_rows(c));
     stage.shape.cluster = {static_cast<uint32_t>(c.cluster), 1, 1};
-    stage.shape.grid = {static_cast<uint32_t>(cut.clusters * c.cluster), 1, 1};
+    stage.shape.grid = {static_cast<uint32_t>(cut.clusters * gemm_sm90_skinny_sharers(c)), 1, 1};
     stage.shape.threads = static_cast<uint32_t>(gemm_sm90_skinny_threads(c));
     stage.shape.programmatic_edge = true;
-    stage.shape.cooperative = c.splits != 1;
+    stage.shape.cooperative = c.splits != 1 && !gemm_sm90_skinny_parts_meet(c);
     stage.shape.shared_bytes = static_cast<uint32_t>(gemm_sm90_skinny_shared_bytes(c));
     return {std::move(stage)};
   }
@@ -183,7 +193,10 @@ class GemmSm90SkinnyFamily final : public GpuFamily<GemmSm90SkinnyConfig> {
       return;
     // Parts that wait for a second round of clusters win nothing.
     const GemmSm90SkinnyCut cut = cut_of(p, device, config);
-    if (config.splits > 1 && cut.tiles * config.splits > 2 * cut.clusters) return;
+    const int64_t at_a_time = gemm_sm90_skinny_parts_meet(config)
+                                  ? gemm_sm90_skinny_usable(config, device.units) * config.blocks
+                                  : 2 * cut.clusters;
+    if (config.splits > 1 && cut.tiles * config.splits > at_a_time) return;
     found.push_back({{key_of(config, device.arch->target), {}}, gemm_sm90_skinny_cost(p, device, config)});
   }
   static GemmSm90SkinnyCut cut_of(const GemmProblem& p, const DeviceSpec& device, const GemmSm90SkinnyConfig& c) {
