@@ -112,6 +112,10 @@ constexpr int gemm_sm90_skinny_own_groups(const GemmSm90SkinnyConfig& c) {
   if (c.splits < 2) return c.tokens / 8;
   return c.tokens / 8 < c.splits ? 1 : c.tokens / 8 / c.splits;
 }
+// Parts from one that completes groups to the next.
+constexpr int gemm_sm90_skinny_own_stride(const GemmSm90SkinnyConfig& c) {
+  return c.splits < 2 ? 1 : c.splits * gemm_sm90_skinny_own_groups(c) / (c.tokens / 8);
+}
 // Sums of the other parts, where these meet.
 constexpr int gemm_sm90_skinny_met_bytes(const GemmSm90SkinnyConfig& c) {
   if (!gemm_sm90_skinny_parts_meet(c)) return 0;

@@ -122,8 +122,7 @@ class GemmSm90SkinnyMeeting {
  public:
   static constexpr int kGroups = kConfig.tokens / 8, kThreads = kConfig.warpgroups * 128;
   static constexpr int kSplits = kConfig.splits, kOwn = gemm_sm90_skinny_own_groups(kConfig);
-  static constexpr int kStride =
-      kSplits < 2 ? 1 : kSplits * kOwn / kGroups;  // parts from one that completes groups to the next
+  static constexpr int kStride = gemm_sm90_skinny_own_stride(kConfig);
   static constexpr int kParts = kConfig.rows / 64 / kConfig.warpgroups;
 
   // `sums`: [other part][part of the rows][own group][thread], each of four sums of a thread.

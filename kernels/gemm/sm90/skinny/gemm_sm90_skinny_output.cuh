@@ -21,9 +21,8 @@ class GemmSm90SkinnyOutput {
   static constexpr int kDColumns = kInterleaved ? 8 : 16;  // of a warp
   static constexpr int kGroups = kConfig.tokens / 8;
   static constexpr int kParts = kConfig.rows / 64 / kConfig.warpgroups;
-  // Groups that a part of a tile completes, and parts from one that completes some to the next.
   static constexpr int kOwn = gemm_sm90_skinny_own_groups(kConfig);
-  static constexpr int kStride = kConfig.splits > 1 ? kConfig.splits* kOwn / kGroups : 1;
+  static constexpr int kStride = gemm_sm90_skinny_own_stride(kConfig);
   using Epilogue = GemmEpilogue<gemm_sm90_skinny_epilogue(kConfig)>;
   using Columns = typename Epilogue::Columns;
 
