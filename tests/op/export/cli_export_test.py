@@ -116,9 +116,21 @@ class Export(unittest.TestCase):
             self.assertEqual(self.field(plan, "epilogue.bias.data", stage)["buffer"], "bias")
             self.assertEqual(self.field(plan, "epilogue.activation", stage)["means"], "silu")
 
-    def test_parts_that_meet_find_zeros(self):
+    def test_parts_that_meet_in_a_cluster_need_neither_zeros_nor_a_cooperative_launch(self):
         plan = self.export("--arch", "sm_90a", "--m", 16, "--n", 512, "--k", 8192, "--split-k", 4)
         self.check_plan(plan)
+        self.assertEqual(plan["stages"][0]["cluster"], [4, 1, 1])
+        self.assertFalse(plan["stages"][0]["cooperative"])
+        self.assertNotIn("zeros", [b["name"] for b in plan["buffers"]])
+
+    def test_parts_all_over_the_device_find_zeros_and_are_launched_together(self):
+        recipe = (
+            "gemm/gemm_sm90_skinny/sm_90a/dtype=bf16/dtype=bf16:epilogue=plain:activation=none:gate=none:d_dtype=bf16:"
+            "promote=none:rows=64:tokens=16:warpgroups=1:depth=2:stages=5:cluster=1:blocks=1:splits=4"
+        )
+        plan = self.export("--arch", "sm_90a", "--m", 16, "--n", 512, "--k", 8192, "--recipe", recipe)
+        self.check_plan(plan)
+        self.assertTrue(plan["stages"][0]["cooperative"])
         zeros = next(b for b in plan["buffers"] if b["name"] == "zeros")
         self.assertEqual(zeros["initial"], "zeros")
         self.assertIn("before the first run", zeros["when"])
