@@ -10,7 +10,8 @@
 
 namespace tilewright::gpu {
 
-// Streams that capture graphs, each used again when its burst is gone. Nothing runs on them.
+// Streams that capture graphs, each used again when its burst is gone. Nothing runs on them; what they capture has workspaces by their
+// handles, which stay few so.
 class BurstStreams {
  public:
   // `runtime` must outlive it.
