@@ -19,7 +19,7 @@ struct GatedInput {
     tensors.start(row, [&args = row.args, &at = row.at](auto&& ask) {
       const GateMode gate = gate_of<kConfig>(args);
       const bool interleaved = gate == GateMode::kInterleaved;
-      const long long behind = interleaved ? kRowPiece : gate == GateMode::kSeparated ? args.n : 0;
+      const long long behind = interleaved ? kRowPiece : gate == GateMode::kSeparated ? row_length<kConfig>(args) : 0;
       const char* const x = row_start<kConfig.x>(args.x, at);
       ask(x, x + behind * dtype_bits(kConfig.x) / 8, interleaved ? 2 : 1);
     });

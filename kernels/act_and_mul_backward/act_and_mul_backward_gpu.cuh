@@ -67,7 +67,7 @@ __device__ __forceinline__ void act_and_mul_backward_gpu(const RowArgs& given) {
       });
       if (gate == GateMode::kInterleaved) return store_pairs<kConfig.out>(dx, args.out.dtype, n, count, slope, v);
       store_piece<kConfig.out, kConfig.whole>(dx, args.out.dtype, n, count, slope);
-      store_piece<kConfig.out, kConfig.whole>(dx, args.out.dtype, args.n + n, count, v);
+      store_piece<kConfig.out, kConfig.whole>(dx, args.out.dtype, row_length<kConfig>(args) + n, count, v);
     });
   });
 }

@@ -14,6 +14,15 @@ __device__ __forceinline__ void gated_rms_norm_gpu(const RowArgs& given) {
   for_rows<kConfig>(given, [&](GpuRow<kConfig>& row) {
     const RowArgs& args = row.args;
     input.start(row);
+    // Rows of the third dimension go round among the weight's groups.
+    const RowVector& weight = args.weight;
+    const long long group = args.weight_groups == 1 ? 0 : row.at.i[2] % args.weight_groups;
+    const char* const of_group = static_cast<const char*>(weight.data) + group * args.n * dtype_bits(weight.dtype) / 8;
+    constexpr DType kWeight = kColumnType<kConfig>;
+    using Words = AskedPieces<kConfig, row_asks_weight(kConfig) ? kWeight : DType::kNone>;
+    Words words;
+    if (has_weight<kConfig>(args)) words.ask(args, of_group);
+    input.tensors.first.wait_for(words, args);
     const auto gate = [&](long long n, int count, Piece& p, int j) {
       Piece z;
       input.other(n, count, z, j);
@@ -30,20 +39,19 @@ __device__ __forceinline__ void gated_rms_norm_gpu(const RowArgs& given) {
       for_elements([&](int i) { squares = __fmaf_rn(p.v[i], p.v[i], squares); });
     });
     squares = row.reduce(squares, sum_of);
-    const float inverse = inverse_root(__fmaf_rn(squares, reciprocal_near_one(static_cast<float>(args.n)), args.eps));
+    const float inverse = inverse_root(__fmaf_rn(squares, inverse_length<kConfig>(args), args.eps));
 
-    // Rows of the third dimension go round among the weight's groups.
-    const RowVector& weight = args.weight;
-    const char* const of_group =
-        static_cast<const char*>(weight.data) +
-        (weight.data == nullptr ? 0 : row.at.i[2] % args.weight_groups * args.n * dtype_bits(weight.dtype) / 8);
     store_row<kConfig>(row, [&](long long n, int count, Piece& p, int j) {
       if constexpr (kConfig.pieces == 0) make(n, count, p, j);
       for_elements([&](int i) { p.v[i] = __fmul_rn(p.v[i], inverse); });
       const RowArgs& now = anew(args);
-      if (now.weight.data != nullptr) {
+      if (has_weight<kConfig>(now)) {
         Piece factor;
-        load_piece<kColumnType<kConfig>, kConfig.whole>(of_group, now.weight.dtype, n, count, factor);
+        if constexpr (Words::kAsks) {
+          words.take(j, count, factor);
+        } else {
+          load_piece<kWeight, kConfig.whole>(of_group, now.weight.dtype, n, count, factor);
+        }
         for_elements([&](int i) { p.v[i] = __fmul_rn(p.v[i], factor.v[i]); });
       }
       if (!now.gate_first) gate(n, count, p, j);

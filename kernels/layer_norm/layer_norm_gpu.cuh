@@ -16,6 +16,7 @@ __device__ __forceinline__ void layer_norm_gpu(const RowArgs& given) {
   for_rows<kConfig>(given, [&](GpuRow<kConfig>& row) {
     const RowArgs& args = row.args;
     input.start(row);
+    columns.come_with(input);
 
     const RowMoments moments =
         find_moments(row, [&](long long at, int count, Piece& p, int j) { input.first(at, count, p, j); });

@@ -24,7 +24,7 @@ struct LayerNormGradient {
   }
   __device__ __forceinline__ static Found joined(const Found* places) { return row_comoments<kConfig>(places); }
   __device__ __forceinline__ static NormGradient gradient(const RowArgs& args, const Found& all) {
-    const float by = reciprocal_near_one(static_cast<float>(args.n));
+    const float by = inverse_length<kConfig>(args);
     const float inverse = inverse_root(__fmaf_rn(all.squares, by, args.eps));
     return {all.mean, inverse, all.other_mean, __fmul_rn(__fmul_rn(all.products, by), inverse)};
   }

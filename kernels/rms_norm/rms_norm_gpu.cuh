@@ -13,6 +13,7 @@ __device__ __forceinline__ void rms_norm_gpu(const RowArgs& given) {
   for_rows<kConfig>(given, [&](GpuRow<kConfig>& row) {
     const RowArgs& args = row.args;
     input.start(row);
+    columns.come_with(input);
 
     // 1 / sqrt(mean of squares + eps)
     float squares = 0;
@@ -20,7 +21,7 @@ __device__ __forceinline__ void rms_norm_gpu(const RowArgs& given) {
         [&](long long n, int count, Piece& p, int j) { input.first(n, count, p, j); },
         [&](long long, int, Piece& p) { for_elements([&](int i) { squares = __fmaf_rn(p.v[i], p.v[i], squares); }); });
     squares = row.reduce(squares, sum_of);
-    const float inverse = inverse_root(__fmaf_rn(squares, reciprocal_near_one(static_cast<float>(args.n)), args.eps));
+    const float inverse = inverse_root(__fmaf_rn(squares, inverse_length<kConfig>(args), args.eps));
 
     store_row<kConfig>(row, [&](long long n, int count, Piece& p, int j) {
       if constexpr (kConfig.pieces == 0) input.again(n, count, p);

@@ -40,7 +40,7 @@ struct RmsNormGradient {
     return {both[0], both[1]};
   }
   __device__ __forceinline__ static NormGradient gradient(const RowArgs& args, const Found& all) {
-    const float by = reciprocal_near_one(static_cast<float>(args.n));
+    const float by = inverse_length<kConfig>(args);
     const float inverse = inverse_root(__fmaf_rn(all.squares, by, args.eps));
     return {0, inverse, 0, __fmul_rn(__fmul_rn(all.products, by), inverse)};
   }

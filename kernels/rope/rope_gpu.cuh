@@ -95,7 +95,7 @@ __device__ __forceinline__ void rope_whole_heads(const RowArgs& given) {
 template <RowGpuConfig kConfig>
 __device__ __forceinline__ void rope_gpu(const RowArgs& given) {
   if constexpr (kConfig.whole) return rope_whole_heads<kConfig>(given);
-  for_rows<kConfig>(given, [&](GpuRow<kConfig>& mine) {
+  for_rows<kConfig, true>(given, [&](GpuRow<kConfig>& mine) {
     const RowArgs& args = mine.args;
     constexpr DType kType = kConfig.x;
     const RowRotation& r = args.rotation;

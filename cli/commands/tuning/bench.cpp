@@ -255,9 +255,10 @@ Status tune_first(const BenchOptions& options, ContextImpl& context, const std::
 
 Result<ExitCode> run_on_gpu(const BenchOptions& options, ContextImpl& context, PeerSet peers, const Suite& suite,
                             const std::string& path) {
+  const double seconds = options.seconds > 0 ? options.seconds : 0.3;
   const GpuBenchOptions own{.recipe = options.recipe,
-                            .seconds = options.seconds > 0 ? options.seconds : 0.3,
-                            .limit_seconds = 3,
+                            .seconds = seconds,
+                            .limit_seconds = options.suite.empty() ? std::clamp(10 * seconds, 0.2, 3.0) : 3,
                             .budget = options.budget,
                             .vendor = options.peer != "none",
                             .untuned = options.untuned};

@@ -194,7 +194,9 @@ __device__ __forceinline__ void gemm_sm90_meet() {
   if constexpr (GemmSm90Layout<kConfig>::kBlocks > 1) {
     sm90::wait_cluster();
   } else {
-    __syncthreads();
+    // __syncthreads() would have to be one for all: warps meet here from different places.
+    constexpr int kBarrier = 4;
+    sm90::named_barrier(kBarrier, gemm_sm90_threads(kConfig));
   }
 }
 

@@ -97,8 +97,10 @@ constexpr int row_shared_bytes(int cluster) {
 // Whether a row's weight is asked for together with the row: a few words a thread, else the registers are better spent on more blocks.
 constexpr bool row_asks_weight(const RowGpuConfig& c) {
   if (!c.whole || c.pieces == 0 || c.columns == DType::kNone || (c.plain && !c.weight)) return false;
-  return c.cluster > 1 || c.pieces * dtype_bits(c.columns) <= (c.threads <= kRowBlockThreads ? 32 : 16);
+  return c.cluster > 1 || c.pieces * dtype_bits(c.columns) <= (c.threads <= kRowBlockThreads ? 64 : 16);
 }
+// Whether grids on NVIDIA GPUs have a block for every row, where nothing is kept from one row to the next.
+constexpr bool row_grid_covers(const RowGpuConfig& c) { return c.x != DType::kNone; }
 inline constexpr int kMultipleGroup = 16, kPowerGroup = 32;  // elements that share a scale of NVFP4, and of MXFP4
 // Whether what quantises has each group in one thread, on NVIDIA GPUs: elements become codes as they lie.
 constexpr bool has_thread_groups(const RowGpuConfig& c) {

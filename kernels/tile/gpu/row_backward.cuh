@@ -91,7 +91,7 @@ __device__ __forceinline__ void for_backward_rows(const RowArgs& given, Gradient
   take_over_from_stage();
   if (given.step == RowStep::kColumns) return sum_columns<kConfig>(given);
   BackwardRows<kConfig> rows(given);
-  for_rows<kConfig>(given, [&](GpuRow<kConfig>& row) {
+  for_rows<kConfig, true>(given, [&](GpuRow<kConfig>& row) {
     rows.start(row);
     rows.template store<kCentred>(row, gradient(row, rows));
   });

@@ -87,6 +87,23 @@ struct AskedPieces {
       }
     }
   }
+  // What is used with these pieces is asked for with them, of plain calls: NVIDIA's compiler asks for what is needed last as late as it
+  // can, even past a reduction, unless something needs it early. The words' mask is zero, which it does not know.
+  template <class Other>
+  __device__ __forceinline__ void wait_for(const Other& other, const RowArgs& args) {
+#if !defined(__AMDGCN__)
+    if constexpr (kAsks && Other::kAsks && kConfig.plain) {
+      const unsigned zero = args.unit_offset;
+      unsigned nothing = 0;
+#pragma unroll
+      for (const auto& piece : other.pieces) {
+#pragma unroll
+        for (const auto& w : piece.words) nothing |= w.x & zero;
+      }
+      pieces[0].words[0].x |= nothing;
+    }
+#endif
+  }
   // Zeros where there is none; of full rows, of which the last one stands for those behind it, there always is.
   __device__ __forceinline__ void take(int j, int count, Piece& to) const {
     PieceWords<kType> found = pieces[j];
@@ -165,7 +182,8 @@ struct RowInput {
   __device__ __forceinline__ void first(long long n, int count, Piece& to, int j) const {
     added(n, count, to, j);
     if (adds() && sum != nullptr)
-      store_together<kConfig.residual, kConfig.whole>(sum, args->residual.dtype, n, count, to);
+      store_together<kConfig.residual, kConfig.whole, GpuRow<kConfig>::kAllThere>(sum, args->residual.dtype, n, count,
+                                                                                  to);
   }
   __device__ __forceinline__ void again(long long n, int count, Piece& to) const {
     // x or the residual may be where the sum stands now.
@@ -199,14 +217,25 @@ struct RowColumns {
   static constexpr bool kAsks = row_asks_weight(kConfig);
   using Words = AskedPieces<kConfig, kAsks ? kType : DType::kNone>;
   Words weight_words;
+  // With the row, too, where a call is known to have one.
+  static constexpr bool kAsksBias = kAsks && kConfig.plain && kConfig.bias;
+  using BiasWords = AskedPieces<kConfig, kAsksBias ? kType : DType::kNone>;
+  BiasWords bias_words;
 
-  // The weight may be asked for before the row; the others, which are rarer, are read where they are used.
+  // The weight may be asked for before the row; what is rarer is read where it is used.
   __device__ __forceinline__ explicit RowColumns(const RowArgs& args) : given(args) {
     if (has_weight<kConfig>(args)) weight_words.ask(args, args.weight.data);
+    if (has_bias<kConfig>(args)) bias_words.ask(args, args.bias.data);
   }
 
   __device__ __forceinline__ static void column(const RowVector& v, long long n, int count, Piece& to) {
     load_piece<kType, kConfig.whole>(static_cast<const char*>(v.data), v.dtype, n, count, to);
+  }
+  // Weight and bias come with a row's first piece.
+  template <class Input>
+  __device__ __forceinline__ void come_with(Input& input) const {
+    input.tensors.first.wait_for(weight_words, given);
+    input.tensors.first.wait_for(bias_words, given);
   }
   // The weight, or 1. The j-th piece.
   __device__ __forceinline__ void take_weight(long long n, int count, Piece& weight, int j) const {
@@ -225,7 +254,11 @@ struct RowColumns {
     Piece weight, other;
     take_weight(n, count, weight, j);
     if (has_bias<kConfig>(args)) {
-      column(args.bias, n, count, other);
+      if constexpr (kAsksBias) {
+        bias_words.take(j, count, other);
+      } else {
+        column(args.bias, n, count, other);
+      }
       for_elements([&](int i) { p.v[i] = __fmaf_rn(p.v[i], weight.v[i], other.v[i]); });
     } else {
       for_elements([&](int i) { p.v[i] = __fmul_rn(p.v[i], weight.v[i]); });

@@ -189,7 +189,7 @@ __device__ __forceinline__ RowMoments find_moments(GpuRow<kConfig>& row, Make&& 
   } else {
     all = partial_moments(row, make);
   }
-  return {all.mean, __fmul_rn(all.squares, reciprocal_near_one(static_cast<float>(anew(row.args).n)))};
+  return {all.mean, __fmul_rn(all.squares, inverse_length<kConfig>(anew(row.args)))};
 }
 
 }  // namespace tilewright

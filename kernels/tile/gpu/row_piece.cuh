@@ -129,7 +129,7 @@ __device__ __forceinline__ void store_piece(char* row, DType dtype, long long n,
 }
 // The same by all lanes of a warp, of which neighbours have neighbouring pieces. Two stores of half a piece would each leave half of a
 // sector of 32 bytes, which costs as much as all of it; so lanes of a pair swap halves and write whole sectors.
-template <DType kType, bool kWhole>
+template <DType kType, bool kWhole, bool kAll = false>
 __device__ __forceinline__ void store_together(char* row, DType dtype, long long n, int count, const Piece& from) {
 #if !defined(__AMDGCN__)
   if constexpr (kType == DType::kF32 && kWhole) {
@@ -140,7 +140,7 @@ __device__ __forceinline__ void store_together(char* row, DType dtype, long long
       keeps[i] = odd ? from.v[4 + i] : from.v[i];
       gets[i] = lane_xor(odd ? from.v[i] : from.v[4 + i], 1);
     }
-    const bool mine = count > 0, other = lane_xor(mine ? 1.0f : 0.0f, 1) != 0;
+    const bool mine = kAll || count > 0, other = kAll || lane_xor(mine ? 1.0f : 0.0f, 1) != 0;
     // The even lane's piece, of which it has the first half, and the odd one's.
     const auto half = [&](int i) { return odd ? gets[i] : keeps[i]; };
     const auto other_half = [&](int i) { return odd ? keeps[i] : gets[i]; };

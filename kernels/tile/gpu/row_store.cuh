@@ -79,7 +79,8 @@ __device__ __forceinline__ void store_row(GpuRow<kConfig>& row, Make&& make, con
     if (quant == Quantisation::kRow) divide<true>(p, by);
     if (is_per_tensor(quant)) divide<false>(p, by);
     if (quant != Quantisation::kNone) round(out, row.index, n, p);
-    if constexpr (kConfig.out == DType::kF32) return store_together<DType::kF32, kConfig.whole>(to, out, n, count, p);
+    if constexpr (kConfig.out == DType::kF32)
+      return store_together<DType::kF32, kConfig.whole, GpuRow<kConfig>::kAllThere>(to, out, n, count, p);
     encode_piece<kConfig.out, kConfig.whole>(to, out, n, count, p);
   };
   if (quant == Quantisation::kRow) {
@@ -105,7 +106,7 @@ __device__ __forceinline__ bool find_tensor_scale(const RowArgs& args, WithValue
   constexpr int kBlock = row_block_threads(kConfig.threads);
   float most[1] = {0};
   if (args.step == RowStep::kFind) {
-    for_rows<kConfig>(args, [&](GpuRow<kConfig>& row) {
+    for_rows<kConfig, true>(args, [&](GpuRow<kConfig>& row) {
       with_values(row, [&](auto&& make) {
         row.template each<true>(make, [&](long long, int, Piece& p) {
           for_elements([&](int i) { most[0] = larger_magnitude(most[0], p.v[i]); });

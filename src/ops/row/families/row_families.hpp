@@ -21,7 +21,8 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op);
 Stage row_stage(const RowProblem& problem, bool stream, long long grid, std::shared_ptr<const LoadedKernel> kernel);
 
 // The stages of a call: `rows` alone, or where a scale of the tensor is found, before it one that finds `parts` largest magnitudes
-// and one that makes them the scale. All of one kernel.
+// and one that makes them the scale. All of one kernel. Without rows only the scale is left, and of gradients the sums: nothing is
+// launched that takes rows.
 std::vector<Stage> row_stages(const RowProblem& problem, Stage rows, const LaunchShape& find, const LaunchShape& scale,
                               int64_t parts);
 // The stages of a softmax whose rows are chunks of a block each: one that finds a pair of numbers a chunk, and one that merges a row's and

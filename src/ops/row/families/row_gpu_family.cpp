@@ -16,6 +16,7 @@ namespace {
 
 constexpr double kRowGpuLaunchSeconds = 3e-6;
 constexpr RowGpuShape kGenericShape{256, 0};
+constexpr int64_t kMostGridBlocks = (int64_t{1} << 31) - 1;
 
 class RowGpuFamily final : public KernelFamily {
  public:
@@ -65,6 +66,9 @@ class RowGpuFamily final : public KernelFamily {
     if (config.cluster > 1 && !takes_clusters(op_, p, *device.arch))
       return refuse_gpu("a cluster of blocks shares no such row");
     if (config.parts > 1 && !takes_parts(op_, p, *device.arch)) return refuse_gpu("such a row has no parts");
+    const int64_t grid = all_blocks(p, config, int64_t{config.cluster} * config.parts);
+    if (grid_covers(config, device) && grid > kMostGridBlocks)
+      return refuse_gpu(fmt::format("{} blocks, a grid has at most {}", grid, kMostGridBlocks));
     const bool blocks = op_.quantises && p.quant == Quantisation::kBlock;
     const int64_t capacity = row_capacity(shape_of(config));
     if (blocks || config.pieces == 0 || p.n <= capacity) return {};
@@ -159,12 +163,21 @@ class RowGpuFamily final : public KernelFamily {
   int64_t shared_bytes(const RowGpuConfig& config, bool adds) const {
     return op_.norm_backward() ? row_backward_bytes(config, adds) : row_shared_bytes(config.cluster);
   }
+  // Whether a kernel takes one set of rows a block, however many there are.
+  bool grid_covers(const RowGpuConfig& config, const DeviceSpec& device) const {
+    return row_grid_covers(config) && device.arch->vendor == ArchVendor::kNvidia && !op_.norm_backward() &&
+           !op_.rotates;
+  }
+  int64_t all_blocks(const RowProblem& p, const RowGpuConfig& config, int64_t together) const {
+    return std::max<int64_t>(row_blocks(p, config) * together, 1);
+  }
   // Where sums are kept from one row to the next, and on NVIDIA GPUs of whole heads, as many blocks as run at a time, each with as many
-  // rows; else a block a row. The kernel goes on where the grid ends; AMD GPUs count work-items in 32 bits.
+  // rows; else a block a row. Most kernels go on where the grid ends; AMD GPUs count work-items in 32 bits.
   int64_t row_grid(const RowProblem& p, const RowGpuConfig& config, const DeviceSpec& device, int64_t chunks) const {
     const int64_t shared = int64_t{config.cluster} * config.parts;
     const int64_t together = std::max<int64_t>(chunks, shared);  // blocks that take a row
-    const int64_t blocks = std::max<int64_t>(row_blocks(p, config) * together, 1);
+    const int64_t blocks = all_blocks(p, config, together);
+    if (grid_covers(config, device)) return blocks;
     const bool heads = op_.rotates && config.whole && device.arch->vendor == ArchVendor::kNvidia;
     const int each_unit = op_.norm_backward() ? resident_blocks(op_, config, device.arch->vendor)
                           : heads             ? whole_head_blocks(config)

@@ -162,20 +162,22 @@ Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_pt
 std::vector<Stage> row_stages(const RowProblem& p, Stage rows, const LaunchShape& find, const LaunchShape& scale,
                               int64_t parts) {
   std::vector<Stage> stages;
+  const bool none = p.rows() == 0;
   if (p.finds_of_tensor()) {
     for (const RowStep step : {RowStep::kFind, RowStep::kScale}) {
+      if (none && step == RowStep::kFind) continue;
       Stage& before = stages.emplace_back(rows);
       before.shape = step == RowStep::kFind ? find : scale;
-      before.shape.stage_edge = step == RowStep::kScale;
+      before.shape.stage_edge = step == RowStep::kScale && !none;
       RowArgs args;
       std::memcpy(&args, before.args.data(), sizeof(args));
-      args.step = step, args.part_count = parts, args.grid = before.shape.grid[0];
+      args.step = step, args.part_count = none ? 0 : parts, args.grid = before.shape.grid[0];
       std::memcpy(before.args.data(), &args, sizeof(args));
       before.patches.push_back({ArgPatch::Kind::kWorkspace, 0, static_cast<uint32_t>(offsetof(RowArgs, parts))});
     }
     rows.shape.stage_edge = true;
   }
-  stages.push_back(std::move(rows));
+  if (!none) stages.push_back(std::move(rows));
   return stages;
 }
 
@@ -194,14 +196,16 @@ std::vector<Stage> chunk_stages(const Stage& rows, int64_t chunks) {
 }
 
 std::vector<Stage> column_stages(const RowProblem& p, const Stage& rows, const LaunchShape& columns, int64_t parts) {
-  std::vector<Stage> stages(2, rows);
-  stages[1].shape = columns;
+  std::vector<Stage> stages;
+  const bool none = p.rows() == 0;
   for (const RowStep step : {RowStep::kRows, RowStep::kColumns}) {
-    Stage& stage = stages[step == RowStep::kRows ? 0 : 1];
-    stage.shape.stage_edge = step == RowStep::kColumns;
+    if (none && step == RowStep::kRows) continue;
+    Stage& stage = stages.emplace_back(rows);
+    if (step == RowStep::kColumns) stage.shape = columns;
+    stage.shape.stage_edge = step == RowStep::kColumns && !none;
     RowArgs args;
     std::memcpy(&args, stage.args.data(), sizeof(args));
-    args.step = step, args.part_count = p.rows() == 0 ? 0 : parts, args.grid = stage.shape.grid[0];
+    args.step = step, args.part_count = none ? 0 : parts, args.grid = stage.shape.grid[0];
     std::memcpy(stage.args.data(), &args, sizeof(args));
     stage.patches.push_back({ArgPatch::Kind::kWorkspace, 0, static_cast<uint32_t>(offsetof(RowArgs, parts))});
   }
