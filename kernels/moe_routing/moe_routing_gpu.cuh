@@ -352,9 +352,14 @@ __device__ __forceinline__ void moe_routing_gpu(const MoeRoutingArgs& given) {
   const MoeRoutingArgs& args = anew(given);
   constexpr int kLanes = kConfig.lanes, kKept = kConfig.kept, kTokens = kRouterThreads / kLanes;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
+#if defined(__AMDGCN__)
+  constexpr bool kWalks = true;
+#else
+  constexpr bool kWalks = kConfig.x == DType::kNone;  // else a grid has a block for every set of tokens
+#endif
+  long long begin = static_cast<long long>(blockIdx.x) * kTokens;
 #pragma unroll 1
-  for (long long begin = static_cast<long long>(blockIdx.x) * kTokens; begin < args.tokens;
-       begin += args.grid * kTokens) {
+  do {
     // Lanes of tokens behind the last one take that one: they meet the others.
     const long long mine = begin + static_cast<int>(threadIdx.x) / kLanes;
     const bool there = mine < args.tokens;
@@ -438,7 +443,8 @@ __device__ __forceinline__ void moe_routing_gpu(const MoeRoutingArgs& given) {
       args.ids[token * args.stride_ids + j] = id;
       args.weights[token * args.stride_weights + j] = id < 0 ? 0.0f : __fmul_rn(weight[s], by);
     }
-  }
+    begin += args.grid * kTokens;
+  } while (kWalks && begin < args.tokens);
 }
 
 }  // namespace tilewright

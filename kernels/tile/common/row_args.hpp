@@ -3,6 +3,7 @@
 // Freestanding.
 #pragma once
 
+#include "tile/common/denominator.hpp"
 #include "tile/common/dtype.hpp"
 #include "tile/common/fields.hpp"
 #include "tile/common/quantise.hpp"
@@ -145,6 +146,7 @@ struct RowArgs {
   bool stream;            // CPU: writes go past the caches
   RowTensor residual_out;
   long long size[kRowDims];
+  Denominator inner, middle;  // size[2] and size[1], of less than 2^31 rows
   QuantisedScales scale;
   float* parts;  // [part_count]: largest magnitudes; of rows in chunks what is found of each; of sums of columns [N]
   long long part_count;
@@ -170,10 +172,9 @@ struct RowIndex {
 };
 constexpr RowIndex row_index(const RowArgs& args, long long row) {
   if (args.flat) return {{0, 0, row}};  // no division
-  if (args.rows >> 32 == 0) {
-    const auto r = static_cast<unsigned>(row), inner = static_cast<unsigned>(args.size[2]), upper = r / inner;
-    const auto middle = static_cast<unsigned>(args.size[1]);
-    return {{upper / middle, upper % middle, r % inner}};
+  if (args.rows >> 31 == 0) {
+    const auto r = static_cast<unsigned>(row), upper = divided(r, args.inner), outer = divided(upper, args.middle);
+    return {{outer, upper - outer * args.middle.by, r - upper * args.inner.by}};
   }
   const long long upper = row / args.size[2];
   return {{upper / args.size[1], upper % args.size[1], row % args.size[2]}};
@@ -215,17 +216,26 @@ constexpr Divided divided(long long number, long long by) {
   const auto n = static_cast<unsigned>(number), d = static_cast<unsigned>(by);
   return {n / d, n % d};
 }
+// The `across`-th of those whose first row is `first`.
+constexpr RowBlock row_block_at(const RowArgs& args, const RowIndex& first, long long across) {
+  RowBlock b{first, 0, 0, across * kScaleBlock, 0};
+  const long long rows = args.size[2] - b.first.i[2], columns = args.n - b.n;
+  b.rows = static_cast<int>(rows < kScaleBlock ? rows : kScaleBlock);
+  b.columns = static_cast<int>(columns < kScaleBlock ? columns : kScaleBlock);
+  b.scale_at = scale_offset(args.scale, Quantisation::kBlock, b.first) + across * args.scale.stride_group;
+  return b;
+}
 // Blocks of the same rows follow each other.
 constexpr RowBlock row_block(const RowArgs& args, long long block) {
   const Divided across = divided(block, scale_blocks(args.n));
   const Divided down = args.flat ? Divided{0, across.quotient} : divided(across.quotient, scale_blocks(args.size[2]));
   const Divided outer = args.flat ? Divided{0, 0} : divided(down.quotient, args.size[1]);
-  RowBlock b{{{outer.quotient, outer.rest, down.rest * kScaleBlock}}, 0, 0, across.rest * kScaleBlock, 0};
-  const long long rows = args.size[2] - b.first.i[2], columns = args.n - b.n;
-  b.rows = static_cast<int>(rows < kScaleBlock ? rows : kScaleBlock);
-  b.columns = static_cast<int>(columns < kScaleBlock ? columns : kScaleBlock);
-  b.scale_at = scale_offset(args.scale, Quantisation::kBlock, b.first) + across.rest * args.scale.stride_group;
-  return b;
+  return row_block_at(args, {{outer.quotient, outer.rest, down.rest * kScaleBlock}}, across.rest);
+}
+// The same of a plain call, whose blocks one grid has.
+constexpr RowBlock plain_row_block(const RowArgs& args, unsigned block) {
+  const auto across = static_cast<unsigned>(scale_blocks(args.n)), down = block / across;
+  return row_block_at(args, {{0, 0, static_cast<long long>(down) * kScaleBlock}}, block - down * across);
 }
 
 // A number near the mean of a row of n, from the sums of its elements and of their magnitudes: rounded to what partial sums of

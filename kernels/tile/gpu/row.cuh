@@ -286,10 +286,9 @@ __device__ __forceinline__ void for_rows(const RowArgs& args, Body&& body) {
     const RowIndex at = kConfig.plain ? RowIndex{{0, 0, known}} : row_index(given, known);
     GpuRow<kConfig> mine{given, row, at, there, row_thread<kConfig>(), cluster, {}};
     body(mine);
-    if constexpr (!kWalks) return;
     first += args.grid / kBlocks * kRows;
-    if (first < args.rows) __syncthreads();  // for who still reads what these rows were reduced to
-  } while (first < args.rows);
+    if (kWalks && first < args.rows) __syncthreads();  // for who still reads what these rows were reduced to
+  } while (kWalks && first < args.rows);
 }
 
 }  // namespace tilewright

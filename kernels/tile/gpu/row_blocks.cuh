@@ -27,9 +27,16 @@ __device__ __forceinline__ void store_blocks(const RowArgs& given, Turn&& turn_p
   constexpr bool kAtOnce = kTyped && !kConfig.chance;
   const int across = static_cast<int>(threadIdx.x) % kBlockAcross * kRowPiece;
   const int down = static_cast<int>(threadIdx.x) / kBlockAcross;
+#if defined(__AMDGCN__)
+  constexpr bool kWalks = true;
+#else
+  constexpr bool kWalks = !row_grid_covers(kConfig);
+#endif
+  long long which = blockIdx.x;
 #pragma unroll 1
-  for (long long which = blockIdx.x; which < row_blocks(anew(given)); which += anew(given).grid) {
-    const RowBlock block = row_block(anew(given), which);
+  do {
+    const RowBlock block =
+        kConfig.plain && !kWalks ? plain_row_block(anew(given), blockIdx.x) : row_block(anew(given), which);
     const int columns = kConfig.full ? kScaleBlock : block.columns, left = columns - across;
     const int count = left < 0 ? 0 : left < kRowPiece ? left : kRowPiece;
     const int rows = kConfig.full ? kScaleBlock : block.rows - down;
@@ -100,7 +107,8 @@ __device__ __forceinline__ void store_blocks(const RowArgs& given, Turn&& turn_p
       round(out, first_row + turn * kBlockDown, n, p);
       encode_piece<kConfig.out, kConfig.whole>(to + turn * step, out, n, there, p);
     });
-  }
+    which += anew(given).grid;
+  } while (kWalks && which < row_blocks(anew(given)));
 }
 
 }  // namespace tilewright

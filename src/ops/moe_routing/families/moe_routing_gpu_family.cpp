@@ -70,6 +70,8 @@ int router_blocks(const MoeRoutingGpuConfig& c) {
   return c.wide && c.slots > kUsualSlots && c.x != DType::kNone ? 2 : c.wide || c.slots > kUsualSlots ? 3 : 4;
 }
 
+constexpr int64_t kMostRouterGrid = (int64_t{1} << 31) - 1;
+
 class MoeRoutingGpuFamily final : public KernelFamily {
  public:
   explicit MoeRoutingGpuFamily(bool generic) : generic_(generic) {}
@@ -102,6 +104,7 @@ class MoeRoutingGpuFamily final : public KernelFamily {
     if (s) s = takes(c.lanes / c.group_lanes >= kernel_groups(p), "groups");
     if (s) s = takes((pieces_of_group(p) + c.group_lanes - 1) / c.group_lanes * kRowPiece <= c.slots, "experts");
     if (s) s = takes(int64_t{c.kept} * c.lanes >= p.k, "numbers of chosen");
+    if (s) s = takes(walks(device) || blocks_of(p, c) <= kMostRouterGrid, "numbers of tokens");
     return s ? takes(!c.whole || fills_lanes(p, c), "rows") : s;
   }
   double cost(ProblemRef ref, const DeviceSpec& device, const RecipeStep&) const override {
@@ -157,9 +160,10 @@ class MoeRoutingGpuFamily final : public KernelFamily {
     MoeRoutingGpuConfig c;
     if (Status s = parse_gpu_router(step.key, c); !s) return s;
     const auto& p = problem_cast<MoeRoutingProblem>(ref);
-    const int64_t tokens = kRouterThreads / c.lanes, blocks = std::max<int64_t>((p.tokens + tokens - 1) / tokens, 1);
-    // The kernel goes on where the grid ends; AMD GPUs count work-items in 32 bits.
-    const int64_t grid = std::min<int64_t>(blocks, (int64_t{1} << 31) / kRouterThreads - 1);
+    if (p.tokens == 0) return std::vector<Stage>{};
+    // Kernels that walk go on where the grid ends; AMD GPUs count work-items in 32 bits.
+    const int64_t most = walks(device) ? kMostRouterGrid / kRouterThreads : kMostRouterGrid;
+    const int64_t grid = std::min<int64_t>(blocks_of(p, c), most);
     Stage stage = moe_routing_stage(p, grid, std::move(kernel));
     stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
     stage.shape.threads = kRouterThreads;
@@ -168,6 +172,11 @@ class MoeRoutingGpuFamily final : public KernelFamily {
   }
 
  private:
+  bool walks(const DeviceSpec& device) const { return generic_ || device.arch->vendor == ArchVendor::kAmd; }
+  static int64_t blocks_of(const MoeRoutingProblem& p, const MoeRoutingGpuConfig& c) {
+    const int64_t tokens = kRouterThreads / c.lanes;
+    return (p.tokens + tokens - 1) / tokens;
+  }
   Status refuse_gpu_router(const std::string& message) const {
     return unsupported(fmt::format("{}: {}", name(), message));
   }

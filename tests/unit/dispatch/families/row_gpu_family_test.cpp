@@ -116,6 +116,29 @@ TEST(RowGpuFamily, StagesWaitForThoseOfTheirCallByThemselves) {
   EXPECT_THAT(edges(softmax_operator(), "m=2:n=1000000:x=bf16"), ElementsAre(false, true));
 }
 
+TEST(RowGpuFamily, WithoutRowsOnlyWhatNeedsNoneIsLaunched) {
+  EXPECT_TRUE(stages_of(rms_norm_operator(), "m=0:n=4096:x=bf16:weight=bf16").empty());
+  for (const auto& [op, text] :
+       {std::pair{&quantize_operator(), "m=0:n=4096:x=bf16:out=e4m3:quant=dynamic"},
+        std::pair{&rms_norm_backward_operator(), "m=0:n=4096:x=bf16:residual=bf16:weight=bf16:dweight=bf16"}}) {
+    const std::vector<Stage> stages = stages_of(*op, text);
+    ASSERT_EQ(stages.size(), 1u) << text;
+    EXPECT_FALSE(stages[0].shape.stage_edge) << text << ": there is no stage before";
+  }
+}
+
+TEST(RowGpuFamily, KernelsWithoutALoopTakeNoMoreRowsThanAGridHasBlocks) {
+  const Operator& op = rms_norm_operator();
+  const auto checked = [&](const char* target, int64_t rows) {
+    const std::string text = fmt::format("m={}:n=4096:x=bf16:weight=bf16", rows);
+    return row_family(op).check(*op.parse_problem(text), test::cuda_device(target, 132), first(op, target, text).step);
+  };
+  const int64_t most = (int64_t{1} << 31) - 1;
+  EXPECT_TRUE(checked("sm_90a", most).ok());
+  EXPECT_THAT(checked("sm_90a", most + 1).message(), testing::HasSubstr("a grid has at most 2147483647"));
+  EXPECT_TRUE(checked("gfx942", most + 1).ok()) << "its kernels go on where the grid ends";
+}
+
 TEST(RowGpuFamily, SumsOfColumnsNeedNoSlots) {
   const std::vector<Stage> stages =
       stages_of(layer_norm_backward_operator(), "m=64:n=8192:x=bf16:residual=bf16:weight=bf16:dweight=bf16:dbias=bf16");
