@@ -168,8 +168,7 @@ struct GpuRow {
 #endif
   static constexpr int kRows = row_block_threads(kThreads) / kThreads;  // of a block at a time
   static constexpr int kKept = kConfig.pieces;
-  static constexpr bool kAllThere =
-      kConfig.full && kRows == 1;  // every piece of every thread: a block's only row is there
+  static constexpr bool kAllThere = kConfig.full && kRows == 1;  // every piece: a block's only row is there
 
   const RowArgs& args;
   long long index;  // of the row

@@ -79,7 +79,7 @@ Stage row_stage(const RowProblem& p, bool stream, long long grid, std::shared_pt
   args.flat = p.size[0] == 1 && p.size[1] == 1;
   args.rows = p.rows(), args.n = p.n;
   if (args.rows > 0 && args.rows >> 31 == 0) {
-    args.inner = denominator(static_cast<unsigned>(p.size[2])),
+    args.inner = denominator(static_cast<unsigned>(p.size[2]));
     args.middle = denominator(static_cast<unsigned>(p.size[1]));
   }
   args.x = row_tensor(p.x), args.residual = row_tensor(p.residual);
