@@ -21,8 +21,8 @@ constexpr int most_pieces(int threads) { return threads > 512 ? 2 : threads > 25
 constexpr int kMostBackwardThreads = 512;
 // Blocks that share a row which one block's registers do not hold; every part with clusters places eight.
 constexpr int kMostRowCluster = 8, kClusterThreads = 512;
-// Elements that fill a GPU although each thread takes four pieces.
-constexpr int64_t kManyElements = int64_t{1} << 21;
+// Elements that fill a GPU although each thread takes four pieces, and on NVIDIA GPUs so many that this is faster where codes are made.
+constexpr int64_t kManyElements = int64_t{1} << 21, kFourPieceElements = int64_t{1} << 24;
 // Blocks that take a part of a row each, of one piece a thread.
 constexpr int kPartThreads = 256, kMostRowParts = 64, kRowPartElements = kPartThreads * kRowPiece;
 // Whether pieces are written one by one, as they come.
@@ -228,10 +228,12 @@ std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const A
       std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 1; });
   }
   if (takes_clusters(op, p, arch)) std::ranges::copy(cluster_shapes(op, p), std::inserter(shapes, shapes.begin()));
-  const bool large = p.rows() * p.n >= kManyElements, many = large && takes_pieces_singly(op, p.quant);
+  const int64_t elements = p.rows() * p.n;
+  const bool many = elements >= kManyElements && takes_pieces_singly(op, p.quant);
+  const bool by_four = arch.vendor == ArchVendor::kAmd || (elements >= kFourPieceElements && !op.dequantises);
   // A norm's row that has one scale is reduced twice, however many rows there are: its sums are to have the same bits. AMD GPUs lack registers for it.
   const bool twice = op.columns && p.quant == Quantisation::kRow && arch.vendor == ArchVendor::kNvidia;
-  if ((many && !op.gates) || twice)
+  if ((many && by_four && !op.gates) || twice)
     std::ranges::stable_partition(shapes, [](const RowGpuShape& s) { return s.pieces == 4; });
   const int64_t parts = (p.n + kRowPartElements - 1) / kRowPartElements;
   if (!many && takes_parts(op, p, arch) && parts > 1 && parts <= kMostRowParts)

@@ -54,6 +54,21 @@ TEST(RowGpuFamily, RowsThatNoWarpsFillLeaveFewOfThemIdle) {
   EXPECT_EQ(config_of(rms_norm_operator(), "sm_90a", "m=64:n=136:x=bf16").threads, 16);  // a power of two below a warp
 }
 
+TEST(RowGpuFamily, ThreadsTakeMorePiecesOfCodesWhereThereAreManyRows) {
+  const auto shape = [](const Operator& op, const char* target, const std::string& text) {
+    const RowGpuConfig c = config_of(op, target, text);
+    return fmt::format("{}x{}/{}", c.threads, c.pieces, c.parts);
+  };
+  const std::string makes = "n=4096:x=bf16:out=e4m3:quant=group:scale=f32:group=128";
+  EXPECT_EQ(shape(quantize_operator(), "sm_90a", "m=16:" + makes), "256x1/2");
+  EXPECT_EQ(shape(quantize_operator(), "sm_90a", "m=1024:" + makes), "256x2/1");
+  EXPECT_EQ(shape(quantize_operator(), "sm_90a", "m=4096:" + makes), "128x4/1");
+  EXPECT_EQ(shape(quantize_operator(), "gfx942", "m=1024:" + makes), "128x4/1");
+  const std::string reads = "n=4096:x=e4m3:out=bf16:quant=group:scale=f32:group=128";
+  EXPECT_EQ(shape(dequantize_operator(), "sm_90a", "m=16:" + reads), "256x1/2");
+  EXPECT_EQ(shape(dequantize_operator(), "sm_90a", "m=16384:" + reads), "256x2/1");
+}
+
 TEST(RowGpuFamily, HowManyRowsThereAreDoesNotChangeARowsBits) {
   const auto numerics = [](const Operator& op, const std::string& text) {
     return row_family(op).numerics_id(first(op, "sm_90a", text).step);
