@@ -102,7 +102,9 @@ class Cubin {
       const auto word = reader_.at<uint64_t>(code.sh_offset + at),
                  control = reader_.at<uint64_t>(code.sh_offset + at + 8);
       if (!word || !control) return;
-      ++kernel.instructions[*word & kOpcodeBits];
+      const auto opcode = static_cast<Sass>(*word & kOpcodeBits);
+      ++kernel.instructions[static_cast<size_t>(opcode)];
+      if (opcode == Sass::kLoad && kernel.count(Sass::kLaneExchange) > 0) ++kernel.late_loads;
       if (capability_ == 90 && pending.meets_arrival(*word, *control)) ++kernel.overtaking_arrivals;
     }
   }

@@ -25,6 +25,8 @@ enum class Sass : uint16_t {
   kTensorLoad = 0x1B4,       // UTMALDG
   kTensorStore = 0x1B5,      // UTMASTG
   kAsyncCopy = 0x1AE,        // LDGSTS
+  kLoad = 0x181,             // LDG
+  kLaneExchange = 0x189,     // SHFL
   kLocalLoad = 0x183,        // LDL
   kLocalStore = 0x187,       // STL
   kWaitForKernel = 0x02E,    // ACQBULK, griddepcontrol.wait
@@ -43,6 +45,8 @@ struct CubinKernel {
   // Arrivals at an mbarrier that may overtake a load from shared memory which the same warp asked for before (sm_90): nothing in
   // front of them waits for it. Counted along the code, which is blind to loops.
   int overtaking_arrivals = 0;
+  // Loads from global memory that stand behind the first exchange between lanes: they wait for a reduction.
+  int late_loads = 0;
   int count(Sass opcode) const { return instructions[static_cast<size_t>(opcode)]; }
 };
 

@@ -19,11 +19,54 @@
 namespace tilewright {
 namespace {
 
-class SlowRowKernels : public testing::TestWithParam<const char*> {
+class RowKernels : public testing::Test {
  protected:
   void SetUp() override {
     if (Status status = nvrtc_compiler().available(); !status) GTEST_SKIP() << status.message();
   }
+  Result<CubinKernel> compiled(const KernelFamily& family, const KernelKey& key) {
+    const Result<CompileRequest> request = family.source(key);
+    if (!request) return request.status();
+    const Result<std::string> file = nvrtc_compiler().compile(*request, scratch_.path(), nullptr);
+    if (!file) return file.status();
+    const std::string image = *read_file(scratch_ / *file);
+    Result<CubinInfo> info = read_cubin(std::as_bytes(std::span(image)));
+    if (!info) return info.status();
+    EXPECT_EQ(info->kernels.size(), 1u);
+    return std::move(info->kernels.front());
+  }
+  static DeviceSpec device(const char* target) {
+    DeviceSpec spec;
+    spec.arch = find_arch(target);
+    spec.targets = {spec.arch};
+    spec.units = 132;
+    return spec;
+  }
+  test::ScratchFolder scratch_;
+};
+
+TEST_F(RowKernels, WeightsAndBiasesAreAskedForBeforeARowIsReduced) {
+  const DeviceSpec spec = device("sm_90a");
+  for (const auto& [op, text] :
+       {std::pair{&rms_norm_operator(), "m=16:n=4096:x=bf16:weight=bf16"},
+        std::pair{&rms_norm_operator(), "m=16:n=4096:x=f32:weight=f32:out=f32"},
+        std::pair{&rms_norm_operator(), "m=16:n=4096:x=bf16:residual=bf16:weight=bf16"},
+        std::pair{&layer_norm_operator(), "m=16:n=4096:x=bf16:weight=bf16:bias=bf16"},
+        std::pair{&gated_rms_norm_operator(), "m=16:n=4096:x=bf16:residual=bf16:weight=bf16"}}) {
+    SCOPED_TRACE(std::string(op->name()) + " " + text);
+    const Result<std::vector<std::byte>> problem = op->parse_problem(text);
+    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    const KernelFamily& family = *find_family(op->families(), std::string(op->name()) + "_gpu");
+    const Result<CubinKernel> kernel = compiled(family, family.candidates(*problem, spec).front().step.key);
+    ASSERT_TRUE(kernel.ok()) << kernel.status().message();
+    EXPECT_GT(kernel->count(Sass::kLoad), 2);
+    EXPECT_GT(kernel->count(Sass::kLaneExchange), 4);
+    EXPECT_EQ(kernel->late_loads, 0);
+  }
+}
+
+class SlowRowKernels : public RowKernels, public testing::WithParamInterface<const char*> {
+ protected:
   void check_budget(const Operator& op, size_t arg_bytes) {
     for (const KernelFamily* family : op.families()) {
       for (const KernelKey& key : family->builtin_keys(GetParam())) check_key(*family, key, arg_bytes);
@@ -31,20 +74,12 @@ class SlowRowKernels : public testing::TestWithParam<const char*> {
   }
   void check_key(const KernelFamily& family, const KernelKey& key, size_t arg_bytes, int64_t local_bytes = 0) {
     SCOPED_TRACE(key.text);
-    const Result<CompileRequest> request = family.source(key);
-    ASSERT_TRUE(request.ok()) << request.status().message();
-    const Result<std::string> file = nvrtc_compiler().compile(*request, scratch_.path(), nullptr);
-    ASSERT_TRUE(file.ok()) << file.status().message();
-    const std::string image = *read_file(scratch_ / *file);
-    const Result<CubinInfo> info = read_cubin(std::as_bytes(std::span(image)));
-    ASSERT_TRUE(info.ok()) << info.status().message();
-    ASSERT_EQ(info->kernels.size(), 1u);
-    const CubinKernel& made = info->kernels.front();
-    EXPECT_LE(made.local_bytes, local_bytes) << "spills";
-    EXPECT_EQ(made.arg_bytes, static_cast<int64_t>(arg_bytes));
-    EXPECT_LE(made.registers, 128);
+    const Result<CubinKernel> made = compiled(family, key);
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    EXPECT_LE(made->local_bytes, local_bytes) << "spills";
+    EXPECT_EQ(made->arg_bytes, static_cast<int64_t>(arg_bytes));
+    EXPECT_LE(made->registers, 128);
   }
-  test::ScratchFolder scratch_;
 };
 
 TEST_P(SlowRowKernels, EveryPrebuiltOneKeepsToItsBudget) {
@@ -59,10 +94,7 @@ TEST_P(SlowRowKernels, EveryPrebuiltOneKeepsToItsBudget) {
 
 // Those that no block keeps alone, which clusters share where there are some.
 TEST_P(SlowRowKernels, OfLongRowsKeepsToItsBudget) {
-  DeviceSpec spec;
-  spec.arch = find_arch(GetParam());
-  spec.targets = {spec.arch};
-  spec.units = 132;
+  const DeviceSpec spec = device(GetParam());
   struct Long {
     const Operator& op;
     const char* problem;
