@@ -355,7 +355,7 @@ __device__ __forceinline__ void moe_routing_gpu(const MoeRoutingArgs& given) {
 #if defined(__AMDGCN__)
   constexpr bool kWalks = true;
 #else
-  constexpr bool kWalks = kConfig.x == DType::kNone;  // else a grid has a block for every set of tokens
+  constexpr bool kWalks = kConfig.x == DType::kNone || kConfig.few == 0;  // without a loop large choices would spill
 #endif
   long long begin = static_cast<long long>(blockIdx.x) * kTokens;
 #pragma unroll 1

@@ -69,7 +69,11 @@ class SlowRowKernels : public RowKernels, public testing::WithParamInterface<con
  protected:
   void check_budget(const Operator& op, size_t arg_bytes) {
     for (const KernelFamily* family : op.families()) {
-      for (const KernelKey& key : family->builtin_keys(GetParam())) check_key(*family, key, arg_bytes);
+      for (const KernelKey& key : family->builtin_keys(GetParam())) {
+        // NVFP4's groups in threads of four pieces lack a few registers without a loop, and are faster all the same.
+        const bool groups = key.text.find(":out=e2m1:quant=group:threads=128:pieces=4:") != std::string::npos;
+        check_key(*family, key, arg_bytes, groups ? 16 : 0);
+      }
     }
   }
   void check_key(const KernelFamily& family, const KernelKey& key, size_t arg_bytes, int64_t local_bytes = 0) {
