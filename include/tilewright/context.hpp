@@ -28,8 +28,8 @@ struct ContextOptions {
 struct Exec {
   void* stream = nullptr;  // GPU stream; unused on the CPU
   // GPU: the call may begin before the kernels in front of it in the stream have ended (CUDA's programmatic dependent
-  // launch). It waits for them before it touches anything but B: none of them may still write B. Where a kernel or a
-  // device knows no such edges, nothing changes.
+  // launch). It waits for them before it touches anything but weights, none of which they may still write: a GEMM's B, weight and bias of
+  // operators on rows. Where a kernel or a device knows no such edges, nothing changes.
   bool programmatic_edge = false;
   int units = 0;              // cores, SMs or CUs that the call may use; 0 = all
   void* workspace = nullptr;  // at least query().workspace_bytes; null = the context's own

@@ -242,7 +242,8 @@ typedef struct tilewright_exec {
   tilewright_parallel_for parallel_for; /* CPU: the caller's threads; NULL = the context's */
   void* parallel_for_data;              /* its first argument */
   /* GPU: not 0 = the call may begin before the kernels in front of it in the stream have ended (CUDA's programmatic
-   * dependent launch). None of them may still write B; everything else is touched when they are done. */
+   * dependent launch). None of them may still write weights (a GEMM's B, weight and bias of operators on rows); everything else is
+   * touched when they are done. */
   int32_t programmatic_edge;
 } tilewright_exec;
 

@@ -38,6 +38,7 @@ __device__ __forceinline__ void act_and_mul_backward_gpu(const RowArgs& given) {
     const char* const x = row_start<kConfig.x>(row.args.x, row.at);
     const char* const dy = row_start<kConfig.residual>(row.args.residual, row.at);
     char* const dx = row_start<kConfig.out>(row.args.out, row.at);
+    if constexpr (fetches_rows(kConfig)) Asked::fetch(row.args, dy);
     input.start(row);
     dy_words.ask(row.args, dy);
     const auto load = [&](long long n, int count, Piece& grad) {

@@ -66,8 +66,8 @@ __device__ __forceinline__ void cross_entropy_kept(const RowArgs& given) {
   RowInput<kConfig> input(given);
   for_rows<kConfig>(given, [&](GpuRow<kConfig>& row) {
     const RowArgs& args = row.args;
-    const RowTarget<kConfig> target(row);
     input.start(row);
+    const RowTarget<kConfig> target(row);
     RowLogits of{0, kLeastValue, 0, 0};
     if (row.thread == 0) of.target = target.logit(row);
 

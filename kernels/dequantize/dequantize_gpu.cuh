@@ -17,6 +17,14 @@ __device__ __forceinline__ void dequantize_row(const GpuRow<kConfig>& row) {
   char* const to = row_start<kConfig.out>(args.out, row.at);
   const long long scale_at = scale_offset(args.scale, quant, row.at);
 
+  if constexpr (fetches_rows(kConfig)) {
+#pragma unroll
+    for (int j = 0; j < kConfig.pieces; ++j) {
+      const int n = j * GpuRow<kConfig>::kStep + mine;
+      if (row.count_at(n) > 0) fetch_ahead(from + n * dtype_bits(type) / 8 + row.no_bytes());
+    }
+  }
+  if constexpr (has_edge(kConfig)) wait_for_previous_kernel();
   const float of_row = has_groups(quant) ? 0 : load_scale(args.scale, scale_at);
   const auto write = [&](long long n, int count, const CodeWords& codes) {
     if (count == 0) return;

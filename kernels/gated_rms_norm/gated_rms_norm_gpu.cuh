@@ -13,7 +13,7 @@ __device__ __forceinline__ void gated_rms_norm_gpu(const RowArgs& given) {
   RowInput<kConfig> input(given);
   for_rows<kConfig>(given, [&](GpuRow<kConfig>& row) {
     const RowArgs& args = row.args;
-    input.start(row);
+    if constexpr (!has_edge(kConfig)) input.start(row);
     // Rows of the third dimension go round among the weight's groups.
     const RowVector& weight = args.weight;
     const long long group = args.weight_groups == 1 ? 0 : row.at.i[2] % args.weight_groups;
@@ -22,6 +22,7 @@ __device__ __forceinline__ void gated_rms_norm_gpu(const RowArgs& given) {
     using Words = AskedPieces<kConfig, row_asks_weight(kConfig) ? kWeight : DType::kNone>;
     Words words;
     if (has_weight<kConfig>(args)) words.ask(args, of_group);
+    if constexpr (has_edge(kConfig)) input.start(row);
     input.tensors.first.wait_for(words, args);
     const auto gate = [&](long long n, int count, Piece& p, int j) {
       Piece z;

@@ -59,7 +59,8 @@ enum CacheTensor : int { kCacheQueries, kCacheKeys, kCacheValues, kCacheTensors 
 struct CacheArgs {
   long long tokens, sets;  // sets: of heads that are taken at once
   long long blocks, block_size;
-  CacheHeads heads[kCacheTensors];  // the queries' output: blocks of one token each
+  Denominator token_sets, block_slots;  // sets of a token, and block_size
+  CacheHeads heads[kCacheTensors];      // the queries' output: blocks of one token each
   const int* slots;
   long long stride_slot;            // in words
   RowRotation rotation;             // of queries and keys; positions along the second dimension, in words
@@ -94,6 +95,7 @@ struct CacheGpuConfig {
   bool norm, finds;     // queries and keys are normalised; scales are found
   int threads, heads;
   bool plain = false;
+  bool edge = false;  // as RowGpuConfig's
 
   bool operator==(const CacheGpuConfig&) const = default;
   template <class Self, class Visit>
@@ -108,6 +110,7 @@ struct CacheGpuConfig {
     visit("threads", self.threads);
     visit("heads", self.heads);
     visit("plain", self.plain);
+    visit("edge", self.edge);
   }
 };
 inline constexpr int kHeadPieces = 2 * kRowPiece;  // elements of a head that a thread has
@@ -134,9 +137,9 @@ constexpr CachePlace cache_place(const CacheArgs& args, int tensor, long long to
   if (tensor == kCacheQueries) return {token, 0, true};
   const bool known = slot >= 0 && slot < args.blocks * args.block_size;
   if (!known) return {0, 0, false};
-  if (slot >> 32 == 0 && args.block_size >> 32 == 0) {
-    const auto low = static_cast<unsigned>(slot), size = static_cast<unsigned>(args.block_size);
-    return {low / size, static_cast<int>(low % size), true};
+  if (slot >> 31 == 0) {
+    const auto low = static_cast<unsigned>(slot), block = divided(low, args.block_slots);
+    return {block, static_cast<int>(low - block * args.block_slots.by), true};
   }
   return {slot / args.block_size, static_cast<int>(slot % args.block_size), true};
 }
@@ -158,19 +161,18 @@ constexpr long long paged_scale(const PagedScale& s, const CachePlace& at, int h
   return at.block * s.block + at.position * s.position + head * s.head;
 }
 
-// Number `index` of the sets of `each` heads of a token and tensor.
+// Number `index` of the sets of `each` heads of a token and tensor, as many as the arguments tell.
 struct CacheSet {
   long long token;
   int tensor, head;
 };
 constexpr CacheSet cache_set(const CacheArgs& args, long long index, int each) {
-  const int all = args.heads[0].heads + args.heads[1].heads + args.heads[2].heads, sets = all / each;
   CacheSet set{};
-  if (index >> 32 == 0) {
-    const auto low = static_cast<unsigned>(index), by = static_cast<unsigned>(sets);
-    set.token = low / by, set.head = static_cast<int>(low % by);
+  if (index >> 31 == 0) {
+    const auto low = static_cast<unsigned>(index), token = divided(low, args.token_sets);
+    set.token = token, set.head = static_cast<int>(low - token * args.token_sets.by);
   } else {
-    set.token = index / sets, set.head = static_cast<int>(index % sets);
+    set.token = index / args.token_sets.by, set.head = static_cast<int>(index % args.token_sets.by);
   }
   set.head *= each;
   const int q = args.heads[0].heads, k = q + args.heads[1].heads;

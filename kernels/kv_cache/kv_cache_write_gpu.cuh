@@ -29,6 +29,7 @@ __device__ __forceinline__ void kv_cache_write_heads(const CacheArgs& given) {
   constexpr bool kTurns = kConfig.table != DType::kNone, kWeights = kConfig.norm && kConfig.weight != DType::kNone;
   constexpr DType kTable = kTurns ? kConfig.table : DType::kF32, kWeight = kWeights ? kConfig.weight : DType::kF32;
   const auto thread = static_cast<int>(threadIdx.x);
+  if constexpr (kConfig.edge) allow_next_kernel();
 #pragma unroll 1
   for (long long begin = static_cast<long long>(blockIdx.x) * kSets; begin < given.sets; begin += given.grid * kSets) {
     const CacheArgs& args = anew(given);
@@ -38,13 +39,21 @@ __device__ __forceinline__ void kv_cache_write_heads(const CacheArgs& given) {
     const CacheHeads& mine = args.heads[set.tensor];
     const HeadPieces at = head_pieces(args, mine, thread % kThreads);
 
+    const char* from =
+        static_cast<const char*>(mine.in) + (set.token * mine.stride_token + set.head * mine.stride_head) * kBytes;
+    if constexpr (kConfig.edge) {
+#pragma unroll
+      for (int h = 0; h < kHeads; ++h) {
+        fetch_ahead(from + h * mine.stride_head * kBytes + at.low * kBytes);
+        fetch_ahead(from + h * mine.stride_head * kBytes + at.high * kBytes);
+      }
+      wait_for_previous_kernel();
+    }
     // The heads, the angles of the token, the weights. What others wait for is asked for first, and its place is found last.
     const bool has_slot = set.tensor != kCacheQueries;
     const long long slot = has_slot ? cache_slot(args, set.token) : 0;
     const long long position = kTurns ? cache_position(args, set.token) : 0;
     PieceWords<kConfig.x> low_words[kHeads], high_words[kHeads];
-    const char* from =
-        static_cast<const char*>(mine.in) + (set.token * mine.stride_token + set.head * mine.stride_head) * kBytes;
 #pragma unroll
     for (int h = 0; h < kHeads; ++h, from += mine.stride_head * kBytes) {
       low_words[h].load(from + at.low * kBytes);

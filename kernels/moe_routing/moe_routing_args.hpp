@@ -73,6 +73,7 @@ struct MoeRoutingCpuConfig {
 // lane. Each keeps `kept` of the chosen. `wide`: keys of 64 bits, for any choice; else of 32, for logits of 16. `whole`: every lane
 // has all its slots, in pieces that one load takes. `few`: 4 or 8 if no more are chosen; 0: any number. `sieve`: parts of a lane, if only what can be among
 // those few is put in order (router_sieve.cuh); 0: all that is there. `plain`: what a call asks for follows here, else it stands in the arguments.
+// `edge`: as RowGpuConfig's.
 struct MoeRoutingGpuConfig {
   static constexpr const char* kTypeName = "MoeRoutingGpuConfig";
   DType x;
@@ -84,6 +85,7 @@ struct MoeRoutingGpuConfig {
   RouterScore score = RouterScore::kSoftmax;
   DType bias = DType::kNone;
   bool scored = false;
+  bool edge = false;
 
   bool operator==(const MoeRoutingGpuConfig&) const = default;
   template <class Self, class Visit>
@@ -101,6 +103,7 @@ struct MoeRoutingGpuConfig {
     visit("score", self.score);
     visit("bias", self.bias);
     visit("scored", self.scored);
+    visit("edge", self.edge);
   }
 };
 

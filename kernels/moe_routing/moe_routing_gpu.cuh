@@ -5,6 +5,7 @@
 #pragma once
 
 #include "moe_routing/router_keys_gpu.cuh"
+#include "moe_routing/router_scores.cuh"
 #include "tile/gpu/row.cuh"
 #if !defined(__AMDGCN__)
 #include "moe_routing/router_exchange.cuh"
@@ -14,27 +15,6 @@
 #endif
 
 namespace tilewright {
-
-// Eight values as one, by pairs.
-template <class Merge>
-__device__ __forceinline__ float of_pairs(const Piece& p, Merge&& merge) {
-  const float low = merge(merge(p.v[0], p.v[1]), merge(p.v[2], p.v[3]));
-  return merge(low, merge(merge(p.v[4], p.v[5]), merge(p.v[6], p.v[7])));
-}
-
-__device__ __forceinline__ float larger(float a, float b) { return a > b ? a : b; }  // of NaN the second
-
-// e^x
-__device__ __forceinline__ float router_exp(float x) { return exp2_approx(__fmul_rn(x, 1.44269504f)); }
-__device__ __forceinline__ float sigmoid_score(float x) { return reciprocal_approx(__fadd_rn(1.0f, router_exp(-x))); }
-__device__ __forceinline__ float sqrt_softplus_score(float x) {
-  const float t = router_exp(-fabsf(x)), s = __fmul_rn(t, reciprocal_approx(__fadd_rn(2.0f, t)));
-  const float square = __fmul_rn(s, s);
-  float series = kLogSeries[7];
-#pragma unroll
-  for (int i = 6; i >= 0; --i) series = __fmaf_rn(series, square, kLogSeries[i]);
-  return square_root(__fmaf_rn(__fadd_rn(s, s), series, larger(x, 0.0f)));
-}
 
 // AMD GPUs, whose comparisons take scalar registers, have none to hold logits beside keys of 64 bits.
 #if defined(__AMDGCN__)
@@ -99,6 +79,13 @@ struct RouterLane {
     const int left = there - offset(j * kRowPiece);
     const int count = kWhole ? kRowPiece : left <= 0 ? 0 : left < kRowPiece ? left : kRowPiece;
     load_piece<kType, kWhole>(from, dtype, first + offset(j * kRowPiece), count, p);
+  }
+  // Logits that kernels in front may still write.
+  __device__ __forceinline__ void fetch() const {
+    if constexpr (kConfig.whole) {
+#pragma unroll
+      for (int j = 0; j < kPieces; ++j) fetch_ahead(row + (first + offset(j * kRowPiece)) * dtype_bits(kConfig.x) / 8);
+    }
   }
   // Nothing is as bad as minus infinity.
   __device__ __forceinline__ void load_logits(int j, Piece& p) const {
@@ -357,6 +344,7 @@ __device__ __forceinline__ void moe_routing_gpu(const MoeRoutingArgs& given) {
 #else
   constexpr bool kWalks = kConfig.x == DType::kNone || kConfig.few == 0;  // without a loop large choices would spill
 #endif
+  if constexpr (kConfig.edge) allow_next_kernel();
   long long begin = static_cast<long long>(blockIdx.x) * kTokens;
 #pragma unroll 1
   do {
@@ -368,6 +356,10 @@ __device__ __forceinline__ void moe_routing_gpu(const MoeRoutingArgs& given) {
     const char* const row = static_cast<const char*>(args.logits) + token * args.stride_logits * dtype_bits(type) / 8;
 
     RouterLane<kConfig> part(args, row, lane);
+    if constexpr (kConfig.edge) {
+      part.fetch();
+      wait_for_previous_kernel();
+    }
     if constexpr (part.kHolds) part.hold();
     if (!part.kHoldsWords && part.sums_all()) part.find_softmax();
     if constexpr (part.kHolds) part.score_held();

@@ -72,6 +72,11 @@ __device__ __forceinline__ void quantize_thread_groups(const RowArgs& args) {
     const RowIndex at{{0, 0, row.index}};
     const char* const x = row_start<kConfig.x>(args.x, at);
     GroupWords<kConfig.x, kPieces> words[kGroups];
+    if constexpr (fetches_rows(kConfig)) {
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) fetch_ahead(x + first_of(g) * 2 + row.no_bytes());
+    }
+    if constexpr (has_edge(kConfig)) wait_for_previous_kernel();
 #pragma unroll
     for (int g = 0; g < kGroups; ++g) words[g].load(x + first_of(g) * 2);
 

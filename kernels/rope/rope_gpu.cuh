@@ -13,6 +13,7 @@ __device__ __forceinline__ void rope_whole_heads(const RowArgs& given) {
   constexpr int kThreads = kConfig.threads, kHeads = kConfig.pieces, kBytes = dtype_bits(kConfig.x) / 8;
   constexpr int kSet = row_block_threads(kThreads) / kThreads * kHeads;  // heads of a block at a time
   const auto thread = static_cast<int>(threadIdx.x);
+  if constexpr (has_edge(kConfig)) allow_next_kernel();
   const int n = thread % kThreads * kRowPiece;
 #pragma unroll 1
   for (long long first = static_cast<long long>(blockIdx.x) * kSet + thread / kThreads * kHeads; first < given.rows;
@@ -35,24 +36,40 @@ __device__ __forceinline__ void rope_whole_heads(const RowArgs& given) {
     };
     // Those that are mixed, before heads take registers; else behind what heads ask for.
     const bool mixed = !kConfig.plain && r.axes > 1;
+    // Neighbours of a set are of one tensor in a plain kernel.
+    RotatedHead heads[kHeads];
+    const auto find_head = [&](int h) {
+      if (!kConfig.plain || h == 0) {
+        heads[h] = rotated_head(args, at);
+      } else {
+        const bool second = at.i[2] >= r.heads;
+        heads[h].from = heads[h - 1].from + (second ? args.residual.stride[2] : args.x.stride[2]) * kBytes;
+        heads[h].to = heads[h - 1].to + (second ? args.residual_out.stride[2] : args.out.stride[2]) * kBytes;
+      }
+      ++at.i[2];
+    };
+    if constexpr (has_edge(kConfig)) {
+#pragma unroll
+      for (int h = 0; h < kHeads; ++h) {
+        find_head(h);
+        if constexpr (fetches_rows(kConfig)) {
+          fetch_ahead(heads[h].from + low);
+          fetch_ahead(heads[h].from + high);
+          if (h == 0 && thread % kRowLanes == 0) fetch_ahead(heads[h].to);
+        }
+      }
+      wait_for_previous_kernel();
+    }
     if (mixed) {
       ask_angles();
       const auto angles_of = [&](int axis) { return row_angles(args, at, axis); };
       mix_angles<kConfig.columns>(r, turns ? n : 0, angles_of, angles, cosine_words, sine_words);
     }
 
-    RotatedHead heads[kHeads];
     PieceWords<kConfig.x> p_words[kHeads], q_words[kHeads];
 #pragma unroll
-    for (int h = 0; h < kHeads; ++h, ++at.i[2]) {
-      // Neighbours of a set are of one tensor in a plain kernel.
-      if (!kConfig.plain || h == 0) {
-        heads[h] = rotated_head(args, at);
-      } else {
-        const bool second = at.i[2] >= r.heads;
-        heads[h].from = heads[h - 1].from + (second ? args.residual : args.x).stride[2] * kBytes;
-        heads[h].to = heads[h - 1].to + (second ? args.residual_out : args.out).stride[2] * kBytes;
-      }
+    for (int h = 0; h < kHeads; ++h) {
+      if constexpr (!has_edge(kConfig)) find_head(h);
       p_words[h].load(heads[h].from + low);
       q_words[h].load(heads[h].from + high);
     }
@@ -102,6 +119,7 @@ __device__ __forceinline__ void rope_gpu(const RowArgs& given) {
     const DType dtype = args.x.dtype;
     if (!mine.there) return;
     const RotatedHead head = rotated_head(args, mine.at);
+    if constexpr (has_edge(kConfig)) wait_for_previous_kernel();
     const auto angles_of = [&](int axis) { return row_angles(args, mine.at, axis); };
     const auto each = [&](long long length, auto&& body) {
 #pragma unroll 1

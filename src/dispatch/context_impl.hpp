@@ -31,6 +31,11 @@ struct OpenDevice {
   DeviceSpec spec(int units) const;  // with the unit budget applied
 };
 
+// Whether a call on a device is a problem with programmatic edges.
+inline bool has_programmatic_edge(const Exec& exec, DeviceId device) {
+  return exec.programmatic_edge && device.kind == DeviceKind::kCuda;
+}
+
 // The CPU is open from the start; another device is opened by the first call whose tensors are on it, so that programs
 // without one pay nothing. Functions that take `on` work on that device, or, without it, on the selected one.
 class ContextImpl {

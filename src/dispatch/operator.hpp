@@ -46,6 +46,12 @@ struct ProblemSignature {
   std::string bucket;    // "m<=16:n=4096:k=4096:batch=1"
   // Of the same problem called otherwise: its rows serve where there are none of `core`. "" = there is no such problem.
   std::string other_core = {};
+
+  // Of calls with programmatic edges: a problem of its own.
+  void add_programmatic_edge() {
+    other_core = core;
+    core += ":programmatic_edge=1";
+  }
 };
 
 class Operator {

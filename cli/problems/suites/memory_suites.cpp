@@ -143,6 +143,12 @@ constexpr const char* kTopKModes[] = {"n=128256:k=64:x=f32", "n=131072:k=2048:x=
 // Of an H200, copying: what rows past its caches are held to.
 constexpr double kCopyGbps = 4240;
 
+// A problem, and of few rows the same with programmatic edges.
+void add_edged(Suite& suite, const std::string& text, const std::string& regime, const SuiteBar& bar, bool few) {
+  suite.add(text, {.regime = regime, .bar = bar});
+  if (few) suite.add(text + ":programmatic_edge=1", {.regime = regime + ", pdl edges", .bar = bar});
+}
+
 }  // namespace
 
 Suite memory_cpu_suite() {
@@ -195,20 +201,20 @@ Suite memory_gpu_suite() {
       {"16384 rows", {16384}, 0.95, 0}, {"1024 rows", {1024}, 0, 1}, {"1 to 16 rows", {1, 4, 16}, 0, 0}};
   Suite suite;
   for (const Rows& regime : regimes) {
+    const SuiteBar bar{.fraction = regime.fraction, .ratio = regime.ratio, .gflops = 0, .read_gbps = kCopyGbps};
+    const auto add = [&](const std::string& text, const std::string& name) {
+      add_edged(suite, text, name, bar, /*few=*/regime.rows.front() == 1);
+    };
     for (const MemoryMode& mode : kModes) {
       for (const int64_t m : regime.rows) {
         for (const int64_t n : kHidden) {
-          suite.add(fmt::format("{} m={}:n={}:{}", mode.op, m, n, mode.text),
-                    {.regime = fmt::format("{}, {}", mode.name, regime.name),
-                     .bar = {.fraction = regime.fraction, .ratio = regime.ratio, .gflops = 0, .read_gbps = kCopyGbps}});
+          add(fmt::format("{} m={}:n={}:{}", mode.op, m, n, mode.text), fmt::format("{}, {}", mode.name, regime.name));
         }
       }
     }
     for (const MemoryMode& mode : kRopeModes) {
       for (const int64_t tokens : regime.rows) {
-        suite.add(rope_text(tokens, mode.text),
-                  {.regime = fmt::format("{}, {}", mode.name, regime.name),
-                   .bar = {.fraction = regime.fraction, .ratio = regime.ratio, .gflops = 0, .read_gbps = kCopyGbps}});
+        add(rope_text(tokens, mode.text), fmt::format("{}, {}", mode.name, regime.name));
       }
     }
   }
@@ -227,12 +233,10 @@ Suite memory_gpu_suite() {
   }
   for (const MemoryMode& mode : kCacheModes) {
     for (const int64_t tokens : {16384, 4096, 16, 1}) {
-      suite.add(cache_text(mode, tokens),
-                {.regime = fmt::format("{}, {} tokens", mode.name, tokens),
-                 .bar = {.fraction = tokens >= 4096 && std::string_view(mode.op) == "qk_norm_rope_cache" ? 0.85 : 0,
-                         .ratio = 0,
-                         .gflops = 0,
-                         .read_gbps = kCopyGbps}});
+      const bool barred = tokens >= 4096 && std::string_view(mode.op) == "qk_norm_rope_cache";
+      add_edged(suite, cache_text(mode, tokens), fmt::format("{}, {} tokens", mode.name, tokens),
+                {.fraction = barred ? 0.85 : 0, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps},
+                /*few=*/tokens <= 16);
     }
   }
   for (const MemoryMode& mode : kMoveModes) {
@@ -255,9 +259,9 @@ Suite memory_gpu_suite() {
   }
   for (const MemoryMode& mode : kRoutingModes) {
     for (const int64_t tokens : {16384, 1024, 16}) {
-      suite.add(fmt::format("{} t={}:{}", mode.op, tokens, mode.text),
-                {.regime = fmt::format("{}, {} tokens", mode.name, tokens),
-                 .bar = {.fraction = 0, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}});
+      add_edged(suite, fmt::format("{} t={}:{}", mode.op, tokens, mode.text),
+                fmt::format("{}, {} tokens", mode.name, tokens),
+                {.fraction = 0, .ratio = 0, .gflops = 0, .read_gbps = kCopyGbps}, /*few=*/tokens <= 16);
     }
   }
   for (const SampleMode& mode : kSampleModes) {

@@ -8,6 +8,7 @@
 #include "gemm/portable/gemv_dot_gpu_args.hpp"
 #include "tile/portable/async_copy.cuh"
 #include "tile/portable/dot_product.cuh"
+#include "tile/portable/kernel_edges.cuh"
 #include "tile/portable/stream_load.cuh"
 
 namespace tilewright {

@@ -7,6 +7,7 @@
 #include "gemm/gpu/gemv_output_gpu.cuh"
 #include "gemm/portable/gemv_gpu_args.hpp"
 #include "tile/portable/async_copy.cuh"
+#include "tile/portable/kernel_edges.cuh"
 #include "tile/portable/line_product.cuh"
 #include "tile/portable/stream_load.cuh"
 

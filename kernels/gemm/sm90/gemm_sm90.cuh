@@ -9,6 +9,7 @@
 #include "gemm/sm90/gemm_sm90_partial.cuh"
 #include "gemm/sm90/gemm_sm90_pieces.cuh"
 #include "gemm/sm90/gemm_sm90_words.cuh"
+#include "tile/portable/kernel_edges.cuh"
 
 namespace tilewright {
 
@@ -207,7 +208,7 @@ __device__ __forceinline__ void gemm_sm90_produce(const GemmSm90Args& args, cons
   GemmSm90Producer<kConfig, kAlongM> producer(args, shared, block_m, block_n, tiles);
   const bool leads = !kAlongM || sm90::elect_one();
   gemm_sm90_meet<kConfig>();
-  sm90::wait_for_previous_kernel();
+  wait_for_previous_kernel();
   if (leads) producer.bring_all();
 }
 
@@ -231,7 +232,7 @@ __device__ __forceinline__ void gemm_sm90(const GemmSm90Args& args) {
     const GemmSm90Tiles<kConfig> tiles(args);
     if (warp % 4 != 0) {
       gemm_sm90_meet<kConfig>();
-      sm90::wait_for_previous_kernel();
+      wait_for_previous_kernel();
       gemm_sm90_tell<kConfig>(args, shared, block_m, block_n, tiles);
     } else if (kConfig.promote == Promotion::kScaled && !gemm_sm90_scales_along_m(args.scale.a)) {
       gemm_sm90_produce<kConfig, false>(args, shared, block_m, block_n, tiles);
@@ -242,8 +243,8 @@ __device__ __forceinline__ void gemm_sm90(const GemmSm90Args& args) {
     gemm_sm90_begin<kConfig>(args, shared);
     gemm_sm90_arrive<kConfig>();
     gemm_sm90_meet<kConfig>();
-    sm90::allow_next_kernel();
-    sm90::wait_for_previous_kernel();
+    allow_next_kernel();
+    wait_for_previous_kernel();
     if constexpr (kConfig.warpgroups > 1) sm90::take_registers<kConsumerRegisters>();
     GemmSm90Stages<kConfig> stages(shared, warpgroup, block_m, block_n);
     if constexpr (kConfig.promote != Promotion::kNone) {

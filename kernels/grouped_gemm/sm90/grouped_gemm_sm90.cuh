@@ -9,6 +9,7 @@
 #include "grouped_gemm/sm90/grouped_sm90_promote.cuh"
 #include "grouped_gemm/sm90/grouped_sm90_tall.cuh"
 #include "grouped_gemm/sm90/grouped_sm90_view.cuh"
+#include "tile/portable/kernel_edges.cuh"
 
 namespace tilewright {
 
@@ -108,8 +109,8 @@ __device__ __forceinline__ void grouped_gemm_sm90(const GroupedGemmSm90Args& arg
   } else {
     __syncthreads();
   }
-  sm90::allow_next_kernel();
-  sm90::wait_for_previous_kernel();
+  allow_next_kernel();
+  wait_for_previous_kernel();
 
   if (warp >= kConsumers) {
     sm90::release_registers<grouped_sm90_registers(kConfig).producer>();

@@ -270,6 +270,12 @@ constexpr float log_of_sum(float sum) {
   return static_cast<float>(power) * 0x1.62E430p-1f + 2 * (t + t * series);
 }
 
+// One of two tensors, by its values: a choice of addresses would have GPUs read arguments from memory.
+constexpr RowTensor one_of(bool second, const RowTensor& a, const RowTensor& b) {
+  RowTensor one{second ? b.data : a.data, {}, second ? b.dtype : a.dtype};
+  for (int i = 0; i < kRowDims; ++i) one.stride[i] = second ? b.stride[i] : a.stride[i];
+  return one;
+}
 // Where a head is, of those of both tensors.
 struct RotatedHead {
   const char* from;
@@ -279,7 +285,7 @@ template <class Args>
 constexpr RotatedHead rotated_head(const Args& args, RowIndex at) {
   const bool second = at.i[2] >= args.rotation.heads;
   if (second) at.i[2] -= args.rotation.heads;
-  const RowTensor &in = second ? args.residual : args.x, &out = second ? args.residual_out : args.out;
+  const RowTensor in = one_of(second, args.x, args.residual), out = one_of(second, args.out, args.residual_out);
   return {static_cast<const char*>(in.data) + row_offset(in.stride, at) * dtype_bits(in.dtype) / 8,
           static_cast<char*>(out.data) + row_offset(out.stride, at) * dtype_bits(out.dtype) / 8};
 }

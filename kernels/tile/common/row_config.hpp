@@ -11,6 +11,17 @@ namespace tilewright {
 enum class Activation : unsigned char;  // kernels/gemm/gemm_args.hpp, as the next
 enum class GateMode : unsigned char;
 
+// Of kernels whose calls have programmatic edges: what they do before kernels in front have ended, beside asking for weights.
+enum class RowEdge : unsigned char {
+  kNone,      // nothing: they begin when those have ended
+  kWait,      // wait for them
+  kFetch,     // fetch rows to the second level of cache, where those may still write them
+  kRehearse,  // and run once for nothing, so that instructions are there when the rows are
+};
+inline constexpr const char* kRowEdgeNames[] = {"none", "wait", "fetch", "rehearse"};
+constexpr const char* const* enum_names(RowEdge) { return kRowEdgeNames; }
+constexpr int enum_count(RowEdge) { return 4; }
+
 // What a kernel is compiled for. kNone as x: typed at run time, all of it. `hadamard`, `chance`: quantize rotates blocks, rounds by chance.
 struct RowCpuConfig {
   static constexpr const char* kTypeName = "RowCpuConfig";
@@ -38,7 +49,7 @@ struct RowCpuConfig {
 // `plain`: rows of one dimension, nothing that smooths columns, no 1 added to the weight and nothing rounded before it, no square; the
 // next four fields tell what there is. Else the arguments tell all that at run time. `full`: whole rows that fill their threads, or of
 // blocks that share a scale whole ones only: nothing asks what is there. `slots`: rows of a gradient that lie in a block's shared memory, or are on
-// their way to it; 0: none.
+// their way to it; 0: none. `edge`: of calls with programmatic edges.
 struct RowGpuConfig {
   static constexpr const char* kTypeName = "RowGpuConfig";
   DType x, residual, out;
@@ -53,6 +64,7 @@ struct RowGpuConfig {
   bool hadamard = false, chance = false;  // as RowCpuConfig's
   bool full = false;
   int slots = 0;
+  RowEdge edge = RowEdge::kNone;
 
   bool operator==(const RowGpuConfig&) const = default;
   template <class Self, class Visit>
@@ -77,6 +89,7 @@ struct RowGpuConfig {
     visit("chance", self.chance);
     visit("full", self.full);
     visit("slots", self.slots);
+    visit("edge", self.edge);
   }
 };
 
@@ -99,6 +112,10 @@ constexpr bool row_asks_weight(const RowGpuConfig& c) {
   if (!c.whole || c.pieces == 0 || c.columns == DType::kNone || (c.plain && !c.weight)) return false;
   return c.cluster > 1 || c.pieces * dtype_bits(c.columns) <= (c.threads <= kRowBlockThreads ? 64 : 16);
 }
+// What a kernel does of that.
+constexpr bool has_edge(const RowGpuConfig& c) { return c.edge != RowEdge::kNone; }
+constexpr bool fetches_rows(const RowGpuConfig& c) { return c.edge >= RowEdge::kFetch; }
+constexpr bool rehearses(const RowGpuConfig& c) { return c.edge == RowEdge::kRehearse; }
 // Whether grids on NVIDIA GPUs have a block for every row, where nothing is kept from one row to the next.
 constexpr bool row_grid_covers(const RowGpuConfig& c) { return c.x != DType::kNone; }
 inline constexpr int kMultipleGroup = 16, kPowerGroup = 32;  // elements that share a scale of NVFP4, and of MXFP4

@@ -3,21 +3,12 @@
 // cluster of blocks. An operator's kernel is made of these and of row_store.cuh's. One source for NVIDIA and AMD.
 #pragma once
 
+#include "tile/gpu/kernel_edges.hpp"
 #include "tile/gpu/math.hpp"
 #include "tile/gpu/row_cluster.cuh"
 #include "tile/gpu/row_piece.cuh"
-#if !defined(__AMDGCN__)
-#include "tile/portable/stream_load.cuh"
-#endif
 
 namespace tilewright {
-
-// First in every stage of a call that has several: the next one may come where there is room, and waits here for this one.
-__device__ __forceinline__ void take_over_from_stage() {
-#if !defined(__AMDGCN__)
-  take_over_from_previous_kernel();
-#endif
-}
 
 // The kernel's arguments, which on AMD GPUs need not stay in scalar registers.
 __device__ __forceinline__ const RowArgs& anew(const RowArgs& args) {
@@ -168,7 +159,8 @@ struct GpuRow {
 #endif
   static constexpr int kRows = row_block_threads(kThreads) / kThreads;  // of a block at a time
   static constexpr int kKept = kConfig.pieces;
-  static constexpr bool kAllThere = kConfig.full && kRows == 1;  // every piece: a block's only row is there
+  // Every piece: a block's only row is there.
+  static constexpr bool kAllThere = kConfig.full && kRows == 1 && !rehearses(kConfig);
 
   const RowArgs& args;
   long long index;  // of the row
@@ -190,6 +182,16 @@ struct GpuRow {
     if constexpr (kConfig.whole) return there && n < anew(args).n ? kRowPiece : 0;
     const long long left = anew(args).n - n;
     return !there || left <= 0 ? 0 : left < kRowPiece ? static_cast<int>(left) : kRowPiece;
+  }
+
+  // Zero, made of arguments that the row's end needs, by a mask of zeros that compilers do not know: arguments come by lines of 64 bytes when
+  // a multiprocessor first needs them, and whoever adds this to an address has these at hand from then on.
+  __device__ __forceinline__ unsigned no_bytes() const {
+    if constexpr (!kConfig.plain) return 0;
+    unsigned any = __builtin_bit_cast(unsigned, args.limit);
+    if constexpr (kConfig.residual != DType::kNone) any |= static_cast<unsigned>(args.residual_out.stride[2]);
+    if constexpr (kConfig.quant != Quantisation::kNone) any |= static_cast<unsigned>(args.scale.stride[2]);
+    return any & static_cast<unsigned>(args.unit_offset);
   }
 
   // Bodies may ask which of a thread's pieces theirs is.
@@ -273,6 +275,7 @@ __device__ __forceinline__ void for_rows(const RowArgs& args, Body&& body) {
 #endif
   constexpr int kThreads = kConfig.threads, kRows = GpuRow<kConfig>::kRows, kBlocks = kConfig.cluster * kConfig.parts;
   static_assert(kConfig.cluster == 1 || kConfig.parts == 1);
+  if constexpr (has_edge(kConfig)) allow_next_kernel();
   RowCluster<kConfig.cluster> cluster;
   long long first = static_cast<long long>(blockIdx.x) / kBlocks * kRows;
 #pragma unroll 1
@@ -284,7 +287,12 @@ __device__ __forceinline__ void for_rows(const RowArgs& args, Body&& body) {
     const long long known = there ? row : given.rows - 1;
     const RowIndex at = kConfig.plain ? RowIndex{{0, 0, known}} : row_index(given, known);
     GpuRow<kConfig> mine{given, row, at, there, row_thread<kConfig>(), cluster, {}};
-    body(mine);
+    // Not there at first where that is a rehearsal: instructions come as slowly as rows where there are few of them.
+#pragma unroll 1
+    for (int pass = rehearses(kConfig) ? 0 : 1; pass < 2; ++pass) {
+      if constexpr (rehearses(kConfig)) mine.there = there && pass == 1;
+      body(mine);
+    }
     first += args.grid / kBlocks * kRows;
     if (kWalks && first < args.rows) __syncthreads();  // for who still reads what these rows were reduced to
   } while (kWalks && first < args.rows);

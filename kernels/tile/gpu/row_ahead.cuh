@@ -24,6 +24,10 @@ struct RowSlots {
     for (int j = 0; j < kConfig.pieces; ++j)
       copy_async<16>(shared_address(at(slot, j)), next + j * GpuRow<kConfig>::kStep * 2, 16);
   }
+  __device__ __forceinline__ void fetch() const {
+#pragma unroll
+    for (int j = 0; j < kConfig.pieces; ++j) fetch_ahead(next + j * GpuRow<kConfig>::kStep * 2);
+  }
   __device__ __forceinline__ void take(int slot, int j, Piece& to) const {
     PieceWords<kType> words;
     words.load(at(slot, j));
@@ -168,6 +172,10 @@ struct BackwardAhead {
     x.next = start_of<kConfig.x>(args.x, row), dy.next = start_of<kConfig.residual>(args.residual, row);
     added.next = adds() ? start_of<kConfig.out>(args.backward.added, row) : nullptr;
     out = start_of<kConfig.out>(args.out, row);
+    if constexpr (fetches_rows(kConfig)) {
+      if (mine > 0) x.fetch(), dy.fetch();
+    }
+    if constexpr (has_edge(kConfig)) wait_for_previous_kernel();
 #pragma unroll
     for (int slot = 0; slot < kSlots; ++slot) ask(slot, slot < mine);
     wait_copies<kSlots - 1>();
@@ -193,7 +201,8 @@ struct BackwardAhead {
 // A block's rows, or its share of the columns.
 template <RowGpuConfig kConfig, class Norm>
 __device__ __forceinline__ void for_backward_rows_ahead(const RowArgs& args) {
-  take_over_from_stage();
+  allow_next_kernel();
+  if (!has_edge(kConfig) || args.step == RowStep::kColumns) wait_for_previous_kernel();
   if (args.step == RowStep::kColumns) return sum_columns<kConfig>(args);
   BackwardAhead<kConfig, Norm>(args).run();
 }

@@ -45,8 +45,11 @@ struct BackwardRows {
   __device__ __forceinline__ void start(const GpuRow<kConfig>& row) {
     const RowArgs& args = row.args;
     const RowTensor& added = args.backward.added;
-    if (added.data != nullptr) added_words.ask(args, row_start<kConfig.out>(added, row.at));
+    if constexpr (fetches_rows(kConfig)) {
+      if (added.data != nullptr) Added::fetch(args, row_start<kConfig.out>(added, row.at));
+    }
     input.start(row);
+    if (added.data != nullptr) added_words.ask(args, row_start<kConfig.out>(added, row.at));
   }
   // x's elements, and beside them those of the output's gradient.
   __device__ __forceinline__ void load(long long n, int count, Piece& x, int j) {
@@ -88,7 +91,8 @@ struct BackwardRows {
 // A block's rows, or its share of the columns: gradient(row, rows) finds what a row's gradient is made of.
 template <RowGpuConfig kConfig, bool kCentred, class Gradient>
 __device__ __forceinline__ void for_backward_rows(const RowArgs& given, Gradient&& gradient) {
-  take_over_from_stage();
+  allow_next_kernel();
+  if (!has_edge(kConfig) || given.step == RowStep::kColumns) wait_for_previous_kernel();
   if (given.step == RowStep::kColumns) return sum_columns<kConfig>(given);
   BackwardRows<kConfig> rows(given);
   for_rows<kConfig, true>(given, [&](GpuRow<kConfig>& row) {

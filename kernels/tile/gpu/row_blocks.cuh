@@ -32,6 +32,7 @@ __device__ __forceinline__ void store_blocks(const RowArgs& given, Turn&& turn_p
 #else
   constexpr bool kWalks = !row_grid_covers(kConfig);
 #endif
+  if constexpr (has_edge(kConfig)) allow_next_kernel();
   long long which = blockIdx.x;
 #pragma unroll 1
   do {
@@ -52,12 +53,14 @@ __device__ __forceinline__ void store_blocks(const RowArgs& given, Turn&& turn_p
     const long long x_step = kBlockDown * x.stride[2] * x_bits / 8;
     // All of it is asked for before the first is waited for.
     PieceWords<kConfig.x> words[kAsks ? kBlockTurns : 1];
-    if constexpr (kAsks) {
+    const auto each_address = [&](auto&& take) {
 #pragma unroll
-      for (int turn = 0; turn < kBlockTurns; ++turn) {
-        words[turn].load(from + n * x_bits / 8 + (count_at(turn) > 0 ? turn * x_step : 0));
-      }
-    }
+      for (int turn = 0; turn < kBlockTurns; ++turn)
+        take(turn, from + n * x_bits / 8 + (count_at(turn) > 0 ? turn * x_step : 0));
+    };
+    if constexpr (fetches_rows(kConfig)) each_address([](int, const char* address) { fetch_ahead(address); });
+    if constexpr (has_edge(kConfig)) wait_for_previous_kernel();
+    if constexpr (kAsks) each_address([&](int turn, const char* address) { words[turn].load(address); });
     const auto make = [&](int turn, int there, Piece& p) {
       if constexpr (kAsks) {
         PieceWords<kConfig.x> found = words[turn];

@@ -159,7 +159,7 @@ __device__ __forceinline__ void reduce_chunks(const RowArgs& given) {
   static_assert(kConfig.cluster == 1);
   RowCluster<1> alone;
   const bool split = given.part_count > 0;
-  if (split) take_over_from_stage();
+  if (split || has_edge(kConfig)) take_over_from_previous_kernel();
   const long long each = split ? given.part_count : 1, items = given.rows * each;
 #pragma unroll 1
   for (long long first = static_cast<long long>(blockIdx.x) * kRows; first < items; first += given.grid * kRows) {

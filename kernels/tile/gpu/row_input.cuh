@@ -77,15 +77,23 @@ struct AskedPieces {
   static constexpr int kLoads = PieceWords<kType>::kLoads;
   PieceWords<kType> pieces[kAsks ? kConfig.pieces : 1];
 
-  // A piece that is not there is the first one's, so that nothing branches. Pieces lie `apart` of them from each other.
-  __device__ __forceinline__ void ask(const RowArgs& args, const void* start, int apart = 1) {
+  // body(j, address) of all pieces. One that is not there is the first one's, so that nothing branches. Pieces lie `apart` of them from
+  // each other.
+  template <class Body>
+  __device__ __forceinline__ static void each(const RowArgs& args, const void* start, int apart, Body&& body) {
     if constexpr (kAsks) {
 #pragma unroll
       for (int j = 0; j < kConfig.pieces; ++j) {
         const int n = GpuRow<kConfig>::piece_begin(j, row_thread<kConfig>());
-        pieces[j].load(static_cast<const unsigned*>(start) + (kConfig.full || n < args.n ? n : 0) * apart * kLoads / 2);
+        body(j, static_cast<const unsigned*>(start) + (kConfig.full || n < args.n ? n : 0) * apart * kLoads / 2);
       }
     }
+  }
+  __device__ __forceinline__ void ask(const RowArgs& args, const void* start, int apart = 1) {
+    each(args, start, apart, [&](int j, const unsigned* from) { pieces[j].load(from); });
+  }
+  __device__ __forceinline__ static void fetch(const RowArgs& args, const void* start, int apart = 1) {
+    each(args, start, apart, [](int, const unsigned* from) { fetch_ahead(from); });
   }
   // What is used with these pieces is asked for with them, of plain calls: NVIDIA's compiler asks for what is needed last as late as it
   // can, even past a reduction, unless something needs it early. The words' mask is zero, which it does not know.
@@ -113,6 +121,7 @@ struct AskedPieces {
 };
 
 // The same of two tensors of which the second may be absent. starts(ask) calls ask(first, second, apart) with where a row's pieces begin.
+// Until kernels in front have ended, calls with programmatic edges bring them as near as may be.
 template <RowGpuConfig kConfig, DType kFirst, DType kSecond>
 struct AskedTensors {
   using First = AskedPieces<kConfig, kFirst>;
@@ -121,8 +130,21 @@ struct AskedTensors {
   First first;
   Second second;
 
+  __device__ __forceinline__ void clear() { first = {}, second = {}; }
   template <class Starts>
   __device__ __forceinline__ void start(const GpuRow<kConfig>& row, Starts&& starts) {
+    if constexpr (kAsks && fetches_rows(kConfig)) {
+      if (!rehearses(kConfig) || !row.there) {
+        starts([&](const char* a, const char* b, int apart = 1) {
+          First::fetch(row.args, a + row.no_bytes(), apart);
+          Second::fetch(row.args, b, apart);
+        });
+      }
+    }
+    if constexpr (rehearses(kConfig)) {
+      if (!row.there) return clear();
+    }
+    if constexpr (has_edge(kConfig)) wait_for_previous_kernel();
     if (!kAsks) return;
     starts([&](const char* a, const char* b, int apart = 1) {
       first.ask(row.args, a, apart);

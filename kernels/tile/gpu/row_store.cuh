@@ -100,7 +100,7 @@ template <RowGpuConfig kConfig, class WithValues>
 __device__ __forceinline__ bool find_tensor_scale(const RowArgs& args, WithValues&& with_values) {
   constexpr bool kMayFind = kConfig.x == DType::kNone || kConfig.quant == Quantisation::kDynamic ||
                             (kConfig.quant == Quantisation::kGroup && kConfig.out == DType::kF4E2M1);
-  if constexpr (kMayFind) take_over_from_stage();
+  if constexpr (kMayFind && !has_edge(kConfig)) take_over_from_previous_kernel();
   if (!kMayFind || args.step == RowStep::kRows) return false;
   const DType out = kConfig.out == DType::kNone ? args.out.dtype : kConfig.out;
   constexpr int kBlock = row_block_threads(kConfig.threads);
@@ -114,6 +114,7 @@ __device__ __forceinline__ bool find_tensor_scale(const RowArgs& args, WithValue
       });
     });
   } else {
+    if constexpr (has_edge(kConfig)) take_over_from_previous_kernel();
 #pragma unroll 1
     for (long long i = threadIdx.x; i < args.part_count; i += kBlock) most[0] = at_least(args.parts[i], most[0]);
   }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Loads of 16 bytes past the first level of cache or through it, with zeros where nothing is to be read; and the edges
-// between a kernel and its neighbours in a stream.
+// Loads of 16 bytes past the first level of cache or through it, with zeros where nothing is to be read.
 #pragma once
 
 namespace tilewright {
@@ -59,14 +58,6 @@ __device__ __forceinline__ uint4 load_cached(const char* from, bool there) {
       : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
       : "l"(from), "r"(static_cast<unsigned>(there)));
   return v;
-}
-
-// Programmatic edges of sm_90 and later: let the next kernel's blocks start where there is room, and wait until the kernels
-// in front are done and their results seen (at once when the edge is a plain one).
-__device__ __forceinline__ void take_over_from_previous_kernel() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");
-#endif
 }
 
 }  // namespace tilewright

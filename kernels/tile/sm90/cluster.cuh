@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Blocks and their cluster; registers and launches of sm_90. PTX ISA 8.0.
+// Blocks and their cluster; registers of sm_90. PTX ISA 8.0.
 #pragma once
 
 namespace tilewright::sm90 {
@@ -52,10 +52,5 @@ template <int kRegisters>
 __device__ __forceinline__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
-
-// Programmatic edges: wait until the kernels in front are done and their results seen (at once when the edge is a plain
-// one); let the next kernel's blocks start where there is room.
-__device__ __forceinline__ void wait_for_previous_kernel() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-__device__ __forceinline__ void allow_next_kernel() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
 }  // namespace tilewright::sm90

@@ -47,6 +47,8 @@ struct CubinKernel {
   int overtaking_arrivals = 0;
   // Loads from global memory that stand behind the first exchange between lanes: they wait for a reduction.
   int late_loads = 0;
+  // And, copies to shared memory among them, in front of the first wait for kernels in front: they may read what those still write.
+  int early_loads = 0;
   int count(Sass opcode) const { return instructions[static_cast<size_t>(opcode)]; }
 };
 

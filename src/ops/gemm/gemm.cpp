@@ -12,7 +12,7 @@ namespace {
 
 // What of the way a call runs the choice depends on: part of the problem.
 void add_exec(const GemmCall& call, const Exec& exec, GemmProblem& problem) {
-  problem.programmatic_edge = exec.programmatic_edge && call.d.device.kind == DeviceKind::kCuda;
+  problem.programmatic_edge = has_programmatic_edge(exec, call.d.device);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 
 // What of the way a call runs the choice depends on: part of the problem.
 void add_edge(const GroupedGemmCall& call, const Exec& exec, GroupedGemmProblem& problem) {
-  problem.gemm.programmatic_edge = exec.programmatic_edge && call.gemm.d.device.kind == DeviceKind::kCuda;
+  problem.gemm.programmatic_edge = has_programmatic_edge(exec, call.gemm.d.device);
 }
 
 // A call without addresses, for everything but running.

@@ -80,9 +80,10 @@ struct CachePreparation {
   CacheBindings bindings;
   OpenDevice* on = nullptr;
 };
-Status begin_cache_call(const CacheOp& op, Context& context, const CacheCall& call, bool addresses,
+Status begin_cache_call(const CacheOp& op, Context& context, const CacheCall& call, bool addresses, const Exec& exec,
                         CachePreparation& to) {
   if (Status s = make_cache_problem(op, call, addresses, to.problem, to.bindings); !s) return s;
+  to.problem.programmatic_edge = has_programmatic_edge(exec, call.slot_mapping.device);
   const Result<OpenDevice*> on = context.impl().open_device(op.name, call.slot_mapping.device);
   if (on) to.on = *on;
   return on.status();
@@ -92,7 +93,7 @@ Status begin_cache_call(const CacheOp& op, Context& context, const CacheCall& ca
 
 Status CacheFunctions::run(Context& context, const CacheCall& call, const std::string& recipe, const Exec& exec) const {
   CachePreparation made;
-  if (Status s = begin_cache_call(cache, context, call, /*addresses=*/true, made); !s) return s;
+  if (Status s = begin_cache_call(cache, context, call, /*addresses=*/true, exec, made); !s) return s;
   if (made.problem.empty()) return {};
   return context.impl().run(op, erase(made.problem), {made.bindings.pointers, made.bindings.scalars}, exec, recipe,
                             made.on);
@@ -101,7 +102,7 @@ Status CacheFunctions::run(Context& context, const CacheCall& call, const std::s
 Status CacheFunctions::prepare(Context& context, const CacheCall& call, const std::string& recipe,
                                const Exec& exec) const {
   CachePreparation made;
-  if (Status s = begin_cache_call(cache, context, call, /*addresses=*/false, made); !s) return s;
+  if (Status s = begin_cache_call(cache, context, call, /*addresses=*/false, exec, made); !s) return s;
   if (made.problem.empty()) return {};
   const Result<std::shared_ptr<const Plan>> plan =
       context.impl().plan(op, erase(made.problem), exec.units, recipe, /*allow_compile=*/true,
@@ -112,14 +113,14 @@ Status CacheFunctions::prepare(Context& context, const CacheCall& call, const st
 Result<QueryResult> CacheFunctions::query(Context& context, const CacheCall& call, const std::string& recipe,
                                           const Exec& exec) const {
   CachePreparation made;
-  if (Status s = begin_cache_call(cache, context, call, /*addresses=*/false, made); !s) return s;
+  if (Status s = begin_cache_call(cache, context, call, /*addresses=*/false, exec, made); !s) return s;
   return context.impl().query(op, erase(made.problem), exec.units, recipe, made.on);
 }
 
 Result<std::string> CacheFunctions::explain(Context& context, const CacheCall& call, const std::string& recipe,
                                             const Exec& exec) const {
   CachePreparation made;
-  if (Status s = begin_cache_call(cache, context, call, /*addresses=*/false, made); !s) return s;
+  if (Status s = begin_cache_call(cache, context, call, /*addresses=*/false, exec, made); !s) return s;
   return context.impl().explain(op, erase(made.problem), exec.units, recipe, made.on);
 }
 

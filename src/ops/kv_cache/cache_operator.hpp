@@ -24,6 +24,9 @@ class CacheOperator final : public Operator {
   Result<std::vector<std::byte>> parse_problem(std::string_view text) const override;
   double operations(ProblemRef ref) const override;
   double bytes_moved(ProblemRef ref) const override { return cache_bytes_moved(problem_cast<CacheProblem>(ref)); }
+  bool programmatic_edge(ProblemRef ref) const override {
+    return problem_cast<CacheProblem>(ref).programmatic_edge != 0;
+  }
   std::string dtype_text(ProblemRef ref) const override;
   Result<std::unique_ptr<ProblemInstance>> instantiate(ProblemRef ref, Device& device,
                                                        const InstanceOptions& options) const override;

@@ -14,8 +14,10 @@ struct RoutingPreparation {
   MoeRoutingBindings bindings;
   OpenDevice* on = nullptr;
 };
-Status begin_routing(Context& context, const MoeRoutingCall& call, bool addresses, RoutingPreparation& to) {
+Status begin_routing(Context& context, const MoeRoutingCall& call, bool addresses, const Exec& exec,
+                     RoutingPreparation& to) {
   if (Status s = make_moe_routing_problem(call, addresses, to.problem, to.bindings); !s) return s;
+  to.problem.programmatic_edge = has_programmatic_edge(exec, call.logits.device);
   const Result<OpenDevice*> on = context.impl().open_device("moe_routing", call.logits.device);
   if (on) to.on = *on;
   return on.status();
@@ -25,7 +27,7 @@ Status begin_routing(Context& context, const MoeRoutingCall& call, bool addresse
 
 Status moe_routing(Context& context, const MoeRoutingCall& call, const Exec& exec) {
   RoutingPreparation made;
-  if (Status s = begin_routing(context, call, /*addresses=*/true, made); !s) return s;
+  if (Status s = begin_routing(context, call, /*addresses=*/true, exec, made); !s) return s;
   if (made.problem.tokens == 0) return {};
   return context.impl().run(moe_routing_operator(), erase(made.problem),
                             {made.bindings.pointers, made.bindings.scalars}, exec, call.recipe, made.on);
@@ -33,7 +35,7 @@ Status moe_routing(Context& context, const MoeRoutingCall& call, const Exec& exe
 
 Status moe_routing_prepare(Context& context, const MoeRoutingCall& call, const Exec& exec) {
   RoutingPreparation made;
-  if (Status s = begin_routing(context, call, /*addresses=*/false, made); !s) return s;
+  if (Status s = begin_routing(context, call, /*addresses=*/false, exec, made); !s) return s;
   if (made.problem.tokens == 0) return {};
   return context.impl()
       .plan(moe_routing_operator(), erase(made.problem), exec.units, call.recipe, /*allow_compile=*/true,
@@ -43,13 +45,13 @@ Status moe_routing_prepare(Context& context, const MoeRoutingCall& call, const E
 
 Result<QueryResult> moe_routing_query(Context& context, const MoeRoutingCall& call, const Exec& exec) {
   RoutingPreparation made;
-  if (Status s = begin_routing(context, call, /*addresses=*/false, made); !s) return s;
+  if (Status s = begin_routing(context, call, /*addresses=*/false, exec, made); !s) return s;
   return context.impl().query(moe_routing_operator(), erase(made.problem), exec.units, call.recipe, made.on);
 }
 
 Result<std::string> moe_routing_explain(Context& context, const MoeRoutingCall& call, const Exec& exec) {
   RoutingPreparation made;
-  if (Status s = begin_routing(context, call, /*addresses=*/false, made); !s) return s;
+  if (Status s = begin_routing(context, call, /*addresses=*/false, exec, made); !s) return s;
   return context.impl().explain(moe_routing_operator(), erase(made.problem), exec.units, call.recipe, made.on);
 }
 

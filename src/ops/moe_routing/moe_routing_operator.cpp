@@ -35,8 +35,12 @@ class MoeRoutingOperator final : public Operator {
                          dtype_name(p.bias), kRouterScoreNames[static_cast<int>(p.score)], p.groups, p.topk_groups,
                          kGroupScoreNames[static_cast<int>(p.group_score)],
                          p.unaligned == 0 && p.stride_logits % kRowPiece == 0 ? "aligned" : "any");
+    if (p.programmatic_edge) s.add_programmatic_edge();
     s.epilogue = fmt::format("renormalise={}", p.renormalise);
     return s;
+  }
+  bool programmatic_edge(ProblemRef ref) const override {
+    return problem_cast<MoeRoutingProblem>(ref).programmatic_edge != 0;
   }
   std::string problem_text(ProblemRef ref) const override {
     return print_moe_routing_problem(problem_cast<MoeRoutingProblem>(ref));

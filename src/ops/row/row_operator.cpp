@@ -68,8 +68,10 @@ struct RowPreparation {
   RowBindings bindings;
   OpenDevice* on = nullptr;
 };
-Status begin_row_call(const RowOp& row, Context& context, const RowCall& call, bool addresses, RowPreparation& to) {
+Status begin_row_call(const RowOp& row, Context& context, const RowCall& call, bool addresses, const Exec& exec,
+                      RowPreparation& to) {
   if (Status s = make_row_problem(row, call, addresses, to.problem, to.bindings); !s) return s;
+  to.problem.programmatic_edge = has_programmatic_edge(exec, call.x.device);
   const Result<OpenDevice*> on = context.impl().open_device(row.name, call.x.device);
   if (on) to.on = *on;
   return on.status();
@@ -79,7 +81,7 @@ Status begin_row_call(const RowOp& row, Context& context, const RowCall& call, b
 
 Status RowFunctions::run(Context& context, const RowCall& call, const std::string& recipe, const Exec& exec) const {
   RowPreparation made;
-  if (Status s = begin_row_call(row, context, call, /*addresses=*/true, made); !s) return s;
+  if (Status s = begin_row_call(row, context, call, /*addresses=*/true, exec, made); !s) return s;
   const bool empty = made.problem.rows() == 0 || made.problem.n == 0;
   const bool scales = made.problem.finds_of_tensor() || (made.problem.has_row_scales() && made.problem.rows() > 0);
   const bool sums = made.problem.column_sums() > 0 && made.problem.n > 0;
@@ -90,7 +92,7 @@ Status RowFunctions::run(Context& context, const RowCall& call, const std::strin
 
 Status RowFunctions::prepare(Context& context, const RowCall& call, const std::string& recipe, const Exec& exec) const {
   RowPreparation made;
-  if (Status s = begin_row_call(row, context, call, /*addresses=*/false, made); !s) return s;
+  if (Status s = begin_row_call(row, context, call, /*addresses=*/false, exec, made); !s) return s;
   const bool of_none = made.problem.finds_of_tensor() || made.problem.column_sums() > 0;
   if (made.problem.rows() == 0 && !of_none) return {};
   const Result<std::shared_ptr<const Plan>> plan =
@@ -102,14 +104,14 @@ Status RowFunctions::prepare(Context& context, const RowCall& call, const std::s
 Result<QueryResult> RowFunctions::query(Context& context, const RowCall& call, const std::string& recipe,
                                         const Exec& exec) const {
   RowPreparation made;
-  if (Status s = begin_row_call(row, context, call, /*addresses=*/false, made); !s) return s;
+  if (Status s = begin_row_call(row, context, call, /*addresses=*/false, exec, made); !s) return s;
   return context.impl().query(op, erase(made.problem), exec.units, recipe, made.on);
 }
 
 Result<std::string> RowFunctions::explain(Context& context, const RowCall& call, const std::string& recipe,
                                           const Exec& exec) const {
   RowPreparation made;
-  if (Status s = begin_row_call(row, context, call, /*addresses=*/false, made); !s) return s;
+  if (Status s = begin_row_call(row, context, call, /*addresses=*/false, exec, made); !s) return s;
   return context.impl().explain(op, erase(made.problem), exec.units, recipe, made.on);
 }
 

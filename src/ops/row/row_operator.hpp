@@ -23,6 +23,7 @@ class RowOperator final : public Operator {
   Result<std::vector<std::byte>> parse_problem(std::string_view text) const override;
   double operations(ProblemRef ref) const override;
   double bytes_moved(ProblemRef ref) const override { return row_bytes_moved(problem_cast<RowProblem>(ref)); }
+  bool programmatic_edge(ProblemRef ref) const override { return problem_cast<RowProblem>(ref).programmatic_edge != 0; }
   std::string dtype_text(ProblemRef ref) const override;
   Result<std::unique_ptr<ProblemInstance>> instantiate(ProblemRef ref, Device& device,
                                                        const InstanceOptions& options) const override;

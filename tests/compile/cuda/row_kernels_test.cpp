@@ -65,6 +65,51 @@ TEST_F(RowKernels, WeightsAndBiasesAreAskedForBeforeARowIsReduced) {
   }
 }
 
+// Of calls with programmatic edges. Loads are counted along the code.
+TEST_F(RowKernels, NothingButWeightsIsReadBeforeKernelsInFrontHaveEnded) {
+  const DeviceSpec spec = device("sm_90a");
+  struct Edged {
+    const Operator& op;
+    const char* problem;
+    int weights;  // loads of them
+  };
+  const Edged all[] = {
+      {rms_norm_operator(), "m=16:n=4096:x=bf16:residual=bf16:weight=bf16", 2},
+      {rms_norm_operator(), "m=4096:n=4096:x=bf16:weight=bf16", 2},
+      {layer_norm_operator(), "m=16:n=4096:x=bf16:weight=bf16:bias=bf16", 4},
+      {rms_norm_operator(), "m=16:n=4096:x=bf16:out=i8:quant=row", 0},
+      {gated_rms_norm_operator(), "m=16:n=4096:x=bf16:residual=bf16", 0},
+      {act_and_mul_operator(), "m=16:n=4096:x=bf16:gate=separated:activation=silu", 0},
+      {act_and_mul_backward_operator(), "m=16:n=4096:x=bf16:residual=bf16:gate=separated:activation=silu", 0},
+      {rms_norm_backward_operator(), "m=16:n=4096:x=bf16:residual=bf16:weight=bf16:dweight=bf16",
+       0},  // columns wait first
+      {quantize_operator(), "m=16:n=4096:x=bf16:out=e4m3:quant=group", 0},
+      {quantize_operator(), "m=16:n=4096:x=bf16:out=e4m3:quant=dynamic", 0},
+      {quantize_operator(), "m=128:n=4096:x=bf16:out=e4m3:quant=block", 0},
+      {quantize_operator(), "m=16:n=4096:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=given", 0},
+      {dequantize_operator(), "m=16:n=4096:x=e4m3:out=bf16:quant=group", 0},
+      {elementwise_operator(), "m=16:n=4096:x=bf16:residual=bf16:arithmetic=add", 0},
+      {softmax_operator(), "m=16:n=4096:x=bf16", 0},
+      {cross_entropy_operator(), "m=16:n=4096:x=bf16", 0},
+      {rope_operator(), "m=1x16x40:n=128:x=bf16:residual=bf16:heads=32:positions=1", 0},
+      {moe_routing_operator(), "t=16:e=256:k=8:x=bf16", 0},
+      {moe_routing_operator(), "t=16:e=256:k=8:x=f32:score=sigmoid:bias=f32:groups=8:topk_groups=4", 0},
+      {kv_cache_write_operator(), "t=16:k=8:n=128:x=bf16", 0},
+      {qk_norm_rope_cache_operator(), "t=16:q=64:k=8:n=128:x=bf16:weight=bf16:table=f32:positions=1", 0}};
+  for (const Edged& edged : all) {
+    SCOPED_TRACE(std::string(edged.op.name()) + " " + edged.problem);
+    const auto problem = edged.op.parse_problem(std::string(edged.problem) + ":programmatic_edge=1");
+    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    const KernelFamily& family = *find_family(edged.op.families(), std::string(edged.op.name()) + "_gpu");
+    const Result<CubinKernel> kernel = compiled(family, family.candidates(*problem, spec).front().step.key);
+    ASSERT_TRUE(kernel.ok()) << kernel.status().message();
+    EXPECT_GE(kernel->count(Sass::kAllowNextKernel), 1);
+    EXPECT_GE(kernel->count(Sass::kWaitForKernel), 1);
+    EXPECT_EQ(kernel->early_loads, edged.weights);
+    EXPECT_EQ(kernel->local_bytes, 0) << "spills";
+  }
+}
+
 class SlowRowKernels : public RowKernels, public testing::WithParamInterface<const char*> {
  protected:
   void check_budget(const Operator& op, size_t arg_bytes) {

@@ -58,6 +58,22 @@ TEST_F(ProgrammaticEdgeChoice, TheCallersLeaveIsPartOfTheProblemOnAGpuOnly) {
   EXPECT_THAT(explained(DeviceKind::kCpu, true), Not(HasSubstr("programmatic_edge")));
 }
 
+TEST_F(ProgrammaticEdgeChoice, RowsRoutersAndCachesHaveProblemsOfTheirOwn) {
+  for (const auto& [op, text] : {std::pair{&rms_norm_operator(), "m=16:n=4096:x=bf16:weight=bf16:out=bf16"},
+                                 std::pair{&moe_routing_operator(), "t=16:e=256:k=8:x=bf16"},
+                                 std::pair{&kv_cache_write_operator(), "t=16:k=8:n=128:x=bf16"}}) {
+    SCOPED_TRACE(text);
+    const auto plain = op->parse_problem(text), edged = op->parse_problem(std::string(text) + ":programmatic_edge=1");
+    ASSERT_TRUE(plain.ok() && edged.ok());
+    EXPECT_THAT(op->problem_text(*edged), HasSubstr("programmatic_edge=1"));
+    EXPECT_EQ(*op->parse_problem(op->problem_text(*edged)), *edged);
+    EXPECT_EQ(op->signature(*edged).other_core, op->signature(*plain).core);
+    EXPECT_NE(op->signature(*edged).core, op->signature(*plain).core);
+    EXPECT_TRUE(op->programmatic_edge(*edged));
+    EXPECT_FALSE(op->programmatic_edge(*plain));
+  }
+}
+
 TEST_F(ProgrammaticEdgeChoice, IsMeasuredInARowOfCallsWithSuchEdges) {
   const std::unique_ptr<Device> device = open();
   alignas(16) static const std::byte kArgs[16] = {};

@@ -8,7 +8,7 @@
 
 #include "gemm/portable/dequant/gemv_dequant_gpu_multiply.cuh"
 #include "tile/portable/async_copy.cuh"
-#include "tile/portable/stream_load.cuh"
+#include "tile/portable/kernel_edges.cuh"
 #include "tile/portable/warp_count.cuh"
 
 namespace tilewright {

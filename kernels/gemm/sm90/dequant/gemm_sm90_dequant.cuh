@@ -7,6 +7,7 @@
 #include "gemm/sm90/dequant/gemm_sm90_dequant_multiply.cuh"
 #include "gemm/sm90/dequant/gemm_sm90_dequant_tokens.cuh"
 #include "gemm/sm90/skinny/gemm_sm90_skinny_output.cuh"
+#include "tile/portable/kernel_edges.cuh"
 #include "tile/sm90/byte_copy.cuh"
 #include "tile/sm90/tma.cuh"
 
@@ -65,7 +66,7 @@ class GemmSm90DequantBring {
 
   __device__ __forceinline__ void wait_tokens_there() const {
     if constexpr (Layout::kInOrder) {
-      sm90::wait_for_previous_kernel();
+      wait_for_previous_kernel();
     } else {
       tokens_.wait_all_there();
     }
@@ -187,22 +188,22 @@ __device__ __forceinline__ void gemm_sm90_dequant_block(const GemmSm90DequantArg
     }
     __syncwarp();
     sm90::named_barrier(kMeeting, gemm_sm90_dequant_threads(kConfig));
-    sm90::allow_next_kernel();
+    allow_next_kernel();
     if (sm90::elect_one()) GemmSm90DequantBring<kConfig>(all, shared).run(entries, work);
   } else if (warp > kConsumers) {
-    if constexpr (!Layout::kInOrder) sm90::wait_for_previous_kernel();
+    if constexpr (!Layout::kInOrder) wait_for_previous_kernel();
     sm90::named_barrier(kMeeting, gemm_sm90_dequant_threads(kConfig));
-    sm90::allow_next_kernel();
-    if constexpr (Layout::kInOrder) sm90::wait_for_previous_kernel();
+    allow_next_kernel();
+    if constexpr (Layout::kInOrder) wait_for_previous_kernel();
     if constexpr (gemm_sm90_dequant_scale_warps(kConfig) != 0) GemmSm90DequantScales<kConfig>(all, shared).bring(work);
   } else {
     if constexpr (!Layout::kInOrder) {
-      sm90::wait_for_previous_kernel();
+      wait_for_previous_kernel();
       GemmSm90DequantTokens<kConfig>(all).rearrange(entries.entries(), [&](int entry) { return entries.rows(entry); });
     }
     sm90::named_barrier(kMeeting, gemm_sm90_dequant_threads(kConfig));
-    sm90::allow_next_kernel();
-    if constexpr (Layout::kInOrder) sm90::wait_for_previous_kernel();
+    allow_next_kernel();
+    if constexpr (Layout::kInOrder) wait_for_previous_kernel();
     GemmSm90DequantMultiply<kConfig> multiply(all, shared);
     SkinnySegment s;
     int turn = -1;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "gemm/sm90/skinny/gemm_sm90_skinny_output.cuh"
+#include "tile/portable/kernel_edges.cuh"
 #include "tile/sm90/operand.cuh"
 #include "tile/sm90/promote.cuh"
 #include "tile/sm90/ring.cuh"
@@ -357,7 +358,7 @@ __device__ __forceinline__ void gemm_sm90_skinny(const GemmSm90SkinnyArgs& args)
     sm90::named_barrier(kMeeting, gemm_sm90_skinny_threads(kConfig));
   }
   if constexpr (kConfig.cluster > 1) sm90::arrive_cluster();
-  sm90::allow_next_kernel();
+  allow_next_kernel();
 
   constexpr bool kLends = gemm_sm90_skinny_lends(kConfig);
   if (warp >= kConsumers) {
@@ -367,13 +368,13 @@ __device__ __forceinline__ void gemm_sm90_skinny(const GemmSm90SkinnyArgs& args)
     // The other blocks have their barriers before they are used.
     if constexpr (kConfig.cluster > 1) sm90::wait_cluster();
     if (warp == kConsumers + 1) {
-      sm90::wait_for_previous_kernel();
+      wait_for_previous_kernel();
       const bool leads = sm90::elect_one();
       if (leads || kConfig.promote == Promotion::kScaled) producer.bring_tokens(leads);
     }
   } else {
     if constexpr (kLends) sm90::take_registers<232>();
-    sm90::wait_for_previous_kernel();
+    wait_for_previous_kernel();
     const int warpgroup = warp / 4;
     sm90::Ring<kConfig.stages> ring;
     SkinnyWork<kConfig.splits, Layout::kMeet> work(args, kConfig.rows * kSharers, chunks);

@@ -56,7 +56,7 @@ class GroupedDequantGroups {
 
   // One warp walks the groups: each lane writes the entries of its own. All threads of the block.
   __device__ __forceinline__ void find(int warp) const {
-    sm90::wait_for_previous_kernel();
+    wait_for_previous_kernel();
     if (warp == 0) {
       const GemmArgs& gemm = args_.product.product.gemm;
       GroupedTiles<GroupedSm90Lanes, kGroupedDequantStep, kConfig.tokens, kGroupedDequantLaneGroups> tiles(

@@ -405,10 +405,7 @@ ProblemSignature gemm_signature(const GemmProblem& p) {
   if (p.batch_invariant) s.core += ":batch_invariant=1";
   if (p.allow_tf32) s.core += ":allow_tf32=1";
   if (p.allow_fast_accum) s.core += ":allow_fast_accum=1";
-  if (p.programmatic_edge) {
-    s.other_core = s.core;
-    s.core += ":programmatic_edge=1";
-  }
+  if (p.programmatic_edge) s.add_programmatic_edge();
   s.epilogue = fmt::format("d={}", dtype_name(p.d_dtype));
   if (p.has_alpha) s.epilogue += ":alpha";
   for (auto [name, axis, scale] : {std::tuple{"scale_a", "m", &p.scale_a}, {"scale_b", "n", &p.scale_b}}) {

@@ -15,6 +15,8 @@ namespace tilewright {
 namespace {
 
 constexpr double kCacheGpuLaunchSeconds = 3e-6;
+// Whose calls' programmatic edges are used: of more, the time in front of a kernel is little.
+constexpr int64_t kEdgedTokens = 256;
 constexpr CacheGpuConfig kAnyHeads{
     DType::kNone, DType::kNone, DType::kNone, DType::kNone, DType::kNone, false, false, kAnyHeadThreads, 1};
 
@@ -65,7 +67,17 @@ CacheGpuConfig cache_gpu_config(const CacheProblem& p, int each) {
   for (int tensor = 0; tensor < kCacheTensors; ++tensor) {
     plain = plain && (!p.heads[static_cast<size_t>(tensor)].present() || has_pieces(p, tensor));
   }
-  return {p.x, p.q, p.cache, p.table, p.weight, p.norm != 0, finds, head_threads(p), each, plain};
+  return {p.x,
+          p.q,
+          p.cache,
+          p.table,
+          p.weight,
+          p.norm != 0,
+          finds,
+          head_threads(p),
+          each,
+          plain,
+          p.programmatic_edge != 0 && p.tokens <= kEdgedTokens};
 }
 
 class CacheGpuFamily final : public KernelFamily {
@@ -106,6 +118,7 @@ class CacheGpuFamily final : public KernelFamily {
     if (generic_) return {};
     CacheGpuConfig need = cache_gpu_config(p, config.heads);
     if (!config.plain) need.plain = false;  // the arguments tell it all
+    need.edge = config.edge;
     if (config == need && takes_heads(p, config.heads)) return {};
     return refuse_gpu(fmt::format("kernel is for {}, the problem needs {}", print_fields(config), print_fields(need)));
   }
@@ -164,6 +177,7 @@ class CacheGpuFamily final : public KernelFamily {
     stages.back().shape.grid = {static_cast<uint32_t>(grid), 1, 1};
     stages.back().shape.threads = static_cast<uint32_t>(block);
     stages.back().shape.shared_bytes = kRowSharedBytes;
+    stages.back().shape.programmatic_edge = config.edge;
     return stages;
   }
 

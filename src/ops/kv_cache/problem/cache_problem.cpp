@@ -171,6 +171,7 @@ ProblemSignature cache_signature(const CacheProblem& p) {
     s.core += fmt::format(":sections={}:order={}", print_sections(p.section_pairs),
                           kRopeSectionsNames[static_cast<int>(p.sections)]);
   }
+  if (p.programmatic_edge) s.add_programmatic_edge();
   s.epilogue = "none";
   const std::string heads =
       fmt::format("q={}:k={}:v={}:n={}", p.heads[0].heads, p.heads[1].heads, p.heads[2].heads, p.heads[kCacheKeys].n);

@@ -42,7 +42,8 @@ struct CacheProblem {
   uint8_t norm = 0, q_weight = 0, k_weight = 0, unit_offset = 0;
   uint8_t unaligned = 0;  // some pointer is no multiple of 16 bytes; 0 on CPUs
   RopeSections sections = RopeSections::kRuns;
-  uint8_t reserved[7] = {};  // no padding: problems are compared as bytes
+  uint8_t programmatic_edge = 0;  // GPU: the calls are launched so (Exec)
+  uint8_t reserved[6] = {};       // no padding: problems are compared as bytes
 
   int64_t all_heads() const { return heads[0].heads + heads[1].heads + heads[2].heads; }
   int64_t slots() const { return blocks * block_size; }

@@ -33,6 +33,7 @@ void visit_flags(Problem& p, Visit&& visit) {
   visit("wide_slots", p.wide_slots), visit("positions", p.positions), visit("wide_positions", p.wide_positions);
   visit("interleaved", p.interleaved), visit("norm", p.norm), visit("q_weight", p.q_weight);
   visit("k_weight", p.k_weight), visit("unit_offset", p.unit_offset), visit("unaligned", p.unaligned);
+  visit("programmatic_edge", p.programmatic_edge);
 }
 // Strides: several numbers a field.
 template <class Problem, class Visit>

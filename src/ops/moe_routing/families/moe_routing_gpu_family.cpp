@@ -16,6 +16,8 @@ namespace {
 constexpr double kRouterGpuLaunchSeconds = 3e-6;
 constexpr int kMostSlots = 64, kUsualSlots = 32, kUsualLanes = 8;
 constexpr int64_t kManyTokens = 12288;
+// Whose calls' programmatic edges are used: of more, the time in front of a kernel is little.
+constexpr int64_t kEdgedTokens = 256;
 constexpr int kSieveParts = 16, kLeastSieved = 16, kFewSlots = 16;
 
 int ceil_power(int64_t x) { return static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(x, 1)))); }
@@ -44,7 +46,7 @@ MoeRoutingGpuConfig router_gpu_config(const MoeRoutingProblem& p, ArchVendor ven
   c.kept = static_cast<int>((p.k + lanes - 1) / lanes);
   c.wide = p.x == DType::kF32 || p.scored();
   c.few = p.k <= 4 ? 4 : p.k <= 8 ? 8 : 0;
-  c.whole = fills_lanes(p, c);
+  c.whole = fills_lanes(p, c), c.edge = p.programmatic_edge != 0 && p.tokens <= kEdgedTokens;
   if (vendor != ArchVendor::kNvidia || c.slots < kLeastSieved) return c;
   // A sieve wants sixteen parts, of groups that are chosen from.
   MoeRoutingGpuConfig sieve = c;
@@ -168,6 +170,7 @@ class MoeRoutingGpuFamily final : public KernelFamily {
     stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
     stage.shape.threads = kRouterThreads;
     stage.shape.shared_bytes = router_shared_bytes(c);
+    stage.shape.programmatic_edge = c.edge;
     return std::vector<Stage>{std::move(stage)};
   }
 

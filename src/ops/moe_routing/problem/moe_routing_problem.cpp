@@ -174,6 +174,7 @@ std::string print_moe_routing_problem(const MoeRoutingProblem& p) {
   add("group_score", p.group_score, usual.group_score);
   add("first", p.first_expert, usual.first_expert), add("local", p.local_experts, p.experts - p.first_expert);
   add("unaligned", p.unaligned, usual.unaligned);
+  add("programmatic_edge", p.programmatic_edge, usual.programmatic_edge);
   MoeRoutingProblem plain = p;
   set_contiguous(plain);
   add("sx", p.stride_logits, plain.stride_logits);
@@ -186,21 +187,21 @@ Result<MoeRoutingProblem> parse_moe_routing_problem(std::string_view text) {
   constexpr int64_t kUnset = INT64_MIN;
   p.tokens = p.experts = p.k = kUnset;
   p.stride_logits = p.stride_weights = p.stride_ids = p.local_experts = kUnset;
-  bool renormalise = false, unaligned = false;
+  bool renormalise = false, unaligned = false, programmatic_edge = false;
   const Status taken = for_each_text_field(text, [&](TextField& field) {
     field.read("t", p.tokens), field.read("e", p.experts), field.read("k", p.k);
     field.read("x", p.x), field.read("bias", p.bias);
     field.read("score", p.score), field.read("renormalise", renormalise);
     field.read("groups", p.groups), field.read("topk_groups", p.topk_groups), field.read("group_score", p.group_score);
     field.read("first", p.first_expert), field.read("local", p.local_experts);
-    field.read("unaligned", unaligned);
+    field.read("unaligned", unaligned), field.read("programmatic_edge", programmatic_edge);
     field.read("sx", p.stride_logits), field.read("sw", p.stride_weights), field.read("si", p.stride_ids);
   });
   if (!taken) return refuse_routing("problem '{}': {}", text, taken.message());
   if (p.tokens == kUnset || p.experts == kUnset || p.k == kUnset || p.x == DType::kNone) {
     return refuse_routing("problem '{}': expected t=..:e=..:k=..:x=..", text);
   }
-  p.renormalise = renormalise, p.unaligned = unaligned;
+  p.renormalise = renormalise, p.unaligned = unaligned, p.programmatic_edge = programmatic_edge;
   if (p.local_experts == kUnset) p.local_experts = p.experts - p.first_expert;
   MoeRoutingProblem plain = p;
   set_contiguous(plain);

@@ -21,8 +21,9 @@ struct MoeRoutingProblem {
   RouterScore score = RouterScore::kSoftmax;
   GroupScore group_score = GroupScore::kTwoLargest;
   uint8_t renormalise = 0;
-  uint8_t unaligned = 0;     // GPU: logits or biases begin at no multiple of 16 bytes
-  uint8_t reserved[2] = {};  // no padding: problems are compared as bytes
+  uint8_t unaligned = 0;          // GPU: logits or biases begin at no multiple of 16 bytes
+  uint8_t programmatic_edge = 0;  // GPU: the calls are launched so (Exec)
+  uint8_t reserved[1] = {};       // no padding: problems are compared as bytes
 
   // Any expert may be chosen where all groups may.
   bool grouped() const { return topk_groups < groups; }

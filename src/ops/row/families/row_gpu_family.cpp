@@ -58,6 +58,7 @@ class RowGpuFamily final : public KernelFamily {
     if (!config.full) need.full = false;
     if (config.slots == 0) need.slots = 0;
     if (config.group == 0) need.group = 0;
+    need.edge = config.edge;
     if (!(config == need)) {
       return refuse_gpu(
           fmt::format("kernel is for {}, the problem needs {}", print_fields(config), print_fields(need)));
@@ -142,6 +143,7 @@ class RowGpuFamily final : public KernelFamily {
     stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
     stage.shape.threads = static_cast<uint32_t>(row_block_threads(config.threads));
     stage.shape.cluster = {static_cast<uint32_t>(config.cluster), 1, 1};
+    stage.shape.programmatic_edge = has_edge(config);
     stage.shape.shared_bytes = static_cast<uint32_t>(shared_bytes(config, p.gradients.added.dtype != DType::kNone));
     if (chunks > 0) return chunk_stages(stage, chunks);
     if (p.column_sums() > 0) {
@@ -214,6 +216,7 @@ class RowGpuFamily final : public KernelFamily {
     config.full = config.whole && is_full(op_, p, shape);
     if (op_.rotates && takes_whole_heads(p)) config.columns = p.rotation.table, config.whole = true;
     config.slots = row_slots(op_, p, config, arch);
+    config.edge = row_edge(op_, p, config);
     return config;
   }
   static RowGpuShape shape_of(const RowGpuConfig& c) { return {c.threads, c.pieces, c.cluster, c.parts}; }
@@ -255,6 +258,7 @@ class RowGpuFamily final : public KernelFamily {
         (config.slots != kRowSlots || !config.full || !op_.norm_backward() || dtype_bits(config.x) != 16 ||
          dtype_bits(config.residual) != 16 || row_backward_bytes(config, true) > arch->shared_bytes))
       return refuse_gpu(fmt::format("{}: {} slots", key.text, config.slots));
+    if (rehearses(config) && !may_rehearse(op_, config)) return refuse_gpu(key.text + ": nothing that is rehearsed");
     if ((config.hadamard || config.chance) && !op_.quantises)
       return refuse_gpu(key.text + ": hadamard and chance are quantize's");
     if (config.group != 0 && !(has_groups(config.quant) && is_row_group(config.group))) {

@@ -23,6 +23,8 @@ constexpr int kMostBackwardThreads = 512;
 constexpr int kMostRowCluster = 8, kClusterThreads = 512;
 // Elements that fill a GPU although each thread takes four pieces, and on NVIDIA GPUs so many that this is faster where codes are made.
 constexpr int64_t kManyElements = int64_t{1} << 21, kFourPieceElements = int64_t{1} << 24;
+// Elements that are fetched before kernels in front have ended, and rows of norms that run once for nothing.
+constexpr int64_t kFewEdgeElements = int64_t{1} << 21, kRehearsedRows = 64;
 // Blocks that take a part of a row each, of one piece a thread.
 constexpr int kPartThreads = 256, kMostRowParts = 64, kRowPartElements = kPartThreads * kRowPiece;
 // Whether pieces are written one by one, as they come.
@@ -196,6 +198,19 @@ int row_slots(const RowOp& op, const RowProblem& p, RowGpuConfig c, const ArchSp
   if (!op.norm_backward() || arch.target != "sm_90a" || !c.full || !narrow) return 0;
   c.slots = kRowSlots;
   return p.size[0] == 1 && p.size[1] == 1 && row_backward_bytes(c, true) <= arch.shared_bytes ? kRowSlots : 0;
+}
+// Norms, whose code is long enough, of rows that stay in the registers of one block.
+bool may_rehearse(const RowOp& op, const RowGpuConfig& c) {
+  return (op.columns || op.gates_norm) && !op.backward && c.whole && c.pieces > 0 && c.cluster == 1;
+}
+// Where rows are more than SMs, blocks that begin early share some of these although others are free: where much is computed, or two tensors
+// are read, that costs more than an edge.
+RowEdge row_edge(const RowOp& op, const RowProblem& p, const RowGpuConfig& c) {
+  if (!p.programmatic_edge || c.cluster > 1) return RowEdge::kNone;
+  if (p.rows() * p.n > kFewEdgeElements) return RowEdge::kWait;
+  if (!may_rehearse(op, c)) return RowEdge::kFetch;
+  const bool light = p.quant == Quantisation::kNone && !p.residual.present();
+  return light || p.rows() <= kRehearsedRows ? RowEdge::kRehearse : RowEdge::kNone;
 }
 // Whether blocks may take a part of a row each.
 bool takes_parts(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {

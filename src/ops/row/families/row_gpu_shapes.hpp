@@ -48,6 +48,9 @@ bool is_plain(const RowProblem& p);
 bool takes_whole_heads(const RowProblem& p);
 bool is_plain_turn(const RowProblem& p, const RowGpuShape& shape);
 bool is_full(const RowOp& op, const RowProblem& p, const RowGpuShape& shape);
+bool may_rehearse(const RowOp& op, const RowGpuConfig& c);
+// What a call with programmatic edges makes of them.
+RowEdge row_edge(const RowOp& op, const RowProblem& p, const RowGpuConfig& c);
 int row_slots(const RowOp& op, const RowProblem& p, RowGpuConfig config, const ArchSpec& arch);
 bool takes_chunks(const RowOp& op);
 bool takes_parts(const RowOp& op, const RowProblem& p, const ArchSpec& arch);

@@ -298,6 +298,7 @@ ProblemSignature row_signature(const RowProblem& p) {
   if (p.column_sums() > 0) {
     s.core += fmt::format(":dweight={}:dbias={}", dtype_name(p.gradients.weight), dtype_name(p.gradients.bias));
   }
+  if (p.programmatic_edge) s.add_programmatic_edge();
   s.epilogue = kActivationNames[static_cast<int>(p.activation)];
   s.sizes = fmt::format("m={}:n={}", p.rows(), p.n);
   s.bucket = fmt::format("m<={}:n={}", std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(p.rows(), 1))), p.n);

@@ -79,10 +79,11 @@ struct RowProblem {
   Arithmetic arithmetic = Arithmetic::kNone;
   uint8_t single = 0;  // elementwise's residual has one element a row
   TensorScale tensor_scale = TensorScale::kNone;
-  uint8_t backward = 0;      // out is x's gradient, the residual that of what x made
-  uint8_t state_words = 0;   // quantize rounds by chance: a seed and an offset, of so many words each
-  uint8_t reserved[2] = {};  // no padding: problems are compared as bytes
-  int32_t hadamard = 0;      // quantize rotates blocks of so many neighbours
+  uint8_t backward = 0;           // out is x's gradient, the residual that of what x made
+  uint8_t state_words = 0;        // quantize rounds by chance: a seed and an offset, of so many words each
+  uint8_t programmatic_edge = 0;  // GPU: the calls are launched so (Exec)
+  uint8_t reserved[1] = {};       // no padding: problems are compared as bytes
+  int32_t hadamard = 0;           // quantize rotates blocks of so many neighbours
   RowRotationProblem rotation;
   RowLossProblem loss;
   RowBackwardProblem gradients;

@@ -62,6 +62,7 @@ std::string print_row_problem(const RowProblem& p) {
   if (p.unit_offset) text += ":unit_offset=1";
   if (p.round_before_weight) text += ":round_before_weight=1";
   if (p.unaligned) text += ":unaligned=1";
+  if (p.programmatic_edge) text += ":programmatic_edge=1";
   if (p.quant != Quantisation::kNone) {
     text += fmt::format(":quant={}:scale={}", kQuantisationNames[static_cast<int>(p.quant)], dtype_name(p.scale.dtype));
   }
@@ -174,6 +175,8 @@ Result<RowProblem> parse_row_problem(const RowOp& op, std::string_view text) {
         s = fields_detail::parse_value(value, flag), p.round_before_weight = flag;
       } else if (name == "unaligned") {
         s = fields_detail::parse_value(value, flag), p.unaligned = flag;
+      } else if (name == "programmatic_edge") {
+        s = fields_detail::parse_value(value, flag), p.programmatic_edge = flag;
       } else if (!(op.rotates && parse_rotation(name, value, p, s)) && !(op.loses && parse_loss(name, value, p, s)) &&
                  !(op.norm_backward() && parse_backward(name, value, p, s))) {
         s = Status(StatusCode::kInvalidArgument, fmt::format("'{}' is none of its fields", name));

@@ -69,6 +69,45 @@ TEST(RowGpuFamily, ThreadsTakeMorePiecesOfCodesWhereThereAreManyRows) {
   EXPECT_EQ(shape(dequantize_operator(), "sm_90a", "m=16384:" + reads), "256x2/1");
 }
 
+TEST(RowGpuFamily, FewRowsAreFetchedBeforeKernelsInFrontHaveEndedAndManyWait) {
+  const auto edge = [](const Operator& op, const std::string& text, bool edged = true) {
+    const std::string problem = text + (edged ? ":programmatic_edge=1" : "");
+    const RowEdge found = config_of(op, "sm_90a", problem).edge;
+    for (const Stage& stage : stages_of(op, problem))
+      EXPECT_EQ(stage.shape.programmatic_edge, found != RowEdge::kNone) << problem;
+    return found;
+  };
+  const std::string norm = "n=4096:x=bf16:weight=bf16", gate = "n=4096:x=bf16:gate=separated:activation=silu";
+  EXPECT_EQ(edge(rms_norm_operator(), "m=16:" + norm, false), RowEdge::kNone);
+  EXPECT_EQ(edge(rms_norm_operator(), "m=16:" + norm), RowEdge::kRehearse);
+  EXPECT_EQ(edge(rms_norm_operator(), "m=16:n=4095:x=bf16:weight=bf16"), RowEdge::kFetch);  // nothing stays as it lies
+  EXPECT_EQ(edge(rms_norm_operator(), "m=4096:" + norm), RowEdge::kWait);
+  EXPECT_EQ(edge(rms_norm_operator(), "m=256:" + norm + ":out=e4m3:quant=group"), RowEdge::kNone);  // slower with one
+  EXPECT_EQ(edge(act_and_mul_operator(), "m=16:" + gate), RowEdge::kFetch);
+  EXPECT_EQ(edge(act_and_mul_operator(), "m=4096:" + gate), RowEdge::kWait);
+  EXPECT_EQ(edge(softmax_operator(), "m=16:n=128256:x=bf16"), RowEdge::kNone);  // clusters
+  // Both stages.
+  EXPECT_EQ(edge(quantize_operator(), "m=16:n=4096:x=bf16:out=e4m3:quant=dynamic"), RowEdge::kFetch);
+}
+
+TEST(RowGpuFamily, AKernelServesCallsOfEitherKindOfEdge) {
+  const Operator& op = act_and_mul_operator();
+  const std::string plain = "m=16:n=4096:x=bf16:gate=separated:activation=silu", edged = plain + ":programmatic_edge=1";
+  const auto serves = [&](const std::string& problem, const std::string& kernel) {
+    return row_family(op).check(*op.parse_problem(problem), test::cuda_device("sm_90a", 132),
+                                first(op, "sm_90a", kernel).step);
+  };
+  EXPECT_TRUE(serves(plain, edged).ok());
+  EXPECT_TRUE(serves(edged, plain).ok());
+  // What is not rehearsed.
+  RecipeStep step = first(op, "sm_90a", edged).step;
+  std::string config(step.key.config());
+  config.replace(config.find("edge=fetch"), 10, "edge=rehearse");
+  step.key = make_key(op.name(), "act_and_mul_gpu", "sm_90a", "x=bf16", config);
+  const Status s = row_family(op).check(*op.parse_problem(edged), test::cuda_device("sm_90a", 132), step);
+  EXPECT_THAT(s.message(), testing::HasSubstr("nothing that is rehearsed"));
+}
+
 TEST(RowGpuFamily, HowManyRowsThereAreDoesNotChangeARowsBits) {
   const auto numerics = [](const Operator& op, const std::string& text) {
     return row_family(op).numerics_id(first(op, "sm_90a", text).step);

@@ -34,6 +34,5 @@ void load_stream_words(unsigned (&words)[kWords], const char* from, bool there) 
   }
   std::memcpy(words, from, sizeof(words));
 }
-inline void take_over_from_previous_kernel() {}
 
 }  // namespace tilewright

@@ -20,7 +20,5 @@ template <int kRegisters>
 void release_registers() {}
 template <int kRegisters>
 void take_registers() {}
-inline void wait_for_previous_kernel() {}
-inline void allow_next_kernel() {}
 
 }  // namespace tilewright::sm90
