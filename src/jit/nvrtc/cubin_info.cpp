@@ -105,6 +105,9 @@ class Cubin {
       const auto opcode = static_cast<Sass>(*word & kOpcodeBits);
       ++kernel.instructions[static_cast<size_t>(opcode)];
       if (opcode == Sass::kLoad && kernel.count(Sass::kLaneExchange) > 0) ++kernel.late_loads;
+      constexpr uint64_t kBankBits = 0x1F, kBankPlace = 54, kTablesBank = 4;
+      const bool constant = opcode == Sass::kLoadConstant || opcode == Sass::kLoadUniform;
+      if (constant && (*word >> kBankPlace & kBankBits) == kTablesBank) ++kernel.table_loads;
       const bool loads = opcode == Sass::kLoad || opcode == Sass::kAsyncCopy;
       if (loads && kernel.count(Sass::kWaitForKernel) == 0) ++kernel.early_loads;
       if (capability_ == 90 && pending.meets_arrival(*word, *control)) ++kernel.overtaking_arrivals;

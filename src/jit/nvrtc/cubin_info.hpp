@@ -26,6 +26,8 @@ enum class Sass : uint16_t {
   kTensorStore = 0x1B5,      // UTMASTG
   kAsyncCopy = 0x1AE,        // LDGSTS
   kLoad = 0x181,             // LDG
+  kLoadConstant = 0x182,     // LDC
+  kLoadUniform = 0x0B9,      // ULDC
   kLaneExchange = 0x189,     // SHFL
   kLocalLoad = 0x183,        // LDL
   kLocalStore = 0x187,       // STL
@@ -49,6 +51,8 @@ struct CubinKernel {
   int late_loads = 0;
   // And, copies to shared memory among them, in front of the first wait for kernels in front: they may read what those still write.
   int early_loads = 0;
+  // Loads of addresses of tables that lie in global memory: who reads those waits for memory.
+  int table_loads = 0;
   int count(Sass opcode) const { return instructions[static_cast<size_t>(opcode)]; }
 };
 

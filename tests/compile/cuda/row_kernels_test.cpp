@@ -106,6 +106,7 @@ TEST_F(RowKernels, NothingButWeightsIsReadBeforeKernelsInFrontHaveEnded) {
     EXPECT_GE(kernel->count(Sass::kAllowNextKernel), 1);
     EXPECT_GE(kernel->count(Sass::kWaitForKernel), 1);
     EXPECT_EQ(kernel->early_loads, edged.weights);
+    EXPECT_EQ(kernel->table_loads, 0);
     EXPECT_EQ(kernel->local_bytes, 0) << "spills";
   }
 }
@@ -128,6 +129,7 @@ class SlowRowKernels : public RowKernels, public testing::WithParamInterface<con
     EXPECT_LE(made->local_bytes, local_bytes) << "spills";
     EXPECT_EQ(made->arg_bytes, static_cast<int64_t>(arg_bytes));
     EXPECT_LE(made->registers, 128);
+    EXPECT_EQ(made->table_loads, 0) << "a kernel waits for a table in memory";
   }
 };
 

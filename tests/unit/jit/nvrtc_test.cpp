@@ -243,6 +243,17 @@ TEST_F(NvrtcTest, ACubinTellsWhichInstructionsStandInIt) {
   EXPECT_EQ(ampere.count(Sass::kMmaFloat), 1);
   EXPECT_EQ(ampere.count(Sass::kAsyncCopy), 1);
   EXPECT_EQ(ampere.count(Sass::kWgmmaFloat), 0);
+
+  // What is loaded in front of a wait for kernels, and from a table that the code brings along.
+  EXPECT_EQ(hopper.early_loads, 0);
+  EXPECT_EQ(hopper.table_loads, 0);
+  const CubinKernel early = read("sm_90a", R"(
+  static constexpr float kTable[] = {3, 1, 4, 1, 5, 9, 2, 6};
+  const float x = a.data[threadIdx.x];
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  a.data[threadIdx.x] = x * a.data[threadIdx.x + 64] + kTable[threadIdx.x % 8] + block[threadIdx.x];)");
+  EXPECT_EQ(early.early_loads, 1);
+  EXPECT_GE(early.table_loads, 1);
 }
 
 TEST_F(NvrtcTest, ADamagedCubinIsRefusedAndNeverReadBeyondItsEnd) {
