@@ -13,6 +13,7 @@ __device__ __forceinline__ void gated_rms_norm_gpu(const RowArgs& given) {
   RowInput<kConfig> input(given);
   for_rows<kConfig>(given, [&](GpuRow<kConfig>& row) {
     const RowArgs& args = row.args;
+    // The row first: behind weights, 16384 of them took an eighth longer. But nobody waits for kernels in front with these.
     if constexpr (!has_edge(kConfig)) input.start(row);
     // Rows of the third dimension go round among the weight's groups.
     const RowVector& weight = args.weight;

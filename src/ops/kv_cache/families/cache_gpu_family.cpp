@@ -105,7 +105,12 @@ class CacheGpuFamily final : public KernelFamily {
     double cost = predict_gpu(p, device);
     for (const int each : heads_of(*device.arch, p)) {
       if (!takes_heads(p, each)) continue;
-      found.push_back({{key_of(cache_gpu_config(p, each), device.arch->target), {}}, cost});
+      CacheGpuConfig config = cache_gpu_config(p, each);
+      found.push_back({{key_of(config, device.arch->target), {}}, cost});
+      cost *= 1.05;
+      if (!config.edge) continue;
+      config.edge = false;  // the kernel of plain calls, which may be built already
+      found.push_back({{key_of(config, device.arch->target), {}}, cost});
       cost *= 1.05;
     }
     return found;

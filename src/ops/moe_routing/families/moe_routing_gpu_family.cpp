@@ -89,7 +89,15 @@ class MoeRoutingGpuFamily final : public KernelFamily {
   }
   std::vector<Candidate> candidates(ProblemRef ref, const DeviceSpec& device) const override {
     const auto& p = problem_cast<MoeRoutingProblem>(ref);
-    return {{{own_key(p, device.arch->target), {}}, predict_gpu_router(p, device)}};
+    const double cost = predict_gpu_router(p, device);
+    std::vector<Candidate> found{{{own_key(p, device.arch->target), {}}, cost}};
+    if (p.programmatic_edge && !generic_) {  // the kernel of plain calls, which may be built already
+      MoeRoutingProblem plain = p;
+      plain.programmatic_edge = 0;
+      const KernelKey key = own_key(plain, device.arch->target);
+      if (!(key == found.front().step.key)) found.push_back({{key, {}}, 1.1 * cost});
+    }
+    return found;
   }
   Status check(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
     if (Status s = supports(ref, device); !s) return s;

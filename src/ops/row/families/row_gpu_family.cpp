@@ -41,6 +41,13 @@ class RowGpuFamily final : public KernelFamily {
       found.push_back({{key_of(gpu_config(p, shape, *device.arch), device.arch->target), {}}, cost});
       cost *= 1.1;  // by rank alone: see row_gpu_shapes
     }
+    if (p.programmatic_edge) {  // the kernel of plain calls, which may be built already
+      RowProblem plain = p;
+      plain.programmatic_edge = 0;
+      const RowGpuConfig c = gpu_config(plain, shapes_of(op_, plain, *device.arch).front(), *device.arch);
+      const KernelKey key = key_of(c, device.arch->target);
+      if (!(key == found.front().step.key)) found.push_back({{key, {}}, cost});
+    }
     return found;
   }
   Status check(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {

@@ -99,6 +99,22 @@ TEST(RowGpuFamily, AKernelServesCallsOfEitherKindOfEdge) {
   };
   EXPECT_TRUE(serves(plain, edged).ok());
   EXPECT_TRUE(serves(edged, plain).ok());
+  // What plain calls have built serves where nothing may be compiled.
+  const DeviceSpec device = test::cuda_device("sm_90a", 132);
+  for (const auto& [of, text] :
+       {std::pair{&act_and_mul_operator(), "m=16:n=4096:x=bf16:gate=separated:activation=silu"},
+        std::pair{&moe_routing_operator(), "t=16:e=256:k=8:x=bf16"},
+        std::pair{&kv_cache_write_operator(), "t=16:k=8:n=128:x=bf16"}}) {
+    const auto keys = [&of = *of, &device](const std::string& problem) {
+      std::vector<std::string> all;
+      for (const Candidate& c : row_family(of).candidates(*of.parse_problem(problem), device))
+        all.push_back(c.step.key.text);
+      return all;
+    };
+    const std::string edged_text = std::string(text) + ":programmatic_edge=1";
+    EXPECT_NE(keys(edged_text).front(), keys(text).front());
+    EXPECT_THAT(keys(edged_text), testing::Contains(keys(text).front()));
+  }
   // What is not rehearsed.
   RecipeStep step = first(op, "sm_90a", edged).step;
   std::string config(step.key.config());
