@@ -34,15 +34,24 @@ constexpr const char* const* enum_names(DType) { return kDTypeNames; }
 constexpr int enum_count(DType) { return kDTypeCount; }
 
 constexpr const char* dtype_name(DType dtype) { return kDTypeNames[static_cast<int>(dtype)]; }
-// Their fourth parts, a nibble each: a GPU would read a table from memory.
-inline constexpr unsigned long long kDTypeNibbles = [] {
-  unsigned long long all = 0;
-  for (int i = 0; i < kDTypeCount; ++i) all |= static_cast<unsigned long long>(kDTypeBits[i] / 4) << (4 * i);
+// The logarithms of their fourth parts, two bits each: a GPU would read a table from memory.
+inline constexpr unsigned kDTypeLogarithms = [] {
+  unsigned all = 0;
+  for (int i = 1; i < kDTypeCount; ++i) {
+    for (int bits = kDTypeBits[i]; bits > 4; bits /= 2) all += 1u << (2 * i);
+  }
   return all;
 }();
 constexpr int dtype_bits(DType dtype) {
-  return static_cast<int>(kDTypeNibbles >> (4 * static_cast<int>(dtype)) & 15) * 4;
+  const int present = dtype == DType::kNone ? 0 : 4;
+  return present << (kDTypeLogarithms >> (2 * static_cast<int>(dtype)) & 3);
 }
+static_assert([] {
+  for (int i = 0; i < kDTypeCount; ++i) {
+    if (dtype_bits(static_cast<DType>(i)) != kDTypeBits[i]) return false;
+  }
+  return true;
+}());
 constexpr bool is_ocp_f8(DType dtype) { return dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2; }
 constexpr bool is_f8(DType dtype) {
   return is_ocp_f8(dtype) || dtype == DType::kF8E4M3Fnuz || dtype == DType::kF8E5M2Fnuz;
