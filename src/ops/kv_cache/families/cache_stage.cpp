@@ -44,7 +44,7 @@ Stage cache_stage(const CacheProblem& p, int each, long long grid, std::shared_p
   CacheArgs args{};
   args.tokens = p.tokens, args.sets = p.tokens * p.all_heads() / each;
   args.blocks = p.blocks, args.block_size = p.block_size;
-  args.token_sets = denominator(static_cast<unsigned>(p.all_heads() / each));
+  if (args.sets > 0) args.token_sets = denominator(static_cast<unsigned>(p.all_heads() / each));
   if (p.block_size > 0) args.block_slots = denominator(static_cast<unsigned>(p.block_size));
   for (int tensor = 0; tensor < kCacheTensors; ++tensor) {
     const CacheHeadsProblem& h = p.heads[static_cast<size_t>(tensor)];
