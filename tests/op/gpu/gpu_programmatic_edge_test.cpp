@@ -72,7 +72,7 @@ class GpuProgrammaticEdgeTest : public test::GpuContextTest {
     const auto cleared = [&](int64_t n) { return bf16(zeros(*on, m * n * 2), n); };
     const auto each_time = [&](DType dtype, int64_t n) {
       void* const data = zeros(*on, kTimes * m * n * 4);
-      return [=, this](int time) {
+      return [=](int time) {
         const int64_t bytes = m * n * dtype_bits(dtype) / 8;
         return TensorView::contiguous(static_cast<char*>(data) + time * bytes, dtype, {m, n}, device);
       };
