@@ -13,8 +13,8 @@ template <class Call>
 nb::object norm_backward_function(const char* op, Status (*function)(Context&, const Call&, const Exec&), nb::handle x,
                                   nb::handle dy, nb::handle weight, nb::handle eps, nb::handle dresidual,
                                   bool unit_offset, nb::object dx, nb::object dweight, nb::object dbias,
-                                  const std::string& recipe, int units) {
-  RowArguments arguments(op, x, units);
+                                  const std::string& recipe, int units, bool programmatic_edge) {
+  RowArguments arguments(op, x, units, programmatic_edge);
   Call call;
   call.x = arguments.input.view;
   call.dy = arguments.optional("dy", dy);
@@ -47,20 +47,21 @@ void define_norm_backward(nb::module_& module, const char* name, Status (*functi
       name,
       [name, function](nb::handle x, nb::handle dy, nb::handle weight, nb::handle eps, nb::handle dresidual,
                        bool unit_offset, nb::object dx, nb::object dweight, nb::object dbias, const std::string& recipe,
-                       int units) {
+                       int units, bool programmatic_edge) {
         return norm_backward_function(name, function, x, dy, weight, eps, dresidual, unit_offset, std::move(dx),
-                                      std::move(dweight), std::move(dbias), recipe, units);
+                                      std::move(dweight), std::move(dbias), recipe, units, programmatic_edge);
       },
       nb::arg("x"), nb::arg("dy"), nb::arg("weight") = nb::none(), nb::arg("eps") = nb::none(), nb::kw_only(),
       nb::arg("dresidual") = nb::none(), nb::arg("unit_offset") = false, nb::arg("dx") = nb::none(),
-      nb::arg("dweight") = true, nb::arg("dbias") = false, nb::arg("recipe") = "", nb::arg("units") = 0, doc);
+      nb::arg("dweight") = true, nb::arg("dbias") = false, nb::arg("recipe") = "", nb::arg("units") = 0,
+      nb::arg("programmatic_edge") = false, doc);
 }
 
 nb::object act_and_mul_backward_function(nb::handle x, nb::handle dy, nb::handle activation, nb::handle gate,
                                          bool squared, float limit, float alpha, float up_offset, nb::object dx,
-                                         const std::string& recipe, int units) {
+                                         const std::string& recipe, int units, bool programmatic_edge) {
   constexpr const char* kOp = "act_and_mul_backward";
-  RowArguments arguments(kOp, x, units);
+  RowArguments arguments(kOp, x, units, programmatic_edge);
   ActAndMulBackwardCall call;
   call.x = arguments.input.view;
   call.dy = arguments.optional("dy", dy);
@@ -90,7 +91,7 @@ void bind_backward_operators(nb::module_& module) {
   module.def("act_and_mul_backward", &act_and_mul_backward_function, nb::arg("x"), nb::arg("dy"),
              nb::arg("activation") = "silu", nb::kw_only(), nb::arg("gate") = "separated", nb::arg("squared") = false,
              nb::arg("limit") = 0.0f, nb::arg("alpha") = 1.0f, nb::arg("up_offset") = 0.0f, nb::arg("dx") = nb::none(),
-             nb::arg("recipe") = "", nb::arg("units") = 0,
+             nb::arg("recipe") = "", nb::arg("units") = 0, nb::arg("programmatic_edge") = false,
              "The gradient of act_and_mul: of gates and of what they multiply, laid out as x.");
 }
 

@@ -27,8 +27,9 @@ void read_caches(RowArguments& arguments, Call& call, nb::handle key_cache, nb::
 
 void kv_cache_write_function(nb::handle key, nb::handle value, nb::handle key_cache, nb::handle value_cache,
                              nb::handle slot_mapping, nb::handle key_layout, nb::handle value_layout, nb::handle scales,
-                             nb::handle key_scale, nb::handle value_scale, const std::string& recipe, int units) {
-  RowArguments arguments("kv_cache_write", key, units);
+                             nb::handle key_scale, nb::handle value_scale, const std::string& recipe, int units,
+                             bool programmatic_edge) {
+  RowArguments arguments("kv_cache_write", key, units, programmatic_edge);
   KvCacheWriteCall call;
   call.key = arguments.input.view;
   call.value = arguments.optional("value", value);
@@ -44,8 +45,8 @@ void kv_cache_write_function(nb::handle key, nb::handle value, nb::handle key_ca
 }
 
 void mla_cache_write_function(nb::handle kv_c, nb::handle k_pe, nb::handle cache, nb::handle slot_mapping,
-                              nb::handle scale, const std::string& recipe, int units) {
-  RowArguments arguments("mla_cache_write", kv_c, units);
+                              nb::handle scale, const std::string& recipe, int units, bool programmatic_edge) {
+  RowArguments arguments("mla_cache_write", kv_c, units, programmatic_edge);
   const TensorView rest = arguments.optional("k_pe", k_pe), of_both = arguments.optional("scale", scale);
   const TensorView rows = arguments.optional("cache", cache, Access::kWrite);
   const TensorView slots = arguments.numbers("slot_mapping", slot_mapping);
@@ -67,9 +68,9 @@ nb::object qk_norm_rope_cache_function(nb::handle q, nb::handle k, nb::handle v,
                                        nb::handle section_order, nb::handle key_layout, nb::handle value_layout,
                                        nb::handle scales, nb::handle key_scale, nb::handle value_scale, nb::object out,
                                        nb::handle out_dtype, nb::handle q_scales, nb::handle q_scale,
-                                       const std::string& recipe, int units) {
+                                       const std::string& recipe, int units, bool programmatic_edge) {
   constexpr const char* kOp = "qk_norm_rope_cache";
-  RowArguments arguments(kOp, q, units);
+  RowArguments arguments(kOp, q, units, programmatic_edge);
   QkNormRopeCacheCall call;
   call.q = arguments.input.view;
   call.k = arguments.optional("k", k), call.v = arguments.optional("v", v);
@@ -96,8 +97,9 @@ nb::object qk_norm_rope_cache_function(nb::handle q, nb::handle k, nb::handle v,
   return out;
 }
 
-void kv_cache_copy_function(nb::handle from, nb::handle to, nb::handle mapping, const std::string& recipe, int units) {
-  RowArguments arguments("kv_cache_copy", from, units);
+void kv_cache_copy_function(nb::handle from, nb::handle to, nb::handle mapping, const std::string& recipe, int units,
+                            bool programmatic_edge) {
+  RowArguments arguments("kv_cache_copy", from, units, programmatic_edge);
   KvCacheCopyCall call;
   call.from = arguments.input.view;
   call.to = arguments.optional("to", to, Access::kWrite);
@@ -113,9 +115,9 @@ void kv_cache_copy_function(nb::handle from, nb::handle to, nb::handle mapping, 
 
 void kv_cache_gather_function(nb::handle cache, nb::handle block_table, nb::handle cumulative_lengths, nb::handle out,
                               nb::handle layout, nb::handle scales, nb::handle scale, const std::string& recipe,
-                              int units) {
+                              int units, bool programmatic_edge) {
   constexpr const char* kOp = "kv_cache_gather";
-  RowArguments arguments(kOp, cache, units);
+  RowArguments arguments(kOp, cache, units, programmatic_edge);
   KvCacheGatherCall call;
   call.cache = arguments.input.view;
   call.out = arguments.optional("out", out, Access::kWrite);
@@ -140,10 +142,11 @@ void bind_cache_operators(nb::module_& module) {
              nb::arg("value_cache").none(), nb::arg("slot_mapping"), nb::kw_only(), nb::arg("key_layout") = "nhd",
              nb::arg("value_layout") = "nhd", nb::arg("scales") = nb::none(), nb::arg("key_scale") = nb::none(),
              nb::arg("value_scale") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
+             nb::arg("programmatic_edge") = false,
              "Writes keys and values [T, H, D] of new tokens to their slots of a paged cache.");
   module.def("mla_cache_write", &mla_cache_write_function, nb::arg("kv_c"), nb::arg("k_pe"), nb::arg("cache"),
              nb::arg("slot_mapping"), nb::kw_only(), nb::arg("scale") = nb::none(), nb::arg("recipe") = "",
-             nb::arg("units") = 0,
+             nb::arg("units") = 0, nb::arg("programmatic_edge") = false,
              "Writes kv_c [T, C] and k_pe [T, R] to rows of a paged cache [blocks, block, C + R].");
   module.def(
       "qk_norm_rope_cache", &qk_norm_rope_cache_function, nb::arg("q"), nb::arg("k"), nb::arg("v").none(),
@@ -155,15 +158,16 @@ void bind_cache_operators(nb::module_& module) {
       nb::arg("scales") = nb::none(), nb::arg("key_scale") = nb::none(), nb::arg("value_scale") = nb::none(),
       nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(), nb::arg("q_scales") = nb::none(),
       nb::arg("q_scale") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
+      nb::arg("programmatic_edge") = false,
       "Heads of q and k normalised and turned by the angle of their token; k and v to a paged cache. Returns q's "
       "output.");
   module.def("kv_cache_copy", &kv_cache_copy_function, nb::arg("from_"), nb::arg("to"), nb::arg("mapping"),
-             nb::kw_only(), nb::arg("recipe") = "", nb::arg("units") = 0,
+             nb::kw_only(), nb::arg("recipe") = "", nb::arg("units") = 0, nb::arg("programmatic_edge") = false,
              "Copies blocks mapping[:, 0] of a paged cache to blocks mapping[:, 1] of the same one or another.");
   module.def("kv_cache_gather", &kv_cache_gather_function, nb::arg("cache"), nb::arg("block_table"),
              nb::arg("cumulative_lengths"), nb::arg("out"), nb::kw_only(), nb::arg("layout") = "nhd",
              nb::arg("scales") = nb::none(), nb::arg("scale") = nb::none(), nb::arg("recipe") = "",
-             nb::arg("units") = 0,
+             nb::arg("units") = 0, nb::arg("programmatic_edge") = false,
              "Writes the tokens of requests, which lie in blocks of a paged cache, to rows one behind the other.");
 }
 

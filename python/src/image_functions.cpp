@@ -31,9 +31,10 @@ TensorView image_result(RowArguments& arguments, const char* name, nb::object& g
 }
 
 nb::object group_norm_function(nb::handle x, int64_t groups, nb::handle weight, nb::handle bias, float eps,
-                               nb::handle activation, nb::object out, const std::string& recipe, int units) {
+                               nb::handle activation, nb::object out, const std::string& recipe, int units,
+                               bool programmatic_edge) {
   constexpr const char* kOp = "group_norm";
-  RowArguments arguments(kOp, x, units);
+  RowArguments arguments(kOp, x, units, programmatic_edge);
   GroupNormCall call;
   call.x = arguments.input.view;
   call.groups = groups, call.eps = eps;
@@ -52,9 +53,10 @@ nb::object group_norm_function(nb::handle x, int64_t groups, nb::handle weight, 
 
 nb::object group_norm_backward_function(nb::handle x, nb::handle dy, int64_t groups, nb::handle weight, nb::handle bias,
                                         float eps, nb::handle activation, nb::object dx, nb::object dweight,
-                                        nb::object dbias, const std::string& recipe, int units) {
+                                        nb::object dbias, const std::string& recipe, int units,
+                                        bool programmatic_edge) {
   constexpr const char* kOp = "group_norm_backward";
-  RowArguments arguments(kOp, x, units);
+  RowArguments arguments(kOp, x, units, programmatic_edge);
   GroupNormBackwardCall call;
   call.x = arguments.input.view;
   call.dy = arguments.optional("dy", dy);
@@ -86,12 +88,14 @@ void bind_image_operators(nb::module_& module) {
   module.def("group_norm", &group_norm_function, nb::arg("x"), nb::arg("groups"), nb::arg("weight") = nb::none(),
              nb::arg("bias") = nb::none(), nb::arg("eps") = 1e-5f, nb::kw_only(), nb::arg("activation") = nb::none(),
              nb::arg("out") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
+             nb::arg("programmatic_edge") = false,
              "(x - mean) / sqrt(variance + eps) * weight + bias of each group of channels of x [N, C, ...], channels "
              "first or last, and its silu where asked for. Returns the output, laid out as x.");
   module.def("group_norm_backward", &group_norm_backward_function, nb::arg("x"), nb::arg("dy"), nb::arg("groups"),
              nb::arg("weight") = nb::none(), nb::arg("bias") = nb::none(), nb::arg("eps") = 1e-5f, nb::kw_only(),
              nb::arg("activation") = nb::none(), nb::arg("dx") = nb::none(), nb::arg("dweight") = true,
              nb::arg("dbias") = false, nb::arg("recipe") = "", nb::arg("units") = 0,
+             nb::arg("programmatic_edge") = false,
              "The gradients of group_norm. Returns dx, laid out as x, dweight and dbias, None where not asked for.");
 }
 

@@ -14,9 +14,9 @@ namespace {
 
 // Along the last dimension: elements of a row are neighbours.
 nb::object softmax_function(nb::handle x, int64_t dim, nb::handle dtype, bool log, float scale, nb::object out,
-                            const std::string& recipe, int units) {
+                            const std::string& recipe, int units, bool programmatic_edge) {
   constexpr const char* kOp = "softmax";
-  RowArguments arguments(kOp, x, units);
+  RowArguments arguments(kOp, x, units, programmatic_edge);
   SoftmaxCall call;
   call.x = arguments.input.view;
   if (dim != -1 && dim != call.x.rank - 1) refuse("{}: argument 'dim' is {}, allowed: -1", kOp, dim);
@@ -35,9 +35,10 @@ nb::object softmax_function(nb::handle x, int64_t dim, nb::handle dtype, bool lo
 
 nb::object cross_entropy_function(nb::handle x, nb::handle target, int64_t ignore_index, float label_smoothing,
                                   float z_loss, float grad_scale, nb::handle factor, bool gradient, nb::object loss,
-                                  nb::handle lse, nb::object out, const std::string& recipe, int units) {
+                                  nb::handle lse, nb::object out, const std::string& recipe, int units,
+                                  bool programmatic_edge) {
   constexpr const char* kOp = "cross_entropy";
-  RowArguments arguments(kOp, x, units);
+  RowArguments arguments(kOp, x, units, programmatic_edge);
   CrossEntropyCall call;
   call.x = arguments.input.view;
   if (call.x.rank < 1) refuse("{}: argument 'x' has rank 0, allowed: 1 to {}", kOp, kMaxRank);
@@ -63,9 +64,9 @@ nb::object cross_entropy_function(nb::handle x, nb::handle target, int64_t ignor
 nb::object moe_routing_function(nb::handle logits, int64_t k, nb::handle bias, nb::handle score, bool renormalise,
                                 float scale, int64_t groups, int64_t topk_groups, nb::handle group_score,
                                 int64_t first_expert, int64_t local_experts, nb::object out, nb::object ids,
-                                const std::string& recipe, int units) {
+                                const std::string& recipe, int units, bool programmatic_edge) {
   constexpr const char* kOp = "moe_routing";
-  RowArguments arguments(kOp, logits, units);
+  RowArguments arguments(kOp, logits, units, programmatic_edge);
   MoeRoutingCall call;
   call.logits = arguments.input.view;
   if (call.logits.rank != 2) refuse("{}: argument 'logits' has rank {}, allowed: 2", kOp, call.logits.rank);
@@ -90,9 +91,10 @@ nb::object moe_routing_function(nb::handle logits, int64_t k, nb::handle bias, n
 
 nb::object sample_function(nb::handle logits, nb::handle seeds, nb::handle temperature, nb::handle top_k,
                            nb::handle top_p, nb::handle min_p, nb::handle offsets, nb::handle joint, bool greedy,
-                           nb::object out, nb::handle log_probabilities, const std::string& recipe, int units) {
+                           nb::object out, nb::handle log_probabilities, const std::string& recipe, int units,
+                           bool programmatic_edge) {
   constexpr const char* kOp = "sample";
-  RowArguments arguments(kOp, logits, units);
+  RowArguments arguments(kOp, logits, units, programmatic_edge);
   SampleCall call;
   call.logits = arguments.input.view;
   if (call.logits.rank != 2) refuse("{}: argument 'logits' has rank {}, allowed: 2", kOp, call.logits.rank);
@@ -122,9 +124,9 @@ nb::object sample_function(nb::handle logits, nb::handle seeds, nb::handle tempe
 nb::object apply_penalties_function(nb::handle logits, nb::handle prompt_tokens, nb::handle output_tokens,
                                     nb::handle repetition, nb::handle presence, nb::handle frequency,
                                     nb::handle prompt_counts, nb::handle output_counts, nb::object out,
-                                    const std::string& recipe, int units) {
+                                    const std::string& recipe, int units, bool programmatic_edge) {
   constexpr const char* kOp = "apply_penalties";
-  RowArguments arguments(kOp, logits, units);
+  RowArguments arguments(kOp, logits, units, programmatic_edge);
   ApplyPenaltiesCall call;
   call.logits = arguments.input.view;
   if (call.logits.rank != 2) refuse("{}: argument 'logits' has rank {}, allowed: 2", kOp, call.logits.rank);
@@ -147,9 +149,9 @@ nb::object apply_penalties_function(nb::handle logits, nb::handle prompt_tokens,
 }
 
 nb::object top_k_function(nb::handle x, int64_t k, nb::handle lengths, nb::object out, nb::object indices,
-                          const std::string& recipe, int units) {
+                          const std::string& recipe, int units, bool programmatic_edge) {
   constexpr const char* kOp = "top_k";
-  RowArguments arguments(kOp, x, units);
+  RowArguments arguments(kOp, x, units, programmatic_edge);
   TopKCall call;
   call.x = arguments.input.view;
   if (call.x.rank != 2) refuse("{}: argument 'x' has rank {}, allowed: 2", kOp, call.x.rank);
@@ -173,14 +175,14 @@ void bind_logit_operators(nb::module_& module) {
   module.def(
       "softmax", &softmax_function, nb::arg("x"), nb::arg("dim") = -1, nb::arg("dtype") = nb::none(), nb::kw_only(),
       nb::arg("log") = false, nb::arg("scale") = 1.0f, nb::arg("out") = nb::none(), nb::arg("recipe") = "",
-      nb::arg("units") = 0,
+      nb::arg("units") = 0, nb::arg("programmatic_edge") = false,
       "exp(scale x - max) over the sum of these along the last dimension; with log the logarithm of that. Returns "
       "the output.");
   module.def("cross_entropy", &cross_entropy_function, nb::arg("x"), nb::arg("target"), nb::kw_only(),
              nb::arg("ignore_index") = -100, nb::arg("label_smoothing") = 0.0f, nb::arg("z_loss") = 0.0f,
              nb::arg("grad_scale") = 1.0f, nb::arg("factor") = nb::none(), nb::arg("gradient") = true,
              nb::arg("loss") = nb::none(), nb::arg("lse") = nb::none(), nb::arg("out") = nb::none(),
-             nb::arg("recipe") = "", nb::arg("units") = 0,
+             nb::arg("recipe") = "", nb::arg("units") = 0, nb::arg("programmatic_edge") = false,
              "The loss of each row of logits x [..., N] with targets [...], and the gradient times grad_scale and "
              "factor, in out where it is given. Returns both; without gradient None for it.");
   module.def("moe_routing", &moe_routing_function, nb::arg("logits"), nb::arg("k"), nb::kw_only(),
@@ -188,24 +190,26 @@ void bind_logit_operators(nb::module_& module) {
              nb::arg("scale") = 1.0f, nb::arg("groups") = 1, nb::arg("topk_groups") = 1,
              nb::arg("group_score") = "two_largest", nb::arg("first_expert") = 0, nb::arg("local_experts") = 0,
              nb::arg("out") = nb::none(), nb::arg("ids") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
+             nb::arg("programmatic_edge") = false,
              "The k experts of each token by their logits [T, E], and their weights. Returns the weights and the ids.");
   module.def(
       "sample", &sample_function, nb::arg("logits"), nb::arg("seeds") = nb::none(), nb::kw_only(),
       nb::arg("temperature") = nb::none(), nb::arg("top_k") = nb::none(), nb::arg("top_p") = nb::none(),
       nb::arg("min_p") = nb::none(), nb::arg("offsets") = nb::none(), nb::arg("joint") = "original_mass",
       nb::arg("greedy") = false, nb::arg("out") = nb::none(), nb::arg("log_probabilities") = nb::none(),
-      nb::arg("recipe") = "", nb::arg("units") = 0,
+      nb::arg("recipe") = "", nb::arg("units") = 0, nb::arg("programmatic_edge") = false,
       "The next token of each row of logits [B, V]: drawn from softmax(logits / temperature), cut by top_k, top_p "
       "and min_p, which are tensors [B]; or the most likely one. Returns the ids.");
   module.def("apply_penalties", &apply_penalties_function, nb::arg("logits"), nb::arg("prompt_tokens") = nb::none(),
              nb::arg("output_tokens") = nb::none(), nb::kw_only(), nb::arg("repetition") = nb::none(),
              nb::arg("presence") = nb::none(), nb::arg("frequency") = nb::none(), nb::arg("prompt_counts") = nb::none(),
              nb::arg("output_counts") = nb::none(), nb::arg("out") = nb::none(), nb::arg("recipe") = "",
-             nb::arg("units") = 0,
+             nb::arg("units") = 0, nb::arg("programmatic_edge") = false,
              "Logits [B, V] of tokens that prompt or output have, changed by the penalties of their rows. Returns the "
              "output; with out=logits in place.");
   module.def("top_k", &top_k_function, nb::arg("x"), nb::arg("k"), nb::kw_only(), nb::arg("lengths") = nb::none(),
              nb::arg("out") = nb::none(), nb::arg("indices") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
+             nb::arg("programmatic_edge") = false,
              "The k largest elements of each row of x [M, N], in order, and where they stand. Returns both.");
 }
 

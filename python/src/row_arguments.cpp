@@ -15,13 +15,14 @@ namespace tilewright::python {
 
 std::string printed_value(nb::handle value) { return nb::cast<std::string>(nb::str(value)); }
 
-RowArguments::RowArguments(const char* name, nb::handle tensor, int units) : op(name), x(tensor) {
+RowArguments::RowArguments(const char* name, nb::handle tensor, int units, bool programmatic_edge)
+    : op(name), x(tensor) {
   input = import_tensor(op, "x", x, Access::kRead, scope);
   if (input.framework == Framework::kJax) {
     refuse("{}: argument 'x' is a JAX array, allowed: tensors of PyTorch, NumPy and CuPy", op);
   }
   if (input.view.rank < 1) refuse("{}: argument 'x' has rank 0, allowed: 1 to {}", op, kMaxRank);
-  exec.units = units;
+  exec.units = units, exec.programmatic_edge = programmatic_edge;
   if (input.view.device.kind != DeviceKind::kCpu) {
     exec.stream = current_stream(traits_of(x), input.view.device);
   } else if (input.framework == Framework::kTorch) {

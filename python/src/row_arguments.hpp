@@ -40,7 +40,7 @@ struct RowArguments {
   ImportScope scope;
   Exec exec;
 
-  RowArguments(const char* name, nb::handle tensor, int units);
+  RowArguments(const char* name, nb::handle tensor, int units, bool programmatic_edge);
 
   TensorView optional(const char* name, nb::handle value, Access access = Access::kRead);
   // Numbers of i32; of i64 their low words.

@@ -21,8 +21,8 @@ nb::object norm_function(const char* op, Status (*function)(Context&, const Call
                          nb::object residual_out, nb::object out, nb::handle out_dtype, nb::handle quant,
                          nb::object scale, nb::handle scale_dtype, nb::handle tensor_scale, int64_t group,
                          nb::handle rounding, nb::handle smooth, bool unit_offset, bool round_before_weight,
-                         const std::string& recipe, int units) {
-  RowArguments arguments(op, x, units);
+                         const std::string& recipe, int units, bool programmatic_edge) {
+  RowArguments arguments(op, x, units, programmatic_edge);
   Call call;
   call.x = arguments.input.view;
   call.weight = arguments.optional("weight", weight);
@@ -66,9 +66,9 @@ nb::object norm_function(const char* op, Status (*function)(Context&, const Call
 nb::object act_and_mul_function(nb::handle x, nb::handle activation, nb::handle gate, bool squared, float limit,
                                 float alpha, float up_offset, nb::object out, nb::handle out_dtype, nb::handle quant,
                                 nb::object scale, nb::handle scale_dtype, nb::handle tensor_scale, int64_t group,
-                                nb::handle rounding, const std::string& recipe, int units) {
+                                nb::handle rounding, const std::string& recipe, int units, bool programmatic_edge) {
   constexpr const char* kOp = "act_and_mul";
-  RowArguments arguments(kOp, x, units);
+  RowArguments arguments(kOp, x, units, programmatic_edge);
   ActAndMulCall call;
   call.x = arguments.input.view;
   call.activation = named(kOp, "activation", activation, Activation::kNone);
@@ -102,8 +102,8 @@ nb::object act_and_mul_function(nb::handle x, nb::handle activation, nb::handle 
 nb::object rope_function(nb::handle q, nb::handle cos, nb::handle sin, nb::handle k, nb::handle positions,
                          bool interleaved, bool inverse, nb::handle sections, nb::handle section_order,
                          nb::handle cumulative_lengths, nb::handle offsets, nb::object out, nb::object k_out,
-                         const std::string& recipe, int units) {
-  RowArguments arguments("rope", q, units);
+                         const std::string& recipe, int units, bool programmatic_edge) {
+  RowArguments arguments("rope", q, units, programmatic_edge);
   RopeCall call;
   call.q = arguments.input.view;
   call.cos = arguments.optional("cos", cos), call.sin = arguments.optional("sin", sin);
@@ -120,7 +120,7 @@ nb::object rope_function(nb::handle q, nb::handle cos, nb::handle sin, nb::handl
   nb::object made_q = std::move(out), made_k = std::move(k_out);
   call.q_out = arguments.result("out", made_q, call.q.dtype, -1);
   if (call.k.defined() && made_k.is_none()) {
-    RowArguments of_k("rope", k, units);
+    RowArguments of_k("rope", k, units, programmatic_edge);
     call.k_out = of_k.result("k_out", made_k, call.k.dtype, -1);
   } else {
     call.k_out = arguments.optional("k_out", made_k, Access::kWrite);
@@ -140,9 +140,9 @@ nb::object rope_function(nb::handle q, nb::handle cos, nb::handle sin, nb::handl
 nb::object quantize_function(nb::handle x, nb::handle quant, nb::object out, nb::handle out_dtype, nb::object scale,
                              nb::handle scale_dtype, nb::object tensor_scale, bool find_tensor_scale, int64_t group,
                              nb::handle rounding, nb::handle smooth, int64_t hadamard, nb::handle random_state,
-                             const std::string& recipe, int units) {
+                             const std::string& recipe, int units, bool programmatic_edge) {
   constexpr const char* kOp = "quantize";
-  RowArguments arguments(kOp, x, units);
+  RowArguments arguments(kOp, x, units, programmatic_edge);
   QuantizeCall call;
   call.x = arguments.input.view;
   call.smooth = arguments.optional("smooth", smooth);
@@ -168,9 +168,10 @@ nb::object quantize_function(nb::handle x, nb::handle quant, nb::object out, nb:
 }
 
 nb::object dequantize_function(nb::handle x, nb::handle scale, nb::handle quant, nb::object out, nb::handle out_dtype,
-                               nb::handle tensor_scale, int64_t group, const std::string& recipe, int units) {
+                               nb::handle tensor_scale, int64_t group, const std::string& recipe, int units,
+                               bool programmatic_edge) {
   constexpr const char* kOp = "dequantize";
-  RowArguments arguments(kOp, x, units);
+  RowArguments arguments(kOp, x, units, programmatic_edge);
   DequantizeCall call;
   call.x = arguments.input.view;
   call.scale = arguments.optional("scale", scale);
@@ -189,9 +190,10 @@ nb::object dequantize_function(nb::handle x, nb::handle scale, nb::handle quant,
   return out;
 }
 
-nb::object transpose_function(nb::handle x, nb::object out, const std::string& recipe, int units) {
+nb::object transpose_function(nb::handle x, nb::object out, const std::string& recipe, int units,
+                              bool programmatic_edge) {
   constexpr const char* kOp = "transpose";
-  RowArguments arguments(kOp, x, units);
+  RowArguments arguments(kOp, x, units, programmatic_edge);
   TransposeCall call;
   call.x = arguments.input.view;
   if (call.x.rank < 2) refuse("{}: argument 'x' has rank {}, allowed: 2 to {}", kOp, call.x.rank, kMaxRank);
@@ -219,15 +221,15 @@ void define_norm(nb::module_& module, const char* name, Function&& function, con
              nb::arg("quant") = nb::none(), nb::arg("scale") = nb::none(), nb::arg("scale_dtype") = nb::none(),
              nb::arg("tensor_scale") = nb::none(), nb::arg("group") = 0, nb::arg("rounding") = nb::none(),
              nb::arg("smooth") = nb::none(), nb::arg("unit_offset") = false, nb::arg("round_before_weight") = false,
-             nb::arg("recipe") = "", nb::arg("units") = 0, doc);
+             nb::arg("recipe") = "", nb::arg("units") = 0, nb::arg("programmatic_edge") = false, doc);
 }
 
 nb::object gated_rms_norm_function(nb::handle x, nb::handle z, nb::handle weight, float eps, int64_t norm_group,
                                    bool norm_before_gate, nb::object out, nb::handle out_dtype, nb::handle quant,
                                    nb::object scale, nb::handle scale_dtype, nb::handle tensor_scale, int64_t group,
-                                   nb::handle rounding, const std::string& recipe, int units) {
+                                   nb::handle rounding, const std::string& recipe, int units, bool programmatic_edge) {
   constexpr const char* kOp = "gated_rms_norm";
-  RowArguments arguments(kOp, x, units);
+  RowArguments arguments(kOp, x, units, programmatic_edge);
   GatedRmsNormCall call;
   call.x = arguments.input.view;
   call.z = arguments.optional("z", z), call.weight = arguments.optional("weight", weight);
@@ -257,8 +259,8 @@ nb::object gated_rms_norm_function(nb::handle x, nb::handle z, nb::handle weight
 
 // b: absent of a cast.
 nb::object elementwise_function(const char* op, Arithmetic arithmetic, nb::handle x, nb::handle b, nb::object out,
-                                nb::handle out_dtype, const std::string& recipe, int units) {
-  RowArguments arguments(op, x, units);
+                                nb::handle out_dtype, const std::string& recipe, int units, bool programmatic_edge) {
+  RowArguments arguments(op, x, units, programmatic_edge);
   ElementwiseCall call;
   call.x = arguments.input.view;
   call.b = arguments.optional("b", b);
@@ -283,40 +285,49 @@ void bind_row_operators(nb::module_& module) {
              nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(), nb::arg("quant") = nb::none(),
              nb::arg("scale") = nb::none(), nb::arg("scale_dtype") = nb::none(), nb::arg("tensor_scale") = nb::none(),
              nb::arg("group") = 0, nb::arg("rounding") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
+             nb::arg("programmatic_edge") = false,
              "norm(x silu(z)) weight, or norm(x) weight silu(z), along the last dimension or groups of it. Returns the "
              "output, with scales that are found a tuple that ends with these.");
   const auto define_arithmetic = [&module](const char* name, auto function, const char* doc) {
     module.def(name, function, nb::arg("x"), nb::arg("b"), nb::kw_only(), nb::arg("out") = nb::none(),
-               nb::arg("out_dtype") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0, doc);
+               nb::arg("out_dtype") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
+               nb::arg("programmatic_edge") = false, doc);
   };
   define_arithmetic(
       "add",
-      [](nb::handle x, nb::handle b, nb::object out, nb::handle out_dtype, const std::string& recipe, int units) {
-        return elementwise_function("add", Arithmetic::kAdd, x, b, std::move(out), out_dtype, recipe, units);
+      [](nb::handle x, nb::handle b, nb::object out, nb::handle out_dtype, const std::string& recipe, int units,
+         bool programmatic_edge) {
+        return elementwise_function("add", Arithmetic::kAdd, x, b, std::move(out), out_dtype, recipe, units,
+                                    programmatic_edge);
       },
       "x + b, with b broadcast to x.");
   define_arithmetic(
       "mul",
-      [](nb::handle x, nb::handle b, nb::object out, nb::handle out_dtype, const std::string& recipe, int units) {
-        return elementwise_function("mul", Arithmetic::kMul, x, b, std::move(out), out_dtype, recipe, units);
+      [](nb::handle x, nb::handle b, nb::object out, nb::handle out_dtype, const std::string& recipe, int units,
+         bool programmatic_edge) {
+        return elementwise_function("mul", Arithmetic::kMul, x, b, std::move(out), out_dtype, recipe, units,
+                                    programmatic_edge);
       },
       "x * b, with b broadcast to x.");
   module.def(
       "cast",
-      [](nb::handle x, nb::handle out_dtype, nb::object out, const std::string& recipe, int units) {
-        return elementwise_function("cast", Arithmetic::kNone, x, nb::none(), std::move(out), out_dtype, recipe, units);
+      [](nb::handle x, nb::handle out_dtype, nb::object out, const std::string& recipe, int units,
+         bool programmatic_edge) {
+        return elementwise_function("cast", Arithmetic::kNone, x, nb::none(), std::move(out), out_dtype, recipe, units,
+                                    programmatic_edge);
       },
       nb::arg("x"), nb::arg("out_dtype") = nb::none(), nb::kw_only(), nb::arg("out") = nb::none(),
-      nb::arg("recipe") = "", nb::arg("units") = 0, "x in another dtype; what is beyond it becomes its largest value.");
+      nb::arg("recipe") = "", nb::arg("units") = 0, nb::arg("programmatic_edge") = false,
+      "x in another dtype; what is beyond it becomes its largest value.");
   define_norm(
       module, "rms_norm",
       [](nb::handle x, nb::handle weight, nb::handle eps, nb::handle bias, nb::handle residual, nb::object residual_out,
          nb::object out, nb::handle out_dtype, nb::handle quant, nb::object scale, nb::handle scale_dtype,
          nb::handle tensor_scale, int64_t group, nb::handle rounding, nb::handle smooth, bool unit_offset,
-         bool round_before_weight, const std::string& recipe, int units) {
+         bool round_before_weight, const std::string& recipe, int units, bool programmatic_edge) {
         return norm_function("rms_norm", &rms_norm, x, weight, bias, eps, residual, std::move(residual_out),
                              std::move(out), out_dtype, quant, std::move(scale), scale_dtype, tensor_scale, group,
-                             rounding, smooth, unit_offset, round_before_weight, recipe, units);
+                             rounding, smooth, unit_offset, round_before_weight, recipe, units, programmatic_edge);
       },
       "x / sqrt(mean(x^2) + eps) * weight + bias along the last dimension. Returns the output; with a residual a "
       "tuple of it and the sum, with scales that are found a tuple that ends with these.",
@@ -327,10 +338,10 @@ void bind_row_operators(nb::module_& module) {
       [](nb::handle x, nb::handle weight, nb::handle bias, nb::handle eps, nb::handle residual, nb::object residual_out,
          nb::object out, nb::handle out_dtype, nb::handle quant, nb::object scale, nb::handle scale_dtype,
          nb::handle tensor_scale, int64_t group, nb::handle rounding, nb::handle smooth, bool unit_offset,
-         bool round_before_weight, const std::string& recipe, int units) {
+         bool round_before_weight, const std::string& recipe, int units, bool programmatic_edge) {
         return norm_function("layer_norm", &layer_norm, x, weight, bias, eps, residual, std::move(residual_out),
                              std::move(out), out_dtype, quant, std::move(scale), scale_dtype, tensor_scale, group,
-                             rounding, smooth, unit_offset, round_before_weight, recipe, units);
+                             rounding, smooth, unit_offset, round_before_weight, recipe, units, programmatic_edge);
       },
       "(x - mean(x)) / sqrt(variance(x) + eps) * weight + bias along the last dimension. Returns what rms_norm does.",
       nb::arg("x"), nb::arg("weight") = nb::none(), nb::arg("bias") = nb::none(), nb::arg("eps") = nb::none(),
@@ -340,7 +351,7 @@ void bind_row_operators(nb::module_& module) {
       nb::arg("positions") = nb::none(), nb::arg("interleaved") = false, nb::arg("inverse") = false,
       nb::arg("sections") = nb::none(), nb::arg("section_order") = nb::none(),
       nb::arg("cumulative_lengths") = nb::none(), nb::arg("offsets") = nb::none(), nb::arg("out") = nb::none(),
-      nb::arg("k_out") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
+      nb::arg("k_out") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0, nb::arg("programmatic_edge") = false,
       "Rotary embedding: pairs of each head's elements [..., heads, D] turned by the angle of their token. Returns q's "
       "output, with k a tuple of both.");
   module.def("act_and_mul", &act_and_mul_function, nb::arg("x"), nb::arg("activation") = "silu", nb::kw_only(),
@@ -349,22 +360,24 @@ void bind_row_operators(nb::module_& module) {
              nb::arg("out_dtype") = nb::none(), nb::arg("quant") = nb::none(), nb::arg("scale") = nb::none(),
              nb::arg("scale_dtype") = nb::none(), nb::arg("tensor_scale") = nb::none(), nb::arg("group") = 0,
              nb::arg("rounding") = nb::none(), nb::arg("recipe") = "", nb::arg("units") = 0,
+             nb::arg("programmatic_edge") = false,
              "activation(gate) * up along the last dimension, of which gates are the first half, or every other "
              "element; with gate='none' the activation alone. Returns the output, with scales that are found a tuple "
              "of it and these.");
   module.def("transpose", &transpose_function, nb::arg("x"), nb::kw_only(), nb::arg("out") = nb::none(),
-             nb::arg("recipe") = "", nb::arg("units") = 0,
+             nb::arg("recipe") = "", nb::arg("units") = 0, nb::arg("programmatic_edge") = false,
              "x [..., M, N] as [..., N, M] in memory. Returns the output.");
   module.def("quantize", &quantize_function, nb::arg("x"), nb::arg("quant") = "row", nb::kw_only(),
              nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(), nb::arg("scale") = nb::none(),
              nb::arg("scale_dtype") = nb::none(), nb::arg("tensor_scale") = nb::none(),
              nb::arg("find_tensor_scale") = false, nb::arg("group") = 0, nb::arg("rounding") = nb::none(),
              nb::arg("smooth") = nb::none(), nb::arg("hadamard") = 0, nb::arg("random_state") = nb::none(),
-             nb::arg("recipe") = "", nb::arg("units") = 0,
+             nb::arg("recipe") = "", nb::arg("units") = 0, nb::arg("programmatic_edge") = false,
              "x as codes, and the scales: codes * scale is x. Returns both, and a scale of the tensor that is found.");
   module.def("dequantize", &dequantize_function, nb::arg("x"), nb::arg("scale"), nb::arg("quant") = "row",
              nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("out_dtype") = nb::none(),
              nb::arg("tensor_scale") = nb::none(), nb::arg("group") = 0, nb::arg("recipe") = "", nb::arg("units") = 0,
+             nb::arg("programmatic_edge") = false,
              "Codes times their scales, quantize's way back. Returns the output, f32 unless said.");
 }
 

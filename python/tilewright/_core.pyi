@@ -201,6 +201,7 @@ def rms_norm(
     round_before_weight: bool = False,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> Any: ...
 def layer_norm(
     x: _T,
@@ -223,6 +224,7 @@ def layer_norm(
     round_before_weight: bool = False,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> Any: ...
 def act_and_mul(
     x: _T,
@@ -243,6 +245,7 @@ def act_and_mul(
     rounding: Literal["down", "up", "ceil", "even"] | None = None,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> Any: ...
 def act_and_mul_backward(
     x: _T,
@@ -257,6 +260,7 @@ def act_and_mul_backward(
     dx: Any = None,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> _T: ...
 def rms_norm_backward(
     x: _T,
@@ -271,6 +275,7 @@ def rms_norm_backward(
     dbias: Any = False,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> tuple[_T, Any, Any]: ...
 def layer_norm_backward(
     x: _T,
@@ -285,6 +290,7 @@ def layer_norm_backward(
     dbias: Any = False,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> tuple[_T, Any, Any]: ...
 def rope(
     q: _T,
@@ -303,6 +309,7 @@ def rope(
     k_out: _Tensor | None = None,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> Any: ...
 def group_norm(
     x: _T,
@@ -315,6 +322,7 @@ def group_norm(
     out: _Tensor | None = None,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> Any: ...
 def group_norm_backward(
     x: _T,
@@ -330,8 +338,11 @@ def group_norm_backward(
     dbias: Any = False,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> tuple[_T, Any, Any]: ...
-def transpose(x: _T, *, out: _Tensor | None = None, recipe: str = "", units: int = 0) -> Any: ...
+def transpose(
+    x: _T, *, out: _Tensor | None = None, recipe: str = "", units: int = 0, programmatic_edge: bool = False
+) -> Any: ...
 def softmax(
     x: _T,
     dim: int = -1,
@@ -342,6 +353,7 @@ def softmax(
     out: _Tensor | None = None,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> Any: ...
 def cross_entropy(
     x: _T,
@@ -358,6 +370,7 @@ def cross_entropy(
     out: _Tensor | None = None,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> tuple[Any, Any]: ...
 def moe_routing(
     logits: _T,
@@ -376,6 +389,7 @@ def moe_routing(
     ids: _Tensor | None = None,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> tuple[Any, Any]: ...
 def sample(
     logits: _T,
@@ -392,6 +406,7 @@ def sample(
     log_probabilities: _Tensor | None = None,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> Any: ...
 def apply_penalties(
     logits: _T,
@@ -406,6 +421,7 @@ def apply_penalties(
     out: _Tensor | None = None,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> Any: ...
 def top_k(
     x: _T,
@@ -416,6 +432,7 @@ def top_k(
     indices: _Tensor | None = None,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> tuple[Any, Any]: ...
 def quantize(
     x: _T,
@@ -434,6 +451,7 @@ def quantize(
     random_state: _Tensor | None = None,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> tuple[Any, ...]: ...
 def dequantize(
     x: _Tensor,
@@ -446,6 +464,7 @@ def dequantize(
     group: int = 0,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> Any: ...
 def gated_rms_norm(
     x: _T,
@@ -465,10 +484,31 @@ def gated_rms_norm(
     rounding: Literal["down", "up", "ceil", "even"] | None = None,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> Any: ...
-def add(x: _T, b: _Tensor, *, out: Any = None, out_dtype: Any = None, recipe: str = "", units: int = 0) -> _T: ...
-def mul(x: _T, b: _Tensor, *, out: Any = None, out_dtype: Any = None, recipe: str = "", units: int = 0) -> _T: ...
-def cast(x: _T, out_dtype: Any = None, *, out: Any = None, recipe: str = "", units: int = 0) -> _T: ...
+def add(
+    x: _T,
+    b: _Tensor,
+    *,
+    out: Any = None,
+    out_dtype: Any = None,
+    recipe: str = "",
+    units: int = 0,
+    programmatic_edge: bool = False,
+) -> _T: ...
+def mul(
+    x: _T,
+    b: _Tensor,
+    *,
+    out: Any = None,
+    out_dtype: Any = None,
+    recipe: str = "",
+    units: int = 0,
+    programmatic_edge: bool = False,
+) -> _T: ...
+def cast(
+    x: _T, out_dtype: Any = None, *, out: Any = None, recipe: str = "", units: int = 0, programmatic_edge: bool = False
+) -> _T: ...
 
 _CacheLayout = Literal["nhd", "hnd", "key_packed", "value_transposed", "value_packed"]
 _CacheScales = Literal["none", "tensor", "head", "token"]
@@ -487,6 +527,7 @@ def kv_cache_write(
     value_scale: _Tensor | None = None,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> None: ...
 def mla_cache_write(
     kv_c: _Tensor,
@@ -497,8 +538,11 @@ def mla_cache_write(
     scale: _Tensor | None = None,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> None: ...
-def kv_cache_copy(from_: _Tensor, to: _Tensor, mapping: _Tensor, *, recipe: str = "", units: int = 0) -> None: ...
+def kv_cache_copy(
+    from_: _Tensor, to: _Tensor, mapping: _Tensor, *, recipe: str = "", units: int = 0, programmatic_edge: bool = False
+) -> None: ...
 def kv_cache_gather(
     cache: _Tensor,
     block_table: _Tensor,
@@ -510,6 +554,7 @@ def kv_cache_gather(
     scale: _Tensor | None = None,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> None: ...
 def qk_norm_rope_cache(
     q: _T,
@@ -541,6 +586,7 @@ def qk_norm_rope_cache(
     q_scale: _Tensor | None = None,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> Any: ...
 def pack_weights(
     b: _Tensor, *, layout: _Layout = "kn", b_dtype: Literal["i4", "u4"] | None = None

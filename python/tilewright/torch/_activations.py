@@ -45,6 +45,7 @@ def _record(
     scale: torch.Tensor | None = None,
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
     out_dtype: torch.dtype | None = None,
     **options: Any,
 ) -> torch.Tensor:
@@ -52,7 +53,7 @@ def _record(
         raise InvalidArgument(
             "act_and_mul: an argument requires grad, and there is none with 'scale'; or call under torch.no_grad()"
         )
-    plan = {"recipe": recipe, "units": units, "out_dtype": out_dtype}
+    plan = {"recipe": recipe, "units": units, "programmatic_edge": programmatic_edge, "out_dtype": out_dtype}
     return _ActAndMul.apply(x, activation, options, plan)  # type: ignore[no-any-return]
 
 

@@ -131,8 +131,10 @@ def _record(
     activation: str = "none",
     recipe: str = "",
     units: int = 0,
+    programmatic_edge: bool = False,
 ) -> torch.Tensor:
-    options, plan = {"eps": eps, "activation": activation}, {"recipe": recipe, "units": units}
+    options = {"eps": eps, "activation": activation}
+    plan = {"recipe": recipe, "units": units, "programmatic_edge": programmatic_edge}
     return _GroupNorm.apply(x, weight, bias, groups, options, plan)  # type: ignore[no-any-return]
 
 

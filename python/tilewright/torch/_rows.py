@@ -20,7 +20,7 @@ _NO_GRADIENT = "it has no gradient: detach what it reads"
 _FLOAT8_SCALE = getattr(torch, "float8_e8m0fnu", None)
 
 # What stands in every schema.
-_PLAN = 'str recipe="", int units=0'
+_PLAN = 'str recipe="", int units=0, bool programmatic_edge=False'
 _FOUND = 'str quant="row", int group=0, str rounding="down", Tensor? tensor_scale=None'  # scales that are found
 _TURNED = "Tensor? smooth=None, int hadamard=0, Tensor? random_state=None"  # what quantize does beside
 

@@ -121,6 +121,34 @@ def test_a_compiled_call_is_one_graph_with_the_same_bits(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_programmatic_edges_change_no_bit(name):
+    op = cases("cuda")[name][0]
+    edged = run(cases("cuda")[name], lambda *a, **o: op(*a, **o, programmatic_edge=True))
+    assert_same(edged, run(cases("cuda")[name]))
+
+
+def test_calls_with_programmatic_edges_read_what_the_one_in_front_wrote():
+    x, residual = torch.randn(2, 24, 4096, device="cuda", dtype=torch.bfloat16).unbind()
+    weight = torch.randn(4096, device="cuda", dtype=torch.bfloat16)
+
+    def layer(edge):
+        y, total = ops.add_rms_norm(x, residual, weight, programmatic_edge=edge)
+        gated = ops.act_and_mul(y, programmatic_edge=edge)
+        return y, total, gated, *ops.quantize(gated, "group", programmatic_edge=edge)
+
+    layer(True)  # compiles
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(8):  # where its tensors lie again, too
+            made = layer(True)
+    for _ in range(3):
+        x.normal_()
+        graph.replay()
+        assert_same(bits(made), bits(layer(False)))
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_captured_call_is_replayed_on_other_data(name):
     case = cases("cuda")[name]
     op, arguments, options = case

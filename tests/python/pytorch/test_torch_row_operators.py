@@ -296,6 +296,14 @@ def test_the_gradient_of_rope_is_that_of_its_formula(interleaved, inverse):
     torch.testing.assert_close(alone.grad, want.grad, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("case", list(cases()))
+def test_cpus_take_programmatic_edges_as_plain_ones(case):
+    op, arguments, options = cases()[case]
+    edged = as_list(op(*arguments, **options, programmatic_edge=True))
+    for got, want in zip(edged, as_list(op(*arguments, **options)), strict=True):
+        assert torch.equal(got.view(torch.uint8), want.view(torch.uint8))
+
+
 def test_rope_has_second_gradients():
     q = torch.randn(3, 2, 16, requires_grad=True)
     (grad,) = torch.autograd.grad((ops.rope(q, *tables(3, 16)) ** 4).sum(), q, create_graph=True)
