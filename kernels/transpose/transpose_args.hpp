@@ -31,8 +31,8 @@ struct TransposeConfig {
   }
 };
 
-// Tiles of so many rows and columns, in which a matrix is cut: number `index` of those of all matrices, those of the same columns one
-// after another.
+// Tiles of so many rows and columns, in which a matrix is cut: number `index` of those of all matrices, on GPUs those of the same columns
+// one after another.
 struct TransposeTile {
   const char* x;  // its first element
   char* out;
@@ -42,17 +42,26 @@ constexpr long long transpose_tiles(const TransposeArgs& args, int rows, int col
   const long long down = (args.m + rows - 1) / rows, right = (args.n + columns - 1) / columns;
   return args.batch[0] * args.batch[1] * args.batch[2] * down * right;
 }
-constexpr TransposeTile transpose_tile(const TransposeArgs& args, long long index, int rows, int columns) {
-  const Quotient down = divided_by(index, (args.m + rows - 1) / rows);
-  const Quotient right = divided_by(down.whole, (args.n + columns - 1) / columns);
-  const Quotient inner = divided_by(right.whole, args.batch[2]), outer = divided_by(inner.whole, args.batch[1]);
-  const long long row = down.rest * rows, column = right.rest * columns;
+constexpr TransposeTile transpose_tile_at(const TransposeArgs& args, long long matrix, long long row,
+                                          long long column) {
+  const Quotient inner = divided_by(matrix, args.batch[2]), outer = divided_by(inner.whole, args.batch[1]);
   const auto offset = [&](const long long(&stride)[kTransposeBatch]) {
     return outer.whole * stride[0] + outer.rest * stride[1] + inner.rest * stride[2];
   };
   return {static_cast<const char*>(args.x) + (offset(args.stride_x) + row * args.row_x + column) * args.bytes,
           static_cast<char*>(args.out) + (offset(args.stride_out) + column * args.row_out + row) * args.bytes,
           args.m - row, args.n - column};
+}
+constexpr TransposeTile transpose_tile(const TransposeArgs& args, long long index, int rows, int columns) {
+  const Quotient down = divided_by(index, (args.m + rows - 1) / rows);
+  const Quotient right = divided_by(down.whole, (args.n + columns - 1) / columns);
+  return transpose_tile_at(args, right.whole, down.rest * rows, right.rest * columns);
+}
+// CPUs: those of the same rows one after another.
+constexpr TransposeTile transpose_tile_along_rows(const TransposeArgs& args, long long index, int rows, int columns) {
+  const Quotient right = divided_by(index, (args.n + columns - 1) / columns);
+  const Quotient down = divided_by(right.whole, (args.m + rows - 1) / rows);
+  return transpose_tile_at(args, down.whole, down.rest * rows, right.rest * columns);
 }
 
 // GPUs: a tile is 8 pieces of 16 bytes wide and as high, of which a thread has one of as many rows; of bytes half of that, for which

@@ -12,6 +12,10 @@ inline constexpr int kLineBytes = 64;
 inline constexpr long long kCachedOutputBytes = 4 << 20;
 
 TILEWRIGHT_INLINE bool begins_line(const void* p) { return reinterpret_cast<unsigned long long>(p) % kLineBytes == 0; }
+// Bytes from p to where a line begins.
+TILEWRIGHT_INLINE int bytes_to_line(const void* p) {
+  return static_cast<int>(-reinterpret_cast<unsigned long long>(p) % kLineBytes);
+}
 
 }  // namespace TILEWRIGHT_ISA
 }  // namespace tilewright

@@ -25,6 +25,18 @@ TEST(Transpose, EverySizeOfElementsAndTailKeepsItsBits) {
   }
 }
 
+// Outputs past the caches: high tiles, each next to the last one along rows of x, and lines that begin where the output's do.
+TEST(Transpose, LargeMatricesOfAnyTailAndAlignmentKeepTheirBits) {
+  const std::unique_ptr<Context> context = row_context("off");
+  for (const char* text : {"m=2304:n=1024:x=bf16", "m=1100:n=2100:x=bf16", "m=3:n=900000:x=bf16", "m=900000:n=3:x=f16",
+                           "m=1030:n=1041:x=f32", "m=33:n=40000:x=f32", "m=2100:n=2047:x=i8", "m=70:n=70001:x=i8",
+                           "b=40:m=130:n=600:x=bf16", "b=3:m=700:n=1030:x=bf16:so=0.0.722100.701",
+                           "b=3:m=700:n=1030:x=bf16:sx=0.0.-721000.-1030"}) {
+    const VerifyReport report = run_row_problem(*context, transpose_operator(), text);
+    EXPECT_TRUE(report.passed) << text << ": " << report.failure;
+  }
+}
+
 std::string random_transpose_text(test::Random& random) {
   const int64_t b0 = test::pick(random, 1, 3), b1 = test::pick(random, 1, 3);
   const int64_t m = test::pick(random, 1, 150), n = test::pick(random, 1, 150);
