@@ -31,8 +31,8 @@ struct TransposeConfig {
   }
 };
 
-// Tiles of so many rows and columns, in which a matrix is cut: number `index` of those of all matrices, on GPUs those of the same columns
-// one after another.
+// Tiles of so many rows and columns, in which a matrix is cut: number `index` of those of all matrices, those of the same columns one
+// after another.
 struct TransposeTile {
   const char* x;  // its first element
   char* out;
@@ -57,7 +57,7 @@ constexpr TransposeTile transpose_tile(const TransposeArgs& args, long long inde
   const Quotient right = divided_by(down.whole, (args.n + columns - 1) / columns);
   return transpose_tile_at(args, right.whole, down.rest * rows, right.rest * columns);
 }
-// CPUs: those of the same rows one after another.
+// The same, those of the same rows one after another.
 constexpr TransposeTile transpose_tile_along_rows(const TransposeArgs& args, long long index, int rows, int columns) {
   const Quotient right = divided_by(index, (args.n + columns - 1) / columns);
   const Quotient down = divided_by(right.whole, (args.m + rows - 1) / rows);
