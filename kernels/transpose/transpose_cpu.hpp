@@ -5,7 +5,7 @@
 #include "tile/cpu/lines.hpp"
 #include "tile/cpu/pieces.hpp"
 #include "tile/cpu/share.hpp"
-#include "tile/cpu/vec.hpp"
+#include "tile/cpu/vec_io.hpp"
 #include "transpose/transpose_args.hpp"
 
 namespace tilewright {
@@ -31,7 +31,7 @@ TILEWRIGHT_INLINE void transpose_squares(const char* from, char* to, long long s
 // are on pages of their own on both sides: of a row of the output as much is written at a time as there are rows, and of a row of x the next
 // tile reads what follows.
 constexpr int transpose_tall(int bytes) { return bytes == 1 ? 4 : 8; }  // lines of the output
-// Rows ahead of which lines are asked for: hardware does not follow short pieces of rows.
+// So many rows ahead lines are asked for: of each row few are read at a time.
 inline constexpr int kTransposeAhead = 8;
 
 // `kTall` lines of the output high.
@@ -43,8 +43,7 @@ struct TransposeLines {
   static constexpr int kPitch = kTall * kLineBytes;          // of rows of `out`
   static constexpr int kSquare = kPieceBytes / kBytes;       // rows of a square
   static constexpr int kSquares = Pieces::kCount * kSquare;  // and of those that are turned together
-  static constexpr bool kAhead =
-      kTall > 1 || kBytes > 1;  // a low tile of bytes has rows enough that are read at a time
+  static constexpr bool kAhead = kTall > 1 || kBytes > 1;    // low tiles of bytes are slower so
 
   alignas(64) char in[kWide][kMostRows * kLineBytes];
   alignas(64) char out[kSide * kPitch];
@@ -101,7 +100,7 @@ struct TransposeLines {
         done = bytes_to_line(to);
         if (done > bytes) done = bytes;
         __builtin_memcpy(to, from, static_cast<unsigned long>(done));
-        for (; done + kLineBytes <= bytes; done += kLineBytes) stream_line(to + done, from + done);
+        for (; done + kLineBytes <= bytes; done += kLineBytes) stream_bytes(to + done, from + done);
       }
       for (; done < bytes; done += kLineBytes) copy_line(to + done, from + done, (bytes - done) / kBytes);
     }
@@ -132,7 +131,7 @@ void transpose_tiles_of(const TransposeArgs& args, unsigned unit, unsigned units
       lines.write(tile.out + wide * kSide * row_out, some, rows, row_out, kStreams);
     }
   }
-  if (kStreams) _mm_sfence();
+  if (kStreams) stream_fence();
 }
 
 template <int kBytes>

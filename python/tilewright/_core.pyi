@@ -46,6 +46,11 @@ class _GemmOptions(TypedDict, total=False):
     units: int
     programmatic_edge: bool
 
+class _Plan(TypedDict, total=False):
+    recipe: str
+    units: int
+    programmatic_edge: bool
+
 class _OpOptions(_GemmOptions, total=False):
     step_tensors: Sequence[_Tensor] | None
 
@@ -199,9 +204,7 @@ def rms_norm(
     smooth: _Tensor | None = None,
     unit_offset: bool = False,
     round_before_weight: bool = False,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> Any: ...
 def layer_norm(
     x: _T,
@@ -222,9 +225,7 @@ def layer_norm(
     smooth: _Tensor | None = None,
     unit_offset: bool = False,
     round_before_weight: bool = False,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> Any: ...
 def act_and_mul(
     x: _T,
@@ -243,9 +244,7 @@ def act_and_mul(
     tensor_scale: _Tensor | None = None,
     group: int = 0,
     rounding: Literal["down", "up", "ceil", "even"] | None = None,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> Any: ...
 def act_and_mul_backward(
     x: _T,
@@ -258,9 +257,7 @@ def act_and_mul_backward(
     alpha: float = 1.0,
     up_offset: float = 0.0,
     dx: Any = None,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> _T: ...
 def rms_norm_backward(
     x: _T,
@@ -273,9 +270,7 @@ def rms_norm_backward(
     dx: Any = None,
     dweight: Any = True,
     dbias: Any = False,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> tuple[_T, Any, Any]: ...
 def layer_norm_backward(
     x: _T,
@@ -288,9 +283,7 @@ def layer_norm_backward(
     dx: Any = None,
     dweight: Any = True,
     dbias: Any = False,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> tuple[_T, Any, Any]: ...
 def rope(
     q: _T,
@@ -307,9 +300,7 @@ def rope(
     offsets: _Tensor | None = None,
     out: _Tensor | None = None,
     k_out: _Tensor | None = None,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> Any: ...
 def group_norm(
     x: _T,
@@ -320,9 +311,7 @@ def group_norm(
     *,
     activation: Literal["none", "silu"] | None = None,
     out: _Tensor | None = None,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> Any: ...
 def group_norm_backward(
     x: _T,
@@ -336,13 +325,9 @@ def group_norm_backward(
     dx: Any = None,
     dweight: Any = True,
     dbias: Any = False,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> tuple[_T, Any, Any]: ...
-def transpose(
-    x: _T, *, out: _Tensor | None = None, recipe: str = "", units: int = 0, programmatic_edge: bool = False
-) -> Any: ...
+def transpose(x: _T, *, out: _Tensor | None = None, **plan: Unpack[_Plan]) -> Any: ...
 def softmax(
     x: _T,
     dim: int = -1,
@@ -351,9 +336,7 @@ def softmax(
     log: bool = False,
     scale: float = 1.0,
     out: _Tensor | None = None,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> Any: ...
 def cross_entropy(
     x: _T,
@@ -368,9 +351,7 @@ def cross_entropy(
     loss: _Tensor | None = None,
     lse: _Tensor | None = None,
     out: _Tensor | None = None,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> tuple[Any, Any]: ...
 def moe_routing(
     logits: _T,
@@ -387,9 +368,7 @@ def moe_routing(
     local_experts: int = 0,
     out: _Tensor | None = None,
     ids: _Tensor | None = None,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> tuple[Any, Any]: ...
 def sample(
     logits: _T,
@@ -404,9 +383,7 @@ def sample(
     greedy: bool = False,
     out: _Tensor | None = None,
     log_probabilities: _Tensor | None = None,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> Any: ...
 def apply_penalties(
     logits: _T,
@@ -419,9 +396,7 @@ def apply_penalties(
     prompt_counts: _Tensor | None = None,
     output_counts: _Tensor | None = None,
     out: _Tensor | None = None,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> Any: ...
 def top_k(
     x: _T,
@@ -430,9 +405,7 @@ def top_k(
     lengths: _Tensor | None = None,
     out: _Tensor | None = None,
     indices: _Tensor | None = None,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> tuple[Any, Any]: ...
 def quantize(
     x: _T,
@@ -449,9 +422,7 @@ def quantize(
     smooth: _Tensor | None = None,
     hadamard: Literal[0, 16, 32, 64, 128] = 0,
     random_state: _Tensor | None = None,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> tuple[Any, ...]: ...
 def dequantize(
     x: _Tensor,
@@ -462,9 +433,7 @@ def dequantize(
     out_dtype: Any = None,
     tensor_scale: _Tensor | None = None,
     group: int = 0,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> Any: ...
 def gated_rms_norm(
     x: _T,
@@ -482,33 +451,11 @@ def gated_rms_norm(
     tensor_scale: _Tensor | None = None,
     group: int = 0,
     rounding: Literal["down", "up", "ceil", "even"] | None = None,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> Any: ...
-def add(
-    x: _T,
-    b: _Tensor,
-    *,
-    out: Any = None,
-    out_dtype: Any = None,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
-) -> _T: ...
-def mul(
-    x: _T,
-    b: _Tensor,
-    *,
-    out: Any = None,
-    out_dtype: Any = None,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
-) -> _T: ...
-def cast(
-    x: _T, out_dtype: Any = None, *, out: Any = None, recipe: str = "", units: int = 0, programmatic_edge: bool = False
-) -> _T: ...
+def add(x: _T, b: _Tensor, *, out: Any = None, out_dtype: Any = None, **plan: Unpack[_Plan]) -> _T: ...
+def mul(x: _T, b: _Tensor, *, out: Any = None, out_dtype: Any = None, **plan: Unpack[_Plan]) -> _T: ...
+def cast(x: _T, out_dtype: Any = None, *, out: Any = None, **plan: Unpack[_Plan]) -> _T: ...
 
 _CacheLayout = Literal["nhd", "hnd", "key_packed", "value_transposed", "value_packed"]
 _CacheScales = Literal["none", "tensor", "head", "token"]
@@ -525,9 +472,7 @@ def kv_cache_write(
     scales: _CacheScales | None = None,
     key_scale: _Tensor | None = None,
     value_scale: _Tensor | None = None,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> None: ...
 def mla_cache_write(
     kv_c: _Tensor,
@@ -536,13 +481,9 @@ def mla_cache_write(
     slot_mapping: _Tensor,
     *,
     scale: _Tensor | None = None,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> None: ...
-def kv_cache_copy(
-    from_: _Tensor, to: _Tensor, mapping: _Tensor, *, recipe: str = "", units: int = 0, programmatic_edge: bool = False
-) -> None: ...
+def kv_cache_copy(from_: _Tensor, to: _Tensor, mapping: _Tensor, **plan: Unpack[_Plan]) -> None: ...
 def kv_cache_gather(
     cache: _Tensor,
     block_table: _Tensor,
@@ -552,9 +493,7 @@ def kv_cache_gather(
     layout: _CacheLayout = "nhd",
     scales: _CacheScales | None = None,
     scale: _Tensor | None = None,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> None: ...
 def qk_norm_rope_cache(
     q: _T,
@@ -584,9 +523,7 @@ def qk_norm_rope_cache(
     out_dtype: Any = None,
     q_scales: _CacheScales | None = None,
     q_scale: _Tensor | None = None,
-    recipe: str = "",
-    units: int = 0,
-    programmatic_edge: bool = False,
+    **plan: Unpack[_Plan],
 ) -> Any: ...
 def pack_weights(
     b: _Tensor, *, layout: _Layout = "kn", b_dtype: Literal["i4", "u4"] | None = None

@@ -2,7 +2,7 @@
 // Pieces of 16 bytes, as many beside each other as a vector holds, of elements of 1, 2 or 4 bytes: transposes of squares are made of them.
 #pragma once
 
-#include "tile/cpu/isa.hpp"
+#include "tile/cpu/lines.hpp"
 
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
@@ -39,8 +39,8 @@ TILEWRIGHT_INLINE Pieces high_pairs(Pieces a, Pieces b) {
   if constexpr (kBytes == 2) return {_mm512_unpackhi_epi16(a.v, b.v)};
   if constexpr (kBytes == 4) return {_mm512_maskz_unpackhi_epi32(0xFFFF, a.v, b.v)};
 }
-// A line past the caches, to where one begins.
-TILEWRIGHT_INLINE void stream_line(char* to, const char* line) {
+// A line past the caches, to where one begins; stream_fence() when all is done.
+TILEWRIGHT_INLINE void stream_bytes(char* to, const char* line) {
   _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_loadu_si512(line));
 }
 
@@ -68,8 +68,8 @@ TILEWRIGHT_INLINE Pieces high_pairs(Pieces a, Pieces b) {
   if constexpr (kBytes == 2) return {_mm256_unpackhi_epi16(a.v, b.v)};
   if constexpr (kBytes == 4) return {_mm256_unpackhi_epi32(a.v, b.v)};
 }
-TILEWRIGHT_INLINE void stream_line(char* to, const char* line) {
-  for (int i = 0; i < 64; i += 32) {
+TILEWRIGHT_INLINE void stream_bytes(char* to, const char* line) {
+  for (int i = 0; i < kLineBytes; i += 32) {
     _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i),
                         _mm256_loadu_si256(reinterpret_cast<const __m256i*>(line + i)));
   }
@@ -98,8 +98,8 @@ TILEWRIGHT_INLINE Pieces high_pairs(Pieces a, Pieces b) {
   if constexpr (kBytes == 2) return {_mm_unpackhi_epi16(a.v, b.v)};
   if constexpr (kBytes == 4) return {_mm_unpackhi_epi32(a.v, b.v)};
 }
-TILEWRIGHT_INLINE void stream_line(char* to, const char* line) {
-  for (int i = 0; i < 64; i += 16) {
+TILEWRIGHT_INLINE void stream_bytes(char* to, const char* line) {
+  for (int i = 0; i < kLineBytes; i += 16) {
     _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), _mm_loadu_si128(reinterpret_cast<const __m128i*>(line + i)));
   }
 }
