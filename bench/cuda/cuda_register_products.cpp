@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // How fast Hopper multiplies weights that registers hold, and what widening them costs beside that: 64 rows of weights by few tokens by 16 of
-// K, alone, and with masks and multiply-adds that make each fragment, as gemm_sm90_dequant does, for one to three warpgroups
+// K, alone, and with masks and multiply-adds that make each fragment, as gemm_sm90_dequant does, for one to four warpgroups
 // an SM. Nothing is read from memory.
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ struct Widening {
 };
 constexpr Widening kWidenings[] = {{0, 0}, {4, 0}, {4, 4}, {8, 4}, {8, 8}, {16, 0}, {0, 16}};
 constexpr int kTokens[] = {8, 16, 32, 64, 128};
-constexpr int kMostWarpgroups = 3, kTurns = 500, kProductsOfTurn = 8;
+constexpr int kMostWarpgroups = 4, kTurns = 500, kProductsOfTurn = 8;
 
 // {0}: constants of a config.
 constexpr const char* kSource = R"(
@@ -60,7 +60,7 @@ __device__ __forceinline__ void make(unsigned (&fragment)[4], unsigned (&words)[
   }}
 }}
 
-extern "C" __global__ void __launch_bounds__(384) tw_products(const __grid_constant__ ProductArgs a) {{
+extern "C" __global__ void __launch_bounds__(512) tw_products(const __grid_constant__ ProductArgs a) {{
   using Wgmma = sm90::WgmmaOfRegisters<DType::kBf16, kTokens>;
   extern __shared__ __align__(1024) unsigned char tokens[];
   for (int i = threadIdx.x; i < kTokens * 32; i += blockDim.x) reinterpret_cast<unsigned*>(tokens)[i] = 0;
@@ -150,8 +150,8 @@ Status measure() {
   const ProductArgs args{reinterpret_cast<float*>(cycles + 2), cycles, kTurns, 0};
 
   fmt::print("cycles of an SM of {} for 64 rows in registers by tokens by 16 of K, bf16\n", device.spec().name);
-  fmt::print("{:>6} {:>6} {:>13}  {:>12} {:>12} {:>12}\n", "tokens", "masks", "multiply-adds", "1 warpgroup",
-             "2 warpgroups", "3 warpgroups");
+  fmt::print("{:>6} {:>6} {:>13}  {:>12} {:>12} {:>12} {:>12}\n", "tokens", "masks", "multiply-adds", "1 warpgroup",
+             "2 warpgroups", "3 warpgroups", "4 warpgroups");
   for (const int tokens : kTokens) {
     for (const Widening& widening : kWidenings) {
       const auto kernel = make(device, tokens, widening);

@@ -58,7 +58,7 @@ class Sm90DequantKernels : public testing::Test {
   }
 
  private:
-  // Of each tile the candidate that does not split, and of the first one that equal shares make.
+  // Of each tile the candidates that do not split and whose parts meet, and of the first one that equal shares make.
   template <class Problem>
   void compile_candidates(const KernelFamily& family, const Result<Problem>& problem) {
     ASSERT_TRUE(problem.ok()) << problem.status().message();
@@ -71,7 +71,8 @@ class Sm90DequantKernels : public testing::Test {
     for (const Candidate& candidate : found) {
       GemmSm90DequantConfig c;
       ASSERT_TRUE(parse_fields(candidate.step.key.config(), c).ok());
-      if (c.splits == 1 || (c.splits == 0 && evens[c.scale_row != 0]++ == 0)) compile(candidate.step.key, family);
+      if (c.splits == 1 || c.cluster > 1 || (c.splits == 0 && evens[c.scale_row != 0]++ == 0))
+        compile(candidate.step.key, family);
     }
   }
 
@@ -110,6 +111,7 @@ TEST_F(SlowSm90DequantKernels, EveryTileOfGroupsThatAreSummedApartKeepsToItsBudg
 TEST_F(SlowSm90DequantKernels, EveryTileOfPackedIntegersKeepsToItsBudget) {
   for (const int m : {1, 16, 32, 64}) {
     compile_tiles(fmt::format("m={}:n=57344:k=8192:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128", m));
+    compile_tiles(fmt::format("m={}:n=8192:k=8192:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128", m));
   }
   compile_tiles("m=16:n=57344:k=8192:a=bf16:b=u4:packed=fragments:scale_b=f16.1x128:zero_b=u4");
   compile_tiles("m=64:n=57344:k=8192:a=bf16:b=u4:packed=fragments:scale_b=f16.1x64:zero_b=u4");

@@ -46,6 +46,7 @@ constexpr GemmSm90DequantConfig tile(DType dtype, DType weight, int rows, int to
           .stages = 3,
           .blocks = 1,
           .splits = 1,
+          .cluster = 1,
           .packed = false,
           .scale_row = 0};
 }
@@ -59,6 +60,10 @@ constexpr GemmSm90DequantConfig linear(GemmSm90DequantConfig c, GateMode gate, A
 }
 constexpr GemmSm90DequantConfig split(GemmSm90DequantConfig c, int splits) {
   c.splits = splits;
+  return c;
+}
+constexpr GemmSm90DequantConfig meeting(GemmSm90DequantConfig c, int parts) {
+  c.splits = c.cluster = parts;
   return c;
 }
 constexpr GemmSm90DequantConfig whole(GemmSm90DequantConfig c, int scale_row) {
@@ -183,6 +188,24 @@ TEST(EmulatedGemmSm90Dequant, PackedWeightsAreReadAsTheyWerePacked) {
       {"m=13:n=384:k=544:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:gate=separated:act=silu"});
   check<packed(linear(scaled(tile(kBf, kE2, 64, 16, 1), kE8, 32), GateMode::kInterleaved, Activation::kSilu, kBf))>(
       {"m=13:n=72:k=544:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:gate=interleaved:act=silu"});
+}
+
+TEST(EmulatedGemmSm90Dequant, PartsOfPackedIntegersMeetInACluster) {
+  check<meeting(packed(scaled(tile(kBf, kI4, 64, 16, 1), kHalf, 128)), 2)>(
+      {"m=13:n=200:k=1344:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128:batch=2",
+       "m=5:n=72:k=512:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128"});
+  // Products by warps; parts without tokens of their own, with unequal shares of K.
+  check<meeting(packed(scaled(tile(kBf, kI4, 128, 8, 2), kHalf, 128)), 3)>(
+      {"m=7:n=136:k=1344:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128"});
+  check<meeting(packed(scaled(tile(kHalf, kU4, 128, 64, 2), DType::kF32, 64, kU4)), 3)>(
+      {"m=61:n=200:k=1472:a=f16:b=u4:packed=fragments:scale_b=f32.1x64:zero_b=u4",
+       "m=33:n=40:k=832:a=f16:b=u4:packed=fragments:scale_b=f32.1x64:zero_b=u4"});
+  check<meeting(packed(tile(kBf, kU4, 64, 64, 1)), 6)>({"m=61:n=136:k=1600:a=bf16:b=u4:packed=fragments"});
+  check<meeting(packed(scaled(tile(kBf, kI4, 192, 32, 3), kHalf, 128)), 4)>(
+      {"m=30:n=200:k=2048:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128"});
+  check<meeting(
+      packed(linear(scaled(tile(kHalf, kI4, 128, 16, 1), kHalf, 32), GateMode::kSeparated, Activation::kSilu, kHalf)),
+      8)>({"m=13:n=256:k=2112:a=f16:b=i4:packed=fragments:scale_b=f16.1x32:gate=separated:act=silu"});
 }
 
 TEST(EmulatedGemmSm90Dequant, PackedIntegersTakeAAsItLies) {

@@ -68,6 +68,10 @@ TEST(EmulatedGemmSm90Skinny, PartsOfATileAddTheirSumsInACluster) {
   check<meeting(config(DType::kBf16, 64, 8, 1, 1, 2), 4)>({"m=5:n=72:k=328:a=bf16"});
   check<meeting(config(DType::kBf16, 64, 64, 1, 1, 3), 4)>({"m=33:n=136:k=648:a=bf16", "m=64:n=64:k=264:a=bf16"});
   check<meeting(config(DType::kBf16, 128, 64, 2, 1, 2), 8)>({"m=64:n=200:k=584:a=bf16"});
+  // Three and six, which share the tokens among two and four of them, or one each.
+  check<meeting(config(DType::kBf16, 64, 16, 1, 1, 2), 3)>({"m=9:n=136:k=584:a=bf16"});
+  check<meeting(config(DType::kBf16, 64, 64, 1, 1, 3), 3)>({"m=33:n=72:k=648:a=bf16", "m=64:n=64:k=264:a=bf16"});
+  check<meeting(config(DType::kBf16, 64, 128, 1, 1, 2), 6)>({"m=101:n=72:k=648:a=bf16"});
 }
 
 TEST(EmulatedGemmSm90Skinny, PartsOfGatesAndOfScaledSumsMeetToo) {

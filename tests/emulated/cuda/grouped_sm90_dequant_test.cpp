@@ -50,6 +50,7 @@ constexpr GemmSm90DequantConfig mxfp4(int rows, int tokens, int warpgroups, int 
           .stages = stages,
           .blocks = 1,
           .splits = 1,
+          .cluster = 1,
           .packed = false,
           .scale_row = scale_row};
 }

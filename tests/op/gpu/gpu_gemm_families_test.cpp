@@ -273,6 +273,17 @@ TEST_P(GpuNarrowWeights, AreWidenedRight) {
   check(GetParam());
 }
 
+TEST_F(GpuGemmFamilies, PartsOfPackedIntegersMeetInAClusterOfEachSize) {
+  fields = {":cluster=", ":tokens="};
+  for (const char* text : {"m=1:n=2048:k=8192:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128",
+                           "m=13:n=777:k=4160:a=f16:b=u4:packed=fragments:scale_b=f32.1x64:zero_b=u4:batch=2",
+                           "m=61:n=2002:k=2112:a=bf16:b=i4:packed=fragments:scale_b=f16.1x32:bias=f32:act=gelu",
+                           "m=13:n=2048:k=2048:a=bf16:b=i4:packed=fragments:scale_b=bf16.1x64:gate=separated:act=silu",
+                           "m=101:n=1000:k=4160:a=f16:b=i4:packed=fragments:d=f32"}) {
+    check(text);
+  }
+}
+
 TEST_F(GpuGemmFamilies, EveryAlgorithmThatCublasLtProposesIsRight) {
   const KernelFamily& family = gemm_cublaslt_family();
   if (const Status s = family.supports(erase(*parse_gemm_problem("m=64:n=64:k=64")), device->spec()); !s) {

@@ -138,7 +138,7 @@ class GemmSm90DequantBring {
 template <GemmSm90DequantConfig kConfig>
 class DequantBatch {
  public:
-  using Work = SkinnyWork<kConfig.splits>;
+  using Work = SkinnyWork<kConfig.splits, gemm_sm90_dequant_parts_meet(kConfig)>;
 
   __device__ __forceinline__ explicit DequantBatch(const GemmSm90DequantArgs& args) : args_(args.product) {}
 
@@ -166,10 +166,16 @@ __device__ __forceinline__ void gemm_sm90_dequant_block(const GemmSm90DequantArg
   using Layout = GemmSm90DequantLayout<kConfig>;
   constexpr GemmSm90SkinnyConfig kSums = gemm_sm90_dequant_sums(kConfig);
   using Output = GemmSm90SkinnyOutput<kSums>;
+  using Meeting = GemmSm90SkinnyMeeting<kSums>;
   const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);
   const auto chunks = static_cast<unsigned>((all.product.gemm.k + Layout::kTileK - 1) / Layout::kTileK);
   constexpr int kConsumers = kConfig.warpgroups * 4;  // warps; those behind them bring what they want
   constexpr int kMeeting = 7, kFactors = 8;           // named barriers
+  const auto meet = [] {
+    sm90::named_barrier(kMeeting, gemm_sm90_dequant_threads(kConfig));
+    if constexpr (Layout::kMeet) sm90::arrive_cluster();
+    allow_next_kernel();
+  };
   entries.find(warp);
   typename Entries::Work work = entries.work(chunks);
 
@@ -184,25 +190,28 @@ __device__ __forceinline__ void gemm_sm90_dequant_block(const GemmSm90DequantArg
         sm90::init(shared.empty(stage), kConsumers);
       }
       for (int slot = 0; slot < kDequantScaleSlots; ++slot) sm90::init(shared.scales_read(slot), kConsumers);
+      if constexpr (Layout::kMeet) {
+        Meeting(all.product, shared.met_sums(), shared.met()).expect(static_cast<int>(sm90::block_in_cluster()));
+      }
       sm90::fence_barrier_init();
     }
     __syncwarp();
-    sm90::named_barrier(kMeeting, gemm_sm90_dequant_threads(kConfig));
-    allow_next_kernel();
+    meet();
     if (sm90::elect_one()) GemmSm90DequantBring<kConfig>(all, shared).run(entries, work);
+    __syncwarp();
+    if constexpr (Layout::kMeet) sm90::wait_cluster();
   } else if (warp > kConsumers) {
     if constexpr (!Layout::kInOrder) wait_for_previous_kernel();
-    sm90::named_barrier(kMeeting, gemm_sm90_dequant_threads(kConfig));
-    allow_next_kernel();
+    meet();
     if constexpr (Layout::kInOrder) wait_for_previous_kernel();
     if constexpr (gemm_sm90_dequant_scale_warps(kConfig) != 0) GemmSm90DequantScales<kConfig>(all, shared).bring(work);
+    if constexpr (Layout::kMeet) sm90::wait_cluster();
   } else {
     if constexpr (!Layout::kInOrder) {
       wait_for_previous_kernel();
       GemmSm90DequantTokens<kConfig>(all).rearrange(entries.entries(), [&](int entry) { return entries.rows(entry); });
     }
-    sm90::named_barrier(kMeeting, gemm_sm90_dequant_threads(kConfig));
-    allow_next_kernel();
+    meet();
     if constexpr (Layout::kInOrder) wait_for_previous_kernel();
     GemmSm90DequantMultiply<kConfig> multiply(all, shared);
     SkinnySegment s;
@@ -240,7 +249,13 @@ __device__ __forceinline__ void gemm_sm90_dequant_block(const GemmSm90DequantArg
       // Anew: beside the products there are no registers for it.
       const auto& args = entries.product(s);
       if constexpr (kLate) ask_columns(args);
-      Output(args, shared.box(warp), shared.factors(), 0).write(sum, columns, work.share(s), s.batch, d0);
+      Output output(args, shared.box(warp), shared.factors(), 0);
+      if constexpr (Layout::kMeet) {
+        sm90::wait_cluster();  // the other blocks have their barriers; a block has one segment
+        output.write_met(sum, columns, Meeting(args, shared.met_sums(), shared.met()), work.share(s), s.batch, d0);
+      } else {
+        output.write(sum, columns, work.share(s), s.batch, d0);
+      }
     }
   }
 }

@@ -25,7 +25,8 @@ struct GemmSm90DequantConfig {
   int warpgroups;  // that multiply, of 64 or 128 rows each
   int stages;      // of weights and A in flight
   int blocks;      // on a multiprocessor at a time
-  int splits;      // blocks that share the K of a tile: 1, 2, 4 or 8; 0: all blocks get the same share of all tiles
+  int splits;      // blocks that share the K of a tile: 1, 2, 4, 8, of a cluster 3, 6 too; 0: equal shares of all tiles
+  int cluster;     // 1, or `splits`: those blocks
   bool packed;     // B: fragments of gemm_packed_fragments.hpp
   int scale_row;   // bytes of a row's scales, at most, where those of a tile come whole; 0: they come step by step
 
@@ -47,6 +48,7 @@ struct GemmSm90DequantConfig {
     visit("stages", self.stages);
     visit("blocks", self.blocks);
     visit("splits", self.splits);
+    visit("cluster", self.cluster);
     visit("packed", self.packed);
     visit("scale_row", self.scale_row);
   }
@@ -77,7 +79,7 @@ constexpr GemmSm90SkinnyConfig gemm_sm90_dequant_sums(const GemmSm90DequantConfi
           .warpgroups = c.warpgroups,
           .depth = gemm_sm90_dequant_tile_k(c.weight) / 64,
           .stages = c.stages,
-          .cluster = 1,
+          .cluster = c.cluster,
           .blocks = c.blocks,
           .splits = c.splits};
 }
@@ -90,6 +92,10 @@ constexpr int gemm_sm90_dequant_most_tokens(const GemmSm90DequantConfig& c) {
 // Whether A comes as it lies: the weights were packed in an instruction's own order of K.
 constexpr bool gemm_sm90_dequant_in_order(const GemmSm90DequantConfig& c) {
   return c.packed && fragments_in_order(c.weight);
+}
+// Whether the parts of a tile meet in a cluster.
+constexpr bool gemm_sm90_dequant_parts_meet(const GemmSm90DequantConfig& c) {
+  return gemm_sm90_skinny_parts_meet(gemm_sm90_dequant_sums(c));
 }
 inline constexpr int kDequantSliceK = kSkinnyRowBytes / 2;  // of A, in a stage: a row of it
 
@@ -176,8 +182,9 @@ constexpr int gemm_sm90_dequant_shared_bytes(const GemmSm90DequantConfig& c) {
   return c.stages * (gemm_sm90_dequant_weight_bytes(c) + gemm_sm90_dequant_token_bytes(c) +
                      gemm_sm90_dequant_scale_bytes(c) + gemm_sm90_dequant_operand_bytes(c)) +
          kDequantScaleSlots * gemm_sm90_dequant_scale_slot_bytes(c) +
+         gemm_sm90_skinny_met_bytes(gemm_sm90_dequant_sums(c)) +
          c.warpgroups * 4 * gemm_sm90_skinny_box_bytes(gemm_sm90_dequant_sums(c)) + c.tokens * 4 +
-         (2 * c.stages + kDequantScaleSlots) * 8;
+         (2 * c.stages + kDequantScaleSlots + (gemm_sm90_dequant_parts_meet(c) ? 1 : 0)) * 8;
 }
 
 // Null, or why there is no kernel of this config.
@@ -206,8 +213,14 @@ constexpr const char* gemm_sm90_dequant_refusal(const GemmSm90DequantConfig& c) 
       (c.rows > 128 && c.zero != DType::kNone && scale_bits > 128)) {
     return "more scales of a step than a lane's registers hold";
   }
-  if (c.splits != 0 && c.splits != 1 && c.splits != 2 && c.splits != 4 && c.splits != 8) {
-    return "splits are none of 0, 1, 2, 4, 8";
+  if (c.cluster != 1 && c.cluster != 2 && c.cluster != 3 && c.cluster != 4 && c.cluster != 6 && c.cluster != 8) {
+    return "cluster is none of 1, 2, 3, 4, 6, 8";
+  }
+  if (c.cluster != 1 && c.splits != c.cluster) return "the blocks of a cluster are not the parts of a tile";
+  // Others wait for each other's share of A, so that all of them have to be there at a time.
+  if (c.cluster != 1 && !gemm_sm90_dequant_in_order(c)) return "parts meet only where A comes as it lies";
+  if (c.splits != 0 && c.splits != 1 && c.splits != 2 && c.splits != 4 && c.splits != 8 && c.splits != c.cluster) {
+    return "splits are none of 0, 1, 2, 4, 8, nor the cluster";
   }
   if (c.packed && !fragments_in_order(c.weight) && !narrow_weights_fold(c)) {
     return "packed weights are neither i4 or u4 nor take their scales along";

@@ -10,7 +10,7 @@
 namespace tilewright {
 
 // Stages of weights: rows of 128 bytes, swizzled, or of each 64 rows their fragments. Stages of A: for each 64 values of K, in the order in which the weights
-// have them, rows of 128 bytes of all tokens, swizzled. Scales that come whole. A warp's box, scales of stages, the tokens' factors, barriers.
+// have them, rows of 128 bytes of all tokens, swizzled. Scales that come whole. Sums of other parts. A warp's box, scales of stages, the tokens' factors, barriers.
 template <GemmSm90DequantConfig kConfig>
 struct GemmSm90DequantLayout {
   static constexpr int kTileK = gemm_sm90_dequant_tile_k(kConfig.weight);
@@ -19,6 +19,7 @@ struct GemmSm90DequantLayout {
   static constexpr int kScaleBytes = gemm_sm90_dequant_scale_bytes(kConfig);
   static constexpr int kOperandBytes = gemm_sm90_dequant_operand_bytes(kConfig);
   static constexpr bool kInOrder = gemm_sm90_dequant_in_order(kConfig);
+  static constexpr bool kMeet = gemm_sm90_dequant_parts_meet(kConfig);
   static constexpr bool kFolds = narrow_weights_fold(kConfig), kPromotes = narrow_weights_promote(kConfig);
   static constexpr int kSliceBytes = kConfig.tokens * kSkinnyRowBytes;   // of A, 64 values of K
   static constexpr int kGroupStage = kFragmentGroup * kSkinnyRowBytes;   // of 64 rows of packed weights
@@ -33,8 +34,12 @@ struct GemmSm90DequantLayout {
   __device__ unsigned char* scale_rows(int slot) const {
     return tokens(kConfig.stages) + slot * gemm_sm90_dequant_scale_slot_bytes(kConfig);
   }
+  // Of the other parts, where these meet.
+  __device__ uint4* met_sums() const { return reinterpret_cast<uint4*>(scale_rows(kDequantScaleSlots)); }
   __device__ unsigned char* box(int warp) const {
-    return scale_rows(kDequantScaleSlots) + warp * gemm_sm90_skinny_box_bytes(gemm_sm90_dequant_sums(kConfig));
+    constexpr GemmSm90SkinnyConfig kSums = gemm_sm90_dequant_sums(kConfig);
+    return scale_rows(kDequantScaleSlots) + gemm_sm90_skinny_met_bytes(kSums) +
+           warp * gemm_sm90_skinny_box_bytes(kSums);
   }
   // [row, group of the step]: scales as f32, or the codes of scales that go along; operands of zero points.
   __device__ float* scales(int stage) const { return reinterpret_cast<float*>(codes(stage)); }
@@ -49,6 +54,7 @@ struct GemmSm90DequantLayout {
   __device__ sm90::Barrier& empty(int stage) const { return full(kConfig.stages + stage); }
   // Whole scales in a slot have been read. They are there when the first stage of their tile is.
   __device__ sm90::Barrier& scales_read(int slot) const { return empty(kConfig.stages + slot); }
+  __device__ sm90::Barrier& met() const { return scales_read(kDequantScaleSlots); }
 };
 
 // Step by step through all segments of a block.

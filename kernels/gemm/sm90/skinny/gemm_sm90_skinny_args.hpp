@@ -23,7 +23,7 @@ struct GemmSm90SkinnyConfig {
   int stages;         // in flight
   int cluster;        // blocks that share the tiles of A; where it is `splits`, those that share the K of a tile
   int blocks;         // on a multiprocessor at a time
-  int splits;  // clusters that share the K of a tile: 1, 2, 4 or 8; 0: all clusters get the same share of all tiles
+  int splits;  // clusters that share the K of a tile: 1, 2, 4, 8, blocks of one also 3, 6; 0: equal shares of all
 
   bool operator==(const GemmSm90SkinnyConfig&) const = default;
   template <class Self, class Visit>
@@ -107,10 +107,13 @@ constexpr int gemm_sm90_skinny_scale_block(const GemmSm90SkinnyConfig& c, int pa
 constexpr int gemm_sm90_skinny_tile_scales(const GemmSm90SkinnyConfig& c) {
   return c.promote == Promotion::kScaled ? c.tokens + gemm_sm90_skinny_scale_blocks(c) : 0;
 }
-// Groups of eight tokens that a part of a tile completes; where there are fewer groups than parts, some complete one.
+// Groups of eight tokens that a part of a tile completes, a power of two as their number is; where these are fewer than parts, some
+// parts complete none.
 constexpr int gemm_sm90_skinny_own_groups(const GemmSm90SkinnyConfig& c) {
   if (c.splits < 2) return c.tokens / 8;
-  return c.tokens / 8 < c.splits ? 1 : c.tokens / 8 / c.splits;
+  int own = 1;
+  while (own * c.splits < c.tokens / 8) own *= 2;
+  return own;
 }
 // Parts from one that completes groups to the next.
 constexpr int gemm_sm90_skinny_own_stride(const GemmSm90SkinnyConfig& c) {
@@ -132,9 +135,11 @@ constexpr int64 gemm_sm90_skinny_slot_bytes(const GemmSm90SkinnyConfig& c) {
   return static_cast<int64>(c.rows) * c.tokens * 4;
 }
 
-// Multiprocessors that find a cluster. Groups of them whose number is no multiple of four leave some to no cluster of four.
+// Multiprocessors that find a cluster. A cluster lies in one of the groups that they come in; what a group has beyond multiples
+// of the cluster stays idle. At least so many, as an H200 of 132 says: 117 of clusters of three, 120 of four and eight, 102 of six.
 constexpr int64 gemm_sm90_skinny_usable(const GemmSm90SkinnyConfig& c, int64 units) {
-  return c.cluster < 4 ? units : units - units / 11;
+  if (c.cluster < 3) return units;
+  return units - units / (c.cluster == 3 ? 8 : c.cluster == 6 ? 4 : 11);
 }
 
 // How clusters share the work of a problem.
@@ -164,6 +169,11 @@ constexpr GemmSm90SkinnyCut gemm_sm90_skinny_cut(const GemmSm90SkinnyConfig& c, 
   cut.exchange_bytes = slots * c.cluster * gemm_sm90_skinny_slot_bytes(c);
   return cut;
 }
+// Parts of tiles that are worth asking for: all that find a place, or two rounds of blocks that need not all have one.
+constexpr int64 gemm_sm90_skinny_parts_at_a_time(const GemmSm90SkinnyConfig& c, const GemmSm90SkinnyCut& cut,
+                                                 int64 units) {
+  return gemm_sm90_skinny_parts_meet(c) ? gemm_sm90_skinny_usable(c, units) * c.blocks : 2 * cut.clusters;
+}
 
 // Null, or why there is no kernel of this config; what a target allows besides is the host's to ask.
 constexpr const char* gemm_sm90_skinny_refusal(const GemmSm90SkinnyConfig& c) {
@@ -182,16 +192,18 @@ constexpr const char* gemm_sm90_skinny_refusal(const GemmSm90SkinnyConfig& c) {
   if (c.warpgroups == 1 && parts * c.tokens > 128) return "more sums than a warpgroup's registers hold";
   if (c.depth != 1 && c.depth != 2 && c.depth != 4) return "depth is none of 1, 2, 4";
   if (c.stages < 2 || c.stages > 24) return "stages outside [2, 24]";
-  if (c.cluster != 1 && c.cluster != 2 && c.cluster != 4 && c.cluster != 8) return "cluster is none of 1, 2, 4, 8";
-  if (c.cluster == 8 && c.splits != 8) return "eight blocks share no tiles of A";
+  if (c.cluster != 1 && c.cluster != 2 && c.cluster != 3 && c.cluster != 4 && c.cluster != 6 && c.cluster != 8) {
+    return "cluster is none of 1, 2, 3, 4, 6, 8";
+  }
+  if ((c.cluster == 3 || c.cluster > 4) && c.splits != c.cluster) return "3, 6 and 8 blocks share no tiles of A";
   if (c.rows * c.tokens > 128 * 128 && c.splits != 1) return "so many sums leave no registers to exchange them";
   // How many multiprocessors clusters of four leave idle differs from one chip to the next.
   if (c.cluster == 4 && c.splits != 1 && c.splits != 4)
     return "parts of a tile wait for clusters of which too few may run";
   if (c.tokens / gemm_sm90_skinny_sharers(c) < 8) return "a block brings less than 8 tokens";
   if (c.blocks != 1 && c.blocks != 2) return "blocks are none of 1, 2";
-  if (c.splits != 0 && c.splits != 1 && c.splits != 2 && c.splits != 4 && c.splits != 8) {
-    return "splits are none of 0, 1, 2, 4, 8";
+  if (c.splits != 0 && c.splits != 1 && c.splits != 2 && c.splits != 4 && c.splits != 8 && c.splits != c.cluster) {
+    return "splits are none of 0, 1, 2, 4, 8, nor the cluster";
   }
   return nullptr;
 }

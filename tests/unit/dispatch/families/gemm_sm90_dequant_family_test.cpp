@@ -87,10 +87,14 @@ TEST(GemmSm90DequantFamily, EveryCandidateIsLegalHoldsMAndCoversAllOfK) {
       EXPECT_GE(c.tokens, p.m);
       const GemmSm90SkinnyCut cut = gemm_sm90_skinny_cut(gemm_sm90_dequant_sums(c), p.n, p.k, p.batch, gpu().units);
       EXPECT_GE(cut.chunks * gemm_sm90_dequant_tile_k(c.weight), p.k);
+      const bool waits = !gemm_sm90_dequant_in_order(c) || (c.splits != 1 && c.cluster == 1);
       EXPECT_LE(cut.clusters, gpu().units * c.blocks) << "blocks that wait for each other must all run";
       const auto stages = gemm_sm90_dequant_family().stages(erase(p), gpu(), candidate.step, nullptr);
       ASSERT_TRUE(stages.ok());
-      EXPECT_EQ(stages->front().shape.cooperative, !gemm_sm90_dequant_in_order(c) || c.splits != 1) << "at a time";
+      const LaunchShape& shape = stages->front().shape;
+      EXPECT_EQ(shape.cooperative, waits) << "at a time";
+      EXPECT_EQ(shape.cluster[0], static_cast<uint32_t>(c.cluster));
+      EXPECT_EQ(shape.grid[0] % shape.cluster[0], 0u);
     }
   }
 }

@@ -29,7 +29,7 @@ constexpr Tile kSeparatedTiles[] = {{128, 8, 1, 2, 6, 1, 1},   {128, 16, 1, 2, 6
                                     {128, 32, 1, 2, 5, 1, 1},  {128, 64, 1, 2, 4, 1, 1},  {128, 64, 1, 2, 4, 2, 1},
                                     {128, 64, 1, 2, 4, 4, 1},  {128, 128, 1, 1, 6, 1, 1}, {128, 128, 1, 1, 6, 2, 1},
                                     {128, 128, 1, 1, 6, 4, 1}, {256, 128, 2, 1, 4, 1, 1}, {256, 128, 2, 1, 4, 2, 1}};
-constexpr int kSplits[] = {0, 1, 2, 4, 8};
+constexpr int kSplits[] = {0, 1, 2, 4, 8}, kMeetings[] = {2, 3, 4, 6, 8};
 constexpr int kMaxTokens = 128;
 constexpr int kBlockShared = 1024;  // of every block, the system's own
 
@@ -123,9 +123,9 @@ class GemmSm90SkinnyFamily final : public GpuFamily<GemmSm90SkinnyConfig> {
           if (tile.cluster == 1 || tile.cluster != splits) {
             add_config(p, device, make_config(p, tile, promote, splits), found);
           }
-          if (tile.cluster == 1 && splits > 1)
-            add_config(p, device, make_config(p, tile, promote, splits, true), found);
         }
+        if (tile.cluster > 1) continue;
+        for (const int parts : kMeetings) add_config(p, device, make_config(p, tile, promote, parts, true), found);
       }
     }
   }
@@ -193,10 +193,8 @@ class GemmSm90SkinnyFamily final : public GpuFamily<GemmSm90SkinnyConfig> {
       return;
     // Parts that wait for a second round of clusters win nothing.
     const GemmSm90SkinnyCut cut = cut_of(p, device, config);
-    const int64_t at_a_time = gemm_sm90_skinny_parts_meet(config)
-                                  ? gemm_sm90_skinny_usable(config, device.units) * config.blocks
-                                  : 2 * cut.clusters;
-    if (config.splits > 1 && cut.tiles * config.splits > at_a_time) return;
+    if (config.splits > 1 && cut.tiles * config.splits > gemm_sm90_skinny_parts_at_a_time(config, cut, device.units))
+      return;
     found.push_back({{key_of(config, device.arch->target), {}}, gemm_sm90_skinny_cost(p, device, config)});
   }
   static GemmSm90SkinnyCut cut_of(const GemmProblem& p, const DeviceSpec& device, const GemmSm90SkinnyConfig& c) {

@@ -19,11 +19,11 @@ constexpr double kScaleCycles = 100,
                  kZeroCycles = 70;        // of a warp that brings them, for 32 rows' one scale, zero point
 constexpr double kFixedSeconds = 4.5e-6;  // launch, A rearranged, first copies, end
 constexpr double kStepSeconds = 0.1e-6;   // at whose end nothing is in flight
-constexpr double kExchangeSeconds = 0.12e-6;
-constexpr double kExchangeByteSeconds = 110e-12;  // of sums that a block gives away
-constexpr double kWriteSumSeconds = 98e-12;       // from the last product to D
-constexpr double kWarpProductCycles = 8;          // of 64 rows by 16 of K and 8 tokens
-constexpr double kSharpness = 6;                  // of the maximum
+constexpr double kExchangeSeconds = 0.12e-6, kMeetingSeconds = 0.12e-6;  // gemm_sm90_skinny's
+constexpr double kExchangeByteSeconds = 110e-12;                         // of sums that a block gives away
+constexpr double kWriteSumSeconds = 98e-12;                              // from the last product to D
+constexpr double kWarpProductCycles = 8;                                 // of 64 rows by 16 of K and 8 tokens
+constexpr double kSharpness = 6;                                         // of the maximum
 
 // Of warps, of an SM: four warps a scheduler hide what each waits for, two do not, one still less; three do where one product of each
 // follows another.
@@ -91,7 +91,9 @@ double gemm_sm90_dequant_cost(const GemmProblem& p, const DeviceSpec& device, co
   // Equal shares: who completes a tile takes the parts of it one after another.
   const double others = std::ceil(static_cast<double>(cut.chunks) / std::max(1.0, static_cast<double>(cut.share)));
   const double given = c.splits == 1 ? 0 : sums * 4 * (c.splits == 0 ? others : (splits - 1) / splits);
-  const double exchange = c.splits == 1 ? 0 : kExchangeSeconds + present * given * kExchangeByteSeconds;
+  const double exchange = c.splits == 1                     ? 0
+                          : gemm_sm90_dequant_parts_meet(c) ? kMeetingSeconds
+                                                            : kExchangeSeconds + present * given * kExchangeByteSeconds;
   return kFixedSeconds + stream + exchange + present * sums * writes * kWriteSumSeconds;
 }
 

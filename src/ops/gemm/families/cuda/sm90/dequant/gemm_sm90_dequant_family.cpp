@@ -13,7 +13,7 @@
 namespace tilewright {
 namespace {
 
-constexpr int kDequantSplits[] = {0, 1, 2, 4, 8};
+constexpr int kDequantSplits[] = {0, 1, 2, 4, 8}, kDequantMeetings[] = {2, 3, 4, 6, 8};
 constexpr int kLeastWholeStages = 3;
 constexpr int kDequantBlockShared = 1024;  // of every block, the system's own
 
@@ -22,8 +22,10 @@ bool fits_shared(const GemmSm90DequantConfig& c) {
   return c.blocks * (gemm_sm90_dequant_shared_bytes(c) + kDequantBlockShared) <= kSharedBytes + kDequantBlockShared;
 }
 
-GemmSm90DequantConfig make_config(const GemmProblem& p, const DequantTile& tile, int splits, int scale_row) {
+GemmSm90DequantConfig make_config(const GemmProblem& p, const DequantTile& tile, int splits, int scale_row,
+                                  int cluster = 1) {
   GemmSm90DequantConfig c = dequant_config(p, tile, splits, scale_row);
+  c.cluster = cluster;
   while (c.stages > 2 && !fits_shared(c)) --c.stages;
   return c;
 }
@@ -77,13 +79,11 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
     for (const DequantTile& tile : dequant_tiles_of(p)) {
       // Rows that are not there cost what others do: the fewest that hold M.
       if (tile.tokens < p.m || (tile.tokens > 8 && tile.tokens / 2 >= p.m)) continue;
+      for (const int parts : kDequantMeetings) {
+        add_with_few_stages(p, device, tile, make_config(p, tile, parts, 0, parts), found);
+      }
       for (const int splits : kDequantSplits) {
-        GemmSm90DequantConfig config = make_config(p, tile, splits, 0);
-        add_candidate(p, device, config, found);
-        if (tile.few_stages > 0 && tile.few_stages < config.stages) {
-          config.stages = tile.few_stages;
-          add_candidate(p, device, config, found);
-        }
+        add_with_few_stages(p, device, tile, make_config(p, tile, splits, 0), found);
         const GemmSm90DequantConfig whole = make_config(p, tile, splits, dequant_scale_row(p));
         // With fewer stages in flight memory rests.
         if (whole.scale_row != 0 && whole.stages >= kLeastWholeStages) add_candidate(p, device, whole, found);
@@ -139,13 +139,22 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
   }
 
  private:
+  void add_with_few_stages(const GemmProblem& p, const DeviceSpec& device, const DequantTile& tile,
+                           GemmSm90DequantConfig config, std::vector<Candidate>& found) const {
+    add_candidate(p, device, config, found);
+    if (tile.few_stages == 0 || tile.few_stages >= config.stages) return;
+    config.stages = tile.few_stages;
+    add_candidate(p, device, config, found);
+  }
   void add_candidate(const GemmProblem& p, const DeviceSpec& device, const GemmSm90DequantConfig& config,
                      std::vector<Candidate>& found) const {
     if (refusal_of(config, *device.arch) != nullptr) return;
     const GemmSm90SkinnyCut cut = cut_of(p, device, config);
     if (!check_sm90_cut(cut, config.splits, p.k)) return;
     // Parts that wait for a second round of blocks win nothing.
-    if (config.splits > 1 && cut.tiles * config.splits > 2 * cut.clusters) return;
+    const GemmSm90SkinnyConfig sums = gemm_sm90_dequant_sums(config);
+    if (config.splits > 1 && cut.tiles * config.splits > gemm_sm90_skinny_parts_at_a_time(sums, cut, device.units))
+      return;
     found.push_back({{key_of(config, device.arch->target), {}}, gemm_sm90_dequant_cost(p, device, config)});
   }
   static GemmSm90SkinnyCut cut_of(const GemmProblem& p, const DeviceSpec& device, const GemmSm90DequantConfig& c) {

@@ -61,6 +61,7 @@ GemmSm90DequantConfig dequant_config(const GemmProblem& p, const DequantTile& ti
           .stages = tile.stages,
           .blocks = tile.blocks,
           .splits = splits,
+          .cluster = 1,
           .packed = p.b_packed != 0,
           .scale_row = scale_row};
 }
@@ -139,7 +140,9 @@ Stage dequant_stage(const GemmProblem& p, const GemmSm90DequantConfig& c, GemmSm
   }
   stage.shape.threads = static_cast<uint32_t>(gemm_sm90_dequant_threads(c));
   stage.shape.programmatic_edge = true;
-  stage.shape.cooperative = !in_order || c.splits != 1;  // each waits for all others' A, or for parts of its sums
+  stage.shape.cluster = {static_cast<uint32_t>(c.cluster), 1, 1};
+  // Each waits for all others' A, or for parts of its sums that do not meet in its cluster.
+  stage.shape.cooperative = !in_order || (c.splits != 1 && !gemm_sm90_dequant_parts_meet(c));
   return stage;
 }
 
