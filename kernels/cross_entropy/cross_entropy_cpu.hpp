@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// cross_entropy_cpu: the loss of a row and its gradient. A row is read for its largest value and the sum of exponentials, and once more
-// for the gradient. Typed by its config, or at run time.
+// cross_entropy_cpu: the loss of a row and its gradient. A row is read for its largest value and the sum of exponentials; the gradient
+// is made of these, where they could be kept, or of the row. Typed by its config, or at run time.
 #pragma once
 
 #include "tile/cpu/row_exponentials.hpp"
@@ -20,10 +20,12 @@ void cross_entropy_cpu(const RowArgs& args, unsigned unit, unsigned units) {
 
     // Nothing of what counts nothing is read.
     RowLogits of{0, kLeastValue, __builtin_bit_cast(float, 0x7FC00000u), 0};
-    float sum = 1;
+    alignas(64) float near_by[kExponentialPart];
+    float* const kept = args.out.data == nullptr ? nullptr : kept_exponentials(args, unit, near_by);
+    float sum = 1, to_most = 1;
     if (!ignored || l.lse != nullptr) {
-      const RowExponentials all = sum_exponentials(args.n, 1, input, value);
-      of.most = all.most, of.logarithm = log_of_sum(all.sum), sum = all.sum;
+      const RowExponentials all = sum_exponentials(args.n, 1, input, value, kept);
+      of.most = all.most, of.logarithm = log_of_sum(all.sum), sum = all.sum, to_most = all.kept;
       if (l.smoothing != 0) {
         float total[1];
         sum_row(args.n, total, [&](F32x16(&part)[1], auto piece) __attribute__((always_inline)) {
@@ -45,9 +47,11 @@ void cross_entropy_cpu(const RowArgs& args, unsigned unit, unsigned units) {
       if (args.out.data == nullptr) return;
       const RowGradient by = row_gradient(args, target, lse, sum);
       const RowExponential exponential(of.most, 1);
+      const F32x16 even = F32x16::splat(by.even);
       store_row<kConfig>(args, at, input, [&](auto piece) __attribute__((always_inline)) {
         if (ignored) return F32x16::splat(0);
-        const F32x16 y = fma_less(exponential(value(piece)), F32x16::splat(by.by), F32x16::splat(by.even));
+        const F32x16 y = kept == nullptr ? fma_less(exponential(value(piece)), F32x16::splat(by.by), even)
+                                         : fma_less(F32x16::load(kept + piece.n), F32x16::splat(by.by * to_most), even);
         const long long place = target - piece.n;
         if (place < 0 || place >= kVec) return y;
         float lane[kVec];

@@ -37,6 +37,7 @@ struct GroupNormArgs {
   long long span, chunks;  // positions of a chunk, the last one may have fewer
   float* parts;            // [images, chunks, channels, 2], and [images, groups, 4] behind them
   long long grid;          // GPU: blocks
+  long long width;         // CPU, channels last: channels of a slab
   float eps;
   DType dtype;
   bool channels_last;
@@ -81,9 +82,9 @@ constexpr long long group_norm_floats(long long images, long long chunks, long l
   return images * (chunks * channels * 2 + groups * 4);
 }
 
-// CPU: vectors of channels that are taken together, channels last. A chunk's positions are few enough for the first caches; GPU: a few
-// pieces of each thread.
-inline constexpr int kGroupNormCpuVectors = 4;
+// CPU, channels last: channels that are taken together, as many as wide lines of memory want, and whole lines of them.
+inline constexpr int kGroupNormCpuChannels = 2048, kGroupNormCpuLine = 64;
+// A chunk's positions: few enough for the first caches; GPU: a few pieces of each thread.
 inline constexpr long long kGroupNormCpuSpan = 4096, kGroupNormCpuSpanLast = 256;
 inline constexpr int kGroupNormThreads = 256;
 inline constexpr int kGroupNormSlab = 64;  // channels of a block, channels last: 8 threads beside each other

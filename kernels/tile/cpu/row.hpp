@@ -248,6 +248,16 @@ TILEWRIGHT_INLINE float largest_magnitude(long long length, Value&& value) {
   return largest_lane(larger_magnitude(most[0], most[1]));
 }
 
+// Of numbers.
+TILEWRIGHT_INLINE float largest_number(F32x16 x) {
+  float lane[kVec];
+  x.store(lane);
+  unroll<4>([&](auto i) __attribute__((always_inline)) {
+    constexpr int kHalf = kVec / 2 >> i;
+    for (int j = 0; j < kHalf; ++j) lane[j] = lane[j] > lane[j + kHalf] ? lane[j] : lane[j + kHalf];
+  });
+  return lane[0];
+}
 // The largest of value(piece) and `most`. A NaN may be passed over.
 template <class Value>
 TILEWRIGHT_INLINE float largest_value(long long length, float most, Value&& value) {
@@ -264,10 +274,7 @@ TILEWRIGHT_INLINE float largest_value(long long length, float most, Value&& valu
     const RowPiece<false> rest{n, static_cast<int>(length - n)};
     part[1] = at_least(within_row(value(rest), rest, most), part[1]);
   }
-  float lane[kVec];
-  at_least(at_least(part[0], part[1]), at_least(part[2], part[3])).store(lane);
-  for (const float one : lane) most = one > most ? one : most;
-  return most;
+  return largest_number(at_least(at_least(part[0], part[1]), at_least(part[2], part[3])));
 }
 
 // v times the weight, where there is one.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The largest value of a row and the sum of its exponentials, read once from memory: the sum is scaled as larger values are met.
+// The largest value of a row and the sum of its exponentials, for which it is read once.
 #pragma once
 
 #include "tile/cpu/row.hpp"
@@ -8,7 +8,8 @@
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
-inline constexpr long long kExponentialPart = 4096;  // elements that stay in the first cache
+inline constexpr long long kExponentialPart =
+    4096;  // elements whose exponentials are summed apart, and stay in the first cache
 
 // exp(factor (x - most)) as 2^(by (x - most)).
 struct RowExponential {
@@ -25,40 +26,56 @@ inline __attribute__((noinline)) float exponential_of(float x, float most, float
   return lane[0];
 }
 
+// Where those of a unit's rows may be kept: near by, or in the workspace, or nowhere.
+TILEWRIGHT_INLINE float* kept_exponentials(const RowArgs& args, unsigned unit, float (&near_by)[kExponentialPart]) {
+  if (args.n <= kExponentialPart) return near_by;
+  return args.parts == nullptr ? nullptr : args.parts + unit * args.part_count;
+}
+
 struct RowExponentials {
   float most, sum;
+  float kept;  // times this, what was kept is exp(factor (value - most))
 };
-// Of exp(factor (value(piece) - most)). A row of one part leaves them in `kept`, which has room for it. Exponentials take longer than
-// memory does, so what is next is fetched beside them. Values of a part are made once.
+// Of exp(factor (value(piece) - most)), all of which are left in `kept`, if there is one, with room for a multiple of 16. Each value is asked
+// for once: exponentials are of differences from the largest of the row's first elements, as long as it is not far below the largest of all.
+// They take longer than memory does, so what is next is fetched beside them.
 template <class Next, class Value>
 TILEWRIGHT_INLINE RowExponentials sum_exponentials(long long length, float factor, const Next& next, Value&& value,
                                                    float* kept = nullptr) {
-  // The largest of a part, then the sum of its exponentials; what was summed before is scaled where it was not the largest.
-  alignas(64) float near_by[kExponentialPart];
-  float* const values = kept != nullptr ? kept : near_by;
-  float most = kLeastValue, sum = 0;
-  for (long long begin = 0; begin < length; begin += kExponentialPart) {
-    const long long count = length - begin < kExponentialPart ? length - begin : kExponentialPart;
-    const auto here = [&](auto piece) __attribute__((always_inline)) {
-      return value(decltype(piece){begin + piece.n, piece.count});
-    };
-    const float before = most;
-    most = largest_value(count, most, [&](auto piece) __attribute__((always_inline)) {
-      const F32x16 v = here(piece);
-      v.store(values + piece.n);
-      return v;
-    });
-    const RowExponential exponential(most, factor);
-    float more[1];
-    sum_row(count, more, [&](F32x16(&part)[1], auto piece) __attribute__((always_inline)) {
-      next.fetch_next(decltype(piece){begin + piece.n, piece.count});
-      const F32x16 e = within_row(exponential(F32x16::load(values + piece.n)), piece);
-      if (kept != nullptr) e.store(kept + piece.n);
-      part[0] = part[0] + e;
-    });
-    sum = sum * exponential_of(before, most, factor) + more[0];
+  constexpr long long kFirst = 128, kShort = 1024;  // elements of a row of which it is the largest
+  constexpr float kFar = 40;                        // exp of it, times a row's length, is far from infinity
+  float about = largest_value(length <= kShort ? length : kFirst, kLeastValue, value);
+  F32x16 most;
+  // `seeks`: whether there is a larger one.
+  const auto sum_about = [&](auto seeks) __attribute__((always_inline)) {
+    const RowExponential exponential(about, factor);
+    float sum = 0;
+    for (long long begin = 0; begin < length; begin += kExponentialPart) {
+      const long long count = length - begin < kExponentialPart ? length - begin : kExponentialPart;
+      float more[1];
+      sum_row(count, more, [&](F32x16(&part)[1], auto piece) __attribute__((always_inline)) {
+        const decltype(piece) here{begin + piece.n, piece.count};
+        next.fetch_next(here);
+        const F32x16 v = value(here), e = within_row(exponential(v), here);
+        if constexpr (seeks.value != 0) most = at_least(within_row(v, here, about), most);
+        if (kept != nullptr) e.store(kept + here.n);
+        part[0] = part[0] + e;
+      });
+      sum += more[0];
+    }
+    return sum;
+  };
+  if (length <= kShort) return {about, sum_about(Index<0>{}), 1};
+  for (;;) {
+    most = F32x16::splat(about);
+    const float sum = sum_about(Index<1>{});
+    const float found = largest_number(most);
+    if (!(factor * (found - about) > kFar)) {
+      const float to = exponential_of(about, found, factor);
+      return {found, sum * to, to};
+    }
+    about = found;
   }
-  return {most, sum};
 }
 
 }  // namespace TILEWRIGHT_ISA

@@ -53,7 +53,7 @@ struct WholePower {
         power(as_float(shift_left<23>(as_int(whole)))),
         rest(fma_less(x, by, whole - constant(kWholeAndBias))) {}
 };
-// 2^(x by), which is at most 1. Results near or below the smallest normal number are 0.
+// 2^(x by), which is below 2^126. Results near or below the smallest normal number are 0.
 TILEWRIGHT_INLINE F32x16 exp2_below_one(F32x16 x, F32x16 by) {
   const WholePower of(x, by);
   return zero_if_less(of.whole, constant(kWholeAndBias - 125), exp2_of_rest(of.rest) * of.power);

@@ -111,6 +111,32 @@ TEST(Softmax, LargeValuesOverflowNothingAndOrderDoesNotMatter) {
   }
 }
 
+// Exponentials are of differences from the largest of the first elements, until one is met that is far above it.
+TEST(Softmax, WhatTheFirstElementsAreChangesNothing) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const std::unique_ptr<Context> context = row_context("off");
+  for (const size_t n : {1024u, 1025u, 4100u, 9000u}) {
+    for (const float first : {-kInf, -1000.0f, -50.0f, -30.0f, 0.0f}) {
+      for (const size_t at : {size_t{0}, size_t{130}, n - 1}) {
+        std::vector<float> x(n, -1.0f);
+        std::fill(x.begin(), x.begin() + 128, first);
+        x[at] = 2;
+        double sum = 0;
+        for (const float v : x) sum += std::exp(static_cast<double>(v) - 2);
+        const std::vector<float> y = softmax_row(*context, x, "", false), l = softmax_row(*context, x, "", true);
+        for (size_t i = 0; i < n; ++i) {
+          ASSERT_EQ(y[i] == 0, x[i] < -500) << n << " " << first << " " << at;
+          if (x[i] == -kInf) continue;
+          const double d = static_cast<double>(x[i]) - 2, right = std::exp(d) / sum;
+          // log2(e) is rounded, which counts d times.
+          ASSERT_NEAR(y[i], right, 4e-8 * (25 - d) * right + 1e-37) << n << " " << first << " " << at;
+          ASSERT_NEAR(l[i], d - std::log(sum), 1e-6 * (8 - d)) << n << " " << first << " " << at;
+        }
+      }
+    }
+  }
+}
+
 // As PyTorch's.
 TEST(Softmax, NaNAndInfinityComeOutAsDocumented) {
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();

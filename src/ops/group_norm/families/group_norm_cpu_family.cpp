@@ -96,15 +96,15 @@ class GroupNormCpuFamily final : public KernelFamily {
     if (Status s = check(ref, device, step); !s) return s;
     const auto& p = problem_cast<GroupNormProblem>(ref);
     const GroupNormChunks chunks = cpu_chunks(p);
-    constexpr int64_t kSlab = int64_t{kGroupNormCpuVectors} * 16;
-    const int64_t lines = p.channels_last != 0 ? (p.channels + kSlab - 1) / kSlab : p.channels;
+    const int64_t width = slab_channels(p, chunks, device);
+    const int64_t lines = p.channels_last != 0 ? (p.channels + width - 1) / width : p.channels;
     std::vector<Stage> stages;
     const std::vector<GroupNormStep> steps =
         takes_groups_whole(p, device) ? std::vector{GroupNormStep::kWhole} : group_norm_steps(p);
     const double seconds = predict_cpu(p, device) / static_cast<double>(steps.size());
     for (const GroupNormStep each : steps) {
       Stage& stage = stages.emplace_back(group_norm_stage(p, chunks, kernel));
-      set_group_norm_step(stage, each, 0);
+      set_group_norm_step(stage, each, 0, width);
       share_work(stage.shape, seconds, group_norm_items(p, each, p.images * chunks.count * lines), device);
     }
     return stages;
@@ -119,6 +119,15 @@ class GroupNormCpuFamily final : public KernelFamily {
     const int64_t groups = p.images * p.groups;
     if (p.backward != 0 || p.channels_last != 0 || groups < kGroupsThread * device.units) return false;
     return p.elements() / groups * dtype_bits(p.dtype) / 8 <= device.l2_bytes / 3;
+  }
+  // Whole positions, or, where chunks are few beside the threads, parts of them.
+  static int64_t slab_channels(const GroupNormProblem& p, const GroupNormChunks& chunks, const DeviceSpec& device) {
+    constexpr int64_t kSlabsThread = 2;
+    const int64_t all = std::max<int64_t>(p.images * chunks.count, 1);
+    const int64_t wanted = std::max((kSlabsThread * device.units + all - 1) / all,
+                                    (p.channels + kGroupNormCpuChannels - 1) / kGroupNormCpuChannels);
+    const int64_t width = (p.channels + wanted - 1) / wanted;
+    return std::max<int64_t>((width + kGroupNormCpuLine - 1) / kGroupNormCpuLine, 1) * kGroupNormCpuLine;
   }
   static GroupNormChunks cpu_chunks(const GroupNormProblem& p) {
     return group_norm_chunks(p, p.channels_last != 0 ? kGroupNormCpuSpanLast : kGroupNormCpuSpan, 1);

@@ -22,7 +22,8 @@ int64_t group_norm_workspace(const GroupNormProblem& problem, const GroupNormChu
 // Argument bytes without addresses, and where these go. Each step has a stage of its own.
 Stage group_norm_stage(const GroupNormProblem& problem, const GroupNormChunks& chunks,
                        std::shared_ptr<const LoadedKernel> kernel);
-void set_group_norm_step(Stage& stage, GroupNormStep step, int64_t grid);
+// `grid`: a GPU's blocks; `width`: see GroupNormArgs.
+void set_group_norm_step(Stage& stage, GroupNormStep step, int64_t grid, int64_t width = 0);
 std::vector<GroupNormStep> group_norm_steps(const GroupNormProblem& problem);
 // What a step goes over: groups, channels, or `tiles`.
 int64_t group_norm_items(const GroupNormProblem& problem, GroupNormStep step, int64_t tiles);

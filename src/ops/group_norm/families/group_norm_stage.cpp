@@ -50,10 +50,10 @@ Stage group_norm_stage(const GroupNormProblem& p, const GroupNormChunks& chunks,
   patch(Kind::kWorkspace, 0, offsetof(GroupNormArgs, parts));
   return stage;
 }
-void set_group_norm_step(Stage& stage, GroupNormStep step, int64_t grid) {
+void set_group_norm_step(Stage& stage, GroupNormStep step, int64_t grid, int64_t width) {
   GroupNormArgs args;
   std::memcpy(&args, stage.args.data(), sizeof(args));
-  args.step = step, args.grid = grid;
+  args.step = step, args.grid = grid, args.width = width;
   std::memcpy(stage.args.data(), &args, sizeof(args));
 }
 

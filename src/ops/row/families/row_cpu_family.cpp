@@ -3,6 +3,9 @@
 // runs. Both sum in one order, whatever the number of rows or threads.
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <cstring>
+
 #include "arch/cpu_levels.hpp"
 #include "core/fields.hpp"
 #include "ops/row/families/row_families.hpp"
@@ -16,6 +19,7 @@ constexpr double kRowLaunchSeconds = 3e-6;
 constexpr double kGenericElementSeconds = 3e-9;
 // A part of the sums of columns costs its columns once more, in f32; more than units of any CPU are not needed.
 constexpr int64_t kPartElements = 65536, kMostColumnParts = 128, kColumnsUnit = 16;
+constexpr int64_t kVectorLanes = 16;
 constexpr std::string_view kGenericRowTarget = "x86-64";
 
 RowCpuConfig row_cpu_config(const RowProblem& p) {
@@ -66,8 +70,10 @@ class RowCpuFamily final : public KernelFamily {
   int64_t workspace_bytes(ProblemRef ref, const DeviceSpec& device, const RecipeStep&) const override {
     const auto& p = problem_cast<RowProblem>(ref);
     if (p.column_sums() > 0) return row_workspace_bytes(p, column_parts(p));
-    LaunchShape shape;
-    share_work(shape, predict_cpu(p, device), p.items(), device);
+    const LaunchShape shape = row_shape(p, device);
+    if (const int64_t kept = kept_exponentials(p, device); kept > 0) {
+      return shape.shares * kept * static_cast<int64_t>(sizeof(float));
+    }
     return row_workspace_bytes(p, shape.shares);
   }
   std::string numerics_id(const RecipeStep& step) const override {
@@ -111,7 +117,14 @@ class RowCpuFamily final : public KernelFamily {
       of_columns.units = static_cast<uint32_t>(std::clamp<int64_t>(columns, 1, device.units));
       return column_stages(p, stage, of_columns, parts);
     }
-    share_work(stage.shape, predict_cpu(p, device), p.items(), device);
+    stage.shape = row_shape(p, device);
+    if (const int64_t kept = kept_exponentials(p, device); kept > 0) {
+      RowArgs args;
+      std::memcpy(&args, stage.args.data(), sizeof(args));
+      args.part_count = kept;
+      std::memcpy(stage.args.data(), &args, sizeof(args));
+      stage.patches.push_back({ArgPatch::Kind::kWorkspace, 0, static_cast<uint32_t>(offsetof(RowArgs, parts))});
+    }
     const LaunchShape find = stage.shape;
     LaunchShape scale = find;
     scale.units = scale.shares = 1;
@@ -119,6 +132,22 @@ class RowCpuFamily final : public KernelFamily {
   }
 
  private:
+  // Floats of a unit that hold the exponentials of a long row between the sum and the output, which a core's second level of cache holds; 0
+  // where none are. Rows of a part have room elsewhere (kernels/tile/cpu/row_exponentials.hpp).
+  int64_t kept_exponentials(const RowProblem& p, const DeviceSpec& device) const {
+    constexpr int64_t kNearBy = 4096;
+    if (generic_ || p.rows() == 0 || p.n <= kNearBy || p.log != 0) return 0;
+    if (!op_.softmax && !(op_.loses && p.out.present())) return 0;
+    const int64_t room = (p.n + kVectorLanes - 1) / kVectorLanes * kVectorLanes;
+    return room * static_cast<int64_t>(sizeof(float)) <= device.l2_bytes ? room : 0;
+  }
+  // A unit keeps exponentials where its cache has them already: a share each.
+  LaunchShape row_shape(const RowProblem& p, const DeviceSpec& device) const {
+    LaunchShape shape;
+    share_work(shape, predict_cpu(p, device), p.items(), device);
+    if (kept_exponentials(p, device) > 0) shape.shares = shape.units;
+    return shape;
+  }
   // Of the rows of a sum of columns: as many whatever the units are, so that their number changes no bit.
   static int64_t column_parts(const RowProblem& p) {
     const int64_t rows = std::max<int64_t>(p.rows(), 1);
