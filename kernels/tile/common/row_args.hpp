@@ -148,7 +148,8 @@ struct RowArgs {
   long long size[kRowDims];
   Denominator inner, middle;  // size[2] and size[1], of less than 2^31 rows
   QuantisedScales scale;
-  float* parts;  // [part_count]: largest magnitudes; of rows in chunks what is found of each; of sums of columns [N]
+  // [part_count]: largest magnitudes; of rows in chunks what is found of each; of sums of columns [N]; of units of CPUs a row's exponentials
+  float* parts;
   long long part_count;
   RowBackward backward;
   long long weight_groups;  // gated_rms_norm: rows of the third dimension go round among so many weights
@@ -258,6 +259,8 @@ constexpr RowMoments row_moments(float about, const float (&sum)[2], float n) {
 
 // The largest value of a row so far, of none: exponentials of differences from it are numbers.
 inline constexpr float kLeastValue = -0x1.FFFFFEp127f;
+// CPU: elements whose exponentials are summed apart. Those of a row of so many stay in the first cache until the output is made of them.
+inline constexpr long long kExponentialPart = 4096;
 // The logarithm of a sum of exponentials, which is 1 or more, within 4 u of it. Of none of them, and of NaN, it is NaN.
 constexpr float log_of_sum(float sum) {
   if (!(sum >= 1)) return __builtin_bit_cast(float, 0x7FC00000u);

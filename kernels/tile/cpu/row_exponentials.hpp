@@ -8,9 +8,6 @@
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
-inline constexpr long long kExponentialPart =
-    4096;  // elements whose exponentials are summed apart, and stay in the first cache
-
 // exp(factor (x - most)) as 2^(by (x - most)).
 struct RowExponential {
   F32x16 most, by;
@@ -19,7 +16,7 @@ struct RowExponential {
       : most(F32x16::splat(most_of_row)), by(F32x16::splat(log2_factor(factor))) {}
   TILEWRIGHT_INLINE F32x16 operator()(F32x16 x) const { return exp2_below_one(x - most, by); }
 };
-// A function: it is called once a part.
+// A function: it is called once a row.
 inline __attribute__((noinline)) float exponential_of(float x, float most, float factor) {
   float lane[kVec];
   RowExponential(most, factor)(F32x16::splat(x)).store(lane);

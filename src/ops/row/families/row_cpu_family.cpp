@@ -133,10 +133,9 @@ class RowCpuFamily final : public KernelFamily {
 
  private:
   // Floats of a unit that hold the exponentials of a long row between the sum and the output, which a core's second level of cache holds; 0
-  // where none are. Rows of a part have room elsewhere (kernels/tile/cpu/row_exponentials.hpp).
+  // where none are.
   int64_t kept_exponentials(const RowProblem& p, const DeviceSpec& device) const {
-    constexpr int64_t kNearBy = 4096;
-    if (generic_ || p.rows() == 0 || p.n <= kNearBy || p.log != 0) return 0;
+    if (generic_ || p.rows() == 0 || p.n <= kExponentialPart || p.log != 0) return 0;
     if (!op_.softmax && !(op_.loses && p.out.present())) return 0;
     const int64_t room = (p.n + kVectorLanes - 1) / kVectorLanes * kVectorLanes;
     return room * static_cast<int64_t>(sizeof(float)) <= device.l2_bytes ? room : 0;
