@@ -24,7 +24,7 @@ void cross_entropy_cpu(const RowArgs& args, unsigned unit, unsigned units) {
     float* const kept = args.out.data == nullptr ? nullptr : kept_exponentials(args, unit, near_by);
     float sum = 1, to_most = 1;
     if (!ignored || l.lse != nullptr) {
-      const RowExponentials all = sum_exponentials(args.n, 1, input, value, kept);
+      const RowExponentials all = sum_exponentials<kShortValues<kConfig.x>>(args.n, 1, input, value, kept);
       of.most = all.most, of.logarithm = log_of_sum(all.sum), sum = all.sum, to_most = all.kept;
       if (l.smoothing != 0) {
         float total[1];

@@ -20,7 +20,7 @@ void softmax_cpu(const RowArgs& args, unsigned unit, unsigned units) {
 
     alignas(64) float near_by[kExponentialPart];
     float* const kept = args.log ? nullptr : kept_exponentials(args, unit, near_by);
-    const RowExponentials all = sum_exponentials(args.n, factor, input, value, kept);
+    const RowExponentials all = sum_exponentials<kShortValues<kConfig.x>>(args.n, factor, input, value, kept);
     const float most = all.most, sum = all.sum;
 
     // Without an exponential, the sum of nothing but minus infinities makes NaN of all.

@@ -29,19 +29,24 @@ TILEWRIGHT_INLINE float* kept_exponentials(const RowArgs& args, unsigned unit, f
   return args.parts == nullptr ? nullptr : args.parts + unit * args.part_count;
 }
 
+// Whether x is known to have 16 bits.
+template <DType kX>
+inline constexpr bool kShortValues = kX == DType::kBf16 || kX == DType::kF16;
+
 struct RowExponentials {
   float most, sum;
   float kept;  // times this, what was kept is exp(factor (value - most))
 };
-// Of exp(factor (value(piece) - most)), all of which are left in `kept`, if there is one, with room for a multiple of 16. Each value is asked
-// for once: exponentials are of differences from the largest of the row's first elements, as long as it is not far below the largest of all.
-// They take longer than memory does, so what is next is fetched beside them.
-template <class Next, class Value>
+// Of exp(factor (value(piece) - most)), all of which are left in `kept`, if there is one, with room for a multiple of 16. kShort: values have 16
+// bits, whose differences lose nothing that counts: then each is asked for once, and exponentials are of differences from the largest of the row's first
+// elements, as long as it is not far below the largest of all. They take longer than memory does, so what is next is fetched beside them.
+template <bool kShort, class Next, class Value>
 TILEWRIGHT_INLINE RowExponentials sum_exponentials(long long length, float factor, const Next& next, Value&& value,
                                                    float* kept = nullptr) {
-  constexpr long long kFirst = 128, kShort = 1024;  // elements of a row of which it is the largest
-  constexpr float kFar = 40;                        // exp of it, times a row's length, is far from infinity
-  float about = largest_value(length <= kShort ? length : kFirst, kLeastValue, value);
+  constexpr long long kFirst = 128, kFew = 1024;  // elements of a row of which it is the largest
+  const bool all = !kShort || length <= kFew;
+  constexpr float kFar = 40;  // exp of it, times a row's length, is far from infinity
+  float about = largest_value(all ? length : kFirst, kLeastValue, value);
   F32x16 most;
   // `seeks`: whether there is a larger one.
   const auto sum_about = [&](auto seeks) __attribute__((always_inline)) {
@@ -62,7 +67,7 @@ TILEWRIGHT_INLINE RowExponentials sum_exponentials(long long length, float facto
     }
     return sum;
   };
-  if (length <= kShort) return {about, sum_about(Index<0>{}), 1};
+  if (all) return {about, sum_about(Index<0>{}), 1};
   for (;;) {
     most = F32x16::splat(about);
     const float sum = sum_about(Index<1>{});
