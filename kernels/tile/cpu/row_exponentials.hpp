@@ -73,8 +73,9 @@ TILEWRIGHT_INLINE RowExponentials sum_exponentials(long long length, float facto
     const float sum = sum_about(Index<1>{});
     const float found = largest_number(most);
     if (!(factor * (found - about) > kFar)) {
-      const float to = exponential_of(about, found, factor);
-      return {found, sum * to, to};
+      // The largest one's is 1 of the sum, but for rounding.
+      const float to = exponential_of(about, found, factor), whole = sum * to;
+      return {found, found > about && whole < 1 ? 1 : whole, to};
     }
     about = found;
   }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -111,26 +112,45 @@ TEST(Softmax, LargeValuesOverflowNothingAndOrderDoesNotMatter) {
   }
 }
 
-// Exponentials are of differences from the largest of the first elements, until one is met that is far above it.
+// Exponentials of 16-bit elements are of differences from the largest of the first ones, until one is met that is far above it.
 TEST(Softmax, WhatTheFirstElementsAreChangesNothing) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   const std::unique_ptr<Context> context = row_context("off");
+  const auto row = [&](const std::vector<float>& x, bool log) {  // in bf16, which has all of these values
+    std::vector<uint16_t> narrow(x.size());
+    std::vector<float> y(x.size(), -7);
+    const auto n = static_cast<int64_t>(x.size());
+    for (size_t i = 0; i < x.size(); ++i) narrow[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(x[i]) >> 16);
+    SoftmaxCall call;
+    call.x = TensorView::contiguous(narrow.data(), DType::kBf16, {1, n});
+    call.out = TensorView::contiguous(y.data(), DType::kF32, {1, n});
+    call.log = log;
+    const Status status = softmax(*context, call);
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    return y;
+  };
   for (const size_t n : {1024u, 1025u, 4100u, 9000u}) {
-    for (const float first : {-kInf, -1000.0f, -50.0f, -30.0f, 0.0f}) {
-      for (const size_t at : {size_t{0}, size_t{130}, n - 1}) {
-        std::vector<float> x(n, -1.0f);
-        std::fill(x.begin(), x.begin() + 128, first);
-        x[at] = 2;
-        double sum = 0;
-        for (const float v : x) sum += std::exp(static_cast<double>(v) - 2);
-        const std::vector<float> y = softmax_row(*context, x, "", false), l = softmax_row(*context, x, "", true);
-        for (size_t i = 0; i < n; ++i) {
-          ASSERT_EQ(y[i] == 0, x[i] < -500) << n << " " << first << " " << at;
-          if (x[i] == -kInf) continue;
-          const double d = static_cast<double>(x[i]) - 2, right = std::exp(d) / sum;
-          // log2(e) is rounded, which counts d times.
-          ASSERT_NEAR(y[i], right, 4e-8 * (25 - d) * right + 1e-37) << n << " " << first << " " << at;
-          ASSERT_NEAR(l[i], d - std::log(sum), 1e-6 * (8 - d)) << n << " " << first << " " << at;
+    for (const float first : {-kInf, -1000.0f, -50.0f, -30.0f, -7.0f, 0.0f}) {
+      for (const float rest : {-1.0f, -100.0f, -kInf}) {
+        for (const size_t at : {size_t{0}, size_t{130}, n - 1}) {
+          std::vector<float> x(n, rest);
+          std::fill(x.begin(), x.begin() + 128, first);
+          x[at] = 2.25f;
+          SCOPED_TRACE(fmt::format("n = {}, first {}, rest {}, largest at {}", n, first, rest, at));
+          double sum = 0;
+          for (const float v : x) sum += std::exp(static_cast<double>(v) - 2.25);
+          const std::vector<float> y = row(x, false), l = row(x, true);
+          for (size_t i = 0; i < n; ++i) {
+            ASSERT_EQ(l[i] == -kInf, x[i] == -kInf) << i;
+            if (x[i] == -kInf) {
+              ASSERT_EQ(y[i], 0) << i;
+              continue;
+            }
+            const double d = static_cast<double>(x[i]) - 2.25, right = std::exp(d) / sum;
+            // log2(e) is rounded, which counts d times.
+            ASSERT_NEAR(y[i], right, 4e-8 * (25 - d) * right + 1e-37) << i;
+            ASSERT_NEAR(l[i], d - std::log(sum), 1e-6 * (8 - d)) << i;
+          }
         }
       }
     }
