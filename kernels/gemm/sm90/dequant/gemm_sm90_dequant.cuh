@@ -64,6 +64,11 @@ class GemmSm90DequantBring {
                                 : kInBytes < kConfig.stages        ? kInBytes
                                                                    : kConfig.stages;
 
+  // Of a stage.
+  __device__ __forceinline__ unsigned token_bytes() const {
+    if constexpr (!Layout::kInOrder) return Layout::kTokenBytes;
+    return static_cast<unsigned>(args_.product.stage_tokens) * (Layout::kTokenBytes / kConfig.tokens);
+  }
   __device__ __forceinline__ void wait_tokens_there() const {
     if constexpr (Layout::kInOrder) {
       wait_for_previous_kernel();
@@ -74,7 +79,7 @@ class GemmSm90DequantBring {
   __device__ __forceinline__ void ask_weights(const SkinnySegment& s, int k, int stage) {
     const GemmSm90SkinnyArgs& args = args_.product;
     sm90::Barrier& full = shared_.full(stage);
-    constexpr unsigned bytes = Layout::kTokenBytes + Layout::kWeightBytes;
+    const unsigned bytes = token_bytes() + Layout::kWeightBytes;
     if (kConfig.scale_row != 0 && k == s.k0) {
       ask_scales(s, full, bytes);
     } else {
@@ -119,8 +124,11 @@ class GemmSm90DequantBring {
     if constexpr (Layout::kInOrder) {
       constexpr int kSlices = Layout::kTileK / kDequantSliceK;
       const DequantPlace place = entries.place(s);
-      sm90::load_box(args_.product.a, shared_.tokens(stage), shared_.full(stage), 0, place.row, k * kSlices,
-                     place.batch);
+      const int at_once = dequant_slices_at_once(args_.product.stage_tokens, kConfig.tokens, kSlices);
+      for (int i = 0; i < kSlices; i += at_once) {
+        sm90::load_box(args_.product.a, shared_.tokens(stage) + i * Layout::kSliceBytes, shared_.full(stage), 0,
+                       place.row, k * kSlices + i, place.batch);
+      }
     } else {
       sm90::copy_bytes(shared_.tokens(stage), tokens_.step(s.entry, k), Layout::kTokenBytes, shared_.full(stage));
     }

@@ -98,6 +98,10 @@ constexpr bool gemm_sm90_dequant_parts_meet(const GemmSm90DequantConfig& c) {
   return gemm_sm90_skinny_parts_meet(gemm_sm90_dequant_sums(c));
 }
 inline constexpr int kDequantSliceK = kSkinnyRowBytes / 2;  // of A, in a stage: a row of it
+// Slices that a copy of A as it lies brings: all of a stage, or of fewer tokens one, behind which there is room for the others.
+constexpr int dequant_slices_at_once(int stage_tokens, int tokens, int slices) {
+  return stage_tokens == tokens ? slices : 1;
+}
 
 // Whether each warp multiplies for itself (mma.sync): of eight tokens wgmma is not faster than of sixteen.
 constexpr bool gemm_sm90_dequant_by_warp(const GemmSm90DequantConfig& c) {

@@ -140,7 +140,7 @@ class GemmSm90SkinnyProducer {
   }
   __device__ __forceinline__ void load_tokens(const SkinnySegment& s, int k, int stage) {
     sm90::Barrier& full = shared_.full_a(stage);
-    sm90::arrive_expect_bytes(full, kConfig.depth * Layout::A::kBytes);
+    sm90::arrive_expect_bytes(full, static_cast<unsigned>(args_.stage_tokens) * (kConfig.depth * kSkinnyRowBytes));
     const int batch = args_.batch_a ? s.batch : 0;
 #pragma unroll
     for (int i = 0; i < kConfig.depth; ++i) {

@@ -54,6 +54,7 @@ struct GemmSm90SkinnyArgs {
   GemmArgs gemm;
   bool batch_a, batch_b;  // false: one matrix serves every entry of the batch
   int share, extra;       // steps of K a part has: `share`, and one more the first `extra` parts
+  int stage_tokens;       // rows of A that a stage has; those behind them are columns of the product that nobody keeps
   GemmScaleArgs scale;    // Promotion::kScaled
 };
 

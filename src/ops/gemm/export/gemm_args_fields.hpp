@@ -179,6 +179,7 @@ constexpr void arg_fields(const GemmSm90SkinnyArgs& s, Visit&& visit) {
   visit("batch_b", s.batch_b);
   visit("share", s.share);
   visit("extra", s.extra);
+  visit("stage_tokens", s.stage_tokens);
   visit("scale", s.scale);
 }
 TILEWRIGHT_CHECK_ARG_FIELDS(GemmSm90SkinnyArgs);

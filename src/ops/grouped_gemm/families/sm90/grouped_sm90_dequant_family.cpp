@@ -112,6 +112,7 @@ class GroupedSm90DequantFamily final : public GroupedSm90Family<GemmSm90DequantC
   Stage stage_of(const GroupedGemmProblem& p, const DeviceSpec& device, const GemmSm90DequantConfig& c, const Knobs&,
                  Kernel kernel) const override {
     GemmSm90SkinnyArgs product{};
+    product.stage_tokens = c.tokens;
     product.batch_a = true, product.batch_b = p.gemm.stride_b_batch != 0;
     Stage stage = dequant_stage(p.gemm, c, product, 0, std::move(kernel));
 

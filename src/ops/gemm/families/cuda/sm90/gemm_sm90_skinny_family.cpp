@@ -166,6 +166,9 @@ class GemmSm90SkinnyFamily final : public GpuFamily<GemmSm90SkinnyConfig> {
     GemmSm90SkinnyArgs args{};
     args.batch_a = p.stride_a_batch != 0, args.batch_b = p.stride_b_batch != 0;
     args.share = static_cast<int>(cut.share), args.extra = static_cast<int>(cut.extra);
+    // Blocks that share A bring a slice each, which is there or not.
+    const int sharers = gemm_sm90_skinny_sharers(c);
+    args.stage_tokens = sharers == 1 ? static_cast<int>(p.m) : c.tokens;
     args.scale = gemm_scale_args(p);
     Stage stage = enclosing_stage(p, args, std::move(kernel));
     add_scale_patches(stage, p, offsetof(GemmSm90SkinnyArgs, scale));
@@ -175,10 +178,10 @@ class GemmSm90SkinnyFamily final : public GpuFamily<GemmSm90SkinnyConfig> {
       stage.zero_bytes = cut.exchange_bytes;
       add_patch(stage, ArgPatch::Kind::kZeros, 0, offsetof(GemmSm90SkinnyArgs, gemm) + offsetof(GemmArgs, workspace));
     }
-    add_operand_a(stage, p, offsetof(GemmSm90SkinnyArgs, a), Major::kK, c.tokens / gemm_sm90_skinny_sharers(c));
+    add_operand_a(stage, p, offsetof(GemmSm90SkinnyArgs, a), Major::kK, args.stage_tokens / sharers);
     add_operand_b(stage, p, offsetof(GemmSm90SkinnyArgs, b), Major::kK, gemm_sm90_skinny_box_rows(c));
     stage.shape.cluster = {static_cast<uint32_t>(c.cluster), 1, 1};
-    stage.shape.grid = {static_cast<uint32_t>(cut.clusters * gemm_sm90_skinny_sharers(c)), 1, 1};
+    stage.shape.grid = {static_cast<uint32_t>(cut.clusters * sharers), 1, 1};
     stage.shape.threads = static_cast<uint32_t>(gemm_sm90_skinny_threads(c));
     stage.shape.programmatic_edge = true;
     stage.shape.cooperative = c.splits != 1 && !gemm_sm90_skinny_parts_meet(c);

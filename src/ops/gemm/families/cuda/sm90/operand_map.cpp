@@ -68,7 +68,7 @@ void add_operand_b(Stage& stage, const GemmProblem& p, size_t offset, Major majo
   add_map(stage, kSlotB,
           operand_map(offset, p.b_dtype, major, p.n, p.k, p.batch, p.stride_b_n, p.stride_b_k, p.stride_b_batch, rows));
 }
-void add_slices_of_a(Stage& stage, const GemmProblem& p, size_t offset, int rows, int k) {
+void add_slices_of_a(Stage& stage, const GemmProblem& p, size_t offset, int rows, int slices) {
   const auto element = static_cast<uint64_t>(dtype_bits(p.a_dtype) / 8),
              slice = static_cast<uint64_t>(sm90_tile_k(p.a_dtype));
   const bool one = p.stride_a_batch == 0 || p.batch == 1;
@@ -80,7 +80,7 @@ void add_slices_of_a(Stage& stage, const GemmProblem& p, size_t offset, int rows
               static_cast<uint64_t>(p.stride_a_batch == 0 ? 1 : p.batch)};
   map.strides = {element, p.m == 1 ? 16 : static_cast<uint64_t>(p.stride_a_m) * element, slice * element,
                  one ? 16 : static_cast<uint64_t>(p.stride_a_batch) * element};
-  map.box = {static_cast<uint32_t>(slice), static_cast<uint32_t>(rows), static_cast<uint32_t>(k / slice), 1};
+  map.box = {static_cast<uint32_t>(slice), static_cast<uint32_t>(rows), static_cast<uint32_t>(slices), 1};
   map.swizzle = TensorMapSpec::Swizzle::k128;
   add_map(stage, kSlotA, map);
 }

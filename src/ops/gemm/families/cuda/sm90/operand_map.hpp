@@ -18,8 +18,8 @@ Status check_copied_sizes(const GemmProblem& problem);
 // A [batch, M, K] and B [batch, N, K] as tensor maps at `offset` of the stage's arguments. A size of 1 has any stride.
 void add_operand_a(Stage& stage, const GemmProblem& problem, size_t offset, Major major, int rows);
 void add_operand_b(Stage& stage, const GemmProblem& problem, size_t offset, Major major, int rows);
-// A [batch, M, K] in slices of 128 bytes of K, which divide it: boxes of `rows` by `k`, slice after slice.
-void add_slices_of_a(Stage& stage, const GemmProblem& problem, size_t offset, int rows, int k);
+// A [batch, M, K] in slices of 128 bytes of K, which divide it: boxes of `rows` by `slices`, slice after slice.
+void add_slices_of_a(Stage& stage, const GemmProblem& problem, size_t offset, int rows, int slices);
 // Fragments of packed weights, those of `rows` columns by `k`, whole ones.
 void add_packed_b(Stage& stage, const GemmProblem& problem, size_t offset, int rows, int k);
 

@@ -132,6 +132,7 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
     GemmSm90SkinnyArgs args{};
     args.batch_a = p.stride_a_batch != 0, args.batch_b = p.stride_b_batch != 0;
     args.share = static_cast<int>(cut.share), args.extra = static_cast<int>(cut.extra);
+    args.stage_tokens = static_cast<int>(p.m);
     Stage stage = dequant_stage(p, c, args, cut.exchange_bytes, std::move(kernel));
     stage.shape.grid = {static_cast<uint32_t>(cut.clusters), 1, 1};
     stage.shape.shared_bytes = static_cast<uint32_t>(gemm_sm90_dequant_shared_bytes(c));

@@ -109,7 +109,9 @@ Stage dequant_stage(const GemmProblem& p, const GemmSm90DequantConfig& c, GemmSm
   stage.zero_bytes = exchange_bytes + (in_order ? 0 : kDequantCounterBytes);
   add_patch(stage, ArgPatch::Kind::kZeros, 0, offsetof(GemmSm90SkinnyArgs, gemm) + offsetof(GemmArgs, workspace));
   if (in_order) {
-    add_slices_of_a(stage, p, offsetof(GemmSm90SkinnyArgs, a), c.tokens, gemm_sm90_dequant_tile_k(c.weight));
+    const int slices = gemm_sm90_dequant_tile_k(c.weight) / kDequantSliceK;
+    add_slices_of_a(stage, p, offsetof(GemmSm90SkinnyArgs, a), args.stage_tokens,
+                    dequant_slices_at_once(args.stage_tokens, c.tokens, slices));
   } else {
     add_patch(stage, ArgPatch::Kind::kWorkspace, 0, offsetof(GemmSm90DequantArgs, tokens));
     add_patch(stage, ArgPatch::Kind::kZeros, 0, offsetof(GemmSm90DequantArgs, blocks_done));
