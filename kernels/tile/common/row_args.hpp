@@ -115,10 +115,11 @@ struct RowQuantising {
 
 // The steps of a call whose scale is found over all of the tensor, or that sums columns; others have the third one only.
 enum class RowStep : unsigned char {
-  kFind,     // each unit or block its part of the largest magnitude
-  kScale,    // one of them the scale, from these
-  kRows,     // the rows themselves
-  kColumns,  // sums of columns, from parts of them that rows left
+  kFind,      // each unit or block its part of the largest magnitude
+  kScale,     // one of them the scale, from these
+  kRows,      // the rows themselves
+  kColumns,   // sums of columns, from parts of them that rows left
+  kTogether,  // both, of few rows, by the blocks of one cluster
 };
 
 // What most kernels read comes first: a GPU fetches arguments by lines of 64 bytes, one after another as they are needed.

@@ -155,4 +155,25 @@ constexpr int row_backward_bytes(const RowGpuConfig& c, bool adds) {
   return row_met_bytes(c.threads) + c.slots * row_slot_bytes(c) * (adds ? 3 : 2);
 }
 
+// How one cluster of at most `most` blocks takes few rows of a gradient that lie in slots: each block has one or two of the warps that share a row, of `at_once` rows, and
+// so has its own columns of all of them. `rows`: at most so many; 0 where that cannot be. More than two a block cost more than a second launch.
+struct RowTogether {
+  int blocks, warps, at_once, rows;
+};
+constexpr RowTogether row_together(const RowGpuConfig& c, int most) {
+  const int parts = c.threads / kRowLanes, warps = parts <= most ? 1 : 2;
+  if (c.slots == 0 || parts < 2 || parts % warps != 0 || parts / warps > most) return {};
+  const int blocks = parts / warps, at_once = row_block_threads(c.threads) / kRowLanes / warps;
+  const int fit = at_once * c.slots, worth = blocks * 16 / 7;
+  return {blocks, warps, at_once, fit < worth ? fit : worth};
+}
+// Blocks of a cluster that sm_90 places everywhere, and where it has so many multiprocessors: they come in at most eight groups, of which one has more than sixteen.
+inline constexpr int kEveryCluster = 8, kLargeCluster = 16, kLargeClusterUnits = 132;
+// What a warp finds of a row, at most; and what is sent of all rows, behind the slots, with a barrier.
+inline constexpr int kRowTogetherFound = 16;
+constexpr int row_together_bytes(const RowGpuConfig& c, bool adds) {
+  const int rows = row_together(c, kLargeCluster).rows;
+  return row_backward_bytes(c, adds) + (rows == 0 ? 0 : 16 + rows * (c.threads / kRowLanes) * kRowTogetherFound);
+}
+
 }  // namespace tilewright

@@ -259,15 +259,18 @@ struct RowColumns {
     input.tensors.first.wait_for(weight_words, given);
     input.tensors.first.wait_for(bias_words, given);
   }
-  // The weight, or 1. The j-th piece.
+  // The weight, or 1, of any columns.
+  __device__ __forceinline__ static void read_weight(const RowArgs& args, long long n, int count, Piece& weight) {
+    if (!has_weight<kConfig>(args)) return for_elements([&](int i) { weight.v[i] = 1; });
+    column(args.weight, n, count, weight);
+    if (adds_one<kConfig>(args)) for_elements([&](int i) { weight.v[i] = __fadd_rn(weight.v[i], 1.0f); });
+  }
+  // The same. The j-th piece of those that were asked for.
   __device__ __forceinline__ void take_weight(long long n, int count, Piece& weight, int j) const {
     const RowArgs& args = anew(given);
+    if constexpr (!Words::kAsks) return read_weight(args, n, count, weight);
     if (!has_weight<kConfig>(args)) return for_elements([&](int i) { weight.v[i] = 1; });
-    if constexpr (Words::kAsks) {
-      weight_words.take(j, count, weight);
-    } else {
-      column(args.weight, n, count, weight);
-    }
+    weight_words.take(j, count, weight);
     if (adds_one<kConfig>(args)) for_elements([&](int i) { weight.v[i] = __fadd_rn(weight.v[i], 1.0f); });
   }
   // v * weight + bias, times what smooths: what norms end with. The j-th piece.

@@ -30,5 +30,23 @@ __device__ __forceinline__ void store_remote(void* to, Barrier& barrier, unsigne
       "r"(shared_address(&barrier)), "r"(block), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
       : "memory");
 }
+// A struct of eight or sixteen bytes, to a multiple of as many.
+template <class Value>
+__device__ __forceinline__ void store_remote(void* to, Barrier& barrier, unsigned block, const Value& v) {
+  if constexpr (sizeof(Value) == 16) {
+    store_remote(to, barrier, block, __builtin_bit_cast(uint4, v));
+  } else {
+    static_assert(sizeof(Value) == 8);
+    asm volatile(
+        "{\n"
+        ".reg .b32 address, remote;\n"
+        "mapa.shared::cluster.u32 address, %0, %2;\n"
+        "mapa.shared::cluster.u32 remote, %1, %2;\n"
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [address], %3, [remote];\n"
+        "}\n" ::"r"(shared_address(to)),
+        "r"(shared_address(&barrier)), "r"(block), "l"(__builtin_bit_cast(unsigned long long, v))
+        : "memory");
+  }
+}
 
 }  // namespace tilewright::sm90

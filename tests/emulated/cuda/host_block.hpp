@@ -37,7 +37,7 @@ unsigned blocks_in_cluster();
 unsigned block_in_cluster();
 // Of all blocks that run together: the running one, the one that is number `rank` of its cluster, and a number that each thread
 // has for itself.
-inline constexpr unsigned kMostThreads = 8192;
+inline constexpr unsigned kMostThreads = 16384;
 unsigned running_block();
 unsigned block_of_cluster(unsigned rank);
 unsigned running_thread();

@@ -12,13 +12,13 @@
 
 namespace tilewright::emulated {
 
-// Through a family's stages.
+// Through a family's stages, for so many multiprocessors: of one a few blocks are more than run at a time, and go on to other rows.
 inline void check_family(const Operator& op, const KernelFamily& family, const RecipeStep& step,
                          const std::shared_ptr<HostKernel>& kernel, std::initializer_list<const char*> problems,
-                         InputData data = InputData::kNormal) {
+                         InputData data = InputData::kNormal, int units = 1) {
   EmulatedCudaDevice device("sm_90a");
   DeviceSpec spec = device.spec();
-  spec.units = 1;  // a few blocks are more than run at a time: they go on to other rows
+  spec.units = units;
   for (const char* text : problems) {
     SCOPED_TRACE(text);
     const Result<std::vector<std::byte>> problem = op.parse_problem(text);
@@ -42,7 +42,7 @@ inline void check_family(const Operator& op, const KernelFamily& family, const R
 // Through `op`'s family for `config`.
 template <class Config>
 void check_rows(const Operator& op, const Config& config, const std::shared_ptr<HostKernel>& kernel,
-                std::initializer_list<const char*> problems) {
+                std::initializer_list<const char*> problems, int units = 1) {
   const bool generic = config.x == DType::kNone;
   const KernelFamily& family =
       *find_family(op.families(), fmt::format("{}{}", op.name(), generic ? "_generic_gpu" : "_gpu"));
@@ -50,7 +50,7 @@ void check_rows(const Operator& op, const Config& config, const std::shared_ptr<
   step.key = generic ? family.builtin_keys("sm_90a").front()
                      : make_key(op.name(), family.name(), "sm_90a", fmt::format("x={}", dtype_name(config.x)),
                                 print_fields(config));
-  check_family(op, family, step, kernel, problems);
+  check_family(op, family, step, kernel, problems, InputData::kNormal, units);
 }
 
 // The same of a kernel for `kConfig`.

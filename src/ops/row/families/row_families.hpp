@@ -31,7 +31,9 @@ std::vector<Stage> chunk_stages(const Stage& rows, int64_t chunks);
 // The stages of a norm's gradient with sums of columns: `rows`, which leave `parts` of them, and one of its kernel that adds these.
 std::vector<Stage> column_stages(const RowProblem& problem, const Stage& rows, const LaunchShape& columns,
                                  int64_t parts);
-// What they need of the workspace.
+// The same of few rows, by one cluster: of `rows`, as it is launched then.
+std::vector<Stage> together_stages(Stage rows);
+// What stages need of the workspace.
 int64_t row_workspace_bytes(const RowProblem& problem, int64_t parts);
 
 }  // namespace tilewright

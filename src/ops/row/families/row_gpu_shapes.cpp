@@ -199,6 +199,10 @@ int row_slots(const RowOp& op, const RowProblem& p, RowGpuConfig c, const ArchSp
   c.slots = kRowSlots;
   return p.size[0] == 1 && p.size[1] == 1 && row_backward_bytes(c, true) <= arch.shared_bytes ? kRowSlots : 0;
 }
+RowTogether rows_together(const RowProblem& p, const RowGpuConfig& c, const DeviceSpec& device) {
+  const RowTogether together = row_together(c, device.units >= kLargeClusterUnits ? kLargeCluster : kEveryCluster);
+  return p.column_sums() > 0 && p.rows() > 0 && p.rows() <= together.rows ? together : RowTogether{};
+}
 // Norms, whose code is long enough, of rows that stay in the registers of one block.
 bool may_rehearse(const RowOp& op, const RowGpuConfig& c) {
   return (op.columns || op.gates_norm) && !op.backward && c.whole && c.pieces > 0 && c.cluster == 1;

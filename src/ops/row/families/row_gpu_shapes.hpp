@@ -51,6 +51,8 @@ bool is_full(const RowOp& op, const RowProblem& p, const RowGpuShape& shape);
 bool may_rehearse(const RowOp& op, const RowGpuConfig& c);
 // What a call with programmatic edges makes of them.
 RowEdge row_edge(const RowOp& op, const RowProblem& p, const RowGpuConfig& c);
+// How one cluster takes all rows of a gradient; no blocks: it does not.
+RowTogether rows_together(const RowProblem& p, const RowGpuConfig& c, const DeviceSpec& device);
 int row_slots(const RowOp& op, const RowProblem& p, RowGpuConfig config, const ArchSpec& arch);
 bool takes_chunks(const RowOp& op);
 bool takes_parts(const RowOp& op, const RowProblem& p, const ArchSpec& arch);

@@ -216,6 +216,16 @@ std::vector<Stage> column_stages(const RowProblem& p, const Stage& rows, const L
   return stages;
 }
 
+std::vector<Stage> together_stages(Stage rows) {
+  RowArgs args;
+  std::memcpy(&args, rows.args.data(), sizeof(args));
+  args.step = RowStep::kTogether, args.grid = rows.shape.grid[0];
+  std::memcpy(rows.args.data(), &args, sizeof(args));
+  std::vector<Stage> stages;
+  stages.push_back(std::move(rows));
+  return stages;
+}
+
 int64_t row_workspace_bytes(const RowProblem& p, int64_t parts) {
   if (p.column_sums() > 0) return p.column_sums() * parts * p.n * static_cast<int64_t>(sizeof(float));
   return p.finds_of_tensor() ? parts * static_cast<int64_t>(sizeof(float)) : 0;

@@ -172,6 +172,33 @@ TEST(RowGpuFamily, GradientsHaveSlotsWhereTheirRowsFit) {
   EXPECT_EQ(slots("gfx942", 4096, "bf16"), 0);
 }
 
+TEST(RowGpuFamily, OneClusterTakesFewRowsOfAGradientInOneLaunch) {
+  constexpr const char* kText = "m={}:n={}:x=bf16:residual=bf16:weight=bf16:dweight=bf16";
+  const Operator& op = rms_norm_backward_operator();
+  // Blocks of the cluster that takes all; 0: there are two launches.
+  const auto cluster = [&](int64_t m, int64_t n, const char* target, int units) {
+    const std::vector<std::byte> problem = *op.parse_problem(fmt::format(kText, m, n));
+    const DeviceSpec device = test::cuda_device(target, units);
+    const RecipeStep step = row_family(op).candidates(problem, device).front().step;
+    const std::vector<Stage> stages = *row_family(op).stages(problem, device, step, {});
+    if (stages.size() != 1) return 0;
+    EXPECT_EQ(row_family(op).workspace_bytes(problem, device, step), 0);
+    EXPECT_EQ(stages[0].shape.grid, stages[0].shape.cluster);
+    EXPECT_FALSE(stages[0].shape.stage_edge);
+    return static_cast<int>(stages[0].shape.cluster[0]);
+  };
+  EXPECT_EQ(cluster(1, 4096, "sm_90a", 132), 16);
+  EXPECT_EQ(cluster(36, 4096, "sm_90a", 132), 16);
+  EXPECT_EQ(cluster(37, 4096, "sm_90a", 132), 0) << "more rows than are worth it";
+  EXPECT_EQ(cluster(16, 4096, "sm_90a", 114), 8) << "parts of which a group may have fewer than 16 multiprocessors";
+  EXPECT_EQ(cluster(16, 7168, "sm_90a", 132), 14);
+  EXPECT_EQ(cluster(16, 7168, "sm_90a", 78), 7);
+  EXPECT_EQ(cluster(2, 1024, "sm_90a", 132), 4);
+  EXPECT_EQ(cluster(2, 256, "sm_90a", 132), 0) << "a row is one warp's";
+  EXPECT_EQ(cluster(2, 2880, "sm_90a", 132), 0) << "no slots";
+  EXPECT_EQ(cluster(2, 4096, "sm_80", 132), 0);
+}
+
 TEST(RowGpuFamily, StagesWaitForThoseOfTheirCallByThemselves) {
   const auto edges = [](const Operator& op, const std::string& text) {
     std::vector<bool> found;

@@ -9,12 +9,17 @@ namespace tilewright::sm90 {
 inline void arrive_remote_expect_bytes(Barrier& barrier, unsigned block, unsigned bytes) {
   arrive_expect_bytes(barrier_of(barrier, block), bytes);
 }
-inline void store_remote(void* to, Barrier& barrier, unsigned block, uint4 v) {
+template <class Value>
+void store_remote(void* to, Barrier& barrier, unsigned block, const Value& v) {
+  static_assert(sizeof(v) == 8 || sizeof(v) == 16);
   const unsigned at = shared_address(to);
   if (emulated::shared_at(at, sizeof(v)) == nullptr) return;
   std::memset(emulated::shared_memory_of(block) + at, 0xFF, sizeof(v));  // until it lands
   copies_under_way[{emulated::block_of_cluster(block), &barrier}].push_back(
       {[at, v] { std::memcpy(emulated::shared_memory + at, &v, sizeof(v)); }, static_cast<int>(sizeof(v))});
+}
+inline void store_remote(void* to, Barrier& barrier, unsigned block, uint4 v) {
+  store_remote<uint4>(to, barrier, block, v);
 }
 
 }  // namespace tilewright::sm90
