@@ -119,7 +119,7 @@ enum class RowStep : unsigned char {
   kScale,     // one of them the scale, from these
   kRows,      // the rows themselves
   kColumns,   // sums of columns, from parts of them that rows left
-  kTogether,  // both, of few rows, by the blocks of one cluster
+  kTogether,  // all of that, of few rows, by the blocks of one cluster
 };
 
 // What most kernels read comes first: a GPU fetches arguments by lines of 64 bytes, one after another as they are needed.

@@ -145,6 +145,14 @@ constexpr int row_block_threads(int threads) {
   return threads >= kRowBlockThreads ? threads : kRowBlockThreads / threads * threads;
 }
 
+// Whether a kernel also finds a tensor's scale and writes its codes in one launch, of few rows: a row's pieces stay in one block. On sm_90.
+constexpr bool finds_together(const RowGpuConfig& c) {
+  return c.x != DType::kNone && c.pieces > 0 && c.cluster == 1 && c.parts == 1 &&
+         (c.quant == Quantisation::kDynamic || (c.quant == Quantisation::kGroup && c.out == DType::kF4E2M1));
+}
+inline constexpr int kRowLargestBytes =
+    kRowSharedBytes + 16 * 16 + 16;  // of shared memory: of each block of a cluster, and a barrier
+
 // Shared memory of a norm's gradient: where warps meet, and slots for rows of x, of the output's gradient and of what is added to x's, if anything is.
 constexpr int row_met_bytes(int threads) {
   const int sums = row_block_threads(threads) * 4;  // a float a thread, where columns are summed
@@ -156,7 +164,7 @@ constexpr int row_backward_bytes(const RowGpuConfig& c, bool adds) {
 }
 
 // How one cluster of at most `most` blocks takes few rows of a gradient that lie in slots: each block has one or two of the warps that share a row, of `at_once` rows, and
-// so has its own columns of all of them. `rows`: at most so many; 0 where that cannot be. More than two a block cost more than a second launch.
+// so has its own columns of all of them. `rows`: at most so many; 0 where that cannot be. More than two rows for each block cost more than a second launch.
 struct RowTogether {
   int blocks, warps, at_once, rows;
 };
@@ -164,7 +172,7 @@ constexpr RowTogether row_together(const RowGpuConfig& c, int most) {
   const int parts = c.threads / kRowLanes, warps = parts <= most ? 1 : 2;
   if (c.slots == 0 || parts < 2 || parts % warps != 0 || parts / warps > most) return {};
   const int blocks = parts / warps, at_once = row_block_threads(c.threads) / kRowLanes / warps;
-  const int fit = at_once * c.slots, worth = blocks * 16 / 7;
+  const int fit = at_once * c.slots, worth = blocks * 2;
   return {blocks, warps, at_once, fit < worth ? fit : worth};
 }
 // Blocks of a cluster that sm_90 places everywhere, and where it has so many multiprocessors: they come in at most eight groups, of which one has more than sixteen.

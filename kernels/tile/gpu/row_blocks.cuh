@@ -42,7 +42,8 @@ __device__ __forceinline__ void store_blocks(const RowArgs& given, Turn&& turn_p
     const int count = left < 0 ? 0 : left < kRowPiece ? left : kRowPiece;
     const int rows = kConfig.full ? kScaleBlock : block.rows - down;
     const auto count_at = [&](int turn) { return kConfig.full ? kRowPiece : turn * kBlockDown < rows ? count : 0; };
-    // This thread's first piece, and what is not there the block's, so that nothing branches.
+    // Few rows have one turn. This thread's first piece, and what is not there the block's, so that nothing else branches.
+    const bool turns = kConfig.full || block.rows > kBlockDown;
     const long long n = block.n + (count > 0 ? across : 0);
     RowIndex at = block.first;
     at.i[2] += rows > 0 ? down : 0;
@@ -55,8 +56,9 @@ __device__ __forceinline__ void store_blocks(const RowArgs& given, Turn&& turn_p
     PieceWords<kConfig.x> words[kAsks ? kBlockTurns : 1];
     const auto each_address = [&](auto&& take) {
 #pragma unroll
-      for (int turn = 0; turn < kBlockTurns; ++turn)
-        take(turn, from + n * x_bits / 8 + (count_at(turn) > 0 ? turn * x_step : 0));
+      for (int turn = 0; turn < kBlockTurns; ++turn) {
+        if (turn == 0 || turns) take(turn, from + n * x_bits / 8 + (count_at(turn) > 0 ? turn * x_step : 0));
+      }
     };
     if constexpr (fetches_rows(kConfig)) each_address([](int, const char* address) { fetch_ahead(address); });
     if constexpr (has_edge(kConfig)) wait_for_previous_kernel();
@@ -80,6 +82,7 @@ __device__ __forceinline__ void store_blocks(const RowArgs& given, Turn&& turn_p
       if constexpr (kKeeps) {
 #pragma unroll
         for (int turn = 0; turn < kBlockTurns; ++turn) {
+          if (turn > 0 && !turns) break;
           if constexpr (make_always.value) make(turn, count_at(turn), kept[turn]);
           body(turn, count_at(turn), kept[turn]);
         }
@@ -87,6 +90,7 @@ __device__ __forceinline__ void store_blocks(const RowArgs& given, Turn&& turn_p
         [[maybe_unused]] constexpr int kUnrolled = kAsLies ? kBlockTurns : 1;
 #pragma unroll kUnrolled
         for (int turn = 0; turn < kBlockTurns; ++turn) {
+          if (turn > 0 && !turns) break;
           make(turn, count_at(turn), kept[0]);
           body(turn, count_at(turn), kept[0]);
         }

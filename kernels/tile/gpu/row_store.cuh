@@ -5,6 +5,7 @@
 
 #include "tile/gpu/row_encode.cuh"
 #include "tile/gpu/row_input.cuh"
+#include "tile/gpu/row_largest.cuh"
 #include "tile/gpu/row_scales.cuh"
 
 namespace tilewright {
@@ -27,6 +28,16 @@ __device__ __forceinline__ float largest_of_group(float most, int sharing) {
 struct KeepQuotients {
   __device__ __forceinline__ void operator()(DType, long long, long long, Piece&) const {}
 };
+
+// The largest of all threads of a call whose blocks are one cluster.
+template <RowGpuConfig kConfig>
+__device__ __forceinline__ float largest_of_call(float most) {
+  float one[1] = {most};
+  reduce_threads<row_block_threads(kConfig.threads)>(one, [](float a, float b) { return at_least(a, b); });
+  return largest_of_blocks<kConfig>(one[0]);
+}
+// One of them.
+__device__ __forceinline__ bool writes_of_call() { return threadIdx.x == 0 && blockIdx.x == 0; }
 
 // A row of the output, of the values that make(n, count, piece, j) makes, with zeros behind `count`: of those in registers, once;
 // or where rows are read again, in each pass. round(out, row, n, piece) has the quotients before they are narrowed.
@@ -83,10 +94,15 @@ __device__ __forceinline__ void store_row(GpuRow<kConfig>& row, Make&& make, con
       return store_together<DType::kF32, kConfig.whole, GpuRow<kConfig>::kAllThere>(to, out, n, count, p);
     encode_piece<kConfig.out, kConfig.whole>(to, out, n, count, p);
   };
-  if (quant == Quantisation::kRow) {
+  const bool together = kFindsTogether<kConfig> && quant == Quantisation::kDynamic && args.step == RowStep::kTogether;
+  if (quant == Quantisation::kRow || together) {
     float most = 0;
     row.template each<true>(
         make, [&](long long, int, Piece& p) { for_elements([&](int i) { most = larger_magnitude(most, p.v[i]); }); });
+    if (together) {
+      by = FoundScales<Quantisation::kTensor>(args.scale, out)(0, largest_of_call<kConfig>(most), writes_of_call());
+      return row.template each<false>(make, encode);
+    }
     most = row.reduce(most, [](float a, float b) { return at_least(a, b); });
     by = FoundScales<kConfig.quant>(args.scale, out)(scale_at, most, row.there && anew(row.thread) == 0);
     return row.template each<false>(make, encode);
@@ -105,14 +121,25 @@ __device__ __forceinline__ bool find_tensor_scale(const RowArgs& args, WithValue
   const DType out = kConfig.out == DType::kNone ? args.out.dtype : kConfig.out;
   constexpr int kBlock = row_block_threads(kConfig.threads);
   float most[1] = {0};
-  if (args.step == RowStep::kFind) {
-    for_rows<kConfig, true>(args, [&](GpuRow<kConfig>& row) {
-      with_values(row, [&](auto&& make) {
-        row.template each<true>(make, [&](long long, int, Piece& p) {
-          for_elements([&](int i) { most[0] = larger_magnitude(most[0], p.v[i]); });
-        });
+  const auto find = [&](GpuRow<kConfig>& row) {
+    with_values(row, [&](auto&& make) {
+      row.template each<true>(make, [&](long long, int, Piece& p) {
+        for_elements([&](int i) { most[0] = larger_magnitude(most[0], p.v[i]); });
       });
     });
+  };
+  if (kFindsTogether<kConfig> && args.step == RowStep::kTogether) {
+    begin_largest<kConfig>();
+    if (kConfig.quant == Quantisation::kDynamic) return false;  // rows find it, and keep their pieces
+    for_rows<kConfig>(args, find);
+    const float all = largest_of_call<kConfig>(most[0]);
+    // Each block for itself, the same.
+    if (threadIdx.x == 0) *args.scale.of_tensor = tensor_scale_for(all, out);
+    __syncthreads();
+    return false;
+  }
+  if (args.step == RowStep::kFind) {
+    for_rows<kConfig, true>(args, find);
   } else {
     if constexpr (has_edge(kConfig)) take_over_from_previous_kernel();
 #pragma unroll 1

@@ -143,7 +143,9 @@ TEST(EmulatedFullRows, WarpsOfARowAreNoPowerOfTwo) {
                                 kFound = with_scales(full(kF16, DType::kF8E4M3, 96, 2), Quantisation::kDynamic, 0);
   check_row_kernel<kCodes, quantize_gpu<kCodes>>(quantize_operator(), {"m=4:n=1280:x=bf16:out=i8:quant=row"});
   check_row_kernel<kGroups, quantize_gpu<kGroups>>(quantize_operator(), {"m=5:n=768:x=bf16:out=e4m3:quant=group"});
-  check_row_kernel<kFound, quantize_gpu<kFound>>(quantize_operator(), {"m=5:n=1536:x=f16:out=e4m3:quant=dynamic"});
+  check_row_kernel<kFound, quantize_gpu<kFound>>(
+      quantize_operator(), {"m=1:n=1536:x=f16:out=e4m3:quant=dynamic", "m=5:n=1536:x=f16:out=e4m3:quant=dynamic",
+                            "m=9:n=1536:x=f16:out=e4m3:quant=dynamic"});
   // Rows that are not full.
   static constexpr RowGpuConfig kRest = [] {
     RowGpuConfig c = full(kBf16, kBf16, 352, 1, true);
@@ -161,6 +163,7 @@ TEST(EmulatedFullRows, ScalesOfEveryKindHaveTheReferencesCodes) {
   static constexpr RowGpuConfig kFour = with_scales(full(kBf16, DType::kF4E2M1, 64, 4), Quantisation::kGroup, 16);
   check_row_kernel<kFour, quantize_gpu<kFour>>(
       quantize_operator(), {"m=7:n=2048:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=found",
+                            "m=33:n=2048:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=found",
                             "m=7:n=2048:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=given",
                             "m=7:n=2048:so=0.0.2056:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=given"});
   static constexpr RowGpuConfig kPower = with_scales(full(kBf16, DType::kF4E2M1, 64, 4), Quantisation::kGroup, 32);
@@ -177,7 +180,8 @@ TEST(EmulatedFullRows, ScalesOfEveryKindHaveTheReferencesCodes) {
   static constexpr RowGpuConfig kNorm = with_scales(full(kBf16, DType::kI8, 128, 4, true), Quantisation::kRow, 0);
   check_row_kernel<kNorm, rms_norm_gpu<kNorm>>(rms_norm_operator(), {"m=3:n=4096:x=bf16:weight=bf16:out=i8:quant=row"});
   static constexpr RowGpuConfig kDynamic = with_scales(full(kF16, DType::kF8E5M2, 32, 2), Quantisation::kDynamic, 0);
-  check_row_kernel<kDynamic, quantize_gpu<kDynamic>>(quantize_operator(), {"m=19:n=512:x=f16:out=e5m2:quant=dynamic"});
+  check_row_kernel<kDynamic, quantize_gpu<kDynamic>>(
+      quantize_operator(), {"m=19:n=512:x=f16:out=e5m2:quant=dynamic", "m=67:n=512:x=f16:out=e5m2:quant=dynamic"});
 }
 
 TEST(EmulatedFullRows, PiecesSideBySideShareAScale) {

@@ -31,8 +31,8 @@ std::vector<Stage> chunk_stages(const Stage& rows, int64_t chunks);
 // The stages of a norm's gradient with sums of columns: `rows`, which leave `parts` of them, and one of its kernel that adds these.
 std::vector<Stage> column_stages(const RowProblem& problem, const Stage& rows, const LaunchShape& columns,
                                  int64_t parts);
-// The same of few rows, by one cluster: of `rows`, as it is launched then.
-std::vector<Stage> together_stages(Stage rows);
+// The one stage of few rows, which one cluster takes at once: of `rows`, whose kernel has that step.
+std::vector<Stage> together_stages(Stage rows, int blocks, int64_t shared_bytes);
 // What stages need of the workspace.
 int64_t row_workspace_bytes(const RowProblem& problem, int64_t parts);
 

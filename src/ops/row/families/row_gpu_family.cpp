@@ -92,7 +92,7 @@ class RowGpuFamily final : public KernelFamily {
     RowGpuConfig config;
     if (!parse_gpu_config(step.key, config)) return 0;
     const auto& p = problem_cast<RowProblem>(ref);
-    if (rows_together(p, config, device).blocks > 0) return 0;
+    if (rows_together(p, config, device).blocks > 0 || scale_together(p, config, device) > 0) return 0;
     if (p.column_sums() > 0) return row_workspace_bytes(p, column_parts(config, row_grid(p, config, device, 0)));
     if (found_of_chunk() > 0)
       return row_chunks(p, config, device) * p.rows() * found_of_chunk() * static_cast<int64_t>(sizeof(float));
@@ -128,7 +128,8 @@ class RowGpuFamily final : public KernelFamily {
   int64_t launch_shared_bytes(const KernelKey& key) const override {
     RowGpuConfig config;
     if (!parse_gpu_config(key, config)) return row_shared_bytes(1);
-    return op_.norm_backward() ? row_together_bytes(config, true) : shared_bytes(config, true);
+    if (op_.norm_backward()) return row_together_bytes(config, true);
+    return finds_together(config) ? kRowLargestBytes : shared_bytes(config, true);
   }
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     const ArchSpec* arch = find_arch(target);
@@ -156,11 +157,11 @@ class RowGpuFamily final : public KernelFamily {
     stage.shape.shared_bytes = static_cast<uint32_t>(shared_bytes(config, p.gradients.added.dtype != DType::kNone));
     if (chunks > 0) return chunk_stages(stage, chunks);
     if (const RowTogether together = rows_together(p, config, device); together.blocks > 0) {
-      stage.shape.cluster[0] = stage.shape.grid[0] = static_cast<uint32_t>(together.blocks);
-      stage.shape.shared_bytes =
-          static_cast<uint32_t>(row_together_bytes(config, p.gradients.added.dtype != DType::kNone));
-      return together_stages(std::move(stage));
+      return together_stages(std::move(stage), together.blocks,
+                             row_together_bytes(config, p.gradients.added.dtype != DType::kNone));
     }
+    if (const int blocks = scale_together(p, config, device); blocks > 0)
+      return together_stages(std::move(stage), blocks, kRowLargestBytes);
     if (p.column_sums() > 0) {
       LaunchShape columns = stage.shape;
       const int64_t shares = std::clamp<int64_t>((p.n + kRowLanes - 1) / kRowLanes, 1, kMostRowFoundParts);

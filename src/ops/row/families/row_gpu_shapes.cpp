@@ -67,6 +67,10 @@ std::vector<RowGpuShape> cluster_shapes(const RowOp& op, const RowProblem& p) {
   if (many && op.softmax && has_whole_rows(p) && p.x.dtype != DType::kF32) std::swap(shapes[0], shapes[1]);
   return shapes;
 }
+// Blocks that a cluster may have.
+int most_of_cluster(const DeviceSpec& device) {
+  return device.units >= kLargeClusterUnits ? kLargeCluster : kEveryCluster;
+}
 // Two pieces a thread have loads enough in flight and leave a row few threads to wait for; then one, which has the most threads,
 // then more; but those that a row fills, and on NVIDIA GPUs
 // blocks of at most 256 threads, first: more of them run at a time. What fits nowhere is read again.
@@ -200,8 +204,12 @@ int row_slots(const RowOp& op, const RowProblem& p, RowGpuConfig c, const ArchSp
   return p.size[0] == 1 && p.size[1] == 1 && row_backward_bytes(c, true) <= arch.shared_bytes ? kRowSlots : 0;
 }
 RowTogether rows_together(const RowProblem& p, const RowGpuConfig& c, const DeviceSpec& device) {
-  const RowTogether together = row_together(c, device.units >= kLargeClusterUnits ? kLargeCluster : kEveryCluster);
+  const RowTogether together = row_together(c, most_of_cluster(device));
   return p.column_sums() > 0 && p.rows() > 0 && p.rows() <= together.rows ? together : RowTogether{};
+}
+int scale_together(const RowProblem& p, const RowGpuConfig& c, const DeviceSpec& device) {
+  const bool may = p.finds_of_tensor() && finds_together(c) && device.arch->target == "sm_90a" && p.rows() > 0;
+  return may && row_blocks(p, c) <= most_of_cluster(device) ? static_cast<int>(row_blocks(p, c)) : 0;
 }
 // Norms, whose code is long enough, of rows that stay in the registers of one block.
 bool may_rehearse(const RowOp& op, const RowGpuConfig& c) {

@@ -53,6 +53,8 @@ bool may_rehearse(const RowOp& op, const RowGpuConfig& c);
 RowEdge row_edge(const RowOp& op, const RowProblem& p, const RowGpuConfig& c);
 // How one cluster takes all rows of a gradient; no blocks: it does not.
 RowTogether rows_together(const RowProblem& p, const RowGpuConfig& c, const DeviceSpec& device);
+// Blocks of one cluster that find a tensor's scale and write its codes; 0: three launches do.
+int scale_together(const RowProblem& p, const RowGpuConfig& c, const DeviceSpec& device);
 int row_slots(const RowOp& op, const RowProblem& p, RowGpuConfig config, const ArchSpec& arch);
 bool takes_chunks(const RowOp& op);
 bool takes_parts(const RowOp& op, const RowProblem& p, const ArchSpec& arch);

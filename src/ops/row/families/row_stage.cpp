@@ -216,7 +216,9 @@ std::vector<Stage> column_stages(const RowProblem& p, const Stage& rows, const L
   return stages;
 }
 
-std::vector<Stage> together_stages(Stage rows) {
+std::vector<Stage> together_stages(Stage rows, int blocks, int64_t shared_bytes) {
+  rows.shape.cluster[0] = rows.shape.grid[0] = static_cast<uint32_t>(blocks);
+  rows.shape.shared_bytes = static_cast<uint32_t>(shared_bytes);
   RowArgs args;
   std::memcpy(&args, rows.args.data(), sizeof(args));
   args.step = RowStep::kTogether, args.grid = rows.shape.grid[0];

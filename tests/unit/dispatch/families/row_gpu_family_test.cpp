@@ -188,15 +188,40 @@ TEST(RowGpuFamily, OneClusterTakesFewRowsOfAGradientInOneLaunch) {
     return static_cast<int>(stages[0].shape.cluster[0]);
   };
   EXPECT_EQ(cluster(1, 4096, "sm_90a", 132), 16);
-  EXPECT_EQ(cluster(36, 4096, "sm_90a", 132), 16);
-  EXPECT_EQ(cluster(37, 4096, "sm_90a", 132), 0) << "more rows than are worth it";
+  EXPECT_EQ(cluster(32, 4096, "sm_90a", 132), 16);
+  EXPECT_EQ(cluster(33, 4096, "sm_90a", 132), 0) << "more rows than are worth it";
   EXPECT_EQ(cluster(16, 4096, "sm_90a", 114), 8) << "parts of which a group may have fewer than 16 multiprocessors";
   EXPECT_EQ(cluster(16, 7168, "sm_90a", 132), 14);
-  EXPECT_EQ(cluster(16, 7168, "sm_90a", 78), 7);
+  EXPECT_EQ(cluster(14, 7168, "sm_90a", 78), 7);
   EXPECT_EQ(cluster(2, 1024, "sm_90a", 132), 4);
   EXPECT_EQ(cluster(2, 256, "sm_90a", 132), 0) << "a row is one warp's";
   EXPECT_EQ(cluster(2, 2880, "sm_90a", 132), 0) << "no slots";
   EXPECT_EQ(cluster(2, 4096, "sm_80", 132), 0);
+}
+
+TEST(RowGpuFamily, OneClusterFindsTheScaleOfAFewRowsAndWritesTheirCodes) {
+  const Operator& op = quantize_operator();
+  const auto cluster = [&](const std::string& text, const char* target, int units) {
+    const std::vector<std::byte> problem = *op.parse_problem(text);
+    const DeviceSpec device = test::cuda_device(target, units);
+    const RecipeStep step = row_family(op).candidates(problem, device).front().step;
+    const std::vector<Stage> stages = *row_family(op).stages(problem, device, step, {});
+    if (stages.size() != 1) return 0;
+    EXPECT_EQ(row_family(op).workspace_bytes(problem, device, step), 0);
+    EXPECT_EQ(stages[0].shape.grid, stages[0].shape.cluster);
+    EXPECT_LE(stages[0].shape.shared_bytes, row_family(op).launch_shared_bytes(step.key));
+    return static_cast<int>(stages[0].shape.cluster[0]);
+  };
+  const std::string nvfp4 = "m={}:n=4096:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=found";
+  EXPECT_EQ(cluster("m=16:n=4096:x=bf16:out=e4m3:quant=dynamic", "sm_90a", 132), 16);
+  EXPECT_EQ(cluster("m=17:n=4096:x=bf16:out=e4m3:quant=dynamic", "sm_90a", 132), 0);
+  EXPECT_EQ(cluster("m=11:n=4096:x=bf16:out=i8:quant=dynamic", "sm_90a", 132), 11);
+  EXPECT_EQ(cluster("m=11:n=4096:x=bf16:out=i8:quant=dynamic", "sm_90a", 114), 0);
+  EXPECT_EQ(cluster("m=64:n=256:x=f32:out=e4m3:quant=dynamic", "sm_90a", 114), 4) << "16 rows a block";
+  EXPECT_EQ(cluster("m=2:n=40000:x=bf16:out=e4m3:quant=dynamic", "sm_90a", 132), 0) << "rows that are read again";
+  EXPECT_EQ(cluster("m=16:n=4096:x=bf16:out=e4m3:quant=dynamic", "sm_80", 132), 0);
+  EXPECT_EQ(cluster(fmt::format(fmt::runtime(nvfp4), 16), "sm_90a", 132), 16);
+  EXPECT_EQ(cluster(fmt::format(fmt::runtime(nvfp4), 17), "sm_90a", 132), 0);
 }
 
 TEST(RowGpuFamily, StagesWaitForThoseOfTheirCallByThemselves) {

@@ -12,6 +12,7 @@ inline void arrive_remote_expect_bytes(Barrier& barrier, unsigned block, unsigne
 template <class Value>
 void store_remote(void* to, Barrier& barrier, unsigned block, const Value& v) {
   static_assert(sizeof(v) == 8 || sizeof(v) == 16);
+  if (emulated::blocks_in_cluster() < 2) emulated::fail("a store to a block of a cluster, in a launch without one");
   const unsigned at = shared_address(to);
   if (emulated::shared_at(at, sizeof(v)) == nullptr) return;
   std::memset(emulated::shared_memory_of(block) + at, 0xFF, sizeof(v));  // until it lands
