@@ -96,10 +96,12 @@ struct RowGpuConfig {
 // Pieces a thread of a chunk, where rows are reduced in chunks: those that a cluster keeps are larger.
 constexpr int row_chunk_pieces(int cluster) { return cluster > 1 ? 4 : 2; }
 
-inline constexpr int kRowPiece = 8;           // elements that a thread takes at a time: 16 bytes of a 16-bit type
-inline constexpr int kRowBlockThreads = 256;  // of a block, at most, unless a row takes more
-inline constexpr int kRowLanes = 32;          // that exchange values in registers, on every GPU
-inline constexpr int kRowReduced = 3;         // values that one reduction takes at most
+inline constexpr int kRowPiece = 8;  // elements that a thread takes at a time: 16 bytes of a 16-bit type
+inline constexpr int kScaleBlockPieces =
+    8;  // a thread of a block of 128 x 128 that shares a scale, at most; fewer of few rows
+inline constexpr int kRowBlockThreads = 256;             // of a block, at most, unless a row takes more
+inline constexpr int kRowLanes = 32;                     // that exchange values in registers, on every GPU
+inline constexpr int kRowReduced = 3;                    // values that one reduction takes at most
 inline constexpr int kRowLeftFloats = 32 * kRowReduced;  // floats that warps leave for each other in a reduction
 inline constexpr int kRowSharedBytes = 2 * kRowLeftFloats * 4;
 // Of a block, with what blocks of its cluster send each other.

@@ -7,10 +7,10 @@
 
 namespace tilewright {
 
-// Threads across a row of a block, rows at a time, and how often.
+// Threads across a row of a block, and rows at a time.
 inline constexpr int kBlockAcross = kScaleBlock / kRowPiece;
 inline constexpr int kBlockDown = kRowBlockThreads / kBlockAcross;
-inline constexpr int kBlockTurns = kScaleBlock / kBlockDown;
+static_assert(kBlockDown == kScaleBlock / kScaleBlockPieces);
 
 template <bool kValue>
 struct Flag {
@@ -25,6 +25,7 @@ __device__ __forceinline__ void store_blocks(const RowArgs& given, Turn&& turn_p
   constexpr bool kTyped = kConfig.x != DType::kNone, kAsks = kConfig.whole && kTyped;
   constexpr bool kAsLies = kAsks && kConfig.plain, kKeeps = kTyped && !kAsLies;
   constexpr bool kAtOnce = kTyped && !kConfig.chance;
+  constexpr int kTurns = kTyped ? kConfig.pieces : kScaleBlockPieces;  // of as many rows at a time
   const int across = static_cast<int>(threadIdx.x) % kBlockAcross * kRowPiece;
   const int down = static_cast<int>(threadIdx.x) / kBlockAcross;
 #if defined(__AMDGCN__)
@@ -40,10 +41,9 @@ __device__ __forceinline__ void store_blocks(const RowArgs& given, Turn&& turn_p
         kConfig.plain && !kWalks ? plain_row_block(anew(given), blockIdx.x) : row_block(anew(given), which);
     const int columns = kConfig.full ? kScaleBlock : block.columns, left = columns - across;
     const int count = left < 0 ? 0 : left < kRowPiece ? left : kRowPiece;
-    const int rows = kConfig.full ? kScaleBlock : block.rows - down;
+    const int rows = kConfig.full ? kTurns * kBlockDown : block.rows - down;
     const auto count_at = [&](int turn) { return kConfig.full ? kRowPiece : turn * kBlockDown < rows ? count : 0; };
-    // Few rows have one turn. This thread's first piece, and what is not there the block's, so that nothing else branches.
-    const bool turns = kConfig.full || block.rows > kBlockDown;
+    // This thread's first piece, and what is not there the block's, so that nothing branches.
     const long long n = block.n + (count > 0 ? across : 0);
     RowIndex at = block.first;
     at.i[2] += rows > 0 ? down : 0;
@@ -53,12 +53,11 @@ __device__ __forceinline__ void store_blocks(const RowArgs& given, Turn&& turn_p
     const char* const from = row_start<kConfig.x>(x, at);
     const long long x_step = kBlockDown * x.stride[2] * x_bits / 8;
     // All of it is asked for before the first is waited for.
-    PieceWords<kConfig.x> words[kAsks ? kBlockTurns : 1];
+    PieceWords<kConfig.x> words[kAsks ? kTurns : 1];
     const auto each_address = [&](auto&& take) {
 #pragma unroll
-      for (int turn = 0; turn < kBlockTurns; ++turn) {
-        if (turn == 0 || turns) take(turn, from + n * x_bits / 8 + (count_at(turn) > 0 ? turn * x_step : 0));
-      }
+      for (int turn = 0; turn < kTurns; ++turn)
+        take(turn, from + n * x_bits / 8 + (count_at(turn) > 0 ? turn * x_step : 0));
     };
     if constexpr (fetches_rows(kConfig)) each_address([](int, const char* address) { fetch_ahead(address); });
     if constexpr (has_edge(kConfig)) wait_for_previous_kernel();
@@ -77,20 +76,18 @@ __device__ __forceinline__ void store_blocks(const RowArgs& given, Turn&& turn_p
     };
 
     // body(turn, count, piece): made before it, or of those that stay in registers only if `make_always`.
-    Piece kept[kKeeps ? kBlockTurns : 1];
+    Piece kept[kKeeps ? kTurns : 1];
     const auto each = [&](auto make_always, auto&& body) {
       if constexpr (kKeeps) {
 #pragma unroll
-        for (int turn = 0; turn < kBlockTurns; ++turn) {
-          if (turn > 0 && !turns) break;
+        for (int turn = 0; turn < kTurns; ++turn) {
           if constexpr (make_always.value) make(turn, count_at(turn), kept[turn]);
           body(turn, count_at(turn), kept[turn]);
         }
       } else {
-        [[maybe_unused]] constexpr int kUnrolled = kAsLies ? kBlockTurns : 1;
+        [[maybe_unused]] constexpr int kUnrolled = kAsLies ? kTurns : 1;
 #pragma unroll kUnrolled
-        for (int turn = 0; turn < kBlockTurns; ++turn) {
-          if (turn > 0 && !turns) break;
+        for (int turn = 0; turn < kTurns; ++turn) {
           make(turn, count_at(turn), kept[0]);
           body(turn, count_at(turn), kept[0]);
         }

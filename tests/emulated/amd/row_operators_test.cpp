@@ -274,6 +274,7 @@ TEST_P(SlowAmdRowOperators, QuantizeHasTheReferencesCodes) {
   for (const char* text : {"m=37:n=1000:x=bf16:out=e4m3:quant=dynamic", "m=3:n=300:x=bf16:out=i8:quant=row:smooth=f32",
                            "m=3:n=330:x=bf16:out=e2m1:quant=group:scale=e8m0:rounding=up",
                            "m=4:n=256:x=f32:out=e4m3:quant=group:ss=0.0.1.4", "m=150:n=264:x=bf16:out=e4m3:quant=block",
+                           "m=16:n=256:x=bf16:out=e4m3:quant=block", "m=19:n=264:x=f16:out=i8:quant=block",
                            "m=5:n=1000:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=found",
                            "m=2x129:n=131:x=f32:out=e2m1:quant=block:scale=e8m0:smooth=f32",
                            "m=19:n=384:x=bf16:out=e4m3:quant=row:hadamard=128",

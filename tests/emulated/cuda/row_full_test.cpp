@@ -226,6 +226,21 @@ TEST(EmulatedFullRows, WholeBlocksStayAsTheyLie) {
       quantize_operator(), {"m=200:n=264:x=bf16:out=i8:quant=block", "m=1:n=8:x=bf16:out=i8:quant=block"});
 }
 
+TEST(EmulatedFullRows, BlocksOfFewRowsHaveFewTurns) {
+  static constexpr RowGpuConfig kOne = with_scales(full(kBf16, DType::kF8E4M3, 16, 1), Quantisation::kBlock, 128);
+  check_row_kernel<kOne, quantize_gpu<kOne>>(quantize_operator(), {"m=16:n=256:x=bf16:out=e4m3:quant=block"});
+  static constexpr RowGpuConfig kTwo = with_scales(full(kBf16, DType::kI8, 16, 2), Quantisation::kBlock, 128);
+  check_row_kernel<kTwo, quantize_gpu<kTwo>>(quantize_operator(), {"m=32:n=384:x=bf16:out=i8:quant=block"});
+  static constexpr RowGpuConfig kFour = [] {
+    RowGpuConfig c = with_scales(full(kF16, DType::kF8E5M2, 16, 4), Quantisation::kBlock, 128);
+    c.full = c.plain = false;
+    return c;
+  }();
+  check_row_kernel<kFour, quantize_gpu<kFour>>(
+      quantize_operator(), {"m=33:n=264:x=f16:out=e5m2:quant=block", "m=2x40:n=264:x=f16:out=e5m2:quant=block",
+                            "m=64:n=136:x=f16:out=e5m2:quant=block"});
+}
+
 TEST(EmulatedFullRows, GatesAndPartsOfARow) {
   static constexpr RowGpuConfig kParts = [] {
     RowGpuConfig c = full(kBf16, kBf16, 256, 1);

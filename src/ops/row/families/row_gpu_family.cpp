@@ -79,6 +79,8 @@ class RowGpuFamily final : public KernelFamily {
       return refuse_gpu(fmt::format("{} blocks, a grid has at most {}", grid, kMostGridBlocks));
     const bool blocks = op_.quantises && p.quant == Quantisation::kBlock;
     const int64_t capacity = row_capacity(shape_of(config));
+    if (blocks && config.pieces < kScaleBlockPieces && p.size[2] > scale_block_rows(config.pieces))
+      return refuse_gpu(fmt::format("{} rows, the kernel takes {}", p.size[2], scale_block_rows(config.pieces)));
     if (blocks || config.pieces == 0 || p.n <= capacity) return {};
     return refuse_gpu(fmt::format("rows of {} elements, the kernel keeps {}", p.n, capacity));
   }
@@ -264,9 +266,9 @@ class RowGpuFamily final : public KernelFamily {
                                     config.threads, config.pieces, config.cluster, config.parts));
     }
     const bool blocks = op_.quantises && config.quant == Quantisation::kBlock;
-    if (blocks && (config.threads != kScaleBlockShape.threads || config.pieces != kScaleBlockShape.pieces)) {
+    if (blocks && (config.threads != kScaleBlockThreads || config.pieces == 0)) {
       return refuse_gpu(fmt::format("{}: {} threads with {} pieces each, of blocks {} with {}", key.text,
-                                    config.threads, config.pieces, kScaleBlockShape.threads, kScaleBlockShape.pieces));
+                                    config.threads, config.pieces, kScaleBlockThreads, "1, 2, 4 or 8"));
     }
     if (config.full && (!config.whole || config.pieces == 0 || op_.rotates))
       return refuse_gpu(key.text + ": full rows are whole, stay in registers and do not turn");

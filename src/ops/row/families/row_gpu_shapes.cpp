@@ -137,6 +137,7 @@ int resident_blocks(const RowOp& op, const RowGpuConfig& c, ArchVendor vendor) {
 }
 // Of an SM, which go on from heads to heads: a block for each set of them was slower.
 int whole_head_blocks(const RowGpuConfig& c) { return c.pieces >= 4 ? 2 : c.pieces == 2 ? 3 : 4; }
+int64_t scale_block_rows(int pieces) { return int64_t{kScaleBlock} / kScaleBlockPieces * pieces; }
 bool legal_shape(const RowGpuShape& s, int least_threads) {
   const bool clustered = s.cluster > 1;
   const int most = clustered ? 8 : most_pieces(s.threads);
@@ -194,7 +195,8 @@ bool is_plain_turn(const RowProblem& p, const RowGpuShape& shape) {
 int64_t row_capacity(const RowGpuShape& s) { return int64_t{s.threads} * s.pieces * s.cluster * s.parts * kRowPiece; }
 // Whether rows fill their threads, or blocks of rows and columns are whole.
 bool is_full(const RowOp& op, const RowProblem& p, const RowGpuShape& s) {
-  if (op.quantises && p.quant == Quantisation::kBlock) return p.n % kScaleBlock == 0 && p.size[2] % kScaleBlock == 0;
+  if (op.quantises && p.quant == Quantisation::kBlock)
+    return p.n % kScaleBlock == 0 && p.size[2] % scale_block_rows(s.pieces) == 0;
   return p.n == row_capacity(s);
 }
 int row_slots(const RowOp& op, const RowProblem& p, RowGpuConfig c, const ArchSpec& arch) {
@@ -239,7 +241,11 @@ bool takes_clusters(const RowOp& op, const RowProblem& p, const ArchSpec& arch) 
 // multiplies, two.
 std::vector<RowGpuShape> shapes_of(const RowOp& op, const RowProblem& p, const ArchSpec& arch) {
   if (takes_whole_heads(p)) return whole_head_shapes(p);
-  if (op.quantises && p.quant == Quantisation::kBlock) return {kScaleBlockShape};
+  if (op.quantises && p.quant == Quantisation::kBlock) {
+    int pieces = 1;
+    while (pieces < kScaleBlockPieces && p.size[2] > scale_block_rows(pieces)) pieces *= 2;
+    return {{kScaleBlockThreads, pieces}};
+  }
   std::vector<RowGpuShape> shapes = row_gpu_shapes(p.n, arch);
   // Two operands have loads enough of two pieces: more threads were faster.
   if (p.residual.present()) {

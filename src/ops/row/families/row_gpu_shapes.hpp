@@ -18,13 +18,15 @@ struct RowGpuShape {
 
 // A group of 128 elements, or a few short rows a warp; a head's pairs take as few as one.
 inline constexpr int kLeastRowThreads = 16;
-// A block of rows and columns that share a scale is found and written by a block of threads, in eight turns.
-inline constexpr RowGpuShape kScaleBlockShape{16, 8};
+// A block of rows and columns that share a scale is found and written by a block of threads, in as many turns as a thread has pieces: 1, 2, 4 or 8.
+inline constexpr int kScaleBlockThreads = 16;
 // Parts of what is found over all of a tensor, at most.
 inline constexpr int64_t kMostRowFoundParts = 2048;
 // Rows of a gradient that have slots in sm_90a's shared memory: one that is written, one that is reduced and two on their way.
 inline constexpr int kRowSlots = 4;
 
+// Rows that such blocks have at most.
+int64_t scale_block_rows(int pieces);
 bool legal_shape(const RowGpuShape& shape, int least_threads);
 int64_t row_capacity(const RowGpuShape& shape);
 // The best first; the order does not depend on how many rows there are where bits would, so that none has other bits beside others.

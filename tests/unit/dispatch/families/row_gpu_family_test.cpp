@@ -172,6 +172,20 @@ TEST(RowGpuFamily, GradientsHaveSlotsWhereTheirRowsFit) {
   EXPECT_EQ(slots("gfx942", 4096, "bf16"), 0);
 }
 
+TEST(RowGpuFamily, BlocksThatShareAScaleHaveNoMoreTurnsThanRows) {
+  for (const auto& [rows, pieces] : {std::pair{1, 1}, {16, 1}, {17, 2}, {64, 4}, {65, 8}, {128, 8}, {5000, 8}}) {
+    const RowGpuConfig c =
+        config_of(quantize_operator(), "sm_90a", fmt::format("m={}:n=4096:x=bf16:out=e4m3:quant=block", rows));
+    EXPECT_EQ(c.pieces, pieces) << rows << " rows";
+    EXPECT_EQ(c.full, rows == 16 || rows == 64 || rows == 128) << rows << " rows";
+  }
+  // A kernel of few rows refuses more.
+  const RecipeStep step = first(quantize_operator(), "sm_90a", "m=16:n=4096:x=bf16:out=e4m3:quant=block").step;
+  const std::vector<std::byte> more = *quantize_operator().parse_problem("m=32:n=4096:x=bf16:out=e4m3:quant=block");
+  EXPECT_THAT(row_family(quantize_operator()).check(more, test::cuda_device("sm_90a", 132), step).message(),
+              testing::HasSubstr("32 rows, the kernel takes 16"));
+}
+
 TEST(RowGpuFamily, OneClusterTakesFewRowsOfAGradientInOneLaunch) {
   constexpr const char* kText = "m={}:n={}:x=bf16:residual=bf16:weight=bf16:dweight=bf16";
   const Operator& op = rms_norm_backward_operator();
