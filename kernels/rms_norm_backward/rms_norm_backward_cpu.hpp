@@ -12,7 +12,7 @@ void rms_norm_backward_cpu(const RowArgs& args, unsigned unit, unsigned units) {
   for_backward_rows<kConfig>(args, unit, units, [&](const BackwardRow<kConfig>& row) {
     float sum[2];  // of squares, and of products with the gradient
     sum_row(args.n, sum, [&](F32x16(&part)[2], auto at) __attribute__((always_inline)) {
-      const F32x16 x = row.first_x(at);
+      const F32x16 x = row.x(at);
       part[0] = fma(x, x, part[0]), part[1] = fma(x, row.weighted(at), part[1]);
     });
     const auto n = static_cast<float>(args.n);

@@ -96,12 +96,11 @@ struct RowGpuConfig {
 // Pieces a thread of a chunk, where rows are reduced in chunks: those that a cluster keeps are larger.
 constexpr int row_chunk_pieces(int cluster) { return cluster > 1 ? 4 : 2; }
 
-inline constexpr int kRowPiece = 8;  // elements that a thread takes at a time: 16 bytes of a 16-bit type
-inline constexpr int kScaleBlockPieces =
-    8;  // a thread of a block of 128 x 128 that shares a scale, at most; fewer of few rows
-inline constexpr int kRowBlockThreads = 256;             // of a block, at most, unless a row takes more
-inline constexpr int kRowLanes = 32;                     // that exchange values in registers, on every GPU
-inline constexpr int kRowReduced = 3;                    // values that one reduction takes at most
+inline constexpr int kRowPiece = 8;           // elements that a thread takes at a time: 16 bytes of a 16-bit type
+inline constexpr int kScaleBlockPieces = 8;   // of a thread, where 128 x 128 share a scale; fewer where rows are few
+inline constexpr int kRowBlockThreads = 256;  // of a block, at most, unless a row takes more
+inline constexpr int kRowLanes = 32;          // that exchange values in registers, on every GPU
+inline constexpr int kRowReduced = 3;         // values that one reduction takes at most
 inline constexpr int kRowLeftFloats = 32 * kRowReduced;  // floats that warps leave for each other in a reduction
 inline constexpr int kRowSharedBytes = 2 * kRowLeftFloats * 4;
 // Of a block, with what blocks of its cluster send each other.
@@ -152,8 +151,8 @@ constexpr bool finds_together(const RowGpuConfig& c) {
   return c.x != DType::kNone && c.pieces > 0 && c.cluster == 1 && c.parts == 1 &&
          (c.quant == Quantisation::kDynamic || (c.quant == Quantisation::kGroup && c.out == DType::kF4E2M1));
 }
-inline constexpr int kRowLargestBytes =
-    kRowSharedBytes + 16 * 16 + 16;  // of shared memory: of each block of a cluster, and a barrier
+// Shared memory then: what each block of a cluster found, and a barrier.
+inline constexpr int kRowLargestBytes = kRowSharedBytes + 16 * 16 + 16;
 
 // Shared memory of a norm's gradient: where warps meet, and slots for rows of x, of the output's gradient and of what is added to x's, if anything is.
 constexpr int row_met_bytes(int threads) {

@@ -18,11 +18,10 @@ struct BackwardRow {
   RowColumns columns;
   const char* added;
   float *weight, *bias;
-  bool first;   // of its part
-  float* kept;  // x's elements once they were asked for; null: nothing is
+  bool first;  // of its part
 
   TILEWRIGHT_INLINE BackwardRow(const RowArgs& a, const RowColumns& c, const RowIndex& at, long long part,
-                                bool is_first, float* room)
+                                bool is_first)
       : args(a),
         place(at),
         input(a, at),
@@ -30,19 +29,12 @@ struct BackwardRow {
         added(row_start(a.backward.added, at)),
         weight(weight_part(a, part)),
         bias(bias_part(a, part)),
-        first(is_first),
-        kept(kConfig.x != DType::kF32 && a.n <= kKeptValues ? room : nullptr) {}
+        first(is_first) {}
 
-  // x's elements, for the first time and again; those of the output's gradient times the weight.
-  template <bool kWhole>
-  TILEWRIGHT_INLINE F32x16 first_x(RowPiece<kWhole> at) const {
-    const F32x16 v = input.own(at);
-    if (kept != nullptr) v.store(kept + at.n);
-    return v;
-  }
+  // x's elements, which are widened again sooner than floats come back from the caches; those of the output's gradient times the weight.
   template <bool kWhole>
   TILEWRIGHT_INLINE F32x16 x(RowPiece<kWhole> at) const {
-    return kept != nullptr ? F32x16::load(kept + at.n) : input.own(at);
+    return input.own(at);
   }
   template <bool kWhole>
   TILEWRIGHT_INLINE F32x16 weighted(RowPiece<kWhole> at) const {
@@ -98,11 +90,10 @@ TILEWRIGHT_INLINE void for_backward_rows(const RowArgs& args, unsigned unit, uns
   if (args.step == RowStep::kColumns) return sum_columns(args, unit, units);
   KeptColumns kept_columns;
   const RowColumns columns = kept_columns.keep<kConfig>(args, unit, units);
-  alignas(64) float room[kKeptValues];
   const auto rows = [&](unsigned share, unsigned shares) {
     bool first = true;
     for_rows(args, share, shares, [&](const RowIndex& at) {
-      const BackwardRow<kConfig> row(args, columns, at, share, first, room);
+      const BackwardRow<kConfig> row(args, columns, at, share, first);
       row.store(gradient(row));
       first = false;
     });
