@@ -31,7 +31,7 @@ struct BackwardRow {
         bias(bias_part(a, part)),
         first(is_first) {}
 
-  // x's elements, which are widened again sooner than floats come back from the caches; those of the output's gradient times the weight.
+  // x's elements, and those of the output's gradient times the weight.
   template <bool kWhole>
   TILEWRIGHT_INLINE F32x16 x(RowPiece<kWhole> at) const {
     return input.own(at);
