@@ -146,13 +146,16 @@ constexpr int row_block_threads(int threads) {
   return threads >= kRowBlockThreads ? threads : kRowBlockThreads / threads * threads;
 }
 
+// Blocks of a cluster that sm_90 places everywhere, and where it has so many multiprocessors: they come in at most eight groups, of which one has more than sixteen.
+inline constexpr int kEveryCluster = 8, kLargeCluster = 16, kLargeClusterUnits = 132;
+
 // Whether a kernel also finds a tensor's scale and writes its codes in one launch, of few rows: a row's pieces stay in one block. On sm_90.
 constexpr bool finds_together(const RowGpuConfig& c) {
   return c.x != DType::kNone && c.pieces > 0 && c.cluster == 1 && c.parts == 1 &&
          (c.quant == Quantisation::kDynamic || (c.quant == Quantisation::kGroup && c.out == DType::kF4E2M1));
 }
 // Shared memory then: what each block of a cluster found, and a barrier.
-inline constexpr int kRowLargestBytes = kRowSharedBytes + 16 * 16 + 16;
+inline constexpr int kRowLargestBytes = kRowSharedBytes + kLargeCluster * 16 + 16;
 
 // Shared memory of a norm's gradient: where warps meet, and slots for rows of x, of the output's gradient and of what is added to x's, if anything is.
 constexpr int row_met_bytes(int threads) {
@@ -176,8 +179,6 @@ constexpr RowTogether row_together(const RowGpuConfig& c, int most) {
   const int fit = at_once * c.slots, worth = blocks * 2;
   return {blocks, warps, at_once, fit < worth ? fit : worth};
 }
-// Blocks of a cluster that sm_90 places everywhere, and where it has so many multiprocessors: they come in at most eight groups, of which one has more than sixteen.
-inline constexpr int kEveryCluster = 8, kLargeCluster = 16, kLargeClusterUnits = 132;
 // What a warp finds of a row, at most; and what is sent of all rows, behind the slots, with a barrier.
 inline constexpr int kRowTogetherFound = 16;
 constexpr int row_together_bytes(const RowGpuConfig& c, bool adds) {

@@ -3,7 +3,7 @@
 // squares are (Schubert and Gertz, Numerically Stable Parallel Computation of (Co-)Variance, SSDBM 2018).
 #pragma once
 
-#include "tile/cpu/row.hpp"
+#include "tile/cpu/row_moments.hpp"
 
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
@@ -37,11 +37,7 @@ struct LaneComoments {
 template <class X, class G>
 TILEWRIGHT_INLINE RowComoments find_comoments(long long length, X&& x, G&& g) {
   F32x16 about = F32x16::splat(0);
-  const auto begin = [&](F32x16 first) __attribute__((always_inline)) {
-    float lane[kVec];
-    first.store(lane);
-    about = F32x16::splat(lane[0]);
-  };
+  const auto begin = [&](F32x16 v) __attribute__((always_inline)) { about = F32x16::splat(first_lane(v)); };
   LaneComoments so_far;
   long long n = 0;
   for (; n + kComomentVectors * kVec <= length; n += kComomentVectors * kVec) {
@@ -83,11 +79,9 @@ TILEWRIGHT_INLINE RowComoments find_comoments(long long length, X&& x, G&& g) {
   }
   // The lanes'.
   const auto all = static_cast<float>(length);
-  float lane[kVec];
-  about.store(lane);
   const float mean_of_lanes = sum_lanes(counts * mean) / all, other_of_lanes = sum_lanes(counts * other) / all;
   const F32x16 off = mean - F32x16::splat(mean_of_lanes), other_off = other - F32x16::splat(other_of_lanes);
-  return {lane[0] + mean_of_lanes, other_of_lanes, sum_lanes(fma(counts * off, off, squares)) / all,
+  return {first_lane(about) + mean_of_lanes, other_of_lanes, sum_lanes(fma(counts * off, off, squares)) / all,
           sum_lanes(fma(counts * off, other_off, products)) / all};
 }
 

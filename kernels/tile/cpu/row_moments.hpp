@@ -26,15 +26,17 @@ struct LaneMoments {
   }
 };
 
+TILEWRIGHT_INLINE float first_lane(F32x16 v) {
+  float lane[kVec];
+  v.store(lane);
+  return lane[0];
+}
+
 // Of value(piece), which is asked for once.
 template <class Value>
 TILEWRIGHT_INLINE RowMoments find_moments(long long length, Value&& value) {
   F32x16 about = F32x16::splat(0);
-  const auto begin = [&](F32x16 first) __attribute__((always_inline)) {
-    float lane[kVec];
-    first.store(lane);
-    about = F32x16::splat(lane[0]);
-  };
+  const auto begin = [&](F32x16 v) __attribute__((always_inline)) { about = F32x16::splat(first_lane(v)); };
   LaneMoments so_far;
   long long n = 0;
   for (; n + kMomentVectors * kVec <= length; n += kMomentVectors * kVec) {
@@ -72,11 +74,9 @@ TILEWRIGHT_INLINE RowMoments find_moments(long long length, Value&& value) {
   }
   // The lanes'.
   const auto all = static_cast<float>(length);
-  float lane[kVec];
-  about.store(lane);
   const float mean_of_lanes = sum_lanes(counts * mean) / all;
   const F32x16 off = mean - F32x16::splat(mean_of_lanes);
-  return {lane[0] + mean_of_lanes, sum_lanes(fma(counts * off, off, squares)) / all};
+  return {first_lane(about) + mean_of_lanes, sum_lanes(fma(counts * off, off, squares)) / all};
 }
 
 }  // namespace TILEWRIGHT_ISA

@@ -111,7 +111,8 @@ __device__ __forceinline__ void store_row(GpuRow<kConfig>& row, Make&& make, con
   row.template each<true>(make, encode);
 }
 
-// The steps before the rows, of values by with_values(row, use), which calls use(make); true if this was one.
+// The steps before the rows, of values by with_values(row, use), which calls use(make); true if this was one, and the rows are
+// another launch's.
 template <RowGpuConfig kConfig, class WithValues>
 __device__ __forceinline__ bool find_tensor_scale(const RowArgs& args, WithValues&& with_values) {
   constexpr bool kMayFind = kConfig.x == DType::kNone || kConfig.quant == Quantisation::kDynamic ||

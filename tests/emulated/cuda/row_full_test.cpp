@@ -182,6 +182,11 @@ TEST(EmulatedFullRows, ScalesOfEveryKindHaveTheReferencesCodes) {
   static constexpr RowGpuConfig kDynamic = with_scales(full(kF16, DType::kF8E5M2, 32, 2), Quantisation::kDynamic, 0);
   check_row_kernel<kDynamic, quantize_gpu<kDynamic>>(
       quantize_operator(), {"m=19:n=512:x=f16:out=e5m2:quant=dynamic", "m=67:n=512:x=f16:out=e5m2:quant=dynamic"});
+  // By a cluster of eleven blocks.
+  emulated::check_rows(quantize_operator(), kDynamic, std::make_shared<emulated::HostKernel>([](const void* args) {
+                         quantize_gpu<kDynamic>(*static_cast<const RowArgs*>(args));
+                       }),
+                       {"m=83:n=512:x=f16:out=e5m2:quant=dynamic"}, kLargeClusterUnits);
 }
 
 TEST(EmulatedFullRows, PiecesSideBySideShareAScale) {

@@ -9,6 +9,13 @@
 namespace tilewright {
 namespace {
 
+template <class Edit>
+void edit_row_args(Stage& stage, Edit&& edit) {
+  RowArgs args;
+  std::memcpy(&args, stage.args.data(), sizeof(args));
+  edit(args);
+  std::memcpy(stage.args.data(), &args, sizeof(args));
+}
 RowTensor row_tensor(const RowTensorProblem& t) { return {nullptr, {t.stride[0], t.stride[1], t.stride[2]}, t.dtype}; }
 
 }  // namespace
@@ -173,10 +180,9 @@ std::vector<Stage> row_stages(const RowProblem& p, Stage rows, const LaunchShape
       Stage& before = stages.emplace_back(rows);
       before.shape = step == RowStep::kFind ? find : scale;
       before.shape.stage_edge = step == RowStep::kScale && !none;
-      RowArgs args;
-      std::memcpy(&args, before.args.data(), sizeof(args));
-      args.step = step, args.part_count = none ? 0 : parts, args.grid = before.shape.grid[0];
-      std::memcpy(before.args.data(), &args, sizeof(args));
+      edit_row_args(before, [&](RowArgs& args) {
+        args.step = step, args.part_count = none ? 0 : parts, args.grid = before.shape.grid[0];
+      });
       before.patches.push_back({ArgPatch::Kind::kWorkspace, 0, static_cast<uint32_t>(offsetof(RowArgs, parts))});
     }
     rows.shape.stage_edge = true;
@@ -190,10 +196,7 @@ std::vector<Stage> chunk_stages(const Stage& rows, int64_t chunks) {
   for (const RowStep step : {RowStep::kFind, RowStep::kRows}) {
     Stage& stage = stages[step == RowStep::kFind ? 0 : 1];
     stage.shape.stage_edge = step == RowStep::kRows;
-    RowArgs args;
-    std::memcpy(&args, stage.args.data(), sizeof(args));
-    args.step = step, args.part_count = chunks;
-    std::memcpy(stage.args.data(), &args, sizeof(args));
+    edit_row_args(stage, [&](RowArgs& args) { args.step = step, args.part_count = chunks; });
     stage.patches.push_back({ArgPatch::Kind::kWorkspace, 0, static_cast<uint32_t>(offsetof(RowArgs, parts))});
   }
   return stages;
@@ -207,10 +210,9 @@ std::vector<Stage> column_stages(const RowProblem& p, const Stage& rows, const L
     Stage& stage = stages.emplace_back(rows);
     if (step == RowStep::kColumns) stage.shape = columns;
     stage.shape.stage_edge = step == RowStep::kColumns && !none;
-    RowArgs args;
-    std::memcpy(&args, stage.args.data(), sizeof(args));
-    args.step = step, args.part_count = none ? 0 : parts, args.grid = stage.shape.grid[0];
-    std::memcpy(stage.args.data(), &args, sizeof(args));
+    edit_row_args(stage, [&](RowArgs& args) {
+      args.step = step, args.part_count = none ? 0 : parts, args.grid = stage.shape.grid[0];
+    });
     stage.patches.push_back({ArgPatch::Kind::kWorkspace, 0, static_cast<uint32_t>(offsetof(RowArgs, parts))});
   }
   return stages;
@@ -219,10 +221,7 @@ std::vector<Stage> column_stages(const RowProblem& p, const Stage& rows, const L
 std::vector<Stage> together_stages(Stage rows, int blocks, int64_t shared_bytes) {
   rows.shape.cluster[0] = rows.shape.grid[0] = static_cast<uint32_t>(blocks);
   rows.shape.shared_bytes = static_cast<uint32_t>(shared_bytes);
-  RowArgs args;
-  std::memcpy(&args, rows.args.data(), sizeof(args));
-  args.step = RowStep::kTogether, args.grid = rows.shape.grid[0];
-  std::memcpy(rows.args.data(), &args, sizeof(args));
+  edit_row_args(rows, [&](RowArgs& args) { args.step = RowStep::kTogether, args.grid = blocks; });
   std::vector<Stage> stages;
   stages.push_back(std::move(rows));
   return stages;

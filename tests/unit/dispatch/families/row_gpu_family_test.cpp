@@ -186,20 +186,24 @@ TEST(RowGpuFamily, BlocksThatShareAScaleHaveNoMoreTurnsThanRows) {
               testing::HasSubstr("32 rows, the kernel takes 16"));
 }
 
+// Blocks of the cluster that takes all of a call in one launch; 0: there are several launches.
+int cluster_of_all(const Operator& op, const std::string& text, const char* target, int units) {
+  const std::vector<std::byte> problem = *op.parse_problem(text);
+  const DeviceSpec device = test::cuda_device(target, units);
+  const RecipeStep step = row_family(op).candidates(problem, device).front().step;
+  const std::vector<Stage> stages = *row_family(op).stages(problem, device, step, {});
+  if (stages.size() != 1) return 0;
+  EXPECT_EQ(row_family(op).workspace_bytes(problem, device, step), 0);
+  EXPECT_EQ(stages[0].shape.grid, stages[0].shape.cluster);
+  EXPECT_LE(stages[0].shape.shared_bytes, row_family(op).launch_shared_bytes(step.key));
+  EXPECT_FALSE(stages[0].shape.stage_edge);
+  return static_cast<int>(stages[0].shape.cluster[0]);
+}
+
 TEST(RowGpuFamily, OneClusterTakesFewRowsOfAGradientInOneLaunch) {
-  constexpr const char* kText = "m={}:n={}:x=bf16:residual=bf16:weight=bf16:dweight=bf16";
-  const Operator& op = rms_norm_backward_operator();
-  // Blocks of the cluster that takes all; 0: there are two launches.
-  const auto cluster = [&](int64_t m, int64_t n, const char* target, int units) {
-    const std::vector<std::byte> problem = *op.parse_problem(fmt::format(kText, m, n));
-    const DeviceSpec device = test::cuda_device(target, units);
-    const RecipeStep step = row_family(op).candidates(problem, device).front().step;
-    const std::vector<Stage> stages = *row_family(op).stages(problem, device, step, {});
-    if (stages.size() != 1) return 0;
-    EXPECT_EQ(row_family(op).workspace_bytes(problem, device, step), 0);
-    EXPECT_EQ(stages[0].shape.grid, stages[0].shape.cluster);
-    EXPECT_FALSE(stages[0].shape.stage_edge);
-    return static_cast<int>(stages[0].shape.cluster[0]);
+  const auto cluster = [](int64_t m, int64_t n, const char* target, int units) {
+    constexpr const char* kText = "m={}:n={}:x=bf16:residual=bf16:weight=bf16:dweight=bf16";
+    return cluster_of_all(rms_norm_backward_operator(), fmt::format(kText, m, n), target, units);
   };
   EXPECT_EQ(cluster(1, 4096, "sm_90a", 132), 16);
   EXPECT_EQ(cluster(32, 4096, "sm_90a", 132), 16);
@@ -214,17 +218,8 @@ TEST(RowGpuFamily, OneClusterTakesFewRowsOfAGradientInOneLaunch) {
 }
 
 TEST(RowGpuFamily, OneClusterFindsTheScaleOfAFewRowsAndWritesTheirCodes) {
-  const Operator& op = quantize_operator();
-  const auto cluster = [&](const std::string& text, const char* target, int units) {
-    const std::vector<std::byte> problem = *op.parse_problem(text);
-    const DeviceSpec device = test::cuda_device(target, units);
-    const RecipeStep step = row_family(op).candidates(problem, device).front().step;
-    const std::vector<Stage> stages = *row_family(op).stages(problem, device, step, {});
-    if (stages.size() != 1) return 0;
-    EXPECT_EQ(row_family(op).workspace_bytes(problem, device, step), 0);
-    EXPECT_EQ(stages[0].shape.grid, stages[0].shape.cluster);
-    EXPECT_LE(stages[0].shape.shared_bytes, row_family(op).launch_shared_bytes(step.key));
-    return static_cast<int>(stages[0].shape.cluster[0]);
+  const auto cluster = [](const std::string& text, const char* target, int units) {
+    return cluster_of_all(quantize_operator(), text, target, units);
   };
   const std::string nvfp4 = "m={}:n=4096:x=bf16:out=e2m1:quant=group:scale=e4m3:tensor_scale=found";
   EXPECT_EQ(cluster("m=16:n=4096:x=bf16:out=e4m3:quant=dynamic", "sm_90a", 132), 16);
