@@ -64,17 +64,24 @@ struct SampleBinned {
 };
 
 // Tokens that are added to their bins' sums: a word has a token's mass and bin. Neighbours have sums of their own, which need not
-// wait for each other.
+// wait for each other. Words of a block are made before one is added: CPUs hand on parts of a line late while it is being stored.
 inline constexpr int kBinBits = 8;
 static_assert(kSelectBins == 1 << kBinBits);
 struct SampleBinSums {
-  static constexpr int kSums = 4, kCountBit = 40;
+  static constexpr int kSums = 4, kCountBit = 40, kBlock = 1024;
   static constexpr long long kMostTokens = kSums << (kCountBit - kBinBits - kBinMassBits - 1);
   alignas(64) unsigned long long of[kSums][kSelectBins];
 
   TILEWRIGHT_INLINE void clear() { __builtin_memset(of, 0, sizeof(of)); }
   TILEWRIGHT_INLINE void add(int lane, unsigned word) {
     of[lane % kSums][word & (kSelectBins - 1)] += word + (1ull << kCountBit);
+  }
+  TILEWRIGHT_INLINE void add_all(const unsigned* words, int count) {
+    int first = 0;
+    for (; first + kVec <= count; first += kVec) {
+      unroll<kVec>([&](auto i) __attribute__((always_inline)) { add(i, words[first + i]); });
+    }
+    for (; first < count; ++first) add(0, words[first]);
   }
   // Each word had its bin below its mass. No token of a bin but the last one has no mass, and of that one no count is wanted.
   inline __attribute__((noinline)) void move_to(SampleBinned& bins) {
@@ -126,26 +133,32 @@ struct SampleRow {
   // Masses in units of their bins.
   TILEWRIGHT_INLINE I32x16 masses(F32x16 x, F32x16 at) const {
     const F32x16 octaves = fma_once(x, F32x16::splat(factor), F32x16::splat(kPlaceOrigin) - at);
-    const F32x16 unit = F32x16::splat(32), share = exp2_normal(at_least(octaves, F32x16::splat(-126)));
-    return as_int(share + unit) - as_int(unit);
+    const F32x16 unit = F32x16::splat(32);
+    // 2^octaves + 32 near a bin's middle, where all tokens are but those of the last bin.
+    constexpr float kNear[] = {33.0f, 0x1.62e432p-1f, 0x1.ec0c3ap-3f, 0x1.c69ffap-5f};
+    F32x16 with_unit = polynomial(octaves, kNear);
+    if (any_less(octaves, F32x16::splat(-kBinWidth))) {
+      with_unit = exp2_normal(at_least(octaves, F32x16::splat(-126))) + unit;
+    }
+    return as_int(with_unit) - as_int(unit);
   }
   // Counts and masses of all bins.
   TILEWRIGHT_INLINE void weigh_bins(SampleBinned& bins) const {
     SampleBinSums sums;
     sums.clear();
+    alignas(64) unsigned words[SampleBinSums::kBlock];
     long long since = 0;
-    for_pieces(args.vocabulary, [&](auto piece) __attribute__((always_inline)) {
-      const F32x16 x = load(piece), at = places(x);
-      alignas(64) unsigned word[kVec];
-      store_lanes(word, shift_left<kBinBits>(masses(x, at)) | bins_of(at));
-      if constexpr (piece.whole) {
-        unroll<kVec>([&](auto i) __attribute__((always_inline)) { sums.add(i, word[i]); });
-      } else {
-        for (int i = 0; i < piece.count; ++i) sums.add(i, word[i]);
-      }
-      if (since += kVec; since < SampleBinSums::kMostTokens) return;
+    for (long long first = 0; first < args.vocabulary; first += SampleBinSums::kBlock) {
+      const long long rest = args.vocabulary - first;
+      const int count = rest < SampleBinSums::kBlock ? static_cast<int>(rest) : SampleBinSums::kBlock;
+      for_pieces(count, [&](auto piece) __attribute__((always_inline)) {
+        const F32x16 x = load(RowPiece<piece.whole>{first + piece.n, piece.count}), at = places(x);
+        (shift_left<kBinBits>(masses(x, at)) | bins_of(at)).store(words + piece.n);
+      });
+      sums.add_all(words, count);
+      if (since += count; since < SampleBinSums::kMostTokens) continue;
       sums.move_to(bins), since = 0;
-    });
+    }
     sums.move_to(bins);
   }
   // The first token of a bin with whose mass more than `target` is reached.

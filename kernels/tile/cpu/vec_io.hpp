@@ -125,12 +125,6 @@ inline void store_tail(void* p, F32x16 x, int count) {
   __builtin_memcpy(p, buffer, static_cast<unsigned>(count) * kBytes<kType>);
 }
 
-// Lanes for scalar code, through memory: compilers take them out of a vector else, one by one.
-TILEWRIGHT_INLINE void store_lanes(unsigned (&to)[kVec], I32x16 lanes) {
-  lanes.store(to);
-  __asm__("" : "+m"(to));
-}
-
 // One element, at any address.
 template <class T>
 TILEWRIGHT_INLINE T read_as(const void* p) {

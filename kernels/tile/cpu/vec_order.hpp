@@ -121,8 +121,12 @@ TILEWRIGHT_INLINE float sum_lanes(F32x16 x) {
 
 // Whether a lane of a is less than b's; not of NaN.
 TILEWRIGHT_INLINE bool any_less(F32x16 a, F32x16 b) {
+#if TILEWRIGHT_AVX512
+  return _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ) != 0;
+#else
   const I32x16 zero = I32x16::splat(0);
   return any_greater(as_int(select_less(a, b, F32x16::splat(1), F32x16::splat(0))), zero);
+#endif
 }
 
 // The larger one first.
