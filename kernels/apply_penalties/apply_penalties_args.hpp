@@ -39,6 +39,7 @@ struct ApplyPenaltiesConfig {
 // A block, or a unit of a CPU, counts for so many tokens at a time.
 inline constexpr int kPenaltyChunk = 8192;
 inline constexpr int kPenaltyThreads = 256;
+inline constexpr int kPenaltyAtOnce = 2;  // pieces of a GPU's thread that do not wait for each other
 inline constexpr int kPenaltySharedBytes = kPenaltyChunk * 4;
 
 // What is counted of a token: how often the output has it, and whether the prompt does.

@@ -81,6 +81,15 @@ constexpr float* group_part(const GroupNormArgs& args, long long image, long lon
 constexpr long long group_norm_floats(long long images, long long chunks, long long channels, long long groups) {
   return images * (chunks * channels * 2 + groups * 4);
 }
+// GPU: the same of a channel, with its weight and bias: mean, inverse deviation, weight, bias, and the two means. Behind the others.
+inline constexpr int kGroupNormChannelFloats = 8;
+constexpr long long channel_floats_begin(long long images, long long chunks, long long channels, long long groups) {
+  return (group_norm_floats(images, chunks, channels, groups) + 3) / 4 * 4;
+}
+constexpr float* channel_floats(const GroupNormArgs& args, long long image, long long channel) {
+  return args.parts + channel_floats_begin(args.images, args.chunks, args.channels, args.groups) +
+         (image * args.channels + channel) * kGroupNormChannelFloats;
+}
 
 // CPU, channels last: channels that are taken together, as many as wide lines of memory want, and whole lines of them.
 inline constexpr int kGroupNormCpuChannels = 2048, kGroupNormCpuLine = 64;

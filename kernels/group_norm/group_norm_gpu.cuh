@@ -19,12 +19,10 @@ __device__ __forceinline__ void find_line_moments(const GroupNormArgs& args) {
   for_tiles<kConfig, false>(args, [&](const GroupNormTile<kConfig, false>& tile) {
     const float about = load_element<kConfig.dtype>(tile.place(tile.args.x, 0), tile.args.dtype);
     float sum[2] = {};  // of differences, and of their squares
-    tile.each([&](int position, int count) {
-      Piece p;
-      tile.load(tile.args.x, position, count, p);
+    tile.each({&tile.args.x}, [&](int, int count, const Piece(&p)[1]) {
       const int there = anew(count);
       for_elements([&](int i) {
-        const float d = tile.has(i, there) ? __fadd_rn(p.v[i], -about) : 0;
+        const float d = tile.has(i, there) ? __fadd_rn(p[0].v[i], -about) : 0;
         sum[0] = __fadd_rn(sum[0], d), sum[1] = __fmaf_rn(d, d, sum[1]);
       });
     });
@@ -39,12 +37,10 @@ __device__ __forceinline__ void find_column_moments(const GroupNormArgs& args) {
     Piece about;
     tile.load(tile.args.x, 0, tile.count_at(0), about);
     float sum[kRowPiece] = {}, squares[kRowPiece] = {};
-    tile.each([&](int position, int count) {
-      Piece p;
-      tile.load(tile.args.x, position, count, p);
+    tile.each({&tile.args.x}, [&](int, int count, const Piece(&p)[1]) {
       const int there = anew(count);
       for_elements([&](int i) {
-        const float d = tile.has(i, there) ? __fadd_rn(p.v[i], -about.v[i]) : 0;
+        const float d = tile.has(i, there) ? __fadd_rn(p[0].v[i], -about.v[i]) : 0;
         sum[i] = __fadd_rn(sum[i], d), squares[i] = __fmaf_rn(d, d, squares[i]);
       });
     });
@@ -58,7 +54,7 @@ __device__ __forceinline__ void find_column_moments(const GroupNormArgs& args) {
   });
 }
 
-// A block a group: their mean, and then what lies about it.
+// A block a group: their mean, and then what lies about it. Each channel of the group has these, beside its weight and bias.
 __device__ __forceinline__ void merge_group_moments(const GroupNormArgs& args) {
   const long long channels = args.channels / args.groups, parts = channels * args.chunks;
 #pragma unroll 1
@@ -88,9 +84,13 @@ __device__ __forceinline__ void merge_group_moments(const GroupNormArgs& args) {
     });
     reduce_threads<kGroupNormThreads>(sum, sum_of);
     const RowMoments found = row_moments(mean, sum, n);
-    if (threadIdx.x == 0) {
-      float* const to = group_part(args, group.whole, group.rest);
-      to[0] = found.mean, to[1] = 1 / square_root(__fadd_rn(found.variance, args.eps));
+    const float inverse = 1 / square_root(__fadd_rn(found.variance, args.eps));
+#pragma unroll 1
+    for (long long i = threadIdx.x; i < channels; i += kGroupNormThreads) {
+      const long long channel = group.rest * channels + i;
+      store_vector4(channel_floats(args, group.whole, channel),
+                    Vector4<float>{found.mean, inverse, column_element(args.weight, channel, 1),
+                                   column_element(args.bias, channel, 0)});
     }
   }
 }
@@ -99,16 +99,14 @@ template <GroupNormConfig kConfig, bool kLast>
 __device__ __forceinline__ void normalise(const GroupNormArgs& args) {
   for_tiles<kConfig, kLast>(args, [&](const GroupNormTile<kConfig, kLast>& tile) {
     const GroupNormScales<kLast> by(tile);
-    tile.each([&](int position, int count) {
-      Piece p;
-      tile.load(tile.args.x, position, count, p);
+    tile.each({&tile.args.x}, [&](int position, int count, Piece(&p)[1]) {
       for_elements([&](int i) {
-        const float normalised = __fmul_rn(__fadd_rn(p.v[i], -by[i].mean), by[i].inverse);
-        p.v[i] = __fmaf_rn(normalised, by[i].weight, by[i].bias);
+        const float factor = __fmul_rn(by[i].inverse, by[i].weight);
+        p[0].v[i] = __fmaf_rn(__fadd_rn(p[0].v[i], -by[i].mean), factor, by[i].bias);
       });
       if (tile.args.activation == Activation::kSilu)
-        for_elements([&](int i) { p.v[i] = activate<Activation::kSilu>(p.v[i], 0, 0); });
-      tile.store(tile.args.out, position, count, p);
+        for_elements([&](int i) { p[0].v[i] = activate<Activation::kSilu>(p[0].v[i], 0, 0); });
+      tile.store(tile.args.out, position, count, p[0]);
     });
   });
 }
@@ -117,6 +115,7 @@ template <GroupNormConfig kConfig>
 __device__ __forceinline__ void group_norm_gpu(const GroupNormArgs& args) {
   constexpr bool kTyped = kConfig.dtype != DType::kNone;
   const bool last = kTyped ? kConfig.channels_last : args.channels_last;
+  begin_step(args, GroupNormStep::kMoments);
   if (args.step == GroupNormStep::kGroups) return merge_group_moments(args);
   const bool finds = args.step == GroupNormStep::kMoments;
   if constexpr (!kTyped || kConfig.channels_last) {

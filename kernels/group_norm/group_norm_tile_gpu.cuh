@@ -17,6 +17,12 @@ __device__ __forceinline__ const GroupNormArgs& anew(const GroupNormArgs& args) 
 #endif
 }
 
+// The next step's blocks may come; a step that is not the first waits for the one in front.
+__device__ __forceinline__ void begin_step(const GroupNormArgs& args, GroupNormStep first) {
+  allow_next_kernel();
+  if (args.step != first) wait_for_previous_kernel();
+}
+
 template <GroupNormConfig kConfig>
 __device__ __forceinline__ int group_norm_bytes(const GroupNormArgs& args) {
   return dtype_bits(kConfig.dtype == DType::kNone ? args.dtype : kConfig.dtype) / 8;
@@ -74,13 +80,35 @@ struct GroupNormTile {
   __device__ __forceinline__ void store(const GroupNormTensor& t, int position, int count, const Piece& from) const {
     store_piece<kConfig.dtype, kConfig.whole>(place(t, position), args.dtype, 0, count, from);
   }
-  // body(position, count) for this thread's pieces, as often in every thread of a block.
-  template <class Body>
-  __device__ __forceinline__ void each(Body&& body) const {
+  // body(position, count, pieces of the tensors) for this thread's pieces, as often in every thread of a block.
+  template <int kTensors, class Body>
+  __device__ __forceinline__ void each(const GroupNormTensor* const (&tensors)[kTensors], Body&& body) const {
+    constexpr int kTogether =
+        kConfig.whole ? 4 / kTensors : 1;  // positions whose loads do not wait for each other, nor for stores
     const auto span = static_cast<int>(args.span);
-    [[maybe_unused]] constexpr int kTogether = kConfig.whole ? 4 : 1;  // whose loads do not wait for each other
-#pragma unroll kTogether
-    for (int position = first; position - first < span; position += kStep) body(position, count_at(position));
+    const auto some = [&](int position, auto&& count_of) {
+      Piece p[kTogether][kTensors];
+#pragma unroll
+      for (int j = 0; j < kTogether; ++j) {
+#pragma unroll
+        for (int t = 0; t < kTensors; ++t)
+          load(*tensors[t], position + j * kStep, count_of(position + j * kStep), p[j][t]);
+      }
+#pragma unroll
+      for (int j = 0; j < kTogether; ++j) body(position + j * kStep, count_of(position + j * kStep), p[j]);
+    };
+    int position = first;
+    if (kConfig.whole && there && at.count == span) {
+      // Nothing is asked where all is there.
+#pragma unroll 1
+      for (; position - first + (kTogether - 1) * kStep < span; position += kTogether * kStep) {
+        some(position, [](int) { return kRowPiece; });
+      }
+    }
+#pragma unroll 1
+    for (; position - first < span; position += kTogether * kStep) {
+      some(position, [&](int n) { return n - first < span ? count_at(n) : 0; });
+    }
   }
 };
 
@@ -143,14 +171,10 @@ __device__ __forceinline__ float column_element(const RowVector& v, long long ch
 struct GroupNormScale {
   float mean, inverse, weight, bias;
 };
-// Of the channel's group.
-__device__ __forceinline__ const float* group_of(const GroupNormArgs& args, long long image, long long channel) {
-  return group_part(args, image, divided_by(channel, args.channels / args.groups).whole);
-}
 __device__ __forceinline__ GroupNormScale group_norm_scale(const GroupNormArgs& args, long long image,
                                                            long long channel) {
-  const float* const of = group_of(args, image, channel);
-  return {of[0], of[1], column_element(args.weight, channel, 1), column_element(args.bias, channel, 0)};
+  const Vector4<float> of = load_vector4(channel_floats(args, image, channel));
+  return {of.x, of.y, of.z, of.w};
 }
 // Of a thread's channels: of one, or of those of its piece, of which those that are not there are the last one.
 template <bool kLast>

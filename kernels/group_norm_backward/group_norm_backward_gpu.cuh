@@ -26,12 +26,10 @@ __device__ __forceinline__ void find_sums(const GroupNormArgs& args) {
     constexpr int kSums = kLast ? kRowPiece : 1;
     float gradients[kSums] = {}, products[kSums] = {};
     const GroupNormScales<kLast> by(tile);
-    tile.each([&](int position, int count) {
-      Piece x, dy;
-      tile.load(tile.args.x, position, count, x), tile.load(tile.args.dy, position, count, dy);
+    tile.each({&tile.args.x, &tile.args.dy}, [&](int, int count, const Piece(&p)[2]) {
       const int there = anew(count);
       for_elements([&](int i) {
-        const NormalisedGradient of = normalised_gradient(tile.args, by[i], x.v[i], dy.v[i]);
+        const NormalisedGradient of = normalised_gradient(tile.args, by[i], p[0].v[i], p[1].v[i]);
         float &sum = gradients[kLast ? i : 0], &product = products[kLast ? i : 0];
         sum = tile.has(i, there) ? __fadd_rn(sum, of.gradient) : sum;
         product = tile.has(i, there) ? __fmaf_rn(of.gradient, of.normalised, product) : product;
@@ -72,9 +70,11 @@ __device__ __forceinline__ void find_coefficients(const GroupNormArgs& args) {
     }
     reduce_threads<kGroupNormThreads>(sum, sum_of);
     const auto n = static_cast<float>(channels * args.positions);
-    if (threadIdx.x == 0) {
-      float* const to = group_part(args, group.whole, group.rest);
-      to[2] = sum[0] / n, to[3] = sum[1] / n;
+    const float mean = sum[0] / n, along = sum[1] / n;
+#pragma unroll 1
+    for (long long i = threadIdx.x; i < channels; i += kGroupNormThreads) {
+      float* const to = channel_floats(args, group.whole, group.rest * channels + i);
+      to[4] = mean, to[5] = along;
     }
   }
 }
@@ -113,18 +113,16 @@ __device__ __forceinline__ void find_gradient(const GroupNormArgs& args) {
 #pragma unroll
     for (int i = 0; i < (kLast ? kRowPiece : 1); ++i) {
       const long long channel = tile.channel + i, last = tile.args.channels - 1;
-      const float* const of = group_of(tile.args, tile.at.image, channel < last ? channel : last);
-      mean[i] = of[2], along[i] = of[3];
+      const float* const of = channel_floats(tile.args, tile.at.image, channel < last ? channel : last);
+      mean[i] = of[4], along[i] = of[5];
     }
-    tile.each([&](int position, int count) {
-      Piece x, dy;
-      tile.load(tile.args.x, position, count, x), tile.load(tile.args.dy, position, count, dy);
+    tile.each({&tile.args.x, &tile.args.dy}, [&](int position, int count, Piece(&p)[2]) {
       for_elements([&](int i) {
-        const NormalisedGradient of = normalised_gradient(tile.args, by[i], x.v[i], dy.v[i]);
+        const NormalisedGradient of = normalised_gradient(tile.args, by[i], p[0].v[i], p[1].v[i]);
         const float g = __fmaf_rn(of.gradient, by[i].weight, -mean[kLast ? i : 0]);
-        x.v[i] = __fmul_rn(__fmaf_rn(of.normalised, -along[kLast ? i : 0], g), by[i].inverse);
+        p[0].v[i] = __fmul_rn(__fmaf_rn(of.normalised, -along[kLast ? i : 0], g), by[i].inverse);
       });
-      tile.store(tile.args.out, position, count, x);
+      tile.store(tile.args.out, position, count, p[0]);
     });
   });
 }
@@ -143,6 +141,7 @@ __device__ __forceinline__ void group_norm_backward_step(const GroupNormArgs& ar
 template <GroupNormConfig kConfig>
 __device__ __forceinline__ void group_norm_backward_gpu(const GroupNormArgs& args) {
   constexpr bool kTyped = kConfig.dtype != DType::kNone;
+  begin_step(args, GroupNormStep::kMoments);
   switch (args.step) {
     case GroupNormStep::kGroups: return merge_group_moments(args);
     case GroupNormStep::kCoefficients: return find_coefficients(args);

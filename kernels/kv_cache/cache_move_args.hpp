@@ -18,9 +18,10 @@ struct CacheMoveArgs {
   const int* lengths;                     // null = pairs; [requests + 1], the number of tokens before each request
   long long stride_index, stride_column;  // in words
   long long requests, columns;
-  bool wide;       // numbers of pairs are two words each
-  DType in, out;   // equal: elements move as they are
-  long long grid;  // GPU: blocks
+  bool wide;           // numbers of pairs are two words each
+  DType in, out;       // equal: elements move as they are
+  long long grid;      // GPU: blocks
+  Denominator pieces;  // GPU: of a row
 };
 
 // What a kernel is compiled for. kNone as x: typed at run time.
@@ -51,6 +52,8 @@ struct CacheMoveGpuConfig {
   }
 };
 inline constexpr int kCacheMoveEach = 4;  // pieces that a thread asks for before it writes any
+inline constexpr int kCacheMoveSpan = kRowBlockThreads * kCacheMoveEach;
+inline constexpr int kCacheMoveSharedBytes = kCacheMoveSpan * 24;  // of rows, one a piece at most
 
 // Where a row comes from and goes to. What is none of its cache's blocks moves nothing.
 struct CacheMove {

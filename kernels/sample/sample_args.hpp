@@ -64,26 +64,23 @@ inline constexpr unsigned kAllTokens = 0xFFFFFFFFu;
 constexpr SampleRule sample_rule(const SampleArgs& a, long long row) {
   SampleRule rule{a.greedy, 1, kAllTokens, false, 0, kNoToken, 0, 0};
   if (a.greedy) return rule;
+  // All numbers are asked for before one is needed.
+  const float t = a.temperature == nullptr ? 1 : a.temperature[row], top_p = a.top_p == nullptr ? 1 : a.top_p[row],
+              min_p = a.min_p == nullptr ? 0 : a.min_p[row];
+  const int top_k = a.top_k == nullptr ? 0 : a.top_k[row];
+  rule.seed = number_of_words(a.seeds, a.seed_words, row);
+  rule.offset = number_of_words(a.offsets, a.offset_words, row);
   if (a.temperature != nullptr) {
-    const float t = a.temperature[row];
     rule.greedy = !(t >= kLeastTemperature);
     // Beyond 2^100 all are alike; and minus infinity stays what it is.
     if (!rule.greedy) rule.inverse = t < 0x1p100f ? 1 / t : 0x1p-100f;
   }
-  if (a.top_k != nullptr && a.top_k[row] > 0 && a.top_k[row] < a.vocabulary) {
-    rule.top_k = static_cast<unsigned>(a.top_k[row]);
-  }
-  if (a.top_p != nullptr && a.top_p[row] < 1) {
+  if (top_k > 0 && top_k < a.vocabulary) rule.top_k = static_cast<unsigned>(top_k);
+  if (top_p < 1) {
     rule.has_top_p = true;
-    const float p = a.top_p[row];
-    rule.share = static_cast<unsigned long long>((p > 0 ? p : 0) * 0x1p32f);
+    rule.share = static_cast<unsigned long long>((top_p > 0 ? top_p : 0) * 0x1p32f);
   }
-  if (a.min_p != nullptr && a.min_p[row] > 0) {
-    const float p = a.min_p[row];
-    rule.floor = p < 1 ? -log_of_sum(1 / p) : 0;
-  }
-  rule.seed = number_of_words(a.seeds, a.seed_words, row);
-  rule.offset = number_of_words(a.offsets, a.offset_words, row);
+  if (min_p > 0) rule.floor = min_p < 1 ? -log_of_sum(1 / min_p) : 0;
   return rule;
 }
 constexpr bool has_floor(const SampleRule& r) { return r.floor > kNoToken; }

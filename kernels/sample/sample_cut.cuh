@@ -44,6 +44,7 @@ struct SampledRow {
   SampleRule rule;
   SampleCut cut;
   CutPlaces places;
+  int power;                             // mass_power()
   float place, to_cut;                   // of the largest logit; what a unit of the row's masses is at the cut
   unsigned long long target, token;      // the mass that names the bin, the number that names the token in it
   unsigned long long mass[kSelectBins];  // of bins, in units of their own
@@ -78,17 +79,17 @@ __device__ __forceinline__ void merge_bins(const SampleArgs& args, long long row
   const float factor = place_factor(rule), place = place_of(most, factor);
   constexpr int kLast = kSelectBins - 1;
   const bool counts = kCountsAll || rule.top_k != kAllTokens;
-  const int bin = static_cast<int>(select_thread()), power = mass_power(args.vocabulary);
+  const int bin = static_cast<int>(select_thread()), power = sampled_row().power;
   // The rest is what is behind the last bin but one, in units of the last.
   unsigned count = 0;
   unsigned long long mass = 0, rest = 0;
-  if (bin < kSelectBins) {
+  SelectShared& shared = select_shared();
+  const auto add_chunks = [&](long long first, int some) {
 #pragma unroll kChunksAtOnce
-    for (long long c = 0; c < args.chunks; ++c) {
+    for (int c = 0; c < some; ++c) {
       // Nothing branches around loads.
-      const SampleBins& bins = work.bins[row * args.chunks + c];
-      const int behind = bins_behind(place, place_of(chunks[c].most, factor)), at = bin - behind,
-                from = at < 0 ? 0 : at;
+      const SampleBins& bins = work.bins[row * args.chunks + first + c];
+      const int behind = static_cast<int>(shared.member[c]), at = bin - behind, from = at < 0 ? 0 : at;
       const bool reaches = at >= 0 && bin < kLast;
       mass += reaches ? bins.mass[from] : 0;
       if (counts) count += reaches ? bins.count[from] : 0;
@@ -97,13 +98,23 @@ __device__ __forceinline__ void merge_bins(const SampleArgs& args, long long row
       const float unit = exp2_approx(__fmaf_rn(static_cast<float>(beyond), -kBinWidth, 32 - kBinMassBits));
       rest += scale_mass(bins.mass[bin], unit);
     }
-    sampled_row().mass[bin] = mass;
+  };
+  // How many bins chunks begin behind the row, found by a thread each.
+#pragma unroll 1
+  for (long long first = 0; first < args.chunks; first += kSelectThreads) {
+    const long long left = args.chunks - first;
+    const int some = left < kSelectThreads ? static_cast<int>(left) : kSelectThreads;
+    __syncthreads();
+    if (bin < some)
+      shared.member[bin] = static_cast<TokenKey>(bins_behind(place, place_of(chunks[first + bin].most, factor)));
+    __syncthreads();
+    if (bin < kSelectBins) add_chunks(first, some);
   }
+  if (bin < kSelectBins) sampled_row().mass[bin] = mass;
   rest = scale_mass(first_beyond(rest, kAllMass).before, 1 / row_to_cut(kLast, 0, power));
   sum_bins(count, bin == kLast ? rest : bin < kLast ? bin_among_row(static_cast<unsigned>(bin), mass, power) : 0);
 
   // The first bin that reaches a limit. Of the mass of the k, what is before the bin of the k-th tells where it is at least.
-  SelectShared& shared = select_shared();
   const unsigned long long total = shared.mass_to[kLast];
   ChoiceLimits limits{rule.top_k, kAllMass};
   const bool of_the_k = weighs_the_k(args, rule);

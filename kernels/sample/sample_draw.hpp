@@ -33,7 +33,7 @@ constexpr unsigned whole_share(float share) { return place_bits(share + 32.0f) -
 // A bin's mass among a row's: 2^mass_power() is that of the first one's middle. All of a row's have less than 2^63.
 constexpr int mass_power(long long vocabulary) {
   int bits = 0;
-  while (vocabulary >> bits != 0) ++bits;
+  for (int step = 32; step > 0; step /= 2) bits += vocabulary >> (bits + step - 1) != 0 ? step : 0;
   return 62 - bits;
 }
 // Masses at the cut: 2^32 is the most likely token's, were it in the first bin there.

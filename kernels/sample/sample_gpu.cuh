@@ -29,10 +29,13 @@ __device__ __forceinline__ void find_in_chunk(const SampleArgs& args, long long 
   }
   TokenKey best = 0;
   if (rule.greedy) {
-    part.each([&](float x, long long id) {
-      const TokenKey key = token_key(x, id);
-      best = key > best ? key : best;
-    });
+    // Elements of a thread ascend.
+    int first = -1;
+#pragma unroll
+    for (int e = part.kPieces * kRowPiece - 1; e >= 0; --e) {
+      first = part.p[e / kRowPiece].v[e % kRowPiece] == most ? e : first;
+    }
+    if (first >= 0 && most != kNoToken) best = token_key(most, part.id(first / kRowPiece, first % kRowPiece));
     best = largest_key(best);
   } else {
     // Bins begin at the chunk's largest logit. What has no mass is not counted.
@@ -198,9 +201,8 @@ __device__ __forceinline__ long long draw_in_row(const SampleArgs& args, long lo
   SampledRow& its = sampled_row();
   const unsigned me = select_thread();
   __syncthreads();
-  if (me == 0) store_rule(args, row);
+  if (me == 0) store_rule(args, row), its.power = mass_power(args.vocabulary);
   __syncthreads();
-  const int power = mass_power(args.vocabulary);
   const float factor = place_factor(its.rule), place = place_of(most, factor);
   // Without places all of the row is at the cut.
   const bool binned = has_places(place, /*of_row=*/true);
@@ -212,7 +214,7 @@ __device__ __forceinline__ long long draw_in_row(const SampleArgs& args, long lo
     }
     const DrawNumbers numbers = draw_numbers(its.rule, 0);
     its.place = place, its.token = numbers.token, its.target = high_product(numbers.bin, its.cut.with);
-    its.to_cut = binned ? row_to_cut(its.cut.bins.first, above_middle(most, factor), power) : 1;
+    its.to_cut = binned ? row_to_cut(its.cut.bins.first, above_middle(most, factor), its.power) : 1;
     its.places.set(its.rule, most, its.cut.bins);
   }
   __syncthreads();
@@ -220,7 +222,7 @@ __device__ __forceinline__ long long draw_in_row(const SampleArgs& args, long lo
     const long long id = token_at_cut<kConfig>(anew(args), row);
     if (id >= 0) return id;
   }
-  const unsigned long long mass = me < kSelectBins - 1 ? bin_among_row(me, its.mass[me], power) : 0;
+  const unsigned long long mass = me < kSelectBins - 1 ? bin_among_row(me, its.mass[me], its.power) : 0;
   return token_in_bin<kConfig>(args, row, first_beyond(mass, its.target).thread);
 }
 
@@ -238,7 +240,7 @@ __device__ __forceinline__ void choose_in_row(const SampleArgs& args, long long 
   for (long long c = select_thread(); c < args.chunks; c += kSelectThreads) {
     const SampleChunk& chunk = chunk_at(c);
     most = chunk.most > most ? chunk.most : most;
-    const TokenKey key = greedy && chunk.best >= 0 ? token_key(chunk.most, chunk.best) : 0;
+    const TokenKey key = chunk.best >= 0 ? token_key(chunk.most, chunk.best) : 0;
     best = key > best ? key : best;
   }
   most = largest_of_block(most);
@@ -265,6 +267,7 @@ __device__ __forceinline__ void choose_in_row(const SampleArgs& args, long long 
 
 template <SampleConfig kConfig>
 __device__ __forceinline__ void sample_gpu(const SampleArgs& given) {
+  allow_next_kernel();
   if (given.step == SampleStep::kFind) {
 #pragma unroll 1
     for (long long item = blockIdx.x; item < anew(given).rows * anew(given).chunks; item += anew(given).grid) {
@@ -272,6 +275,7 @@ __device__ __forceinline__ void sample_gpu(const SampleArgs& given) {
     }
     return;
   }
+  wait_for_previous_kernel();
 #pragma unroll 1
   for (long long row = blockIdx.x; row < anew(given).rows; row += anew(given).grid) {
     choose_in_row<kConfig>(anew(given), row);

@@ -13,7 +13,7 @@ namespace tilewright {
 inline constexpr int kChunksAtOnce = 1;
 inline constexpr bool kCountsAll = true;
 #else
-inline constexpr int kChunksAtOnce = 4;
+inline constexpr int kChunksAtOnce = 8;
 inline constexpr bool kCountsAll = false;
 #endif
 
@@ -51,7 +51,7 @@ __device__ __forceinline__ SampleWorkspace sample_workspace(const SampleArgs& a)
 }
 
 // NaN as minus infinity, plus infinity as the largest number.
-__device__ __forceinline__ float clean_logit(float x) { return x != x ? kNoToken : x > kMostLogit ? kMostLogit : x; }
+__device__ __forceinline__ float clean_logit(float x) { return number_between(x, kNoToken, kMostLogit); }
 
 __device__ __forceinline__ float scaled_difference(float x, float most, float inverse) {
   return __fmul_rn(__fadd_rn(x, -most), inverse);

@@ -144,6 +144,8 @@ __device__ __forceinline__ void choose_best(const TopKArgs& args, long long row)
 
 template <TopKConfig kConfig>
 __device__ __forceinline__ void top_k_gpu(const TopKArgs& given) {
+  allow_next_kernel();
+  if (given.step != TopKStep::kFind) wait_for_previous_kernel();
   const long long items = given.step == TopKStep::kFind ? given.rows * given.chunks : given.rows;
 #pragma unroll 1
   for (long long item = blockIdx.x; item < items; item += anew(given).grid) {

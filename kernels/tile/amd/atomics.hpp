@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whole numbers of shared memory that threads of a block add to.
+// Whole numbers of shared memory that threads of a block change.
 #pragma once
 
 #include "tile/amd/words.hpp"
@@ -13,6 +13,14 @@ __device__ __forceinline__ unsigned add_shared(unsigned* to, unsigned more) {
 #else
   auto* const lds = (TILEWRIGHT_LDS unsigned*)to;
   return __hip_atomic_fetch_add(lds, more, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);
+#endif
+}
+__device__ __forceinline__ void set_shared(unsigned* to, unsigned bits) {
+#if defined(TILEWRIGHT_EMULATED_TARGET)
+  __atomic_fetch_or(to, bits, __ATOMIC_RELAXED);
+#else
+  auto* const lds = (TILEWRIGHT_LDS unsigned*)to;
+  __hip_atomic_fetch_or(lds, bits, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);
 #endif
 }
 

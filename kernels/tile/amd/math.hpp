@@ -17,6 +17,10 @@ __device__ __forceinline__ float reciprocal_approx(float x) { return __builtin_a
 // The larger and the smaller one; NaN if one of them is.
 __device__ __forceinline__ float at_least(float x, float lower) { return x > lower || x != x ? x : lower; }
 __device__ __forceinline__ float at_most(float x, float upper) { return x < upper || x != x ? x : upper; }
+// No less than one, and no more than the other; of NaN, the lower one.
+__device__ __forceinline__ float number_between(float x, float lower, float upper) {
+  return __builtin_amdgcn_fmed3f(x, lower, upper);
+}
 // The sum, but no less than 0 and no more than 1.
 __device__ __forceinline__ float saturated_sum(float x, float y) { return __builtin_amdgcn_fmed3f(x + y, 0, 1); }
 

@@ -34,6 +34,12 @@ __device__ __forceinline__ float at_most(float x, float upper) {
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(upper));
   return y;
 }
+// No less than one, and no more than the other; of NaN, the lower one.
+__device__ __forceinline__ float number_between(float x, float lower, float upper) {
+  float y;
+  asm("{.reg .f32 t; max.f32 t, %1, %2; min.f32 %0, t, %3;}" : "=f"(y) : "f"(x), "f"(lower), "f"(upper));
+  return y;
+}
 // The sum, but no less than 0 and no more than 1; 0 for NaN.
 __device__ __forceinline__ float saturated_sum(float x, float y) {
   float sum;

@@ -85,6 +85,11 @@ inline unsigned atomicAdd(unsigned* counter, unsigned more) {
   *counter += more;
   return old;
 }
+inline unsigned atomicOr(unsigned* word, unsigned bits) {
+  const unsigned old = *word;
+  *word |= bits;
+  return old;
+}
 inline unsigned atomicInc(unsigned* counter, unsigned last) {
   const unsigned old = *counter;
   *counter = old >= last ? 0 : old + 1;

@@ -75,7 +75,8 @@ class GroupNormGpuFamily final : public KernelFamily {
   }
   int64_t workspace_bytes(ProblemRef ref, const DeviceSpec&, const RecipeStep&) const override {
     const auto& p = problem_cast<GroupNormProblem>(ref);
-    return group_norm_workspace(p, gpu_chunks(p));
+    const int64_t begin = channel_floats_begin(p.images, gpu_chunks(p).count, p.channels, p.groups);
+    return (begin + p.images * p.channels * kGroupNormChannelFloats) * static_cast<int64_t>(sizeof(float));
   }
   std::string numerics_id(const RecipeStep&) const override { return "chunks"; }
   std::span<const std::string_view> knob_names() const override { return {}; }
@@ -116,6 +117,7 @@ class GroupNormGpuFamily final : public KernelFamily {
       const int64_t grid = group_norm_grid(p, chunks, each);
       Stage& stage = stages.emplace_back(group_norm_stage(p, chunks, kernel));
       set_group_norm_step(stage, each, grid);
+      stage.shape.stage_edge = stages.size() > 1;
       stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
       stage.shape.threads = kGroupNormThreads;
       stage.shape.shared_bytes = kGroupNormSharedBytes;

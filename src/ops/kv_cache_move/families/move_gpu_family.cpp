@@ -22,11 +22,10 @@ CacheMoveGpuConfig move_gpu_config(const CacheMoveProblem& p) {
   if (p.in == p.out) return {DType::kNone, DType::kNone, true};
   return {p.in, p.out, true};
 }
-int64_t piece_elements(const CacheMoveProblem& p) { return p.in == p.out ? 128 / dtype_bits(p.in) : kRowPiece; }
 
 // Ok, or why a thread cannot take a piece in one load and one store.
 Status check_whole_pieces(const CacheMoveProblem& p) {
-  const int64_t elements = piece_elements(p);
+  const int64_t elements = move_piece_elements(p);
   if (p.unaligned) return unsupported("pointers are no multiples of 16 bytes, needed");
   if (p.n % elements != 0) return unsupported(fmt::format("rows of {} elements, needs multiples of {}", p.n, elements));
   for (const PagedProblem* t : {&p.from, &p.to}) {
@@ -88,6 +87,7 @@ class CacheMoveGpuFamily final : public KernelFamily {
         "CacheMoveArgs", kRowBlockThreads, kMoveResidentBlocks);
     return request;
   }
+  int64_t launch_shared_bytes(const KernelKey&) const override { return generic_ ? 0 : kCacheMoveSharedBytes; }
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     const ArchSpec* arch = find_arch(target);
     if (arch == nullptr || !is_move_gpu(*arch)) return {};
@@ -101,7 +101,7 @@ class CacheMoveGpuFamily final : public KernelFamily {
     if (Status s = check(ref, device, step); !s) return s;
     const auto& p = problem_cast<CacheMoveProblem>(ref);
     const int64_t elements = p.items * p.heads * (op_.pairs ? p.block_size : 1) * p.n;
-    const int64_t each = kRowBlockThreads * (generic_ ? 1 : kCacheMoveEach * piece_elements(p));
+    const int64_t each = kRowBlockThreads * (generic_ ? 1 : kCacheMoveEach * move_piece_elements(p));
     const int64_t blocks = std::max<int64_t>((elements + each - 1) / each, 1);
     // The kernel goes on where the grid ends; AMD GPUs count work-items in 32 bits.
     const int64_t grid = std::min(blocks, (int64_t{1} << 31) / kRowBlockThreads);
@@ -109,6 +109,7 @@ class CacheMoveGpuFamily final : public KernelFamily {
     stages.push_back(move_stage(op_, p, grid, std::move(kernel)));
     stages.back().shape.grid = {static_cast<uint32_t>(grid), 1, 1};
     stages.back().shape.threads = kRowBlockThreads;
+    stages.back().shape.shared_bytes = static_cast<uint32_t>(launch_shared_bytes(step.key));
     return stages;
   }
 

@@ -46,6 +46,7 @@ Stage move_stage(const CacheMoveOp& op, const CacheMoveProblem& given, long long
   args.stride_index = p.stride_index, args.stride_column = p.stride_column;
   args.requests = p.requests, args.columns = p.columns, args.wide = p.wide != 0;
   args.in = p.in, args.out = p.out, args.grid = grid;
+  args.pieces = denominator(static_cast<unsigned>(std::max<int64_t>(p.n / move_piece_elements(p), 1)));
 
   Stage stage;
   stage.kernel = std::move(kernel);

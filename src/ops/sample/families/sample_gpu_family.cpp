@@ -87,6 +87,7 @@ class SampleGpuFamily final : public KernelFamily {
       Stage& stage = stages.emplace_back(sample_stage(p, args, kernel));
       stage.shape.grid = {static_cast<uint32_t>(args.grid), 1, 1};
       stage.shape.threads = kSelectThreads;
+      stage.shape.stage_edge = what == SampleStep::kChoose;
       stage.shape.shared_bytes = what == SampleStep::kChoose && p.greedy == 0 ? kSampleSharedBytes : kSelectSharedBytes;
       stage.patches.push_back({ArgPatch::Kind::kWorkspace, 0, static_cast<uint32_t>(offsetof(SampleArgs, workspace))});
     };

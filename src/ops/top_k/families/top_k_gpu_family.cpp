@@ -87,6 +87,7 @@ class TopKGpuFamily final : public KernelFamily {
       Stage& stage = stages.emplace_back(top_k_stage(p, args, kernel));
       stage.shape.grid = {static_cast<uint32_t>(args.grid), 1, 1};
       stage.shape.threads = kSelectThreads;
+      stage.shape.stage_edge = what == TopKStep::kChoose;
       stage.shape.shared_bytes = kTopKSharedBytes;
       stage.patches.push_back({ArgPatch::Kind::kWorkspace, 0, static_cast<uint32_t>(offsetof(TopKArgs, workspace))});
     };

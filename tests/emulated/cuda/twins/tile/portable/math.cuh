@@ -11,6 +11,7 @@ inline float log2_approx(float x) { return std::log2(x); }
 inline float reciprocal_approx(float x) { return 1.0f / x; }
 inline float at_least(float x, float lower) { return x < lower || lower != lower ? lower : x; }
 inline float at_most(float x, float upper) { return x > upper || upper != upper ? upper : x; }
+inline float number_between(float x, float lower, float upper) { return std::fmin(std::fmax(x, lower), upper); }
 inline float saturated_sum(float x, float y) { return x + y > 0 ? std::fmin(x + y, 1.0f) : 0; }
 inline float square_root(float x) { return std::sqrt(x); }
 inline float inverse_root(float x) { return 1 / std::sqrt(x); }
