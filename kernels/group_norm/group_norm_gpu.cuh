@@ -60,18 +60,44 @@ __device__ __forceinline__ void merge_group_moments(const GroupNormArgs& args) {
 #pragma unroll 1
   for (long long index = blockIdx.x; index < args.images * args.groups; index += args.grid) {
     const Quotient group = divided_by(index, args.groups);
-    // body(elements, mean, variance) of this thread's parts.
+    // This thread's parts: some stay in registers, for which all are asked at once.
+    struct Part {
+      float count, mean, variance;
+    };
+    const auto part_at = [&](long long part) -> Part {
+      const Quotient of = divided_by(part, channels);
+      const GroupNormChunk at = group_norm_chunk(args, group.whole * args.chunks + of.whole);
+      const float* const moments = channel_part(args, at, group.rest * channels + of.rest);
+      return {static_cast<float>(at.count), moments[0], moments[1]};
+    };
+    constexpr int kHeld = 3;
+    Part held[kHeld];
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      const long long part = threadIdx.x + i * kGroupNormThreads;
+      held[i] = part_at(part < parts ? part : 0);
+      if (part >= parts) held[i] = {};
+    }
+    // body(elements, mean, variance) of them.
     const auto each = [&](auto&& body) {
+#pragma unroll
+      for (int i = 0; i < kHeld; ++i) {
+        if (held[i].count > 0) body(held[i].count, held[i].mean, held[i].variance);
+      }
 #pragma unroll 1
-      for (long long part = threadIdx.x; part < parts; part += kGroupNormThreads) {
-        const Quotient of = divided_by(part, channels);
-        const GroupNormChunk at = group_norm_chunk(args, group.whole * args.chunks + of.whole);
-        const float* const moments = channel_part(args, at, group.rest * channels + of.rest);
-        body(static_cast<float>(at.count), moments[0], moments[1]);
+      for (long long part = threadIdx.x + kHeld * kGroupNormThreads; part < parts; part += kGroupNormThreads) {
+        const Part its = part_at(part);
+        body(its.count, its.mean, its.variance);
       }
     };
+    const long long first_channel = group.rest * channels;
+    const auto with_weights = [&](long long i) -> GroupNormScale {
+      const long long channel = first_channel + (i < channels ? i : 0);
+      return {0, 0, column_element(args.weight, channel, 1), column_element(args.bias, channel, 0)};
+    };
+    const GroupNormScale mine = with_weights(threadIdx.x);
     const auto n = static_cast<float>(channels * args.positions);
-    const float about = *channel_part(args, group_norm_chunk(args, group.whole * args.chunks), group.rest * channels);
+    const float about = *channel_part(args, group_norm_chunk(args, group.whole * args.chunks), first_channel);
     float first[1] = {};
     each([&](float count, float mean, float) { first[0] = __fmaf_rn(count, __fadd_rn(mean, -about), first[0]); });
     reduce_threads<kGroupNormThreads>(first, sum_of);
@@ -87,10 +113,9 @@ __device__ __forceinline__ void merge_group_moments(const GroupNormArgs& args) {
     const float inverse = 1 / square_root(__fadd_rn(found.variance, args.eps));
 #pragma unroll 1
     for (long long i = threadIdx.x; i < channels; i += kGroupNormThreads) {
-      const long long channel = group.rest * channels + i;
-      store_vector4(channel_floats(args, group.whole, channel),
-                    Vector4<float>{found.mean, inverse, column_element(args.weight, channel, 1),
-                                   column_element(args.bias, channel, 0)});
+      const GroupNormScale of = i < kGroupNormThreads ? mine : with_weights(i);
+      store_vector4(channel_floats(args, group.whole, first_channel + i),
+                    Vector4<float>{found.mean, inverse, of.weight, of.bias});
     }
   }
 }

@@ -61,6 +61,14 @@ struct SampleRule {
 };
 inline constexpr unsigned kAllTokens = 0xFFFFFFFFu;
 
+constexpr void set_temperature(SampleRule& rule, float t) {
+  rule.greedy = !(t >= kLeastTemperature);
+  // Beyond 2^100 all are alike; and minus infinity stays what it is.
+  if (!rule.greedy) rule.inverse = t < 0x1p100f ? 1 / t : 0x1p-100f;
+}
+constexpr unsigned limited_top_k(int k, long long vocabulary) {
+  return k > 0 && k < vocabulary ? static_cast<unsigned>(k) : kAllTokens;
+}
 constexpr SampleRule sample_rule(const SampleArgs& a, long long row) {
   SampleRule rule{a.greedy, 1, kAllTokens, false, 0, kNoToken, 0, 0};
   if (a.greedy) return rule;
@@ -70,12 +78,8 @@ constexpr SampleRule sample_rule(const SampleArgs& a, long long row) {
   const int top_k = a.top_k == nullptr ? 0 : a.top_k[row];
   rule.seed = number_of_words(a.seeds, a.seed_words, row);
   rule.offset = number_of_words(a.offsets, a.offset_words, row);
-  if (a.temperature != nullptr) {
-    rule.greedy = !(t >= kLeastTemperature);
-    // Beyond 2^100 all are alike; and minus infinity stays what it is.
-    if (!rule.greedy) rule.inverse = t < 0x1p100f ? 1 / t : 0x1p-100f;
-  }
-  if (top_k > 0 && top_k < a.vocabulary) rule.top_k = static_cast<unsigned>(top_k);
+  set_temperature(rule, t);
+  rule.top_k = limited_top_k(top_k, a.vocabulary);
   if (top_p < 1) {
     rule.has_top_p = true;
     rule.share = static_cast<unsigned long long>((top_p > 0 ? top_p : 0) * 0x1p32f);

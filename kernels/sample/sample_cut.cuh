@@ -84,19 +84,27 @@ __device__ __forceinline__ void merge_bins(const SampleArgs& args, long long row
   unsigned count = 0;
   unsigned long long mass = 0, rest = 0;
   SelectShared& shared = select_shared();
-  const auto add_chunks = [&](long long first, int some) {
-#pragma unroll kChunksAtOnce
-    for (int c = 0; c < some; ++c) {
-      // Nothing branches around loads.
-      const SampleBins& bins = work.bins[row * args.chunks + first + c];
-      const int behind = static_cast<int>(shared.member[c]), at = bin - behind, from = at < 0 ? 0 : at;
-      const bool reaches = at >= 0 && bin < kLast;
-      mass += reaches ? bins.mass[from] : 0;
-      if (counts) count += reaches ? bins.count[from] : 0;
-      const int beyond = bin == kLast ? behind : bin + behind - kLast;
+  // All of some chunks is asked for at once: nothing branches around loads, and warps meet before anything is made of them.
+  const auto add_chunks = [&]<int kSome>(long long first, int place_of_first) {
+    int behind[kSome];
+    unsigned shifted[kSome], shifted_count[kSome], own_mass[kSome];
+    const SampleBins* const bins = work.bins + row * args.chunks + first;
+#pragma unroll
+    for (int i = 0; i < kSome; ++i) {
+      behind[i] = static_cast<int>(shared.member[place_of_first + i]);
+      const int from = bin < behind[i] ? 0 : bin - behind[i];
+      own_mass[i] = bins[i].mass[bin], shifted[i] = bins[i].mass[from];
+      shifted_count[i] = counts ? bins[i].count[from] : 0;
+    }
+    if constexpr (kSome > 1) meet_lanes();
+#pragma unroll
+    for (int i = 0; i < kSome; ++i) {
+      const bool reaches = bin >= behind[i] && bin < kLast;
+      mass += reaches ? shifted[i] : 0, count += reaches ? shifted_count[i] : 0;
+      const int beyond = bin == kLast ? behind[i] : bin + behind[i] - kLast;
       if (beyond < 0) continue;
       const float unit = exp2_approx(__fmaf_rn(static_cast<float>(beyond), -kBinWidth, 32 - kBinMassBits));
-      rest += scale_mass(bins.mass[bin], unit);
+      rest += scale_mass(own_mass[i], unit);
     }
   };
   // How many bins chunks begin behind the row, found by a thread each.
@@ -108,7 +116,12 @@ __device__ __forceinline__ void merge_bins(const SampleArgs& args, long long row
     if (bin < some)
       shared.member[bin] = static_cast<TokenKey>(bins_behind(place, place_of(chunks[first + bin].most, factor)));
     __syncthreads();
-    if (bin < kSelectBins) add_chunks(first, some);
+    if (bin >= kSelectBins) continue;
+    int c = 0;
+#pragma unroll 1
+    for (; c + kChunksAtOnce <= some; c += kChunksAtOnce) add_chunks.template operator()<kChunksAtOnce>(first + c, c);
+#pragma unroll 1
+    for (; c < some; ++c) add_chunks.template operator()<1>(first + c, c);
   }
   if (bin < kSelectBins) sampled_row().mass[bin] = mass;
   rest = scale_mass(first_beyond(rest, kAllMass).before, 1 / row_to_cut(kLast, 0, power));
@@ -162,7 +175,7 @@ __device__ __forceinline__ int gather(const SampleArgs& args, long long row) {
     // Nothing but the row stays in registers from chunk to chunk.
     const SampleArgs& now = anew(args);
     if (places.place(sample_workspace(now).chunks[row * now.chunks + c].most) < places.lower) continue;
-    ChunkPart<kConfig> part{now, logits_of<kConfig>(now, row), c * kSampleChunk, {}};
+    ChunkPart<kConfig> part(now, row, c);
     part.load();
     part.each([&](float x, long long id) {
       if (!places.has(x)) return;

@@ -5,17 +5,17 @@
 #pragma once
 
 #include "sample/sample_cut.cuh"
+#include "tile/common/quotient.hpp"
 
 namespace tilewright {
 
 // A chunk alone.
 template <SampleConfig kConfig>
-__device__ __forceinline__ void find_in_chunk(const SampleArgs& args, long long item) {
-  const long long row = item / args.chunks;
-  const SampleRule rule = own_rule(args, row);
+__device__ __forceinline__ void find_in_chunk(const SampleArgs& args, long long item, const ChunkPart<kConfig>& part) {
+  SampleRule rule{args.greedy, 1, kAllTokens, false, 0, kNoToken, 0, 0};
+  if (!args.greedy) set_temperature(rule, part.temperature), rule.top_k = limited_top_k(part.top_k, args.vocabulary);
+  rule.inverse = own(rule.inverse);
   const SampleWorkspace work = sample_workspace(args);
-  ChunkPart<kConfig> part{args, logits_of<kConfig>(args, row), (item - row * args.chunks) * kSampleChunk, {}};
-  part.load();
   float most = kNoToken;
 #pragma unroll
   for (int j = 0; j < part.kPieces; ++j) for_elements([&](int i) { most = at_least(part.p[j].v[i], most); });
@@ -43,18 +43,23 @@ __device__ __forceinline__ void find_in_chunk(const SampleArgs& args, long long 
     clear_bins();
     const float factor = place_factor(rule), place = place_of(most, factor), least = __fadd_rn(place, -kBinsWidth);
     const bool counts = kCountsAll || rule.top_k != kAllTokens;
-    if (has_places(place, /*of_row=*/false)) {
+    const auto add_all = [&]<bool kCounts>() {
 #pragma unroll
       for (int j = 0; j < part.kPieces; ++j) {
+        // All of a piece are known before one is added, so that none waits for a branch.
+        unsigned bin[kRowPiece], mass[kRowPiece];
         for_elements([&](int i) {
           const float x = renewed(part.p[j].v[i]), at = at_least(place_of(x, factor), least);
-          const unsigned bin = place_bits(place) - place_bits(at), mass = bin_mass(x, factor, at);
-          if (mass == 0) return;
-          if (counts) add_shared(&shared.count[bin], 1);
-          add_shared(&shared.mass_low[bin], mass);
+          bin[i] = place_bits(place) - place_bits(at), mass[i] = bin_mass(x, factor, at);
+        });
+        for_elements([&](int i) {
+          if (kCounts && mass[i] != 0) add_shared(&shared.count[bin[i]], 1);
+          if (mass[i] != 0) add_shared(&shared.mass_low[bin[i]], mass[i]);
         });
       }
-    }
+    };
+    if (has_places(place, /*of_row=*/false))
+      counts ? add_all.template operator()<true>() : add_all.template operator()<false>();
     __syncthreads();
     const unsigned bin = select_thread();
     if (bin < kSelectBins) {
@@ -91,7 +96,7 @@ __device__ __forceinline__ long long token_in_bin(const SampleArgs& given, long 
     break;
   }
   // The token.
-  ChunkPart<kConfig> part{args, logits_of<kConfig>(args, row), chunk * kSampleChunk, {}};
+  ChunkPart<kConfig> part(args, row, chunk);
   part.load();
   const float factor = place_factor(its.rule), wanted = __fmaf_rn(static_cast<float>(bin), -kBinWidth, its.place);
   const auto is_in = [&](int j) {
@@ -267,11 +272,31 @@ __device__ __forceinline__ void choose_in_row(const SampleArgs& args, long long 
 
 template <SampleConfig kConfig>
 __device__ __forceinline__ void sample_gpu(const SampleArgs& given) {
-  allow_next_kernel();
   if (given.step == SampleStep::kFind) {
+    const long long items = given.rows * given.chunks;
+    if (blockIdx.x >= items) return;
+    const auto chunk_of = [&](long long item) {
+      const Quotient of = divided_by(item, anew(given).chunks);
+      return ChunkPart<kConfig>(anew(given), of.whole, of.rest);
+    };
+    if constexpr (kAsksAhead) {
+      // The next chunk is on its way while this one is counted.
+      ChunkPart<kConfig> next = chunk_of(blockIdx.x);
+      next.ask();
 #pragma unroll 1
-    for (long long item = blockIdx.x; item < anew(given).rows * anew(given).chunks; item += anew(given).grid) {
-      find_in_chunk<kConfig>(anew(given), item);
+      for (long long item = blockIdx.x; item < items; item += given.grid) {
+        ChunkPart<kConfig> part = next;
+        part.clean();
+        if (item + given.grid < items) next = chunk_of(item + given.grid), next.ask();
+        find_in_chunk<kConfig>(given, item, part);
+      }
+    } else {
+#pragma unroll 1
+      for (long long item = blockIdx.x; item < items; item += anew(given).grid) {
+        ChunkPart<kConfig> part = chunk_of(item);
+        part.load();
+        find_in_chunk<kConfig>(anew(given), item, part);
+      }
     }
     return;
   }

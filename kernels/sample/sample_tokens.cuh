@@ -7,15 +7,22 @@
 
 namespace tilewright {
 
-// Chunks whose bins are asked for at once, and whether bins are counted that nobody asks for. AMD GPUs lack scalar registers, for
+// Chunks whose bins are asked for at once, whether bins are counted that nobody asks for, and whether a block asks for its next chunk. AMD GPUs lack scalar registers, for
 // conditions too.
 #if defined(__AMDGCN__)
 inline constexpr int kChunksAtOnce = 1;
-inline constexpr bool kCountsAll = true;
+inline constexpr bool kCountsAll = true, kAsksAhead = false;
 #else
-inline constexpr int kChunksAtOnce = 8;
-inline constexpr bool kCountsAll = false;
+inline constexpr int kChunksAtOnce = 4;
+inline constexpr bool kCountsAll = false, kAsksAhead = true;
 #endif
+
+// Lanes of a warp wait for each other; loads stay in front.
+__device__ __forceinline__ void meet_lanes() {
+#if !defined(__AMDGCN__)
+  __syncwarp();
+#endif
+}
 
 // The kernel's arguments, which on AMD GPUs need not stay in scalar registers.
 __device__ __forceinline__ const SampleArgs& anew(const SampleArgs& args) {
@@ -73,28 +80,53 @@ __device__ __forceinline__ float sum_of_block(float x) {
   return one[0];
 }
 
+template <SampleConfig kConfig>
+__device__ __forceinline__ const char* logits_of(const SampleArgs& args, long long row) {
+  const int bits = kConfig.x == DType::kNone ? dtype_bits(args.x) : dtype_bits(kConfig.x);
+  return static_cast<const char*>(args.logits) + row * args.stride * bits / 8;
+}
 // One thread's part of a chunk: two pieces of 8 logits.
 template <SampleConfig kConfig>
 struct ChunkPart {
   static constexpr int kPieces = 2;
-  const SampleArgs& args;
+  const SampleArgs* args;
   const char* row;
-  long long start;  // of the chunk
+  long long start;    // of the chunk
+  int left;           // of the row's logits from there on, no more than a chunk has
+  float temperature;  // the row's
+  int top_k;
   Piece p[kPieces];
 
-  __device__ __forceinline__ long long id(int j, int i) const {
-    return start + (j * kSelectThreads + anew(static_cast<int>(threadIdx.x))) * kRowPiece + i;
+  __device__ __forceinline__ ChunkPart(const SampleArgs& given, long long its_row, long long chunk)
+      : args(&given), row(logits_of<kConfig>(given, its_row)), start(chunk * kSampleChunk) {
+    const long long rest = given.vocabulary - start;
+    left = rest < kSampleChunk ? static_cast<int>(rest) : kSampleChunk;
+    temperature = given.temperature == nullptr ? 1 : given.temperature[its_row];
+    top_k = given.top_k == nullptr ? 0 : given.top_k[its_row];
   }
-  __device__ __forceinline__ void load() {
+  __device__ __forceinline__ static int place(int j) {
+    return (j * kSelectThreads + anew(static_cast<int>(threadIdx.x))) * kRowPiece;
+  }
+
+  __device__ __forceinline__ long long id(int j, int i) const { return start + place(j) + i; }
+  __device__ __forceinline__ int count(int j) const {
+    const int here = left - place(j);
+    return here < 0 ? 0 : here < kRowPiece ? here : kRowPiece;
+  }
+  // Asks for the logits; clean() waits for them.
+  __device__ __forceinline__ void ask() {
+#pragma unroll
+    for (int j = 0; j < kPieces; ++j) load_piece<kConfig.x>(row, args->x, id(j, 0), count(j), p[j]);
+  }
+  __device__ __forceinline__ void clean() {
 #pragma unroll
     for (int j = 0; j < kPieces; ++j) {
-      const long long left = args.vocabulary - id(j, 0);
-      const int count = left < 0 ? 0 : left < kRowPiece ? static_cast<int>(left) : kRowPiece;
-      load_piece<kConfig.x>(row, args.x, id(j, 0), count, p[j]);
       for_elements([&](int i) { p[j].v[i] = clean_logit(p[j].v[i]); });
-      if (count < kRowPiece) for_elements([&](int i) { p[j].v[i] = i < count ? p[j].v[i] : kNoToken; });
+      const int there = count(j);
+      if (there < kRowPiece) for_elements([&](int i) { p[j].v[i] = i < there ? p[j].v[i] : kNoToken; });
     }
   }
+  __device__ __forceinline__ void load() { ask(), clean(); }
   // body(logit, id) of every token that may be chosen.
   template <class Body>
   __device__ __forceinline__ void each(Body&& body) const {
@@ -107,11 +139,6 @@ struct ChunkPart {
   }
 };
 
-template <SampleConfig kConfig>
-__device__ __forceinline__ const char* logits_of(const SampleArgs& args, long long row) {
-  const int bits = kConfig.x == DType::kNone ? dtype_bits(args.x) : dtype_bits(kConfig.x);
-  return static_cast<const char*>(args.logits) + row * args.stride * bits / 8;
-}
 template <SampleConfig kConfig>
 __device__ __forceinline__ float logit_at(const SampleArgs& args, const char* row, long long id) {
   Piece one;

@@ -3,6 +3,7 @@
 // these lists and sorts them. Typed by its config, or at run time.
 #pragma once
 
+#include "tile/common/quotient.hpp"
 #include "tile/gpu/block_select.cuh"
 #include "top_k/top_k_args.hpp"
 
@@ -36,7 +37,8 @@ struct RowElement {
 // The best of a chunk.
 template <TopKConfig kConfig>
 __device__ __forceinline__ void find_best(const TopKArgs& args, long long item) {
-  const long long row = item / args.chunks, chunk = item - row * args.chunks, start = chunk * kTopKChunk;
+  const Quotient of = divided_by(item, args.chunks);
+  const long long row = of.whole, start = of.rest * kTopKChunk;
   const long long left = top_k_length(args, row) - start;
   if (left <= 0) return;
   const int count = left < kTopKChunk ? static_cast<int>(left) : kTopKChunk;
@@ -73,18 +75,21 @@ __device__ __forceinline__ void find_best(const TopKArgs& args, long long item) 
 }
 
 inline constexpr int kHeldKeys = 2;  // of a thread
+#if defined(__AMDGCN__)
+inline constexpr int kKeysAtOnce = 2;  // that do not wait for each other
+#else
+inline constexpr int kKeysAtOnce = 4;
+#endif
 
 // The best of a row's lists, in order.
 __device__ __forceinline__ void choose_best(const TopKArgs& args, long long row) {
   // Few stay in registers, a zero where there is none.
   const int total = listed_in_row(args, row), me = static_cast<int>(threadIdx.x);
   const bool holds = total <= kHeldKeys * kSelectThreads;
+  static_assert(kMostTopK <= kTopKChunk, "whole chunks list k, so that a row's lists are one");
   const auto key_at = [&](int i) {
     const TopKArgs& now = anew(args);
-    const long long chunk = i / now.k;
-    const auto* const list =
-        reinterpret_cast<const TokenKey*>(now.workspace) + (row * now.chunks + chunk) * top_k_listed(now.k);
-    return list[i - chunk * now.k];
+    return (reinterpret_cast<const TokenKey*>(now.workspace) + row * now.chunks * top_k_listed(now.k))[i];
   };
   TokenKey held[kHeldKeys];
 #pragma unroll
@@ -98,8 +103,19 @@ __device__ __forceinline__ void choose_best(const TopKArgs& args, long long row)
       if (held[j] != 0) body(KeyedToken{held[j]});
     }
     if (holds) return;
-#pragma unroll 2
-    for (int i = me; i < total; i += kSelectThreads) body(KeyedToken{key_at(i)});
+#pragma unroll 1
+    for (int first = me; first < total; first += kKeysAtOnce * kSelectThreads) {
+      TokenKey some[kKeysAtOnce];
+#pragma unroll
+      for (int j = 0; j < kKeysAtOnce; ++j) {
+        const int i = first + j * kSelectThreads;
+        some[j] = key_at(i < total ? i : first);
+      }
+#pragma unroll
+      for (int j = 0; j < kKeysAtOnce; ++j) {
+        if (first + j * kSelectThreads < total) body(KeyedToken{some[j]});
+      }
+    }
   };
   TokenKey end = 1;
   if (args.chunks > 1 && top_k_length(args, row) > args.k) {
@@ -144,7 +160,6 @@ __device__ __forceinline__ void choose_best(const TopKArgs& args, long long row)
 
 template <TopKConfig kConfig>
 __device__ __forceinline__ void top_k_gpu(const TopKArgs& given) {
-  allow_next_kernel();
   if (given.step != TopKStep::kFind) wait_for_previous_kernel();
   const long long items = given.step == TopKStep::kFind ? given.rows * given.chunks : given.rows;
 #pragma unroll 1

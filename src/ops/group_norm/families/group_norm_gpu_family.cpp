@@ -13,7 +13,10 @@ namespace tilewright {
 namespace {
 
 constexpr double kGroupNormGpuLaunchSeconds = 8e-6;
-constexpr int kGroupNormBlocks = 2;  // NVIDIA: that an SM's registers have room for. AMD: waves of a SIMD
+// NVIDIA: blocks that an SM's registers have room for. AMD: waves of a SIMD. Channels last, a thread has factors of eight channels.
+constexpr int group_norm_blocks(const GroupNormConfig& c) {
+  return c.dtype != DType::kNone && !c.channels_last ? 4 : 2;
+}
 
 bool has_whole_pieces(const GroupNormProblem& p) {
   const int64_t length = p.channels_last != 0 ? p.channels : p.positions;
@@ -93,7 +96,7 @@ class GroupNormGpuFamily final : public KernelFamily {
     request.source = gpu_instance_source(
         find_arch(key.target)->vendor, fmt::format("{0}/{0}_gpu.cuh", op_), request.entry,
         fmt::format("{}_gpu<tilewright::{}{}>", op_, GroupNormConfig::kTypeName, cpp_initializer(c)), "GroupNormArgs",
-        kGroupNormThreads, kGroupNormBlocks);
+        kGroupNormThreads, group_norm_blocks(c));
     return request;
   }
   int64_t launch_shared_bytes(const KernelKey&) const override { return kGroupNormSharedBytes; }

@@ -91,7 +91,10 @@ class SampleGpuFamily final : public KernelFamily {
       stage.shape.shared_bytes = what == SampleStep::kChoose && p.greedy == 0 ? kSampleSharedBytes : kSelectSharedBytes;
       stage.patches.push_back({ArgPatch::Kind::kWorkspace, 0, static_cast<uint32_t>(offsetof(SampleArgs, workspace))});
     };
-    add(SampleStep::kFind, p.rows * chunks);
+    // On NVIDIA a block asks for its next chunk while it has one, so as many as run at a time go on.
+    const int64_t at_once =
+        device.arch->vendor == ArchVendor::kNvidia ? int64_t{kSampleBlocks} * device.units : kMostBlocks;
+    add(SampleStep::kFind, std::min(p.rows * chunks, at_once));
     add(SampleStep::kChoose, p.rows);
     return stages;
   }
