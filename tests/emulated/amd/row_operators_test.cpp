@@ -221,7 +221,8 @@ TEST_P(SlowAmdRowOperators, GroupNormMatchesTheReferenceWithoutAFault) {
 TEST_P(SlowAmdRowOperators, ApplyPenaltiesMatchesTheReferenceWithoutAFault) {
   const Operator& op = apply_penalties_operator();
   for (const char* text : {"b=3:v=9000:x=f32:prompt=40:output=300:repetition=1:presence=1:frequency=1:in_place=1",
-                           "b=2:v=1003:x=bf16:output=30:output_counts=1:prompt_counts=1:frequency=1:repetition=1"}) {
+                           "b=2:v=1003:x=bf16:output=30:output_counts=1:prompt_counts=1:frequency=1:repetition=1",
+                           "b=2:v=9003:x=f16:output_counts=1:prompt_counts=1:frequency=1:repetition=1:in_place=1"}) {
     check(op, text);
   }
   check(op, "b=2:v=77:x=f16:prompt=5:output=9:repetition=1:presence=1", "apply_penalties_generic_gpu");
@@ -241,7 +242,8 @@ TEST_P(SlowAmdRowOperators, KvCacheWriteMatchesTheReferenceWithoutAFault) {
 }
 
 TEST_P(SlowAmdRowOperators, MovesFromAPagedCacheMatchTheReferenceWithoutAFault) {
-  for (const char* text : {"t=19:k=3:n=64:block=4:x=bf16", "t=5:n=4096:x=e4m3:wide=1"})
+  for (const char* text :
+       {"t=19:k=3:n=64:block=4:x=bf16", "t=5:n=4096:x=e4m3:wide=1", "t=700:k=2:n=8:x=bf16:layout=hnd"})
     check(kv_cache_copy_operator(), text);
   check(kv_cache_copy_operator(), "t=9:k=2:n=33:block=3:x=f16:layout=value_transposed", "kv_cache_copy_generic_gpu");
   for (const char* text :

@@ -54,6 +54,15 @@ TEST(EmulatedImageOperators, GroupNormMatchesTheReference) {
        "n=1:c=4:s=6:g=2:x=f32:sx=40.9:so=0.7", "n=1:c=1:s=1:g=1:x=f32"});
 }
 
+TEST(EmulatedImageOperators, GroupsOfManyPartsAndChannelsAreWhole) {
+  // More parts of a group than a block's threads keep, and more channels than it has threads.
+  check_group_norm<GroupNormConfig{kBf16, true, true}>(
+      {"n=1:c=608:s=504:g=2:x=bf16:weight=bf16:bias=f32:channels_last=1"});
+  check_group_norm<GroupNormConfig{kF32, false, true}>({"n=2:c=900:s=16:g=1:x=f32:weight=f32:bias=bf16"});
+  check_group_norm_backward<GroupNormConfig{kBf16, true, true}>(
+      {"n=1:c=608:s=504:g=2:x=bf16:weight=bf16:channels_last=1:dweight=f32"});
+}
+
 TEST(EmulatedImageOperators, GradientsOfGroupNormMatchTheReference) {
   check_group_norm_backward<GroupNormConfig{kBf16, true, true}>(
       {"n=2:c=80:s=304:g=8:x=bf16:weight=bf16:bias=f32:activation=silu:channels_last=1:dweight=f32:dbias=f32"});

@@ -39,7 +39,9 @@ TEST(EmulatedRowOperators, ApplyPenaltiesMatchesTheReference) {
       {"b=3:v=9000:x=f32:prompt=40:output=300:repetition=1:presence=1:frequency=1:in_place=1",
        "b=2:v=17:x=f32:prompt=4:repetition=1", "b=2:v=100:x=f32:output=30:sor=61:st=2:frequency=1"});
   check_penalties<ApplyPenaltiesConfig{kBf16}>(
-      {"b=2:v=1003:x=bf16:output=30:output_counts=1:prompt_counts=1:frequency=1:repetition=1"});
+      {"b=2:v=1003:x=bf16:output=30:output_counts=1:prompt_counts=1:frequency=1:repetition=1",
+       "b=3:v=17000:x=bf16:output_counts=1:prompt_counts=1:presence=1:repetition=1:in_place=1",
+       "b=2:v=8195:x=bf16:output_counts=1:soc=9001:frequency=1", "b=1:v=9000:x=bf16:prompt=3000:repetition=1"});
   check_penalties<ApplyPenaltiesConfig{kNone}>({"b=2:v=77:x=f16:prompt=5:output=9:repetition=1:presence=1"});
 }
 

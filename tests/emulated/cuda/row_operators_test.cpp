@@ -413,6 +413,9 @@ TEST(EmulatedRowOperators, MovesFromAPagedCacheTakePiecesOrElements) {
                                                      {"t=19:k=3:n=64:block=4:x=bf16", "t=5:n=4096:x=e4m3:wide=1"});
   check_move<CacheMoveGpuConfig{kNone, kNone, true}>(kv_cache_gather_operator(),
                                                      {"t=50:b=4:k=3:n=64:x=bf16:block=8:layout=key_packed"});
+  // Rows of one piece, more of them than a block takes at a time, and of three, which no block's pieces are a multiple of.
+  check_move<CacheMoveGpuConfig{kNone, kNone, true}>(
+      kv_cache_copy_operator(), {"t=700:k=2:n=8:x=bf16:layout=hnd", "t=40:k=3:n=24:block=9:x=bf16:layout=hnd"});
   check_move<CacheMoveGpuConfig{DType::kF8E4M3, kBf16, true}>(
       kv_cache_gather_operator(),
       {"t=50:b=4:k=3:n=64:x=e4m3:out=bf16:block=8", "t=50:b=6:k=2:n=72:x=e4m3:out=bf16:scales=head:layout=hnd"});

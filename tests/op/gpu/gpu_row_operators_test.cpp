@@ -52,6 +52,7 @@ constexpr const char* kProblems[] = {
     "transpose m=77:n=131:x=f16",
     "apply_penalties b=5:v=128256:x=f32:prompt=700:output=300:repetition=1:presence=1:frequency=1:in_place=1",
     "apply_penalties b=3:v=9001:x=bf16:output=90:output_counts=1:repetition=1:frequency=1",
+    "apply_penalties b=3:v=40001:x=f32:prompt_counts=1:output_counts=1:presence=1:in_place=1",
     "quantize m=64:n=4096:x=bf16:out=e4m3:quant=group",
     "quantize m=33:n=3000:x=f32:out=i8:quant=dynamic",
     "quantize m=9:n=1001:x=f16:out=e2m1:quant=group:scale=e8m0",
@@ -80,6 +81,7 @@ constexpr const char* kProblems[] = {
     "sample b=2:v=262144:x=f32:top_p=1",  // more at the cut than a block gathers
     "sample b=5:v=32000:x=f32:top_k=1:top_p=1:joint=top_k_first",
     "sample b=9:v=9001:x=f16:greedy=1",
+    "sample b=40:v=70000:x=bf16:temperature=1:top_k=1",  // more chunks than blocks run at a time
     "top_k m=5:n=128256:k=64:x=f32",
     "top_k m=3:n=40001:k=2048:x=bf16:lengths=1",
     "top_k m=7:n=300:k=300:x=f32",
@@ -88,6 +90,7 @@ constexpr const char* kProblems[] = {
     "qk_norm_rope_cache t=19:q=8:k=4:n=128:x=bf16:weight=bf16:table=f32:positions=1",
     "qk_norm_rope_cache t=19:q=8:k=4:n=128:x=bf16:weight=bf16:table=f32:sections=24.20.20:order=interleaved",
     "kv_cache_copy t=19:k=3:n=64:block=4:x=bf16",
+    "kv_cache_copy t=700:k=2:n=8:x=bf16:layout=hnd",
     "kv_cache_gather t=50:b=4:k=3:n=64:x=e4m3:out=bf16:block=8",
 };
 
