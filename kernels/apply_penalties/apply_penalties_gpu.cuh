@@ -83,7 +83,7 @@ __device__ __forceinline__ void penalise(const ApplyPenaltiesArgs& args, const P
   const int bytes = dtype_bits(kConfig.x == DType::kNone ? args.dtype : kConfig.x) / 8;
   const char* const from = static_cast<const char*>(args.logits) + (chunk.row * args.stride + chunk.start) * bytes;
   char* const to = static_cast<char*>(args.out) + (chunk.row * args.stride_out + chunk.start) * bytes;
-  constexpr int kAtOnce = kPenaltyAtOnce, kStep = kPenaltyThreads * kRowPiece;
+  constexpr int kAtOnce = kConfig.x == DType::kNone ? 1 : kPenaltyAtOnce, kStep = kPenaltyThreads * kRowPiece;
 #pragma unroll 1
   for (int first = static_cast<int>(threadIdx.x) * kRowPiece; first < chunk.length; first += kAtOnce * kStep) {
     SeenPiece words[kAtOnce] = {};

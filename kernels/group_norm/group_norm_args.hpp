@@ -34,10 +34,11 @@ struct GroupNormArgs {
   GroupNormTensor dy;  // of the gradient, whose output is x's gradient
   RowSums dweight, dbias;
   long long images, channels, groups, positions;
-  long long span, chunks;  // positions of a chunk, the last one may have fewer
-  float* parts;            // [images, chunks, channels, 2], and [images, groups, 4] behind them
-  long long grid;          // GPU: blocks
-  long long width;         // CPU, channels last: channels of a slab
+  long long span, chunks;   // positions of a chunk, the last one may have fewer
+  float* parts;             // [images, chunks, channels, 2], and [images, groups, 4] behind them
+  long long grid;           // GPU: blocks
+  long long width;          // CPU, channels last: channels of a slab
+  Denominator line_pieces;  // GPU: pieces of a channel's positions
   float eps;
   DType dtype;
   bool channels_last;
@@ -46,11 +47,12 @@ struct GroupNormArgs {
 };
 
 // What a kernel is compiled for. kNone: type and layout are told at run time. `whole`, of GPUs: every piece of 8 elements is there, and
-// starts where one load or store takes it.
+// starts where one load or store takes it. `cluster`, of sm_90: so many blocks have a group, each thread so many `pieces` of it; 0: steps.
 struct GroupNormConfig {
   static constexpr const char* kTypeName = "GroupNormConfig";
   DType dtype;
   bool channels_last, whole;
+  int cluster = 0, pieces = 0;
 
   bool operator==(const GroupNormConfig&) const = default;
   template <class Self, class Visit>
@@ -58,6 +60,8 @@ struct GroupNormConfig {
     visit("dtype", self.dtype);
     visit("channels_last", self.channels_last);
     visit("whole", self.whole);
+    visit("cluster", self.cluster);
+    visit("pieces", self.pieces);
   }
 };
 
@@ -99,6 +103,9 @@ inline constexpr int kGroupNormThreads = 256;
 inline constexpr int kGroupNormSlab = 64;  // channels of a block, channels last: 8 threads beside each other
 inline constexpr int kGroupNormDown = kGroupNormThreads * kRowPiece / kGroupNormSlab;  // and as many below each other
 inline constexpr long long kGroupNormGpuSpan = 2048, kGroupNormGpuSpanLast = 8 * kGroupNormDown;
+// What a cluster keeps of a group: 16 bytes a word, so many words a thread. With twice as many, two reads were faster than one.
+inline constexpr int kGroupTogetherWords = 6, kGroupTogetherBlocks = 8;
+constexpr int group_together_pieces(DType dtype) { return kGroupTogetherWords / (dtype == DType::kF32 ? 2 : 1); }
 inline constexpr int kGroupNormSharedBytes = 2 * kGroupNormThreads / kRowLanes * kGroupNormSlab * 4;
 
 }  // namespace tilewright

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // group_norm_gpu: x is read for the moments of each channel's part of a chunk, which are merged to those of groups, and again for the
-// output. Typed by its config, or at run time.
+// output; or once, where a cluster keeps a group. Typed by its config, or at run time.
 #pragma once
 
 #include "gemm/gpu/gemm_activation_gpu.cuh"
-#include "group_norm/group_norm_tile_gpu.cuh"
+#include "group_norm/group_norm_together.cuh"
 
 namespace tilewright {
 
@@ -137,7 +137,7 @@ __device__ __forceinline__ void normalise(const GroupNormArgs& args) {
 }
 
 template <GroupNormConfig kConfig>
-__device__ __forceinline__ void group_norm_gpu(const GroupNormArgs& args) {
+__device__ __forceinline__ void group_norm_steps(const GroupNormArgs& args) {
   constexpr bool kTyped = kConfig.dtype != DType::kNone;
   const bool last = kTyped ? kConfig.channels_last : args.channels_last;
   begin_step(args, GroupNormStep::kMoments);
@@ -148,6 +148,15 @@ __device__ __forceinline__ void group_norm_gpu(const GroupNormArgs& args) {
   }
   if constexpr (!kTyped || !kConfig.channels_last) {
     if (!last) return finds ? find_line_moments<kConfig>(args) : normalise<kConfig, false>(args);
+  }
+}
+
+template <GroupNormConfig kConfig>
+__device__ __forceinline__ void group_norm_gpu(const GroupNormArgs& args) {
+  if constexpr (kConfig.cluster > 0) {
+    normalise_together<kConfig>(args);
+  } else {
+    group_norm_steps<kConfig>(args);
   }
 }
 

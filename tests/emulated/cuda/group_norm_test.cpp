@@ -54,6 +54,16 @@ TEST(EmulatedImageOperators, GroupNormMatchesTheReference) {
        "n=1:c=4:s=6:g=2:x=f32:sx=40.9:so=0.7", "n=1:c=1:s=1:g=1:x=f32"});
 }
 
+TEST(EmulatedImageOperators, AClusterKeepsAGroupOrPartOfItsPieces) {
+  check_group_norm<GroupNormConfig{kBf16, false, true, 1, 2}>(
+      {"n=2:c=12:s=1000:g=4:x=bf16:weight=bf16:bias=f32:activation=silu", "n=3:c=4:s=8:g=4:x=bf16:in_place=1",
+       "n=2:c=6:s=64:g=2:x=bf16:weight=f32:sx=480.72:so=800.80"});
+  check_group_norm<GroupNormConfig{kBf16, false, true, 8, 2}>(
+      {"n=1:c=20:s=1600:g=1:x=bf16:weight=bf16:bias=bf16:in_place=1", "n=2:c=3:s=40:g=3:x=bf16:weight=bf16"});
+  check_group_norm<GroupNormConfig{kF32, false, true, 4, 3}>(
+      {"n=2:c=6:s=8000:g=2:x=f32:weight=f32:bias=f32:activation=silu"});
+}
+
 TEST(EmulatedImageOperators, GroupsOfManyPartsAndChannelsAreWhole) {
   // More parts of a group than a block's threads keep, and more channels than it has threads.
   check_group_norm<GroupNormConfig{kBf16, true, true}>(

@@ -26,6 +26,7 @@ Stage group_norm_stage(const GroupNormProblem& p, const GroupNormChunks& chunks,
   args.dweight.dtype = p.dweight, args.dbias.dtype = p.dbias;
   args.images = p.images, args.channels = p.channels, args.groups = p.groups, args.positions = p.positions;
   args.span = chunks.span, args.chunks = chunks.count;
+  args.line_pieces = denominator(static_cast<unsigned>(std::max<int64_t>(p.positions / kRowPiece, 1)));
   args.dtype = p.dtype, args.channels_last = p.channels_last != 0, args.activation = p.activation;
   Stage stage;
   stage.kernel = std::move(kernel);
