@@ -55,7 +55,8 @@ __device__ __forceinline__ void find_column_moments(const GroupNormArgs& args) {
 }
 
 // A block a group: their mean, and then what lies about it. Each channel of the group has these, beside its weight and bias.
-__device__ __forceinline__ void merge_group_moments(const GroupNormArgs& args) {
+__device__ __forceinline__ void merge_group_moments(const GroupNormArgs& given) {
+  const GroupNormArgs& args = given;
   const long long channels = args.channels / args.groups, parts = channels * args.chunks;
 #pragma unroll 1
   for (long long index = blockIdx.x; index < args.images * args.groups; index += args.grid) {
@@ -65,9 +66,10 @@ __device__ __forceinline__ void merge_group_moments(const GroupNormArgs& args) {
       float count, mean, variance;
     };
     const auto part_at = [&](long long part) -> Part {
-      const Quotient of = divided_by(part, channels);
-      const GroupNormChunk at = group_norm_chunk(args, group.whole * args.chunks + of.whole);
-      const float* const moments = channel_part(args, at, group.rest * channels + of.rest);
+      const GroupNormArgs& now = anew(given);
+      const Quotient of = divided_by(part, now.channels / now.groups);
+      const GroupNormChunk at = group_norm_chunk(now, group.whole * now.chunks + of.whole);
+      const float* const moments = channel_part(now, at, group.rest * (now.channels / now.groups) + of.rest);
       return {static_cast<float>(at.count), moments[0], moments[1]};
     };
     constexpr int kHeld = 3;
@@ -92,8 +94,9 @@ __device__ __forceinline__ void merge_group_moments(const GroupNormArgs& args) {
     };
     const long long first_channel = group.rest * channels;
     const auto with_weights = [&](long long i) -> GroupNormScale {
+      const GroupNormArgs& now = anew(given);
       const long long channel = first_channel + (i < channels ? i : 0);
-      return {0, 0, column_element(args.weight, channel, 1), column_element(args.bias, channel, 0)};
+      return {0, 0, column_element(now.weight, channel, 1), column_element(now.bias, channel, 0)};
     };
     const GroupNormScale mine = with_weights(threadIdx.x);
     const auto n = static_cast<float>(channels * args.positions);

@@ -23,6 +23,15 @@ __device__ __forceinline__ void begin_step(const GroupNormArgs& args, GroupNormS
   if (args.step != first) wait_for_previous_kernel();
 }
 
+// Positions of so many tensors that a thread asks for at once. AMD GPUs have too few scalar registers for a second loop.
+#if defined(__AMDGCN__)
+template <int kTensors>
+inline constexpr int kAskedPositions = 1;
+#else
+template <int kTensors>
+inline constexpr int kAskedPositions = 4 / kTensors;
+#endif
+
 template <GroupNormConfig kConfig>
 __device__ __forceinline__ int group_norm_bytes(const GroupNormArgs& args) {
   return dtype_bits(kConfig.dtype == DType::kNone ? args.dtype : kConfig.dtype) / 8;
@@ -83,8 +92,9 @@ struct GroupNormTile {
   // body(position, count, pieces of the tensors) for this thread's pieces, as often in every thread of a block.
   template <int kTensors, class Body>
   __device__ __forceinline__ void each(const GroupNormTensor* const (&tensors)[kTensors], Body&& body) const {
-    constexpr int kTogether =
-        kConfig.whole ? 4 / kTensors : 1;  // positions whose loads do not wait for each other, nor for stores
+    // Positions whose loads do not wait for each other, nor for stores.
+    constexpr int kTogether = kConfig.whole ? kAskedPositions<kTensors> : 1;
+    [[maybe_unused]] constexpr int kUnrolled = kConfig.whole && kTogether == 1 ? 4 : 1;
     const auto span = static_cast<int>(args.span);
     const auto some = [&](int position, auto&& count_of) {
       Piece p[kTogether][kTensors];
@@ -98,14 +108,16 @@ struct GroupNormTile {
       for (int j = 0; j < kTogether; ++j) body(position + j * kStep, count_of(position + j * kStep), p[j]);
     };
     int position = first;
-    if (kConfig.whole && there && at.count == span) {
+    if constexpr (kTogether > 1) {
       // Nothing is asked where all is there.
+      if (there && at.count == span) {
 #pragma unroll 1
-      for (; position - first + (kTogether - 1) * kStep < span; position += kTogether * kStep) {
-        some(position, [](int) { return kRowPiece; });
+        for (; position - first + (kTogether - 1) * kStep < span; position += kTogether * kStep) {
+          some(position, [](int) { return kRowPiece; });
+        }
       }
     }
-#pragma unroll 1
+#pragma unroll kUnrolled
     for (; position - first < span; position += kTogether * kStep) {
       some(position, [&](int n) { return n - first < span ? count_at(n) : 0; });
     }

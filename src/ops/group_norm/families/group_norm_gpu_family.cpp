@@ -15,9 +15,11 @@ namespace tilewright {
 namespace {
 
 constexpr double kGroupNormGpuLaunchSeconds = 8e-6, kGroupNormTogetherLaunchSeconds = 4e-6;
-// NVIDIA: blocks that an SM's registers have room for. AMD: waves of a SIMD. Channels last, a thread has factors of eight channels.
+// NVIDIA: blocks that an SM's registers have room for. AMD: waves of a SIMD. Channels last, a thread has factors of eight channels; of four
+// blocks' registers f16 and f32 spill.
 constexpr int group_norm_blocks(const GroupNormConfig& c, ArchVendor vendor) {
-  return vendor == ArchVendor::kNvidia && c.dtype != DType::kNone && !c.channels_last ? 3 : 2;
+  if (vendor != ArchVendor::kNvidia || c.dtype == DType::kNone || c.channels_last) return 2;
+  return c.dtype == DType::kBf16 && c.cluster == 0 ? 4 : 3;
 }
 
 bool has_whole_pieces(const GroupNormProblem& p) {
