@@ -23,10 +23,10 @@ __device__ __forceinline__ void begin_step(const GroupNormArgs& args, GroupNormS
   if (args.step != first) wait_for_previous_kernel();
 }
 
-// Positions of so many tensors that a thread asks for at once. AMD GPUs have too few scalar registers for a second loop.
+// Positions of so many tensors that a thread asks for at once. AMD GPUs have registers for half as many.
 #if defined(__AMDGCN__)
 template <int kTensors>
-inline constexpr int kAskedPositions = 1;
+inline constexpr int kAskedPositions = 2 / kTensors;
 #else
 template <int kTensors>
 inline constexpr int kAskedPositions = 4 / kTensors;
