@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// group_norm_gpu of groups that a cluster's registers hold, in CUDA for sm_90: x comes once, its moments go around the blocks, and one launch does
+// group_norm_gpu of groups that a cluster's registers hold, in CUDA for sm_90: x comes once, moments of its pieces are joined, and one launch does
 // it all. A group's channels follow each other, so it is one row of pieces.
 #pragma once
 
 #include "gemm/gpu/gemm_activation_gpu.cuh"
 #include "group_norm/group_norm_tile_gpu.cuh"
-#include "tile/gpu/row_input.cuh"
+#include "tile/gpu/row_moments.cuh"
 
 namespace tilewright {
 
@@ -55,7 +55,6 @@ __device__ __forceinline__ void normalise_together(const GroupNormArgs& args) {
     const unsigned piece = group.number(rank, j);
     words[j].load(group.address(args.x, group.place(piece < group.all ? piece : 0)));
   }
-  const float about = load_element<kConfig.dtype>(group.address(args.x, {0, 0}), args.dtype);
 #pragma unroll
   for (int j = 0; j < kPieces; ++j) {
     const unsigned piece = group.number(rank, j);
@@ -63,22 +62,18 @@ __device__ __forceinline__ void normalise_together(const GroupNormArgs& args) {
     weight[j] = column_element(args.weight, channel, 1), bias[j] = column_element(args.bias, channel, 0);
   }
 
-  // Differences from the group's first element lose nothing to a mean that is far above them.
-  float sum[2] = {};
+  // A thread's last pieces are those that are not there.
+  Moments found{0, 0, 0};
 #pragma unroll
   for (int j = 0; j < kPieces; ++j) {
     Piece p;
     words[j].widen(p);
-    const bool there = group.number(rank, j) < group.all;
-    for_elements([&](int i) {
-      const float d = there ? __fadd_rn(p.v[i], -about) : 0;
-      sum[0] = __fadd_rn(sum[0], d), sum[1] = __fmaf_rn(d, d, sum[1]);
-    });
+    const Moments of = piece_moments<true>(p, kRowPiece);
+    const Moments both = j == 0 ? of : joined(found, of, 1.0f / static_cast<float>(j + 1));
+    found = chosen(group.number(rank, j) < group.all, both, found);
   }
-  reduce_threads<kGroupNormThreads>(sum, sum_of);
-  cluster.reduce(sum, sum_of);
-  const RowMoments found = row_moments(about, sum, static_cast<float>(group.all) * kRowPiece);
-  const float inverse = 1 / square_root(__fadd_rn(found.variance, args.eps));
+  found = join_blocks(cluster, join_neighbours<kGroupNormThreads, /*kAlike=*/false>(found));
+  const float inverse = 1 / square_root(__fadd_rn(found.squares / found.count, args.eps));
 
 #pragma unroll
   for (int j = 0; j < kPieces; ++j) {

@@ -114,10 +114,11 @@ __device__ __forceinline__ Moments join_places_alike(const Moments* from, float 
   return {mean, lanes_sum<kLanes>(squares), count * kParts};
 }
 
-// Of all threads of the row, in each of them. kAlike: all of them have as many elements.
-template <bool kAlike, RowGpuConfig kConfig>
-__device__ __forceinline__ Moments join_threads(GpuRow<kConfig>& row, Moments mine) {
-  constexpr int kThreads = kConfig.threads, kTogether = kThreads < kRowLanes ? kThreads : kRowLanes;
+// Of kThreads neighbours, in each of them, by a place of shared memory that nobody reads any longer. kAlike: all of them have as many
+// elements.
+template <int kThreads, bool kAlike>
+__device__ __forceinline__ Moments join_neighbours(Moments mine, int place = 0) {
+  constexpr int kTogether = kThreads < kRowLanes ? kThreads : kRowLanes;
   if constexpr (kAlike) {
     join_lanes_alike<kTogether>(mine);
   } else {
@@ -127,8 +128,7 @@ __device__ __forceinline__ Moments join_threads(GpuRow<kConfig>& row, Moments mi
     constexpr int kParts = kThreads / kRowLanes;
     static_assert(sizeof(Moments) <= kRowReduced * sizeof(float));
     const auto me = static_cast<unsigned>(anew(static_cast<int>(threadIdx.x)));
-    auto* const parts = reinterpret_cast<Moments*>(dynamic_shared() + row.place * kRowLeftFloats * sizeof(float));
-    row.place ^= 1;
+    auto* const parts = reinterpret_cast<Moments*>(dynamic_shared() + place * kRowLeftFloats * sizeof(float));
     if (me % kRowLanes == 0) parts[me / kRowLanes] = mine;
     __syncthreads();
     const Moments* const from = parts + row_of_block<kThreads>() * kParts;
@@ -140,16 +140,30 @@ __device__ __forceinline__ Moments join_threads(GpuRow<kConfig>& row, Moments mi
       for (int i = 1; i < kParts; ++i) mine = joined(mine, from[i]);
     }
   }
-  if constexpr (kConfig.cluster > 1) {
+  return mine;
+}
+// Of the blocks of a cluster, what all threads of each have alike.
+template <int kBlocks>
+__device__ __forceinline__ Moments join_blocks(RowCluster<kBlocks>& cluster, Moments mine) {
+  if constexpr (kBlocks > 1) {
     struct alignas(16) Found {
       Moments of;
       float unused;
     };
-    const Found* const found = row.cluster.exchange(Found{mine, 0});
+    const Found* const found = cluster.exchange(Found{mine, 0});
     mine = found[0].of;
 #pragma unroll
-    for (int block = 1; block < kConfig.cluster; ++block) mine = joined(mine, found[block].of);
+    for (int block = 1; block < kBlocks; ++block) mine = joined(mine, found[block].of);
   }
+  return mine;
+}
+
+// Of all threads of the row, in each of them.
+template <bool kAlike, RowGpuConfig kConfig>
+__device__ __forceinline__ Moments join_threads(GpuRow<kConfig>& row, Moments mine) {
+  mine = join_neighbours<kConfig.threads, kAlike>(mine, row.place);
+  if constexpr (kConfig.threads > kRowLanes) row.place ^= 1;
+  if constexpr (kConfig.cluster > 1) mine = join_blocks(row.cluster, mine);
   return mine;
 }
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Kernels of images, the source that NVRTC compiles, on the host.
+#include <cmath>
+#include <vector>
+
 #include "emulated/cuda/cuda_words.hpp"
 #include "emulated/cuda/row_check.hpp"
 // After the words of CUDA.
@@ -62,6 +65,31 @@ TEST(EmulatedImageOperators, AClusterKeepsAGroupOrPartOfItsPieces) {
       {"n=1:c=20:s=1600:g=1:x=bf16:weight=bf16:bias=bf16:in_place=1", "n=2:c=3:s=40:g=3:x=bf16:weight=bf16"});
   check_group_norm<GroupNormConfig{kF32, false, true, 4, 3}>(
       {"n=2:c=6:s=8000:g=2:x=f32:weight=f32:bias=f32:activation=silu"});
+}
+
+TEST(EmulatedImageOperators, AGroupsFirstElementMayBeFarFromTheOthers) {
+  constexpr GroupNormConfig kConfig{kF32, false, true, 8, 3};
+  constexpr int kElements = 48000;
+  std::vector<float> x(kElements), y(kElements);
+  for (int i = 0; i < kElements; ++i) x[static_cast<size_t>(i)] = i % 2 == 0 ? 1.0f : -1.0f;
+  x[0] = 100;
+  double mean = 0, variance = 0;
+  for (const float v : x) mean += v / kElements;
+  for (const float v : x) variance += (v - mean) * (v - mean) / kElements;
+
+  GroupNormArgs args{};
+  args.x = {x.data(), kElements, kElements}, args.out = {y.data(), kElements, kElements};
+  args.images = args.channels = args.groups = 1, args.positions = kElements;
+  args.line_pieces = denominator(kElements / kRowPiece);
+  args.dtype = kF32, args.step = GroupNormStep::kWhole;
+  const char* const failure = emulated::run_grid(
+      kConfig.cluster, kGroupNormThreads, static_cast<size_t>(row_shared_bytes(kConfig.cluster)),
+      [&] { group_norm_gpu<kConfig>(args); }, kConfig.cluster);
+  ASSERT_STREQ(failure, "");
+  for (const size_t i : {size_t{0}, size_t{1}, size_t{2}, x.size() - 1}) {
+    const double wanted = (x[i] - mean) / std::sqrt(variance);
+    EXPECT_NEAR(y[i], wanted, 1e-6 * std::abs(wanted)) << i;
+  }
 }
 
 TEST(EmulatedImageOperators, GroupsOfManyPartsAndChannelsAreWhole) {
