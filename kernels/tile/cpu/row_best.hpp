@@ -10,6 +10,9 @@ inline namespace TILEWRIGHT_ISA {
 
 TILEWRIGHT_INLINE unsigned key_digits(int key) { return static_cast<unsigned>(key) ^ 0x80000000u; }
 
+// From so many best on, vectors of a row have one of them so often that asking costs more than taking none.
+inline constexpr int kTakenUnasked = 513;
+
 // Keys up to `floor` are not among the best; `bound` is its value, where there is one.
 struct RowFloor {
   int key = kNoKey;
@@ -17,8 +20,8 @@ struct RowFloor {
 
   // Keys and ids of a piece's elements above it, 16 of which may be written: how many.
   template <bool kWhole>
-  TILEWRIGHT_INLINE int take_above(F32x16 x, RowPiece<kWhole> at, int* to_key, int* to_id) const {
-    if (key != kNoKey && !any_less(F32x16::splat(bound), x)) return 0;
+  TILEWRIGHT_INLINE int take_above(F32x16 x, RowPiece<kWhole> at, int* to_key, int* to_id, bool asks) const {
+    if (asks && key != kNoKey && !any_less(F32x16::splat(bound), x)) return 0;
     const I32x16 up = I32x16::load(kCountUp), ids = I32x16::splat(static_cast<int>(at.n)) + up;
     // NaN is as bad as minus infinity.
     I32x16 keys = ordered(select_nan(x, F32x16::splat(-__builtin_inff()), x));
@@ -48,7 +51,7 @@ struct RowFewBest {
   template <bool kWhole>
   TILEWRIGHT_INLINE void offer(F32x16 x, RowPiece<kWhole> at) {
     int keys[kVec], ids[kVec];
-    const int offered = floor.take_above(x, at, keys, ids);
+    const int offered = floor.take_above(x, at, keys, ids, /*asks=*/true);
     for (int i = 0; i < offered; ++i) {
       if (keys[i] <= floor.key) continue;
       insert_in_order(keys[i], ids[i], key, id, count < most ? count++ : most - 1);
@@ -76,7 +79,7 @@ struct RowBest {
   // Pieces come in the order of their ids.
   template <bool kWhole>
   TILEWRIGHT_INLINE void offer(F32x16 x, RowPiece<kWhole> at) {
-    count += floor.take_above(x, at, key + count, id + count);
+    count += floor.take_above(x, at, key + count, id + count, most < kTakenUnasked);
     if (count > room - kVec) thin();
   }
 
