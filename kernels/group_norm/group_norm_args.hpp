@@ -35,7 +35,7 @@ struct GroupNormArgs {
   RowSums dweight, dbias;
   long long images, channels, groups, positions;
   long long span, chunks;   // positions of a chunk, the last one may have fewer
-  float* parts;             // [images, chunks, channels, 2], and [images, groups, 4] behind them
+  float* parts;             // [images, chunks, channels, 2], and behind them [images, groups, 4]; GPU: of channels
   long long grid;           // GPU: blocks
   long long width;          // CPU, channels last: channels of a slab
   Denominator line_pieces;  // GPU: pieces of a channel's positions
@@ -85,13 +85,13 @@ constexpr float* group_part(const GroupNormArgs& args, long long image, long lon
 constexpr long long group_norm_floats(long long images, long long chunks, long long channels, long long groups) {
   return images * (chunks * channels * 2 + groups * 4);
 }
-// GPU: the same of a channel, with its weight and bias: mean, inverse deviation, weight, bias, and the two means. Behind the others.
+// GPU: of a channel, instead of its group's: mean, inverse deviation, weight, bias, and the two means. Behind the parts.
 inline constexpr int kGroupNormChannelFloats = 8;
-constexpr long long channel_floats_begin(long long images, long long chunks, long long channels, long long groups) {
-  return (group_norm_floats(images, chunks, channels, groups) + 3) / 4 * 4;
+constexpr long long channel_floats_begin(long long images, long long chunks, long long channels) {
+  return (group_norm_floats(images, chunks, channels, 0) + 3) / 4 * 4;
 }
 constexpr float* channel_floats(const GroupNormArgs& args, long long image, long long channel) {
-  return args.parts + channel_floats_begin(args.images, args.chunks, args.channels, args.groups) +
+  return args.parts + channel_floats_begin(args.images, args.chunks, args.channels) +
          (image * args.channels + channel) * kGroupNormChannelFloats;
 }
 
@@ -103,7 +103,7 @@ inline constexpr int kGroupNormThreads = 256;
 inline constexpr int kGroupNormSlab = 64;  // channels of a block, channels last: 8 threads beside each other
 inline constexpr int kGroupNormDown = kGroupNormThreads * kRowPiece / kGroupNormSlab;  // and as many below each other
 inline constexpr long long kGroupNormGpuSpan = 2048, kGroupNormGpuSpanLast = 8 * kGroupNormDown;
-// What a cluster keeps of a group: 16 bytes a word, so many words a thread. With twice as many, two reads were faster than one.
+// What a cluster keeps of a group: 16 bytes a word, so many words a thread. With ten, two reads were faster than one.
 inline constexpr int kGroupTogetherWords = 6, kGroupTogetherBlocks = 8;
 constexpr int group_together_pieces(DType dtype) { return kGroupTogetherWords / (dtype == DType::kF32 ? 2 : 1); }
 inline constexpr int kGroupNormSharedBytes = 2 * kGroupNormThreads / kRowLanes * kGroupNormSlab * 4;

@@ -50,16 +50,16 @@ inline constexpr float kLeastTemperature = 1e-5f;  // below it a row is greedy
 
 // ---- A row's options ---------------------------------------------------------------------------------------------------
 
+inline constexpr unsigned kAllTokens = 0xFFFFFFFFu;
 struct SampleRule {
   bool greedy;
-  float inverse;             // 1 / temperature
-  unsigned top_k;            // kAllTokens = off
-  bool has_top_p;            // else all of the mass
-  unsigned long long share;  // top_p in units of 2^-32
-  float floor;               // of (x - max) / temperature, from min_p
-  unsigned long long seed, offset;
+  float inverse = 1;             // 1 / temperature
+  unsigned top_k = kAllTokens;   // kAllTokens = off
+  bool has_top_p = false;        // else all of the mass
+  unsigned long long share = 0;  // top_p in units of 2^-32
+  float floor = kNoToken;        // of (x - max) / temperature, from min_p
+  unsigned long long seed = 0, offset = 0;
 };
-inline constexpr unsigned kAllTokens = 0xFFFFFFFFu;
 
 constexpr void set_temperature(SampleRule& rule, float t) {
   rule.greedy = !(t >= kLeastTemperature);
@@ -70,7 +70,7 @@ constexpr unsigned limited_top_k(int k, long long vocabulary) {
   return k > 0 && k < vocabulary ? static_cast<unsigned>(k) : kAllTokens;
 }
 constexpr SampleRule sample_rule(const SampleArgs& a, long long row) {
-  SampleRule rule{a.greedy, 1, kAllTokens, false, 0, kNoToken, 0, 0};
+  SampleRule rule{a.greedy};
   if (a.greedy) return rule;
   // All numbers are asked for before one is needed.
   const float t = a.temperature == nullptr ? 1 : a.temperature[row], top_p = a.top_p == nullptr ? 1 : a.top_p[row],

@@ -12,7 +12,7 @@ namespace tilewright {
 // A chunk alone.
 template <SampleConfig kConfig>
 __device__ __forceinline__ void find_in_chunk(const SampleArgs& args, long long item, const ChunkPart<kConfig>& part) {
-  SampleRule rule{args.greedy, 1, kAllTokens, false, 0, kNoToken, 0, 0};
+  SampleRule rule{args.greedy};
   if (!args.greedy) set_temperature(rule, part.temperature), rule.top_k = limited_top_k(part.top_k, args.vocabulary);
   rule.inverse = own(rule.inverse);
   const SampleWorkspace work = sample_workspace(args);

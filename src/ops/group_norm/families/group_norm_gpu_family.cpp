@@ -129,7 +129,7 @@ class GroupNormGpuFamily final : public KernelFamily {
   }
   int64_t workspace_bytes(ProblemRef ref, const DeviceSpec&, const RecipeStep&) const override {
     const auto& p = problem_cast<GroupNormProblem>(ref);
-    const int64_t begin = channel_floats_begin(p.images, gpu_chunks(p).count, p.channels, p.groups);
+    const int64_t begin = channel_floats_begin(p.images, gpu_chunks(p).count, p.channels);
     return (begin + p.images * p.channels * kGroupNormChannelFloats) * static_cast<int64_t>(sizeof(float));
   }
   std::string numerics_id(const RecipeStep& step) const override {
