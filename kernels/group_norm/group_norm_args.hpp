@@ -28,6 +28,14 @@ enum class GroupNormStep : unsigned char {
   kGradient,
 };
 
+// GPU, groups that a cluster's shared memory holds: how a slab of them is shared. `span` is a block's pieces, channels last its positions.
+struct GroupNormSlots {
+  Denominator slabs;           // of an image
+  Denominator group_channels;  // channels of a group
+  Denominator below;           // channels last: positions that a block takes at a time
+  int turns;                   // pieces of a thread, at most
+};
+
 struct GroupNormArgs {
   GroupNormTensor x, out;
   RowVector weight, bias;
@@ -37,8 +45,9 @@ struct GroupNormArgs {
   long long span, chunks;   // positions of a chunk, the last one may have fewer
   float* parts;             // [images, chunks, channels, 2], and behind them [images, groups, 4]; GPU: of channels
   long long grid;           // GPU: blocks
-  long long width;          // CPU, channels last: channels of a slab
-  Denominator line_pieces;  // GPU: pieces of a channel's positions
+  long long width;          // channels of a slab: on CPUs channels last, on GPUs of a cluster
+  Denominator line_pieces;  // GPU: pieces of a channel's positions, or of a position's channels in a slab
+  GroupNormSlots slots;
   float eps;
   DType dtype;
   bool channels_last;
@@ -47,12 +56,13 @@ struct GroupNormArgs {
 };
 
 // What a kernel is compiled for. kNone: type and layout are told at run time. `whole`, of GPUs: every piece of 8 elements is there, and
-// starts where one load or store takes it. `cluster`, of sm_90: so many blocks have a group, each thread so many `pieces` of it; 0: steps.
+// starts where one load or store takes it. `cluster`, of sm_90: so many blocks of so many `threads` have a slab of groups in slots of shared
+// memory; 0: steps.
 struct GroupNormConfig {
   static constexpr const char* kTypeName = "GroupNormConfig";
   DType dtype;
   bool channels_last, whole;
-  int cluster = 0, pieces = 0;
+  int cluster = 0, threads = 0;
 
   bool operator==(const GroupNormConfig&) const = default;
   template <class Self, class Visit>
@@ -61,7 +71,7 @@ struct GroupNormConfig {
     visit("channels_last", self.channels_last);
     visit("whole", self.whole);
     visit("cluster", self.cluster);
-    visit("pieces", self.pieces);
+    visit("threads", self.threads);
   }
 };
 
@@ -103,9 +113,13 @@ inline constexpr int kGroupNormThreads = 256;
 inline constexpr int kGroupNormSlab = 64;  // channels of a block, channels last: 8 threads beside each other
 inline constexpr int kGroupNormDown = kGroupNormThreads * kRowPiece / kGroupNormSlab;  // and as many below each other
 inline constexpr long long kGroupNormGpuSpan = 2048, kGroupNormGpuSpanLast = 8 * kGroupNormDown;
-// What a cluster keeps of a group: 16 bytes a word, so many words a thread. With ten, two reads were faster than one.
-inline constexpr int kGroupTogetherWords = 6, kGroupTogetherBlocks = 8;
-constexpr int group_together_pieces(DType dtype) { return kGroupTogetherWords / (dtype == DType::kF32 ? 2 : 1); }
+// Slabs in slots: blocks and groups of one at most, copies that a thread waits for one after another, and where the channels' factors begin.
+inline constexpr int kGroupSlotBlocks = 8, kGroupSlotGroups = 8, kGroupSlotCopies = 4;
+constexpr int group_slot_shared_bytes(int threads) { return 2048 + 16 * threads; }
+constexpr int group_slot_factor_bytes(long long channels) { return static_cast<int>((channels + 15) / 16 * 128); }
+constexpr long long group_slot_bytes(DType dtype, int threads, long long channels, long long turns) {
+  return group_slot_shared_bytes(threads) + group_slot_factor_bytes(channels) + turns * threads * dtype_bits(dtype);
+}
 inline constexpr int kGroupNormSharedBytes = 2 * kGroupNormThreads / kRowLanes * kGroupNormSlab * 4;
 
 }  // namespace tilewright

@@ -3,8 +3,11 @@
 // output; or once, where a cluster keeps a group. Typed by its config, or at run time.
 #pragma once
 
-#include "gemm/gpu/gemm_activation_gpu.cuh"
-#include "group_norm/group_norm_together.cuh"
+#include "group_norm/group_norm_tile_gpu.cuh"
+#include "tile/gpu/row_moments.cuh"
+#if !defined(__AMDGCN__)
+#include "group_norm/group_norm_slots.cuh"
+#endif
 
 namespace tilewright {
 
@@ -132,8 +135,7 @@ __device__ __forceinline__ void normalise(const GroupNormArgs& args) {
         const float factor = __fmul_rn(by[i].inverse, by[i].weight);
         p[0].v[i] = __fmaf_rn(__fadd_rn(p[0].v[i], -by[i].mean), factor, by[i].bias);
       });
-      if (tile.args.activation == Activation::kSilu)
-        for_elements([&](int i) { p[0].v[i] = activate<Activation::kSilu>(p[0].v[i], 0, 0); });
+      if (tile.args.activation == Activation::kSilu) silu_piece(p[0]);
       tile.store(tile.args.out, position, count, p[0]);
     });
   });
@@ -156,10 +158,12 @@ __device__ __forceinline__ void group_norm_steps(const GroupNormArgs& args) {
 
 template <GroupNormConfig kConfig>
 __device__ __forceinline__ void group_norm_gpu(const GroupNormArgs& args) {
-  if constexpr (kConfig.cluster > 0) {
-    normalise_together<kConfig>(args);
-  } else {
+  if constexpr (kConfig.cluster == 0) {
     group_norm_steps<kConfig>(args);
+  } else {
+#if !defined(__AMDGCN__)
+    normalise_slots<kConfig>(args);
+#endif
   }
 }
 

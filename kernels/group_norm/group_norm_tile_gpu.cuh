@@ -3,6 +3,7 @@
 // channels, of which 8 threads take a piece each and others the next positions. One source for NVIDIA and AMD.
 #pragma once
 
+#include "gemm/gpu/gemm_activation_gpu.cuh"
 #include "group_norm/group_norm_args.hpp"
 #include "tile/gpu/row.cuh"
 
@@ -165,6 +166,11 @@ __device__ __forceinline__ void sum_slab(float (&a)[kRowPiece], float (&b)[kRowP
     }
     take(me, sum);
   }
+}
+
+__device__ __forceinline__ void silu_piece(Piece& p) {
+#pragma unroll
+  for (int i = 0; i < kRowPiece; i += 2) silu_both(p.v[i], p.v[i + 1]);
 }
 
 // kNone: `dtype` tells the type.

@@ -12,8 +12,20 @@
 
 namespace tilewright {
 
+inline constexpr float kMinusLog2E = -1.44269504f;
+
 // 1 / (1 + 2^t); 2^t that overflows gives 0.
 __device__ __forceinline__ float logistic2(float t) { return reciprocal_approx(1.0f + exp2_approx(t)); }
+
+// silu of both by one reciprocal, where reciprocals are what binds: 4 u more. 2^t counts as 2^63 from there on, so that the product of two stays
+// finite; silu is below 2^-57 there.
+__device__ __forceinline__ void silu_both(float& x, float& y) {
+  constexpr float kMost = 0x1p63f;
+  const float of_x = 1.0f + fminf(exp2_approx(x * kMinusLog2E), kMost),
+              of_y = 1.0f + fminf(exp2_approx(y * kMinusLog2E), kMost);
+  const float both = reciprocal_approx(of_x * of_y);
+  x *= both * of_y, y *= both * of_x;
+}
 
 __device__ __forceinline__ float activate_tanh(float x) {
   const float t = fabsf(x);
@@ -46,7 +58,6 @@ __device__ __forceinline__ float activate_gelu_tanh(float x) {
 
 template <Activation kActivation>
 __device__ __forceinline__ float activate(float x, float low, float high) {
-  constexpr float kMinusLog2E = -1.44269504f;
   if constexpr (kActivation == Activation::kRelu) return at_least(x, 0.0f);
   if constexpr (kActivation == Activation::kGelu) return activate_gelu(x);
   if constexpr (kActivation == Activation::kGeluTanh) return activate_gelu_tanh(x);

@@ -84,6 +84,7 @@ __device__ __forceinline__ float __int2float_rn(int x) { return static_cast<floa
 __device__ __forceinline__ float __ll2float_rn(long long x) { return static_cast<float>(x); }
 __device__ __forceinline__ float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
 __device__ __forceinline__ float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+__device__ __forceinline__ float fminf(float x, float y) { return __builtin_fminf(x, y); }
 __device__ __forceinline__ float fabsf(float x) { return __builtin_fabsf(x); }
 __device__ __forceinline__ float copysignf(float x, float sign) { return __builtin_copysignf(x, sign); }
 

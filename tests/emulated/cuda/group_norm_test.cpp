@@ -57,18 +57,35 @@ TEST(EmulatedImageOperators, GroupNormMatchesTheReference) {
        "n=1:c=4:s=6:g=2:x=f32:sx=40.9:so=0.7", "n=1:c=1:s=1:g=1:x=f32"});
 }
 
-TEST(EmulatedImageOperators, AClusterKeepsAGroupOrPartOfItsPieces) {
-  check_group_norm<GroupNormConfig{kBf16, false, true, 1, 2}>(
+TEST(EmulatedImageOperators, AClustersSlotsKeepGroupsChannelsFirst) {
+  check_group_norm<GroupNormConfig{kBf16, false, true, 1, 256}>(
       {"n=2:c=12:s=1000:g=4:x=bf16:weight=bf16:bias=f32:activation=silu", "n=3:c=4:s=8:g=4:x=bf16:in_place=1",
        "n=2:c=6:s=64:g=2:x=bf16:weight=f32:sx=480.72:so=800.80"});
-  check_group_norm<GroupNormConfig{kBf16, false, true, 8, 2}>(
-      {"n=1:c=20:s=1600:g=1:x=bf16:weight=bf16:bias=bf16:in_place=1", "n=2:c=3:s=40:g=3:x=bf16:weight=bf16"});
-  check_group_norm<GroupNormConfig{kF32, false, true, 4, 3}>(
-      {"n=2:c=6:s=8000:g=2:x=f32:weight=f32:bias=f32:activation=silu"});
+  // More channels of a group than a block has threads, and a block without a piece.
+  check_group_norm<GroupNormConfig{kBf16, false, true, 4, 512}>(
+      {"n=2:c=600:s=24:g=2:x=bf16:weight=bf16:bias=bf16", "n=2:c=3:s=16:g=3:x=bf16:weight=bf16"});
+  check_group_norm<GroupNormConfig{kF32, false, true, 8, 256}>(
+      {"n=1:c=6:s=12008:g=2:x=f32:weight=f32:bias=f32:activation=silu"});
+}
+
+TEST(EmulatedImageOperators, AClustersSlotsKeepGroupsChannelsLast) {
+  // Groups that begin within pieces; a last slab of fewer groups; positions that end within a turn.
+  check_group_norm<GroupNormConfig{kBf16, true, true, 1, 256}>(
+      {"n=2:c=80:s=304:g=8:x=bf16:weight=bf16:bias=f32:activation=silu:channels_last=1",
+       "n=2:c=200:s=77:g=20:x=bf16:weight=f32:channels_last=1:in_place=1", "n=3:c=24:s=1:g=6:x=bf16:channels_last=1",
+       "n=2:c=112:s=40:g=16:x=bf16:channels_last=1:sx=5000.120:so=6000.136"});
+  // Blocks without a position; one group of more channels than threads, and of all pieces that a block may have beside each other.
+  check_group_norm<GroupNormConfig{kBf16, true, true, 8, 256}>(
+      {"n=2:c=40:s=5:g=4:x=bf16:weight=bf16:bias=bf16:channels_last=1",
+       "n=1:c=320:s=1000:g=32:x=bf16:weight=bf16:bias=bf16:activation=silu:channels_last=1",
+       "n=1:c=2048:s=24:g=1:x=bf16:weight=bf16:bias=bf16:channels_last=1"});
+  check_group_norm<GroupNormConfig{kF32, true, true, 6, 512}>(
+      {"n=2:c=48:s=700:g=3:x=f32:weight=f32:bias=f32:activation=silu:channels_last=1",
+       "n=1:c=40:s=129:g=10:x=f32:channels_last=1"});
 }
 
 TEST(EmulatedImageOperators, AGroupsFirstElementMayBeFarFromTheOthers) {
-  constexpr GroupNormConfig kConfig{kF32, false, true, 8, 3};
+  constexpr GroupNormConfig kConfig{kF32, false, true, 8, 256};
   constexpr int kElements = 48000;
   std::vector<float> x(kElements), y(kElements);
   for (int i = 0; i < kElements; ++i) x[static_cast<size_t>(i)] = i % 2 == 0 ? 1.0f : -1.0f;
@@ -80,10 +97,13 @@ TEST(EmulatedImageOperators, AGroupsFirstElementMayBeFarFromTheOthers) {
   GroupNormArgs args{};
   args.x = {x.data(), kElements, kElements}, args.out = {y.data(), kElements, kElements};
   args.images = args.channels = args.groups = 1, args.positions = kElements;
-  args.line_pieces = denominator(kElements / kRowPiece);
+  constexpr int kSpan = kElements / kRowPiece / kConfig.cluster,
+                kTurns = (kSpan + kConfig.threads - 1) / kConfig.threads;
+  args.line_pieces = denominator(kElements / kRowPiece), args.span = kSpan, args.width = 1;
+  args.slots = {denominator(1), denominator(1), denominator(1), kTurns};
   args.dtype = kF32, args.step = GroupNormStep::kWhole;
   const char* const failure = emulated::run_grid(
-      kConfig.cluster, kGroupNormThreads, static_cast<size_t>(row_shared_bytes(kConfig.cluster)),
+      kConfig.cluster, kConfig.threads, static_cast<size_t>(group_slot_bytes(kF32, kConfig.threads, 1, kTurns)),
       [&] { group_norm_gpu<kConfig>(args); }, kConfig.cluster);
   ASSERT_STREQ(failure, "");
   for (const size_t i : {size_t{0}, size_t{1}, size_t{2}, x.size() - 1}) {

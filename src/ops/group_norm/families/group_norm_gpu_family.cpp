@@ -4,22 +4,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <optional>
+#include <utility>
 
 #include "core/fields.hpp"
 #include "ops/gemm/families/gpu/gpu_problem.hpp"
-#include "ops/group_norm/families/group_norm_families.hpp"
+#include "ops/group_norm/families/group_norm_slots.hpp"
 
 namespace tilewright {
 namespace {
 
-constexpr double kGroupNormGpuLaunchSeconds = 8e-6, kGroupNormTogetherLaunchSeconds = 4e-6;
+constexpr double kGroupNormGpuLaunchSeconds = 8e-6;
 // NVIDIA: blocks that an SM's registers have room for. AMD: waves of a SIMD. Channels last, a thread has factors of eight channels; of four
 // blocks' registers f16 and f32 spill.
-constexpr int group_norm_blocks(const GroupNormConfig& c, ArchVendor vendor) {
+int group_norm_blocks(const GroupNormConfig& c, ArchVendor vendor) {
+  if (c.cluster > 0) return kGroupSlotThreads / c.threads;
   if (vendor != ArchVendor::kNvidia || c.dtype == DType::kNone || c.channels_last) return 2;
-  return c.dtype == DType::kBf16 && c.cluster == 0 ? 4 : 3;
+  return c.dtype == DType::kBf16 ? 4 : 3;
 }
 
 bool has_whole_pieces(const GroupNormProblem& p) {
@@ -30,40 +31,6 @@ bool has_whole_pieces(const GroupNormProblem& p) {
 }
 GroupNormConfig group_norm_gpu_config(const GroupNormProblem& p) {
   return {p.dtype, p.channels_last != 0, has_whole_pieces(p)};
-}
-// Ok, or why no cluster keeps a group.
-Status check_together(const GroupNormConfig& c, std::string_view target, bool backward) {
-  if (backward || target != "sm_90a") return unsupported("groups of a cluster are group_norm's on sm_90a");
-  if (!c.whole || c.channels_last) return unsupported("groups of a cluster are of whole pieces, channels first");
-  if (!std::has_single_bit(static_cast<unsigned>(c.cluster)) || c.cluster > kGroupTogetherBlocks) {
-    return unsupported(fmt::format("cluster={}, allowed: 1, 2, 4, 8", c.cluster));
-  }
-  const int most = group_together_pieces(c.dtype);
-  if (c.pieces >= 1 && c.pieces <= most) return {};
-  return unsupported(fmt::format("pieces={}, allowed: 1 to {}", c.pieces, most));
-}
-int64_t group_pieces(const GroupNormProblem& p) { return p.channels / p.groups * (p.positions / kRowPiece); }
-int64_t pieces_of_thread(const GroupNormProblem& p, int cluster) {
-  const int64_t threads = int64_t{cluster} * kGroupNormThreads;
-  return (group_pieces(p) + threads - 1) / threads;
-}
-// Whether a cluster has room for a group, and a grid for all of them.
-bool keeps_groups(const GroupNormProblem& p, const GroupNormConfig& c) {
-  constexpr int64_t kMostClusters = (int64_t{1} << 31) / kGroupTogetherBlocks - 1;
-  return p.elements() > 0 && p.images <= kMostClusters / p.groups && pieces_of_thread(p, c.cluster) <= c.pieces;
-}
-// As many blocks as a thread's pieces need, and a device is busy with; nothing where no cluster is large enough.
-std::optional<GroupNormConfig> together_config(const GroupNormProblem& p, const DeviceSpec& device) {
-  GroupNormConfig c = group_norm_gpu_config(p);
-  const int most = group_together_pieces(c.dtype);
-  for (c.cluster = 1;; c.cluster *= 2) {
-    const int64_t pieces = pieces_of_thread(p, c.cluster);
-    c.pieces = static_cast<int>(std::min<int64_t>(pieces, most + 1));
-    const bool busy = p.images * p.groups * c.cluster >= device.units;
-    if (c.cluster == kGroupTogetherBlocks || pieces <= 1 || (pieces <= most && busy)) break;
-  }
-  if (!check_together(c, device.arch->target, p.backward != 0) || !keeps_groups(p, c)) return std::nullopt;
-  return c;
 }
 GroupNormChunks gpu_chunks(const GroupNormProblem& p) {
   if (p.channels_last != 0) return group_norm_chunks(p, kGroupNormGpuSpanLast, kGroupNormDown);
@@ -104,7 +71,11 @@ class GroupNormGpuFamily final : public KernelFamily {
       const RecipeStep step{key_of(config, device.arch->target), {}};
       all.push_back({step, cost(ref, device, step)});
     };
-    if (const auto together = generic_ ? std::nullopt : together_config(p, device)) add(*together);
+    GroupNormConfig slots = group_norm_gpu_config(p);
+    for (const auto& [cluster, threads] : group_slot_shapes()) {
+      slots.cluster = cluster, slots.threads = threads;
+      if (!generic_ && check_slots(slots, device.arch->target) && plan_group_slots(p, slots, device)) add(slots);
+    }
     add(group_norm_gpu_config(p));
     return all;
   }
@@ -115,8 +86,8 @@ class GroupNormGpuFamily final : public KernelFamily {
     const auto& p = problem_cast<GroupNormProblem>(ref);
     GroupNormConfig need = group_norm_gpu_config(p);
     if (!config.whole) need.whole = false;
-    if (config.cluster > 0 && keeps_groups(p, config)) {
-      need.cluster = config.cluster, need.pieces = config.pieces;
+    if (config.cluster > 0 && plan_group_slots(p, config, device)) {
+      need.cluster = config.cluster, need.threads = config.threads;
     }
     if (config == need) return {};
     return refuse_group_norm_gpu(
@@ -125,7 +96,7 @@ class GroupNormGpuFamily final : public KernelFamily {
   double cost(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const override {
     GroupNormConfig config{};
     if (!parse_gpu_config(step.key, config)) config = {};
-    return predict_gpu(problem_cast<GroupNormProblem>(ref), device, config.cluster > 0);
+    return predict_gpu(problem_cast<GroupNormProblem>(ref), device, config);
   }
   int64_t workspace_bytes(ProblemRef ref, const DeviceSpec&, const RecipeStep&) const override {
     const auto& p = problem_cast<GroupNormProblem>(ref);
@@ -135,7 +106,7 @@ class GroupNormGpuFamily final : public KernelFamily {
   std::string numerics_id(const RecipeStep& step) const override {
     GroupNormConfig config{};
     if (!parse_gpu_config(step.key, config) || config.cluster == 0) return "chunks";
-    return fmt::format("cluster:{}:{}", config.cluster, config.pieces);
+    return fmt::format("slots:{}x{}", config.cluster, config.threads);
   }
   std::span<const std::string_view> knob_names() const override { return {}; }
 
@@ -147,16 +118,18 @@ class GroupNormGpuFamily final : public KernelFamily {
     request.name =
         generic_ ? name_
                  : fmt::format("{}-{}-{}{}{}", name_, dtype_name(c.dtype), c.channels_last ? "last" : "first",
-                               c.whole ? "" : "-any", c.cluster > 0 ? fmt::format("-{}x{}", c.cluster, c.pieces) : "");
+                               c.whole ? "" : "-any", c.cluster > 0 ? fmt::format("-{}x{}", c.cluster, c.threads) : "");
     request.entry = generic_ ? fmt::format("tw_{}", name_) : fmt::format("tw_{}_{}", name_, key.digest.hex());
     request.source = gpu_instance_source(
         find_arch(key.target)->vendor, fmt::format("{0}/{0}_gpu.cuh", op_), request.entry,
         fmt::format("{}_gpu<tilewright::{}{}>", op_, GroupNormConfig::kTypeName, cpp_initializer(c)), "GroupNormArgs",
-        kGroupNormThreads, group_norm_blocks(c, find_arch(key.target)->vendor));
+        std::max(c.threads, kGroupNormThreads), group_norm_blocks(c, find_arch(key.target)->vendor));
     return request;
   }
-  int64_t launch_shared_bytes(const KernelKey&) const override {
-    return std::max(kGroupNormSharedBytes, row_shared_bytes(kGroupTogetherBlocks));
+  int64_t launch_shared_bytes(const KernelKey& key) const override {
+    GroupNormConfig config{};
+    if (parse_gpu_config(key, config) && config.cluster > 0) return find_arch(key.target)->shared_bytes;
+    return kGroupNormSharedBytes;
   }
   std::vector<KernelKey> builtin_keys(std::string_view target) const override {
     const ArchSpec* arch = find_arch(target);
@@ -165,9 +138,11 @@ class GroupNormGpuFamily final : public KernelFamily {
     if (generic_) return {key_of({}, target)};
     for (const DType dtype : {DType::kF32, DType::kF16, DType::kBf16}) {
       for (const bool last : {false, true}) keys.push_back(key_of({dtype, last, true}, target));
-      for (const int cluster : {1, 2, 4, 8}) {
-        const GroupNormConfig most{dtype, false, true, cluster, group_together_pieces(dtype)};
-        if (check_together(most, target, op_ != "group_norm")) keys.push_back(key_of(most, target));
+      for (const auto& [cluster, threads] : group_slot_shapes()) {
+        for (const bool last : {false, true}) {
+          const GroupNormConfig c{dtype, last, true, cluster, threads};
+          if (check_slots(c, target)) keys.push_back(key_of(c, target));
+        }
       }
     }
     return keys;
@@ -181,13 +156,8 @@ class GroupNormGpuFamily final : public KernelFamily {
     GroupNormConfig config{};
     if (Status s = parse_gpu_config(step.key, config); !s) return s;
     if (config.cluster > 0) {
-      const int64_t blocks = p.images * p.groups * config.cluster;
-      Stage& stage = stages.emplace_back(group_norm_stage(p, chunks, kernel));
-      set_group_norm_step(stage, GroupNormStep::kWhole, blocks);
-      stage.shape.grid = {static_cast<uint32_t>(blocks), 1, 1};
-      stage.shape.cluster = {static_cast<uint32_t>(config.cluster), 1, 1};
-      stage.shape.threads = kGroupNormThreads;
-      stage.shape.shared_bytes = static_cast<uint32_t>(row_shared_bytes(config.cluster));
+      set_group_slots(stages.emplace_back(group_norm_stage(p, chunks, kernel)), p, config,
+                      *plan_group_slots(p, config, device));
       return stages;
     }
     for (const GroupNormStep each : group_norm_steps(p)) {
@@ -222,17 +192,29 @@ class GroupNormGpuFamily final : public KernelFamily {
     if (!gpu) return refuse_group_norm_gpu(fmt::format("{}: {} is no GPU", key.text, key.target));
     if (!(key == key_of(c, key.target)))
       return refuse_group_norm_gpu(key.text + ": signature and config name different types");
-    if (is_group_norm_config(c) && c.cluster == 0 && c.pieces == 0) return {};
     if (is_group_norm_config(c)) {
-      const Status s = check_together(c, key.target, op_ != "group_norm");
+      const Status s = check_slots(c, key.target);
       return s ? s : refuse_group_norm_gpu(key.text + ": " + s.message());
     }
     return refuse_group_norm_gpu(key.text + ": allowed: f32, f16, bf16");
   }
-  double predict_gpu(const GroupNormProblem& p, const DeviceSpec& device, bool together) const {
+  // Ok, of steps too, or why no cluster keeps groups.
+  Status check_slots(const GroupNormConfig& c, std::string_view target) const {
+    if (c.cluster == 0 && c.threads == 0) return {};
+    if (op_ != "group_norm" || target != "sm_90a") return unsupported("groups of a cluster are group_norm's on sm_90a");
+    if (!c.whole) return unsupported("groups of a cluster are of whole pieces");
+    const std::pair shape(c.cluster, c.threads);
+    if (std::ranges::find(group_slot_shapes(), shape) != group_slot_shapes().end()) return {};
+    return unsupported(
+        fmt::format("cluster={}:threads={}, allowed: 1, 2, 4, 6, 8 and 256, 512, or 0 and 0", c.cluster, c.threads));
+  }
+  double predict_gpu(const GroupNormProblem& p, const DeviceSpec& device, const GroupNormConfig& c) const {
+    const auto plan = c.cluster > 0 ? plan_group_slots(p, c, device) : std::nullopt;
+    if (plan) return predict_group_slots(p, c, *plan, device);
+    // Steps: x again for each, partly from a cache.
+    const double passes = p.channels_last != 0 ? 2.6 : 1.7;
     const double bytes_seconds = group_norm_bytes(p) / memory_bytes_per_second(device);
-    if (together) return kGroupNormTogetherLaunchSeconds + bytes_seconds;
-    return (kGroupNormGpuLaunchSeconds + 1.5 * bytes_seconds) * (generic_ ? 4 : 1);
+    return (kGroupNormGpuLaunchSeconds + passes * bytes_seconds) * (generic_ ? 4 : 1);
   }
 
   const bool generic_;
