@@ -24,7 +24,8 @@ struct CutPlaces {
     upper = bins.first == 0 ? -kNoToken : __fadd_rn(top, -behind);
     lower = bins.last == kSelectBins - 1 ? kNoToken : __fmaf_rn(static_cast<float>(bins.last), -kBinWidth, top);
   }
-  __device__ __forceinline__ float place(float x) const { return place_of(x, __fmul_rn(inverse, kLog2E)); }
+  __device__ __forceinline__ float factor() const { return __fmul_rn(inverse, kLog2E); }
+  __device__ __forceinline__ float place(float x) const { return place_of(x, factor()); }
   __device__ __forceinline__ bool has(float x) const {
     const float at = place(x);
     return at <= upper && at >= lower;
@@ -162,26 +163,57 @@ struct CutToken {
   __device__ __forceinline__ unsigned long long mass() const { return sampled_row().places.mass(x); }
 };
 
+// Lists those of a chunk's tokens that are at the cut.
+template <SampleConfig kConfig>
+__device__ __forceinline__ void list_tokens(const ChunkPart<kConfig>& part) {
+  const CutPlaces& places = sampled_row().places;
+  SelectShared& shared = select_shared();
+  const float factor = places.factor(), upper = places.upper, lower = places.lower;
+#pragma unroll
+  for (int j = 0; j < part.kPieces; ++j) {
+    // Few are, and most pieces have nothing that large.
+    float most = kNoToken;
+    for_elements([&](int i) { most = at_least(part.p[j].v[i], most); });
+    if (place_of(most, factor) < lower || most == kNoToken) continue;
+    for_elements([&](int i) {
+      const float x = part.p[j].v[i], at = place_of(x, factor);
+      if (!(at <= upper && at >= lower) || x == kNoToken) return;
+      const unsigned place = add_shared(&shared.listed, 1);
+      if (place < kSampleGathered) gathered_tokens()[place] = {x, static_cast<unsigned>(part.id(j, i))};
+    });
+  }
+}
 // Lists a row's tokens at the cut in shared memory, in any order: how many there are, or -1 where they are too many.
 template <SampleConfig kConfig>
 __device__ __forceinline__ int gather(const SampleArgs& args, long long row) {
-  const CutPlaces& places = sampled_row().places;
   SelectShared& shared = select_shared();
+  const int me = static_cast<int>(select_thread());
   __syncthreads();
-  if (select_thread() == 0) shared.listed = 0;
-  __syncthreads();
+  if (me == 0) shared.listed = 0;
+  const auto chunks = static_cast<int>(anew(args).chunks);  // of 2^31 tokens at most
 #pragma unroll 1
-  for (long long c = 0; c < args.chunks; ++c) {
-    // Nothing but the row stays in registers from chunk to chunk.
-    const SampleArgs& now = anew(args);
-    if (places.place(sample_workspace(now).chunks[row * now.chunks + c].most) < places.lower) continue;
-    ChunkPart<kConfig> part(now, row, c);
-    part.load();
-    part.each([&](float x, long long id) {
-      if (!places.has(x)) return;
-      const unsigned at = add_shared(&shared.listed, 1);
-      if (at < kSampleGathered) gathered_tokens()[at] = {x, static_cast<unsigned>(id)};
-    });
+  for (int first = 0; first < chunks; first += kSelectThreads) {
+    // Which chunks reach the cut, by a thread each.
+    __syncthreads();
+    if (first + me < chunks) {
+      const SampleArgs& now = anew(args);
+      const CutPlaces& places = sampled_row().places;
+      const float most = sample_workspace(now).chunks[row * now.chunks + first + me].most;
+      shared.member[me] = places.place(most) >= places.lower ? 1 : 0;
+    }
+    __syncthreads();
+    const int end = chunks - first < kSelectThreads ? chunks : first + kSelectThreads;
+    const auto reaching = [&](int c) {
+      while (c < end && shared.member[c - first] == 0) ++c;
+      return c;
+    };
+#pragma unroll 1
+    for (int c = reaching(first); c < end; c = reaching(c + 1)) {
+      // Nothing but the row stays in registers from chunk to chunk.
+      ChunkPart<kConfig> part(anew(args), row, c);
+      part.load();
+      list_tokens(part);
+    }
   }
   __syncthreads();
   return shared.listed <= kSampleGathered ? static_cast<int>(shared.listed) : -1;

@@ -275,25 +275,26 @@ __device__ __forceinline__ void sample_gpu(const SampleArgs& given) {
   if (given.step == SampleStep::kFind) {
     const long long items = given.rows * given.chunks;
     if (blockIdx.x >= items) return;
-    const auto chunk_of = [&](long long item) {
-      const Quotient of = divided_by(item, anew(given).chunks);
-      return ChunkPart<kConfig>(anew(given), of.whole, of.rest);
-    };
     if constexpr (kAsksAhead) {
-      // The next chunk is on its way while this one is counted.
-      ChunkPart<kConfig> next = chunk_of(blockIdx.x);
+      // The next chunk is on its way while this one is counted. Rows and chunks go on by as much each time: a division takes fifty instructions.
+      Quotient of = divided_by(blockIdx.x, given.chunks);
+      const Quotient step = divided_by(given.grid, given.chunks);
+      ChunkPart<kConfig> next(given, of.whole, of.rest);
       next.ask();
 #pragma unroll 1
       for (long long item = blockIdx.x; item < items; item += given.grid) {
         ChunkPart<kConfig> part = next;
         part.clean();
-        if (item + given.grid < items) next = chunk_of(item + given.grid), next.ask();
+        of.whole += step.whole, of.rest += step.rest;
+        if (of.rest >= given.chunks) of.rest -= given.chunks, ++of.whole;
+        if (item + given.grid < items) next = ChunkPart<kConfig>(given, of.whole, of.rest), next.ask();
         find_in_chunk<kConfig>(given, item, part);
       }
     } else {
 #pragma unroll 1
       for (long long item = blockIdx.x; item < items; item += anew(given).grid) {
-        ChunkPart<kConfig> part = chunk_of(item);
+        const Quotient of = divided_by(item, anew(given).chunks);
+        ChunkPart<kConfig> part(anew(given), of.whole, of.rest);
         part.load();
         find_in_chunk<kConfig>(anew(given), item, part);
       }
