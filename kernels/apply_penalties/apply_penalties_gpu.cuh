@@ -10,15 +10,6 @@
 
 namespace tilewright {
 
-// The kernel's arguments, which on AMD GPUs need not stay in scalar registers.
-__device__ __forceinline__ const ApplyPenaltiesArgs& anew(const ApplyPenaltiesArgs& args) {
-#if defined(__AMDGCN__)
-  return read_again(args);
-#else
-  return args;
-#endif
-}
-
 // A chunk of a row.
 struct PenaltyChunk {
   long long row, start;

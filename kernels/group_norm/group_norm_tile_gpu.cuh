@@ -9,15 +9,6 @@
 
 namespace tilewright {
 
-// The kernel's arguments, which on AMD GPUs need not stay in scalar registers.
-__device__ __forceinline__ const GroupNormArgs& anew(const GroupNormArgs& args) {
-#if defined(__AMDGCN__)
-  return read_again(args);
-#else
-  return args;
-#endif
-}
-
 // The next step's blocks may come; a step that is not the first waits for the one in front.
 __device__ __forceinline__ void begin_step(const GroupNormArgs& args, GroupNormStep first) {
   allow_next_kernel();

@@ -8,15 +8,6 @@
 
 namespace tilewright {
 
-// The kernel's arguments, which on AMD GPUs need not stay in scalar registers.
-__device__ __forceinline__ const CacheMoveArgs& anew(const CacheMoveArgs& args) {
-#if defined(__AMDGCN__)
-  return read_again(args);
-#else
-  return args;
-#endif
-}
-
 __device__ __forceinline__ float widen_code(DType dtype, unsigned code) {
   switch (dtype) {
     case DType::kF8E4M3: return e4m3::Format::widen(code);

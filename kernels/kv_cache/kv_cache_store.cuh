@@ -7,15 +7,6 @@
 
 namespace tilewright {
 
-// The kernel's arguments, which on AMD GPUs need not stay in scalar registers.
-__device__ __forceinline__ const CacheArgs& anew(const CacheArgs& args) {
-#if defined(__AMDGCN__)
-  return read_again(args);
-#else
-  return args;
-#endif
-}
-
 __device__ __forceinline__ float larger_of(float a, float b) { return at_least(a, b); }
 
 template <DType kType>

@@ -23,15 +23,6 @@ inline constexpr bool kHoldsBesideWide = false;
 inline constexpr bool kHoldsBesideWide = true;
 #endif
 
-// The kernel's arguments, which on AMD GPUs need not stay in scalar registers.
-__device__ __forceinline__ const MoeRoutingArgs& anew(const MoeRoutingArgs& args) {
-#if defined(__AMDGCN__)
-  return read_again(args);
-#else
-  return args;
-#endif
-}
-
 // One lane's part of a token.
 template <MoeRoutingGpuConfig kConfig>
 struct RouterLane {

@@ -24,15 +24,6 @@ __device__ __forceinline__ void meet_lanes() {
 #endif
 }
 
-// The kernel's arguments, which on AMD GPUs need not stay in scalar registers.
-__device__ __forceinline__ const SampleArgs& anew(const SampleArgs& args) {
-#if defined(__AMDGCN__)
-  return read_again(args);
-#else
-  return args;
-#endif
-}
-
 // What all threads have alike, as each one's own: AMD GPUs have no scalar registers for it.
 __device__ __forceinline__ float own(float x) { return __builtin_bit_cast(float, anew(__builtin_bit_cast(int, x))); }
 __device__ __forceinline__ unsigned own(unsigned x) { return static_cast<unsigned>(anew(static_cast<int>(x))); }

@@ -9,15 +9,6 @@
 
 namespace tilewright {
 
-// The kernel's arguments, which on AMD GPUs need not stay in scalar registers.
-__device__ __forceinline__ const TopKArgs& anew(const TopKArgs& args) {
-#if defined(__AMDGCN__)
-  return read_again(args);
-#else
-  return args;
-#endif
-}
-
 // How many all chunks of a row list: k each, but for the last one.
 __device__ __forceinline__ int listed_in_row(const TopKArgs& args, long long row) {
   const long long length = top_k_length(args, row), whole = length / kTopKChunk;

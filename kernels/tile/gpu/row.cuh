@@ -10,15 +10,6 @@
 
 namespace tilewright {
 
-// The kernel's arguments, which on AMD GPUs need not stay in scalar registers.
-__device__ __forceinline__ const RowArgs& anew(const RowArgs& args) {
-#if defined(__AMDGCN__)
-  return read_again(args);
-#else
-  return args;
-#endif
-}
-
 // What a call has of what few calls have.
 template <RowGpuConfig kConfig>
 __device__ __forceinline__ bool has_weight(const RowArgs& args) {

@@ -25,6 +25,16 @@ __device__ __forceinline__ bool at_once(const void* p, int count, unsigned bytes
 #if !defined(__AMDGCN__)
 __device__ __forceinline__ int anew(int x) { return x; }
 #endif
+// A kernel's arguments, which on AMD GPUs need not stay in scalar registers.
+template <class Args>
+  requires(__is_class(Args))
+__device__ __forceinline__ const Args& anew(const Args& args) {
+#if defined(__AMDGCN__)
+  return read_again(args);
+#else
+  return args;
+#endif
+}
 
 // body(element i), with constants as i.
 template <class Body>

@@ -98,7 +98,9 @@ class GroupNormGpuFamily final : public KernelFamily {
     if (!parse_gpu_config(step.key, config)) config = {};
     return predict_gpu(problem_cast<GroupNormProblem>(ref), device, config);
   }
-  int64_t workspace_bytes(ProblemRef ref, const DeviceSpec&, const RecipeStep&) const override {
+  int64_t workspace_bytes(ProblemRef ref, const DeviceSpec&, const RecipeStep& step) const override {
+    GroupNormConfig config{};
+    if (parse_gpu_config(step.key, config) && config.cluster > 0) return 0;
     const auto& p = problem_cast<GroupNormProblem>(ref);
     const int64_t begin = channel_floats_begin(p.images, gpu_chunks(p).count, p.channels);
     return (begin + p.images * p.channels * kGroupNormChannelFloats) * static_cast<int64_t>(sizeof(float));

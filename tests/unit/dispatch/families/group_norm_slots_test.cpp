@@ -77,6 +77,19 @@ TEST(GroupNormSlots, ClustersAreAsLargeAsFillTheDevice) {
   EXPECT_EQ(best_slots("n=1:c=128:s=1048576:g=32"), "0x0");
 }
 
+TEST(GroupNormSlots, SlotsNeedNoWorkspace) {
+  const KernelFamily& family = group_norm_gpu_family(false, false);
+  const auto parsed = group_norm_operator().parse_problem(bf16_image("n=2:c=64:s=64:g=4"));
+  ASSERT_TRUE(parsed.ok());
+  const auto bytes_of = [&](const GroupNormConfig& config) {
+    const RecipeStep step{
+        make_key("group_norm", "group_norm_gpu", "sm_90a", group_norm_signature(config), print_fields(config)), {}};
+    return family.workspace_bytes(*parsed, slot_device(), step);
+  };
+  EXPECT_EQ(bytes_of({DType::kBf16, false, true, 2, 256}), 0);
+  EXPECT_GT(bytes_of({DType::kBf16, false, true}), 0);
+}
+
 TEST(GroupNormSlots, RecipesOfAnotherShapeOrProblemAreRefused) {
   const KernelFamily& family = group_norm_gpu_family(false, false);
   const auto check = [&](const std::string& sizes, const GroupNormConfig& config) {
