@@ -24,6 +24,9 @@ std::optional<GroupSlotPlan> slot_plan(const std::string& sizes, int cluster, in
   const GroupNormProblem p = group_norm_problem(bf16_image(sizes));
   return plan_group_slots(p, {DType::kBf16, p.channels_last != 0, true, cluster, threads}, slot_device());
 }
+RecipeStep slot_step(const GroupNormConfig& config) {
+  return {make_key("group_norm", "group_norm_gpu", "sm_90a", group_norm_signature(config), print_fields(config)), {}};
+}
 // Of the candidate that is predicted to be the fastest, "cluster x threads".
 std::string best_slots(const std::string& sizes) {
   const auto parsed = group_norm_operator().parse_problem(bf16_image(sizes));
@@ -78,25 +81,19 @@ TEST(GroupNormSlots, ClustersAreAsLargeAsFillTheDevice) {
 }
 
 TEST(GroupNormSlots, SlotsNeedNoWorkspace) {
-  const KernelFamily& family = group_norm_gpu_family(false, false);
   const auto parsed = group_norm_operator().parse_problem(bf16_image("n=2:c=64:s=64:g=4"));
   ASSERT_TRUE(parsed.ok());
   const auto bytes_of = [&](const GroupNormConfig& config) {
-    const RecipeStep step{
-        make_key("group_norm", "group_norm_gpu", "sm_90a", group_norm_signature(config), print_fields(config)), {}};
-    return family.workspace_bytes(*parsed, slot_device(), step);
+    return group_norm_gpu_family(false, false).workspace_bytes(*parsed, slot_device(), slot_step(config));
   };
   EXPECT_EQ(bytes_of({DType::kBf16, false, true, 2, 256}), 0);
   EXPECT_GT(bytes_of({DType::kBf16, false, true}), 0);
 }
 
 TEST(GroupNormSlots, RecipesOfAnotherShapeOrProblemAreRefused) {
-  const KernelFamily& family = group_norm_gpu_family(false, false);
-  const auto check = [&](const std::string& sizes, const GroupNormConfig& config) {
+  const auto check = [](const std::string& sizes, const GroupNormConfig& config) {
     const auto parsed = group_norm_operator().parse_problem(bf16_image(sizes));
-    const RecipeStep step{
-        make_key("group_norm", "group_norm_gpu", "sm_90a", group_norm_signature(config), print_fields(config)), {}};
-    return family.check(*parsed, slot_device(), step).message();
+    return group_norm_gpu_family(false, false).check(*parsed, slot_device(), slot_step(config)).message();
   };
   const GroupNormConfig slots{DType::kBf16, false, true, 2, 256};
   EXPECT_EQ(check("n=2:c=64:s=64:g=4", slots), "");
