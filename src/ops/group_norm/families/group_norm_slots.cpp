@@ -67,7 +67,7 @@ double predict_group_slots(const GroupNormProblem& p, const GroupNormConfig& con
   constexpr int kManyRounds = 3, kManyTurns = 8;
   const int cluster = config.cluster;
   const double at_once = std::max(1.0, std::floor(device.units * (cluster > 2 ? kPlaced : 1.0) / cluster));
-  const double exact = static_cast<double>(plan.blocks / cluster) / at_once;
+  const double exact = static_cast<double>(plan.blocks) / cluster / at_once;
   const int64_t room = (device.arch->shared_bytes + kReservedBytes) / (plan.shared_bytes + kReservedBytes);
   const auto residents = static_cast<double>(std::clamp<int64_t>(room, 1, kGroupSlotThreads / config.threads));
   const double rounds = (exact > kManyRounds ? exact : std::ceil(exact)) * (exact > 1 ? 1 + kAlone / residents : 1);
