@@ -17,7 +17,7 @@ inline constexpr float kMinusLog2E = -1.44269504f;
 // 1 / (1 + 2^t); 2^t that overflows gives 0.
 __device__ __forceinline__ float logistic2(float t) { return reciprocal_approx(1.0f + exp2_approx(t)); }
 
-// silu of both by one reciprocal, where reciprocals are what binds: 4 u more. 2^t counts as 2^63 from there on, so that the product of two stays
+// silu of both by one reciprocal, where reciprocals are what binds: two more roundings, 2 u. 2^t counts as 2^63 from there on, so that the product of two stays
 // finite; silu is below 2^-57 there.
 __device__ __forceinline__ void silu_both(float& x, float& y) {
   constexpr float kMost = 0x1p63f;

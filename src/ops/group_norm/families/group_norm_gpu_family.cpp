@@ -207,8 +207,9 @@ class GroupNormGpuFamily final : public KernelFamily {
     if (!c.whole) return unsupported("groups of a cluster are of whole pieces");
     const std::pair shape(c.cluster, c.threads);
     if (std::ranges::find(group_slot_shapes(), shape) != group_slot_shapes().end()) return {};
-    return unsupported(
-        fmt::format("cluster={}:threads={}, allowed: 1, 2, 4, 6, 8 and 256, 512, or 0 and 0", c.cluster, c.threads));
+    std::string allowed = "0:0";
+    for (const auto& [cluster, threads] : group_slot_shapes()) allowed += fmt::format(", {}:{}", cluster, threads);
+    return unsupported(fmt::format("cluster={}:threads={}, allowed: {}", c.cluster, c.threads, allowed));
   }
   double predict_gpu(const GroupNormProblem& p, const DeviceSpec& device, const GroupNormConfig& c) const {
     const auto plan = c.cluster > 0 ? plan_group_slots(p, c, device) : std::nullopt;
