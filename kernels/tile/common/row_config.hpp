@@ -27,6 +27,7 @@ struct RowCpuConfig {
   static constexpr const char* kTypeName = "RowCpuConfig";
   DType x, residual, out;  // residual: kNone = absent
   Quantisation quant;
+  int group = 0;  // of neighbours whose scale is found, 16 to 128; else 0
   bool hadamard = false, chance = false;
 
   bool operator==(const RowCpuConfig&) const = default;
@@ -36,6 +37,7 @@ struct RowCpuConfig {
     visit("residual", self.residual);
     visit("out", self.out);
     visit("quant", self.quant);
+    visit("group", self.group);
     visit("hadamard", self.hadamard);
     visit("chance", self.chance);
   }

@@ -169,11 +169,11 @@ TILEWRIGHT_INLINE void store_row(const RowArgs& args, const RowIndex& at, const 
       return value(piece);
     });
   } else if constexpr (kConfig.quant == Quantisation::kGroup) {
-    switch (args.scale.group) {
-      case 16: return encode_small_groups<kOut, 1>(args, at, row, next, value, round);
-      case 32: return encode_small_groups<kOut, 2>(args, at, row, next, value, round);
-      case 64: return encode_groups<kOut, 4>(args, at, row, next, value, round);
-      default: return encode_groups<kOut, 8>(args, at, row, next, value, round);
+    constexpr int kCount = kConfig.group / kVec;
+    if constexpr (kCount <= 2) {
+      encode_small_groups<kOut, kCount>(args, at, row, next, value, round);
+    } else {
+      encode_groups<kOut, kCount>(args, at, row, next, value, round);
     }
   } else if constexpr (kConfig.quant == Quantisation::kRow) {
     encode_scaled_row<kOut>(args, at, row, next, value, round);

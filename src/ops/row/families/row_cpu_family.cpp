@@ -22,8 +22,12 @@ constexpr int64_t kPartElements = 65536, kMostColumnParts = 128, kColumnsUnit = 
 constexpr int64_t kVectorLanes = 16;
 constexpr std::string_view kGenericRowTarget = "x86-64";
 
+// Groups of neighbours whose scale is found.
+bool finds_groups(Quantisation quant, DType out) { return quant == Quantisation::kGroup && is_quantised(out); }
+
 RowCpuConfig row_cpu_config(const RowProblem& p) {
-  return {p.x.dtype, p.residual.dtype, p.out.dtype, p.quant, p.hadamard != 0, p.state_words != 0};
+  const int group = finds_groups(p.quant, p.out.dtype) ? static_cast<int>(p.group) : 0;
+  return {p.x.dtype, p.residual.dtype, p.out.dtype, p.quant, group, p.hadamard != 0, p.state_words != 0};
 }
 
 // Gradients of norms are slower with that instruction, whose branch for subnormal values stands between their sums of columns.
@@ -167,6 +171,10 @@ class RowCpuFamily final : public KernelFamily {
       return refuse_cpu(key.text + ": signature and config name different types");
     if ((config.hadamard || config.chance) && !op_.quantises)
       return refuse_cpu(key.text + ": hadamard and chance are quantize's");
+    if (finds_groups(config.quant, config.out) ? !is_row_group(config.group) : config.group != 0)
+      return refuse_cpu(
+          fmt::format("{}: argument 'group' is {}, allowed where scales of groups are found: 16, 32, 64, 128; else 0",
+                      key.text, config.group));
     if (!runs_on("x86-64-v3", key.target)) return refuse_cpu(key.text + ": needs x86-64-v3 or better");
     const Status s = check_row_types(op_, config.x, config.residual, config.out, config.quant);
     return s ? s : refuse_cpu(key.text + ": " + s.message());

@@ -22,7 +22,8 @@ RowTensor row_tensor(const RowTensorProblem& t) { return {nullptr, {t.stride[0],
 
 std::vector<RowProblem> usual_row_problems(const RowOp& op) {
   std::vector<RowProblem> problems;
-  const auto add = [&](DType x, bool residual, DType out, Quantisation quant, bool turned = false) {
+  const auto add = [&](DType x, bool residual, DType out, Quantisation quant, DType scale = DType::kF32,
+                       bool turned = false) {
     if ((residual && !op.residual) || (!residual && (op.gates_norm || op.backward))) return;
     RowProblem p;
     p.size[2] = p.n = 4096;
@@ -38,11 +39,8 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
     if (op.gates) p.activation = Activation::kSilu, p.gate = GateMode::kSeparated;
     if (residual) p.residual.dtype = x;
     if (residual && op.second == nullptr) p.residual_out.dtype = x;
-    if (quant != Quantisation::kNone) p.scale.dtype = DType::kF32;
-    if (has_groups(quant)) p.group = 128;
-    if (quant == Quantisation::kGroup && (x == DType::kF4E2M1 || out == DType::kF4E2M1)) {
-      p.scale.dtype = DType::kF8E4M3, p.group = usual_row_group(p.scale.dtype);
-    }
+    if (quant != Quantisation::kNone) p.scale.dtype = scale;
+    if (has_groups(quant)) p.group = usual_row_group(scale);
     if (turned) p.hadamard = 16, p.state_words = 2;
     set_contiguous(p);
     problems.push_back(p);
@@ -53,7 +51,7 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
     add(DType::kI8, false, DType::kBf16, Quantisation::kRow);
     add(DType::kF8E4M3, false, DType::kBf16, Quantisation::kGroup);
     add(DType::kF8E4M3, false, DType::kBf16, Quantisation::kBlock);
-    add(DType::kF4E2M1, false, DType::kBf16, Quantisation::kGroup);
+    add(DType::kF4E2M1, false, DType::kBf16, Quantisation::kGroup, DType::kF8E4M3);
     return problems;
   }
   for (const bool residual : {false, true}) {
@@ -73,8 +71,9 @@ std::vector<RowProblem> usual_row_problems(const RowOp& op) {
       add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kTensor);
       add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kDynamic);
       add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kBlock);
-      add(DType::kBf16, residual, DType::kF4E2M1, Quantisation::kGroup);
-      add(DType::kBf16, residual, DType::kF4E2M1, Quantisation::kGroup, /*turned=*/true);
+      add(DType::kBf16, residual, DType::kF8E4M3, Quantisation::kGroup, DType::kE8M0);
+      add(DType::kBf16, residual, DType::kF4E2M1, Quantisation::kGroup, DType::kF8E4M3);
+      add(DType::kBf16, residual, DType::kF4E2M1, Quantisation::kGroup, DType::kF8E4M3, /*turned=*/true);
     }
   }
   return problems;
