@@ -54,7 +54,7 @@ def check_environment(root):
 
 def check_support_matrix(root):
     script = root / "scripts" / "support_matrix"
-    if not script.exists() or not (root / "build" / "generated" / "builtin_instances.cpp").exists():
+    if not script.exists() or not (root / "build" / "bin" / "tilewright_geninst").exists():
         return
     result = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True)
     if result.returncode != 0:
