@@ -22,6 +22,16 @@ inline DeviceSpec cuda_device(const char* target, int units) {
   return device;
 }
 
+inline DeviceSpec cpu_device(const char* target, const char* part = "") {
+  DeviceSpec device;
+  device.arch = find_arch(target);
+  for (const ArchSpec* arch = device.arch; arch != nullptr; arch = find_arch(arch->base))
+    device.targets.push_back(arch);
+  device.part = part;
+  device.units = 2;
+  return device;
+}
+
 // The first part of a target.
 inline DeviceSpec first_part(const char* target) {
   const ArchSpec* arch = find_arch(target);

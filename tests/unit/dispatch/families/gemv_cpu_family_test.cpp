@@ -12,15 +12,7 @@ namespace {
 
 using test::problem;
 
-DeviceSpec cpu_of(const char* part) {
-  DeviceSpec device;
-  device.arch = find_arch("x86-64-v4-bf16");
-  for (const ArchSpec* arch = device.arch; arch != nullptr; arch = find_arch(arch->base))
-    device.targets.push_back(arch);
-  device.part = part;
-  device.units = 2;
-  return device;
-}
+DeviceSpec cpu_of(const char* part) { return test::cpu_device("x86-64-v4-bf16", part); }
 
 // "panels=4:prefetch=0" of the best candidate.
 std::string first_streams(const char* part, const std::string& text) {

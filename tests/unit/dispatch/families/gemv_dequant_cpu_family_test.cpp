@@ -11,19 +11,9 @@ namespace {
 using test::problem;
 using testing::HasSubstr;
 
-DeviceSpec dequant_cpu(const char* target) {
-  DeviceSpec device;
-  device.arch = find_arch(target);
-  for (const ArchSpec* arch = device.arch; arch != nullptr; arch = find_arch(arch->base)) {
-    device.targets.push_back(arch);
-  }
-  device.units = 2;
-  return device;
-}
-
 std::string first_dequant_config(const char* target, const char* text) {
   const GemmProblem p = problem(text);
-  const DeviceSpec device = dequant_cpu(target);
+  const DeviceSpec device = test::cpu_device(target);
   EXPECT_TRUE(gemv_dequant_cpu_family().supports(erase(p), device).ok()) << text;
   const std::vector<Candidate> found = gemv_dequant_cpu_family().candidates(erase(p), device);
   return found.empty() ? "" : std::string(found.front().step.key.config());
@@ -48,7 +38,7 @@ TEST(GemvDequantCpuFamily, TheBestInstructionOfTheTargetIsFirst) {
 }
 
 TEST(GemvDequantCpuFamily, RefusalsSayWhy) {
-  const DeviceSpec device = dequant_cpu("x86-64-v4");
+  const DeviceSpec device = test::cpu_device("x86-64-v4");
   for (const auto& [text, why] : {std::pair{"m=17:n=64:k=64:b=u4", "M = 17, allowed: at most 16"},
                                   {"m=1:n=64:k=64:b=u4:layout=rrr", "[N, K] with K contiguous"},
                                   {"m=1:n=64:k=64:b=i8:packed=1", "B is packed"},
@@ -62,7 +52,8 @@ TEST(GemvDequantCpuFamily, RefusalsSayWhy) {
     EXPECT_EQ(status.code(), StatusCode::kUnsupported) << text;
     EXPECT_THAT(status.message(), HasSubstr(why)) << text;
   }
-  EXPECT_FALSE(gemv_dequant_cpu_family().supports(erase(problem("m=1:n=64:k=64:b=u4")), dequant_cpu("x86-64")).ok());
+  EXPECT_FALSE(
+      gemv_dequant_cpu_family().supports(erase(problem("m=1:n=64:k=64:b=u4")), test::cpu_device("x86-64")).ok());
 }
 
 }  // namespace

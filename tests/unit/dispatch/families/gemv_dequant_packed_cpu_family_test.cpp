@@ -10,23 +10,13 @@ namespace {
 
 using testing::HasSubstr;
 
-DeviceSpec packed_dequant_cpu(const char* target) {
-  DeviceSpec device;
-  device.arch = find_arch(target);
-  for (const ArchSpec* arch = device.arch; arch != nullptr; arch = find_arch(arch->base)) {
-    device.targets.push_back(arch);
-  }
-  device.units = 2;
-  return device;
-}
-
 TEST(GemvDequantPackedCpuFamily, TheBestInstructionOfTheTargetIsFirst) {
   for (const char* mode : {"b=u4:scale_b=f16.1x128:zero_b=u4", "b=e2m1:scale_b=e8m0.1x32", "b=i8:scale_b=f32"}) {
     const GemmProblem p = test::problem(("m=1:n=4096:k=4096:packed=1:" + std::string(mode)).c_str());
     for (const auto& [target, first] : {std::pair{"x86-64-v4-bf16", "mma=dot_i8_vnni:rows=1:panels=2"},
                                         {"x86-64-v4", "mma=fma_avx512:rows=1"},
                                         {"x86-64-v3", "mma=fma_avx2:rows=1"}}) {
-      const DeviceSpec device = packed_dequant_cpu(target);
+      const DeviceSpec device = test::cpu_device(target);
       ASSERT_TRUE(gemv_dequant_packed_cpu_family().supports(erase(p), device).ok()) << mode;
       const std::vector<Candidate> found = gemv_dequant_packed_cpu_family().candidates(erase(p), device);
       ASSERT_FALSE(found.empty());
@@ -36,7 +26,7 @@ TEST(GemvDequantPackedCpuFamily, TheBestInstructionOfTheTargetIsFirst) {
 }
 
 TEST(GemvDequantPackedCpuFamily, RefusalsSayWhy) {
-  const DeviceSpec device = packed_dequant_cpu("x86-64-v4");
+  const DeviceSpec device = test::cpu_device("x86-64-v4");
   for (const auto& [text, why] : {std::pair{"m=1:n=64:k=64:b=u4", "B is plain, allowed: packed"},
                                   {"m=1:n=64:k=64:b=u4:packed=1:scale_b=f16.1x16", "allowed: groups of 32, 64 or 128"},
                                   {"m=1:n=64:k=64:b=u4:packed=1:scale_a=f32.1x64", "A has scales of groups"},
@@ -64,7 +54,7 @@ TEST(GemvDequantPackedCpuFamily, GpusRefusePackedWeightsOfFourBits) {
 
 TEST(GemvDequantPackedCpuFamily, OnlyNvidiaGpusTakeWhatTheyPack) {
   const GemmProblem p = test::problem("m=1:n=64:k=64:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32");
-  const DeviceSpec cpu = packed_dequant_cpu("x86-64-v4");
+  const DeviceSpec cpu = test::cpu_device("x86-64-v4");
   for (const KernelFamily* family : {&gemm_generic_family(), &gemv_dequant_packed_cpu_family()}) {
     EXPECT_THAT(family->supports(erase(p), cpu).message(), HasSubstr("as NVIDIA GPUs read it")) << family->name();
   }

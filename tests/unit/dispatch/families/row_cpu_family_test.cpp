@@ -15,14 +15,7 @@ using ::testing::HasSubstr;
 const KernelFamily& cpu_rows(const Operator& op) {
   return *find_family(op.families(), std::string(op.name()) + "_cpu");
 }
-DeviceSpec avx2_device() {
-  DeviceSpec device;
-  device.arch = find_arch("x86-64-v3");
-  for (const ArchSpec* arch = device.arch; arch != nullptr; arch = find_arch(arch->base))
-    device.targets.push_back(arch);
-  device.units = 2;
-  return device;
-}
+DeviceSpec avx2_device() { return test::cpu_device("x86-64-v3"); }
 RecipeStep step_of(const Operator& op, const std::string& text) {
   const auto problem = op.parse_problem(text);
   EXPECT_TRUE(problem.ok()) << text << ": " << problem.status().message();
