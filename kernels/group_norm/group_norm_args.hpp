@@ -34,6 +34,7 @@ struct GroupNormSlots {
   Denominator group_channels;  // channels of a group
   Denominator below;           // channels last: positions that a block takes at a time
   int turns;                   // pieces of a thread, at most
+  unsigned lane_bits;          // gradients, channels first: pieces of 2^lane_bits lanes side by side are of one channel
 };
 
 struct GroupNormArgs {
@@ -57,7 +58,7 @@ struct GroupNormArgs {
 
 // What a kernel is compiled for. kNone: type and layout are told at run time. `whole`, of GPUs: every piece of 8 elements is there, and
 // starts where one load or store takes it. `cluster`, of sm_90: so many blocks of so many `threads` have a slab of groups in slots of shared
-// memory; 0: steps.
+// memory, of a gradient x and dy; 0: steps.
 struct GroupNormConfig {
   static constexpr const char* kTypeName = "GroupNormConfig";
   DType dtype;
@@ -115,10 +116,21 @@ inline constexpr int kGroupNormDown = kGroupNormThreads * kRowPiece / kGroupNorm
 inline constexpr long long kGroupNormGpuSpan = 2048, kGroupNormGpuSpanLast = 8 * kGroupNormDown;
 // Slabs in slots: blocks and groups of one at most, copies that a thread waits for one after another, and where the channels' factors begin.
 inline constexpr int kGroupSlotBlocks = 8, kGroupSlotGroups = 8, kGroupSlotCopies = 4;
-constexpr int group_slot_shared_bytes(int threads) { return 2048 + 16 * threads; }
+// Of each thread: what it found of its piece's sides, or of a gradient sums of channels' parts.
+inline constexpr int kGroupSlotPartBytes = 16, kChannelSumBytes = 8;
+constexpr int group_slot_shared_bytes(int threads) { return 2048 + kGroupSlotPartBytes * threads; }
 constexpr int group_slot_factor_bytes(long long channels) { return static_cast<int>((channels + 15) / 16 * 128); }
 constexpr long long group_slot_bytes(DType dtype, int threads, long long channels, long long turns) {
   return group_slot_shared_bytes(threads) + group_slot_factor_bytes(channels) + turns * threads * dtype_bits(dtype);
+}
+// Of a gradient: what a channel is normalised with, its slope's factors, and two sums of each block.
+constexpr int group_slot_gradient_bytes(long long channels, int cluster) {
+  return static_cast<int>((channels + 15) / 16 * 16 * (32 + 8 * cluster));
+}
+constexpr long long group_gradient_slot_bytes(DType dtype, int threads, int cluster, long long channels,
+                                              long long turns) {
+  return group_slot_shared_bytes(threads) + group_slot_gradient_bytes(channels, cluster) +
+         2 * turns * threads * dtype_bits(dtype);
 }
 inline constexpr int kGroupNormSharedBytes = 2 * kGroupNormThreads / kRowLanes * kGroupNormSlab * 4;
 

@@ -24,7 +24,7 @@ struct ChannelFactors {
 struct GroupSlotShared {
   unsigned char reduced[kRowSharedBytes];
   GroupFound found[kGroupSlotBlocks * kGroupSlotGroups];
-  sm90::Barrier landed;
+  sm90::Barrier landed[2];  // of an exchange each
 };
 static_assert(sizeof(GroupSlotShared) <= group_slot_shared_bytes(0));
 __device__ __forceinline__ GroupSlotShared& group_slot_shared() {
@@ -54,53 +54,83 @@ struct GroupNormSlab {
   }
 };
 
-// A thread's slots: its i-th piece lies behind all threads' pieces before it.
-template <GroupNormConfig kConfig>
+// A thread's slots: its i-th piece lies behind all threads' pieces before it. Behind its copies are groups of others, `kBehind`.
+template <GroupNormConfig kConfig, int kBehind = 0>
 struct GroupSlots {
-  static constexpr int kLoads = PieceWords<kConfig.dtype>::kLoads;
+  static constexpr int kLoads = PieceWords<kConfig.dtype>::kLoads, kTurnBytes = kLoads * kConfig.threads * 16;
   unsigned char* const mine;
+  const unsigned address;  // the same, made once for all copies
   const int turns;
 
-  __device__ __forceinline__ explicit GroupSlots(const GroupNormArgs& args)
-      : mine(reinterpret_cast<unsigned char*>(group_slot_factors<kConfig>()) + group_slot_factor_bytes(args.width) +
-             threadIdx.x * 16),
-        turns(args.slots.turns) {}
-  __device__ __forceinline__ unsigned char* at(int i, int load) const {
-    return mine + (i * kLoads + load) * (kConfig.threads * 16);
+  __device__ __forceinline__ GroupSlots(const GroupNormArgs& args, unsigned char* begin)
+      : mine(begin + threadIdx.x * 16), address(renewed(shared_address(mine))), turns(args.slots.turns) {}
+  __device__ __forceinline__ static constexpr int at(int i, int load) {
+    return (i * kLoads + load) * (kConfig.threads * 16);
   }
   __device__ __forceinline__ void ask(int i, const char* from) const {
 #pragma unroll
-    for (int load = 0; load < kLoads; ++load) copy_async<16>(shared_address(at(i, load)), from + load * 16, 16);
+    for (int load = 0; load < kLoads; ++load)
+      copy_async<16>(address + static_cast<unsigned>(at(i, load)), from + load * 16, 16);
   }
   __device__ __forceinline__ void take(int i, Piece& to) const {
     PieceWords<kConfig.dtype> words;
 #pragma unroll
     for (int load = 0; load < kLoads; ++load)
-      words.words[load] = load_vector4(reinterpret_cast<const unsigned*>(at(i, load)));
+      words.words[load] = load_vector4(reinterpret_cast<const unsigned*>(mine + at(i, load)));
     words.widen(to);
   }
-  // body(i) of the pieces in a group of copies that are there.
-  template <class Share, class Body>
-  __device__ __forceinline__ void each(int group, const Share& share, Body&& body) const {
+  // body(i) of all turns in a group of copies.
+  template <class Body>
+  __device__ __forceinline__ void each_turn(int group, Body&& body) const {
     const int of_group = (turns + kGroupSlotCopies - 1) / kGroupSlotCopies, begin = group * of_group;
     const int behind = begin + of_group, end = behind < turns ? behind : turns;
 #pragma unroll 1
-    for (int i = begin; i < end; ++i) {
-      if (share.there(i)) body(i);
+    for (int i = begin; i < end; ++i) body(i);
+  }
+  // Of the pieces that are there, by a walk over them that has come to this group.
+  template <class Walk, class Body>
+  __device__ __forceinline__ void each(int group, Walk& walk, Body&& body) const {
+    each_turn(group, [&](int i) {
+      if (walk.there()) body(i);
+      walk.next();
+    });
+  }
+  template <class Walk, class Body>
+  __device__ __forceinline__ void each(Walk walk, Body&& body) const {
+#pragma unroll 1
+    for (int i = 0; i < turns; ++i) {
+      if (walk.there()) body(i, walk);
+      walk.next();
+    }
+  }
+  // Asks for all pieces of a tensor.
+  template <class Walk>
+  __device__ __forceinline__ void ask_all(Walk walk) const {
+#pragma unroll 1
+    for (int group = 0; group < kGroupSlotCopies; ++group) {
+      each(group, walk, [&](int i) { ask(i, walk.place); });
+      commit_copies();
     }
   }
   // The same of all groups, as soon as they have come.
-  template <class Share, class Body>
-  __device__ __forceinline__ void each_as_it_comes(const Share& share, Body&& body) const {
+  template <class Body>
+  __device__ __forceinline__ void each_turn_as_it_comes(Body&& body) const {
     static_assert(kGroupSlotCopies == 4);
 #pragma unroll 1
     for (int group = 0; group < kGroupSlotCopies; ++group) {
-      if (group == 0) wait_copies<3>();
-      if (group == 1) wait_copies<2>();
-      if (group == 2) wait_copies<1>();
-      if (group == 3) wait_copies<0>();
-      each(group, share, body);
+      if (group == 0) wait_copies<kBehind + 3>();
+      if (group == 1) wait_copies<kBehind + 2>();
+      if (group == 2) wait_copies<kBehind + 1>();
+      if (group == 3) wait_copies<kBehind>();
+      each_turn(group, body);
     }
+  }
+  template <class Walk, class Body>
+  __device__ __forceinline__ void each_as_it_comes(Walk walk, Body&& body) const {
+    each_turn_as_it_comes([&](int i) {
+      if (walk.there()) body(i);
+      walk.next();
+    });
   }
 };
 
@@ -118,38 +148,55 @@ struct LineShare {
     const unsigned first = static_cast<unsigned>(slab.rank) * span, behind = first + span;
     begin = first + threadIdx.x, end = behind < all ? behind : all;
   }
-  __device__ __forceinline__ unsigned number(int i) const { return begin + static_cast<unsigned>(i) * kConfig.threads; }
-  __device__ __forceinline__ bool there(int i) const { return number(i) < end; }
-  __device__ __forceinline__ unsigned channel(int i) const { return divided(number(i), args.line_pieces); }
-  struct Places {
-    const LineShare& share;
-    char* first;
-    long long line;  // bytes from a channel to the next
-    __device__ __forceinline__ Places(const LineShare& its, const GroupNormTensor& t)
-        : share(its),
-          first(static_cast<char*>(t.data) + (its.slab.image * t.image + its.slab.channel * t.line) * kBytes),
-          line(t.line * kBytes) {}
-    __device__ __forceinline__ char* piece(int i) const {
-      const unsigned channel = share.channel(i), piece = share.number(i) - channel * share.args.line_pieces.by;
-      return first + channel * line + piece * (kRowPiece * kBytes);
+  // A thread's pieces of a tensor, one after another.
+  struct Walk {
+    unsigned number, end, channel, piece;    // the piece is one of its channel's
+    unsigned line_pieces, channels, pieces;  // from one to the next: so many channels and pieces
+    char* place;
+    long long step, wrap;  // bytes from one to the next, and more where a channel ends between
+    __device__ __forceinline__ Walk(const LineShare& share, const GroupNormTensor& t)
+        : number(share.begin), end(share.end), line_pieces(share.args.line_pieces.by) {
+      constexpr int kPieceBytes = kRowPiece * kBytes;
+      channel = divided(number, share.args.line_pieces), piece = number - channel * line_pieces;
+      channels = divided(kConfig.threads, share.args.line_pieces), pieces = kConfig.threads - channels * line_pieces;
+      const long long line = t.line * kBytes;
+      place = static_cast<char*>(t.data) + (share.slab.image * t.image + share.slab.channel * t.line) * kBytes +
+              channel * line + piece * kPieceBytes;
+      step = channels * line + pieces * kPieceBytes;
+      wrap = line - static_cast<long long>(line_pieces) * kPieceBytes;
+    }
+    __device__ __forceinline__ bool there() const { return number < end; }
+    __device__ __forceinline__ void next() {
+      number += kConfig.threads, channel += channels, piece += pieces, place += step;
+      if (piece >= line_pieces) ++channel, piece -= line_pieces, place += wrap;
     }
   };
-  // Of the block's part, in all threads.
-  __device__ __forceinline__ Moments moments(const GroupSlots<kConfig>& slots) const {
+  // Of the block's part, in its first thread.
+  template <class Slots>
+  __device__ __forceinline__ Moments moments(const Slots& slots) const {
     Moments found{0, 0, 0};
-    slots.each_as_it_comes(*this, [&](int i) {
+    slots.each_as_it_comes(Walk(*this, args.x), [&](int i) {
       Piece p;
       slots.take(i, p);
       found = joined(found, piece_moments<true>(p, kRowPiece), reciprocal_near_one(static_cast<float>(i + 1)));
     });
-    return join_neighbours<kConfig.threads, /*kAlike=*/false>(found);
+    join_lanes<kRowLanes>(found);
+    constexpr int kParts = kConfig.threads / kRowLanes;
+    auto* const parts = reinterpret_cast<Moments*>(group_slot_shared().reduced);
+    static_assert(kParts * sizeof(Moments) <= kRowSharedBytes && kParts == power_at_least(kParts));
+    const unsigned me = threadIdx.x;
+    if (me % kRowLanes == 0) parts[me / kRowLanes] = found;
+    __syncthreads();
+    if (me >= kRowLanes) return found;
+    found = parts[me % kParts];
+    join_lanes<kParts>(found);
+    return found;
   }
   struct Factors {
-    const LineShare& share;
     const ChannelFactors* of;
-    __device__ __forceinline__ Factors(const LineShare& its, const ChannelFactors* factors) : share(its), of(factors) {}
-    __device__ __forceinline__ void apply(int i, Piece& p) const {
-      const ChannelFactors by = of[share.channel(i)];
+    __device__ __forceinline__ Factors(const LineShare&, const ChannelFactors* factors) : of(factors) {}
+    __device__ __forceinline__ void apply(const Walk& at, Piece& p) const {
+      const ChannelFactors by = of[at.channel];
       for_elements([&](int e) { p.v[e] = __fmaf_rn(p.v[e], by.factor, by.shift); });
     }
   };
@@ -173,17 +220,18 @@ struct ColumnShare {
     count = here > 0 ? static_cast<int>(here) : 0;
     end = row < down && piece * kRowPiece < slab.channels ? count : 0;
   }
-  __device__ __forceinline__ bool there(int i) const { return row + i * down < end; }
-  struct Places {
-    char* first;
-    long long apart;  // bytes from a piece of the thread to its next
-    __device__ __forceinline__ Places(const ColumnShare& its, const GroupNormTensor& t) {
-      const long long position = its.slab.rank * its.args.span + its.row;
-      first = static_cast<char*>(t.data) +
-              (its.slab.image * t.image + position * t.line + its.slab.channel + its.piece * kRowPiece) * kBytes;
-      apart = its.down * t.line * kBytes;
+  struct Walk {
+    int position, end, down;
+    char* place;
+    long long step;  // bytes from a piece of the thread to its next
+    __device__ __forceinline__ Walk(const ColumnShare& its, const GroupNormTensor& t)
+        : position(its.row), end(its.end), down(its.down), step(its.down * t.line * kBytes) {
+      const long long first = its.slab.rank * its.args.span + its.row;
+      place = static_cast<char*>(t.data) +
+              (its.slab.image * t.image + first * t.line + its.slab.channel + its.piece * kRowPiece) * kBytes;
     }
-    __device__ __forceinline__ char* piece(int i) const { return first + i * apart; }
+    __device__ __forceinline__ bool there() const { return position < end; }
+    __device__ __forceinline__ void next() { position += down, place += step; }
   };
   // How many channels of a piece are of the group that its first one is of.
   __device__ __forceinline__ int first_side(int of) const {
@@ -214,10 +262,11 @@ struct ColumnShare {
   }
 
   // Of a thread's channels, by the sides of its piece.
-  __device__ __forceinline__ void find_sides(const GroupSlots<kConfig>& slots, SidePart (&sides)[2]) const {
+  template <class Slots>
+  __device__ __forceinline__ void find_sides(const Slots& slots, SidePart (&sides)[2]) const {
     // Source: Welford, Note on a Method for Calculating Corrected Sums of Squares and Products (Technometrics 4, 1962).
     float mean[kRowPiece] = {}, squares[kRowPiece] = {}, elements = 0;
-    slots.each_as_it_comes(*this, [&](int i) {
+    slots.each_as_it_comes(Walk(*this, args.x), [&](int i) {
       Piece p;
       slots.take(i, p);
       elements = __fadd_rn(elements, 1);
@@ -249,7 +298,8 @@ struct ColumnShare {
     if (lane == 0) of[0] = {mean, squares};
   }
   // Of the block's part of group t, in thread t.
-  __device__ __forceinline__ Moments moments(const GroupSlots<kConfig>& slots) const {
+  template <class Slots>
+  __device__ __forceinline__ Moments moments(const Slots& slots) const {
     SidePart* const parts = group_slot_parts();
     SidePart sides[2];
     find_sides(slots, sides);
@@ -287,7 +337,7 @@ struct ColumnShare {
     __device__ __forceinline__ Factors(const ColumnShare& share, const ChannelFactors* factors) {
       for_elements([&](int e) { of[e] = factors[share.piece * kRowPiece + e]; });
     }
-    __device__ __forceinline__ void apply(int, Piece& p) const {
+    __device__ __forceinline__ void apply(const Walk&, Piece& p) const {
       for_elements([&](int e) { p.v[e] = __fmaf_rn(p.v[e], of[e].factor, of[e].shift); });
     }
   };

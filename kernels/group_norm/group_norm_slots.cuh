@@ -9,15 +9,16 @@
 
 namespace tilewright {
 
-// Moments that each block has found of the slab's groups, once they have come from all.
-template <int kBlocks>
+// Moments that each block has found of the slab's groups, once they have come from all. kExchanges: the kernel has others behind it.
+template <int kBlocks, int kExchanges = 1>
 struct SlabExchange {
-  __device__ __forceinline__ static sm90::Barrier& landed() { return group_slot_shared().landed; }
+  __device__ __forceinline__ static sm90::Barrier& landed() { return group_slot_shared().landed[0]; }
   // By all threads of all blocks. Nobody sends before all have begun.
   __device__ __forceinline__ SlabExchange() {
     if constexpr (kBlocks > 1) {
       if (threadIdx.x == 0) {
-        sm90::init(landed(), 1);
+#pragma unroll
+        for (int i = 0; i < kExchanges; ++i) sm90::init(group_slot_shared().landed[i], 1);
         sm90::fence_barrier_init();
       }
       sm90::arrive_cluster();
@@ -70,16 +71,13 @@ __device__ __forceinline__ void normalise_share(const GroupNormArgs& args) {
   SlabExchange<kConfig.cluster> exchange;
   const GroupNormSlab slab(args, kConfig.cluster);
   const Share share(args, slab);
-  const GroupSlots<kConfig> slots(args);
+  ChannelFactors* const factors = group_slot_factors<kConfig>();
+  const GroupSlots<kConfig> slots(args,
+                                  reinterpret_cast<unsigned char*>(factors) + group_slot_factor_bytes(args.width));
 
   // All is asked for at once, a few copies a group, so that moments of the first ones are found while others come.
-  const typename Share::Places from(share, args.x);
-#pragma unroll 1
-  for (int group = 0; group < kGroupSlotCopies; ++group) {
-    slots.each(group, share, [&](int i) { slots.ask(i, from.piece(i)); });
-    commit_copies();
-  }
-  ChannelFactors* const factors = group_slot_factors<kConfig>();
+  using Walk = typename Share::Walk;
+  slots.ask_all(Walk(share, args.x));
 #pragma unroll 1
   for (int i = me; i < slab.channels; i += kConfig.threads)
     factors[i] = {column_element(args.weight, slab.channel + i, 1), column_element(args.bias, slab.channel + i, 0)};
@@ -98,17 +96,13 @@ __device__ __forceinline__ void normalise_share(const GroupNormArgs& args) {
   __syncthreads();
 
   const typename Share::Factors by(share, factors);
-  const typename Share::Places to(share, args.out);
-#pragma unroll 1
-  for (int group = 0; group < kGroupSlotCopies; ++group) {
-    slots.each(group, share, [&](int i) {
-      Piece p;
-      slots.take(i, p);
-      by.apply(i, p);
-      if (args.activation == Activation::kSilu) silu_piece(p);
-      store_piece<kConfig.dtype, true>(to.piece(i), args.dtype, 0, kRowPiece, p);
-    });
-  }
+  slots.each(Walk(share, args.out), [&](int i, const Walk& to) {
+    Piece p;
+    slots.take(i, p);
+    by.apply(to, p);
+    if (args.activation == Activation::kSilu) silu_piece(p);
+    store_piece<kConfig.dtype, true>(to.place, args.dtype, 0, kRowPiece, p);
+  });
 }
 
 template <GroupNormConfig kConfig>

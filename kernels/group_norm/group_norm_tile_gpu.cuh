@@ -177,7 +177,7 @@ __device__ __forceinline__ float column_element(const RowVector& v, long long ch
 }
 
 // What a channel is normalised with.
-struct GroupNormScale {
+struct alignas(16) GroupNormScale {
   float mean, inverse, weight, bias;
 };
 __device__ __forceinline__ GroupNormScale group_norm_scale(const GroupNormArgs& args, long long image,

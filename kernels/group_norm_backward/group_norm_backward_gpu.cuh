@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 // group_norm_backward_gpu: moments as group_norm finds them; then x and dy are read for the sums of each channel's part of a chunk, of which
-// the gradients of weight and bias are made and the means of groups, and again for x's gradient. Typed by its config, or at run time.
+// the gradients of weight and bias are made and the means of groups, and again for x's gradient; or once, where a cluster keeps a group.
+// Typed by its config, or at run time.
 #pragma once
 
-#include "act_and_mul_backward/activation_slope_gpu.cuh"
 #include "group_norm/group_norm_gpu.cuh"
+#include "group_norm_backward/silu_slope_gpu.cuh"
+#if !defined(__AMDGCN__)
+#include "group_norm_backward/group_norm_backward_slots.cuh"
+#endif
 
 namespace tilewright {
 
@@ -17,7 +21,7 @@ __device__ __forceinline__ NormalisedGradient normalised_gradient(const GroupNor
   const float normalised = __fmul_rn(__fadd_rn(x, -by.mean), by.inverse);
   if (args.activation != Activation::kSilu) return {normalised, dy};
   const float y = __fmaf_rn(normalised, by.weight, by.bias);
-  return {normalised, __fmul_rn(dy, activation_slope<Activation::kSilu>(y, 1).slope)};
+  return {normalised, __fmul_rn(dy, silu_slope(y))};
 }
 
 template <GroupNormConfig kConfig, bool kLast>
@@ -139,7 +143,7 @@ __device__ __forceinline__ void group_norm_backward_step(const GroupNormArgs& ar
 }
 
 template <GroupNormConfig kConfig>
-__device__ __forceinline__ void group_norm_backward_gpu(const GroupNormArgs& args) {
+__device__ __forceinline__ void group_norm_backward_steps(const GroupNormArgs& args) {
   constexpr bool kTyped = kConfig.dtype != DType::kNone;
   begin_step(args, GroupNormStep::kMoments);
   switch (args.step) {
@@ -154,6 +158,19 @@ __device__ __forceinline__ void group_norm_backward_gpu(const GroupNormArgs& arg
   }
   if constexpr (!kTyped || !kConfig.channels_last) {
     if (!last) return group_norm_backward_step<kConfig, false>(args);
+  }
+}
+
+template <GroupNormConfig kConfig>
+__device__ __forceinline__ void group_norm_backward_gpu(const GroupNormArgs& args) {
+  if constexpr (kConfig.cluster == 0) {
+    group_norm_backward_steps<kConfig>(args);
+  } else {
+#if !defined(__AMDGCN__)
+    begin_step(args, GroupNormStep::kWhole);
+    if (args.step == GroupNormStep::kColumns) return sum_channels(args);
+    group_norm_backward_slots<kConfig>(args);
+#endif
   }
 }
 

@@ -84,6 +84,37 @@ TEST(EmulatedImageOperators, AClustersSlotsKeepGroupsChannelsLast) {
        "n=1:c=40:s=129:g=10:x=f32:channels_last=1"});
 }
 
+TEST(EmulatedImageOperators, AClustersSlotsKeepGroupsOfGradientsChannelsFirst) {
+  check_group_norm_backward<GroupNormConfig{kBf16, false, true, 1, 256}>(
+      {"n=2:c=12:s=1000:g=4:x=bf16:weight=bf16:bias=f32:activation=silu:dweight=f32:dbias=f32",
+       "n=3:c=4:s=8:g=4:x=bf16:in_place=1",
+       "n=2:c=6:s=64:g=2:x=bf16:weight=f32:sx=480.72:so=800.80:sdy=640.88:dweight=bf16",
+       "n=2:c=8:s=128:g=2:x=bf16:dbias=f32:in_place=2"});
+  // Lines of which a block has a part; more channels of a group than a block has threads; a block without a piece.
+  check_group_norm_backward<GroupNormConfig{kBf16, false, true, 4, 512}>(
+      {"n=2:c=600:s=24:g=2:x=bf16:weight=bf16:bias=bf16:dweight=f32:dbias=bf16",
+       "n=2:c=3:s=16:g=3:x=bf16:weight=bf16:dweight=f32",
+       "n=2:c=10:s=1792:g=2:x=bf16:weight=bf16:bias=bf16:activation=silu:dweight=f32:dbias=f32"});
+  check_group_norm_backward<GroupNormConfig{kF32, false, true, 8, 256}>(
+      {"n=1:c=6:s=12032:g=2:x=f32:weight=f32:bias=f32:activation=silu:dweight=f32:dbias=f32"});
+}
+
+TEST(EmulatedImageOperators, AClustersSlotsKeepGroupsOfGradientsChannelsLast) {
+  // As of the outputs above.
+  check_group_norm_backward<GroupNormConfig{kBf16, true, true, 1, 256}>(
+      {"n=2:c=80:s=304:g=8:x=bf16:weight=bf16:bias=f32:activation=silu:channels_last=1:dweight=f32:dbias=f32",
+       "n=2:c=200:s=77:g=20:x=bf16:weight=f32:channels_last=1:dweight=bf16:in_place=1",
+       "n=3:c=24:s=1:g=6:x=bf16:channels_last=1:dbias=f32:in_place=2",
+       "n=2:c=112:s=40:g=16:x=bf16:channels_last=1:sx=5000.120:so=6000.136:sdy=7000.144"});
+  check_group_norm_backward<GroupNormConfig{kBf16, true, true, 8, 256}>(
+      {"n=2:c=40:s=5:g=4:x=bf16:weight=bf16:bias=bf16:channels_last=1:dweight=f32",
+       "n=1:c=320:s=400:g=32:x=bf16:weight=bf16:bias=bf16:activation=silu:channels_last=1:dweight=bf16:dbias=bf16",
+       "n=1:c=2048:s=24:g=1:x=bf16:weight=bf16:bias=bf16:channels_last=1"});
+  check_group_norm_backward<GroupNormConfig{kF32, true, true, 6, 512}>(
+      {"n=2:c=48:s=700:g=3:x=f32:weight=f32:bias=f32:activation=silu:channels_last=1:dweight=f32:dbias=f32",
+       "n=1:c=40:s=129:g=10:x=f32:channels_last=1"});
+}
+
 TEST(EmulatedImageOperators, AGroupsFirstElementMayBeFarFromTheOthers) {
   constexpr GroupNormConfig kConfig{kF32, false, true, 8, 256};
   constexpr int kElements = 48000;
@@ -100,7 +131,7 @@ TEST(EmulatedImageOperators, AGroupsFirstElementMayBeFarFromTheOthers) {
   constexpr int kSpan = kElements / kRowPiece / kConfig.cluster,
                 kTurns = (kSpan + kConfig.threads - 1) / kConfig.threads;
   args.line_pieces = denominator(kElements / kRowPiece), args.span = kSpan, args.width = 1;
-  args.slots = {denominator(1), denominator(1), denominator(1), kTurns};
+  args.slots = {denominator(1), denominator(1), denominator(1), kTurns, 0};
   args.dtype = kF32, args.step = GroupNormStep::kWhole;
   const char* const failure = emulated::run_grid(
       kConfig.cluster, kConfig.threads, static_cast<size_t>(group_slot_bytes(kF32, kConfig.threads, 1, kTurns)),

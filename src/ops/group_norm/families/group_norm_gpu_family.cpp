@@ -14,11 +14,11 @@
 namespace tilewright {
 namespace {
 
-constexpr double kGroupNormGpuLaunchSeconds = 8e-6;
+constexpr double kGroupNormGpuLaunchSeconds = 8e-6, kGroupNormGpuGradientLaunchSeconds = 17e-6;
 // NVIDIA: blocks that an SM's registers have room for. AMD: waves of a SIMD. Channels last, a thread has factors of eight channels; of four
 // blocks' registers f16 and f32 spill.
-int group_norm_blocks(const GroupNormConfig& c, ArchVendor vendor) {
-  if (c.cluster > 0) return kGroupSlotThreads / c.threads;
+int group_norm_blocks(const GroupNormConfig& c, bool backward, ArchVendor vendor) {
+  if (c.cluster > 0) return group_slot_threads(backward, c.channels_last) / c.threads;
   if (vendor != ArchVendor::kNvidia || c.dtype == DType::kNone || c.channels_last) return 2;
   return c.dtype == DType::kBf16 ? 4 : 3;
 }
@@ -100,8 +100,10 @@ class GroupNormGpuFamily final : public KernelFamily {
   }
   int64_t workspace_bytes(ProblemRef ref, const DeviceSpec&, const RecipeStep& step) const override {
     GroupNormConfig config{};
-    if (parse_gpu_config(step.key, config) && config.cluster > 0) return 0;
     const auto& p = problem_cast<GroupNormProblem>(ref);
+    if (parse_gpu_config(step.key, config) && config.cluster > 0) {
+      return p.has_column_gradients() ? group_norm_floats(p.images, 1, p.channels, 0) * int64_t{sizeof(float)} : 0;
+    }
     const int64_t begin = channel_floats_begin(p.images, gpu_chunks(p).count, p.channels);
     return (begin + p.images * p.channels * kGroupNormChannelFloats) * static_cast<int64_t>(sizeof(float));
   }
@@ -125,7 +127,8 @@ class GroupNormGpuFamily final : public KernelFamily {
     request.source = gpu_instance_source(
         find_arch(key.target)->vendor, fmt::format("{0}/{0}_gpu.cuh", op_), request.entry,
         fmt::format("{}_gpu<tilewright::{}{}>", op_, GroupNormConfig::kTypeName, cpp_initializer(c)), "GroupNormArgs",
-        std::max(c.threads, kGroupNormThreads), group_norm_blocks(c, find_arch(key.target)->vendor));
+        std::max(c.threads, kGroupNormThreads),
+        group_norm_blocks(c, op_ != "group_norm", find_arch(key.target)->vendor));
     return request;
   }
   int64_t launch_shared_bytes(const KernelKey& key) const override {
@@ -154,17 +157,19 @@ class GroupNormGpuFamily final : public KernelFamily {
     if (Status s = check(ref, device, step); !s) return s;
     const auto& p = problem_cast<GroupNormProblem>(ref);
     const GroupNormChunks chunks = gpu_chunks(p);
-    std::vector<Stage> stages;
     GroupNormConfig config{};
     if (Status s = parse_gpu_config(step.key, config); !s) return s;
+    std::vector<Stage> stages;
+    const GroupNormChunks whole{p.positions, 1};  // of images, in slots
+    std::vector<GroupNormStep> steps = group_norm_steps(p);
     if (config.cluster > 0) {
-      set_group_slots(stages.emplace_back(group_norm_stage(p, chunks, kernel)), p, config,
+      set_group_slots(stages.emplace_back(group_norm_stage(p, whole, kernel)), p, config,
                       *plan_group_slots(p, config, device));
-      return stages;
+      std::erase_if(steps, [](GroupNormStep each) { return each != GroupNormStep::kColumns; });
     }
-    for (const GroupNormStep each : group_norm_steps(p)) {
+    for (const GroupNormStep each : steps) {
       const int64_t grid = group_norm_grid(p, chunks, each);
-      Stage& stage = stages.emplace_back(group_norm_stage(p, chunks, kernel));
+      Stage& stage = stages.emplace_back(group_norm_stage(p, config.cluster > 0 ? whole : chunks, kernel));
       set_group_norm_step(stage, each, grid);
       stage.shape.stage_edge = stages.size() > 1;
       stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
@@ -203,7 +208,7 @@ class GroupNormGpuFamily final : public KernelFamily {
   // Ok, of steps too, or why no cluster keeps groups.
   Status check_slots(const GroupNormConfig& c, std::string_view target) const {
     if (c.cluster == 0 && c.threads == 0) return {};
-    if (op_ != "group_norm" || target != "sm_90a") return unsupported("groups of a cluster are group_norm's on sm_90a");
+    if (target != "sm_90a") return unsupported("groups of a cluster are kept on sm_90a");
     if (!c.whole) return unsupported("groups of a cluster are of whole pieces");
     const std::pair shape(c.cluster, c.threads);
     if (std::ranges::find(group_slot_shapes(), shape) != group_slot_shapes().end()) return {};
@@ -215,9 +220,13 @@ class GroupNormGpuFamily final : public KernelFamily {
     const auto plan = c.cluster > 0 ? plan_group_slots(p, c, device) : std::nullopt;
     if (plan) return predict_group_slots(p, c, *plan, device);
     // Steps: x again for each, partly from a cache.
-    const double passes = p.channels_last != 0 ? 2.6 : 1.7;
+    const bool backward = p.backward != 0, last = p.channels_last != 0;
+    // Of gradients instructions count, too, as many for an element of any type.
+    const double gradient_passes = last ? 4.2 : p.dtype == DType::kF32 ? 1.9 : 2.4;
+    const double passes = backward ? gradient_passes : last ? 2.6 : 1.7;
+    const double launches = backward ? kGroupNormGpuGradientLaunchSeconds : kGroupNormGpuLaunchSeconds;
     const double bytes_seconds = group_norm_bytes(p) / memory_bytes_per_second(device);
-    return (kGroupNormGpuLaunchSeconds + passes * bytes_seconds) * (generic_ ? 4 : 1);
+    return (launches + passes * bytes_seconds) * (generic_ ? 4 : 1);
   }
 
   const bool generic_;

@@ -10,13 +10,15 @@
 
 namespace tilewright {
 
-inline constexpr int kGroupSlotThreads = 1024;  // of an SM, by their registers
+// Of an SM, by their registers: those of a gradient, channels last, have sums and factors of eight channels.
+constexpr int group_slot_threads(bool backward, bool channels_last) { return backward && channels_last ? 512 : 1024; }
 
 struct GroupSlotPlan {
   int64_t width, slabs;  // channels of a slab, slabs of an image
   int64_t across;        // pieces of a line: of a channel, channels last of a position
   int64_t span;          // of a block: pieces, channels last positions
   int64_t below, turns;  // see GroupNormSlots
+  int lane_bits;
   int64_t shared_bytes;
   int64_t blocks;
 };
@@ -29,7 +31,7 @@ std::span<const std::pair<int, int>> group_slot_shapes();
 double predict_group_slots(const GroupNormProblem& problem, const GroupNormConfig& config, const GroupSlotPlan& plan,
                            const DeviceSpec& device);
 
-// Of the one stage.
+// Of the stage that takes slabs.
 void set_group_slots(Stage& stage, const GroupNormProblem& problem, const GroupNormConfig& config,
                      const GroupSlotPlan& plan);
 

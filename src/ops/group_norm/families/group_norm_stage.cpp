@@ -63,7 +63,7 @@ std::vector<GroupNormStep> group_norm_steps(const GroupNormProblem& p) {
   if (p.backward == 0) return {Step::kMoments, Step::kGroups, Step::kOutput};
   std::vector<Step> steps;
   if (p.elements() > 0) steps = {Step::kMoments, Step::kGroups, Step::kSums, Step::kCoefficients, Step::kGradient};
-  if (p.dweight != DType::kNone || p.dbias != DType::kNone) steps.push_back(Step::kColumns);
+  if (p.has_column_gradients()) steps.push_back(Step::kColumns);
   return steps;
 }
 int64_t group_norm_items(const GroupNormProblem& p, GroupNormStep step, int64_t tiles) {

@@ -33,11 +33,9 @@ struct GroupNormProblem {
   uint8_t reserved[6] = {};  // no padding: problems are compared as bytes
 
   int64_t elements() const { return images * channels * positions; }
+  bool has_column_gradients() const { return dweight != DType::kNone || dbias != DType::kNone; }
   // Nothing is written. Sums over no elements are.
-  bool empty() const {
-    if (dweight == DType::kNone && dbias == DType::kNone) return elements() == 0;
-    return channels == 0;
-  }
+  bool empty() const { return has_column_gradients() ? channels == 0 : elements() == 0; }
   const char* op() const { return backward != 0 ? "group_norm_backward" : "group_norm"; }
   std::array<Extent, 3> extents(const GroupNormStrides& s) const {
     if (channels_last != 0) return {{{images, s.image}, {positions, s.line}, {channels, 1}}};
