@@ -64,14 +64,17 @@ TILEWRIGHT_INLINE void store_blocks(const RowArgs& args, unsigned unit, unsigned
         const char* const next = row_start(args.x, at) + (n + band * kScaleBlock) * kBytes<kConfig.x>;
         for (int line = 0; line < kScaleBlock * kBytes<kConfig.x>; line += 64) __builtin_prefetch(next + line, 0, 2);
         if (to - n == kScaleBlock && by[b].near_one) {
-          constexpr int kCount = kScaleBlock / kVec;
-          F32x16 v[kCount];
-          unroll<kCount>([&](auto i) __attribute__((always_inline)) {
-            const RowPiece<true> piece{n + i * kVec, kVec};
-            v[i] = round(divided<true>(value(piece), by[b]), piece.n);
+          constexpr int kBits = dtype_bits(kConfig.out), kLine = 32 / kBits;  // vectors
+          const bool stream = args.stream && begins_line(row);
+          unroll<kScaleBlock / kVec / kLine>([&](auto line) __attribute__((always_inline)) {
+            F32x16 v[kLine];
+            unroll<kLine>([&](auto i) __attribute__((always_inline)) {
+              const RowPiece<true> piece{n + (line * kLine + i) * kVec, kVec};
+              v[i] = round(divided<true>(value(piece), by[b]), piece.n);
+            });
+            encode_many<kConfig.out, true>(row + (n + line * kLine * kVec) * kBits / 8, v, stream);
           });
-          return encode_many<kConfig.out, true>(row + n * dtype_bits(kConfig.out) / 8, v,
-                                                args.stream && begins_line(row));
+          return;
         }
       }
       encode_pieces(row, out, n, to, by[b], value, round);

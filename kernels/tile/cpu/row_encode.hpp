@@ -43,17 +43,12 @@ inline void encode_tail(char* to, F32x16 x, int count) {
 // Vectors of neighbours; whole aligned lines past the caches if `stream`. kNumbers: none is NaN.
 template <DType kOut, bool kNumbers = false, int kCount>
 TILEWRIGHT_INLINE void encode_many(char* to, const F32x16 (&x)[kCount], bool stream) {
-#if TILEWRIGHT_AVX512
+#if TILEWRIGHT_AVX2
   // A line at a time: in parts, its way past the caches would be as many.
   constexpr int kLine = 32 / dtype_bits(kOut);
   if constexpr (kCount % kLine == 0) {
     unroll<kCount / kLine>([&](auto i) __attribute__((always_inline)) {
-      const __m512i line = join_line<kOut, kNumbers>(x + i * kLine);
-      if (stream) {
-        _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i * 64), line);
-      } else {
-        _mm512_storeu_si512(to + i * 64, line);
-      }
+      store_line(to + i * 64, join_line<kOut, kNumbers>(x + i * kLine), stream);
     });
     return;
   }

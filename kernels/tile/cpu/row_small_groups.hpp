@@ -91,6 +91,39 @@ TILEWRIGHT_INLINE F32x16 largest_words_of_each(const char* from) {
     return {_mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xAAAAAAAAu, order, all[0]))};
   return {_mm512_maskz_cvtph_ps(kAllLanes, _mm512_castsi512_si256(_mm512_permutexvar_epi16(order, all[0])))};
 }
+#elif TILEWRIGHT_AVX2
+// The same.
+template <DType kType, int kCount>
+TILEWRIGHT_INLINE F32x16 largest_words_of_each(const char* from) {
+  const auto most = [](__m256i a, __m256i b) { return _mm256_max_epu16(a, b); };
+  const auto magnitudes = [from](int i) __attribute__((always_inline)) {
+    return _mm256_and_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from) + i), _mm256_set1_epi16(0x7FFF));
+  };
+  // Two groups halve what they hold of each 16 bytes and share a register, three times: a word in both halves for each of eight.
+  const auto two = [&](int g) __attribute__((always_inline)) {
+    __m256i of[2];
+    unroll<2>([&](auto i) __attribute__((always_inline)) {
+      of[i] = magnitudes((g + i) * kCount);
+      unroll<kCount - 1>(
+          [&](auto j) __attribute__((always_inline)) { of[i] = most(of[i], magnitudes((g + i) * kCount + j + 1)); });
+    });
+    return most(_mm256_unpacklo_epi16(of[0], of[1]), _mm256_unpackhi_epi16(of[0], of[1]));
+  };
+  const auto four = [&](int g) __attribute__((always_inline)) {
+    const __m256i a = two(g), b = two(g + 2);
+    return most(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+  };
+  const auto eight = [&](int g) __attribute__((always_inline)) {
+    const __m256i a = four(g), b = four(g + 4);
+    return most(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+  };
+  const __m256i low = eight(0), high = eight(8);
+  const __m256i all = most(_mm256_permute2x128_si256(low, high, 0x20), _mm256_permute2x128_si256(low, high, 0x31));
+  const __m128i halves[2] = {_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1)};
+  if constexpr (kType == DType::kBf16)
+    return widen_bf16({{_mm256_cvtepu16_epi32(halves[0])}, {_mm256_cvtepu16_epi32(halves[1])}});
+  return {{_mm256_cvtph_ps(halves[0])}, {_mm256_cvtph_ps(halves[1])}};
+}
 #endif
 
 // quantise.hpp's power_scale_for of each lane, as codes.
@@ -192,7 +225,7 @@ struct GroupSpan {
   // The elements from `begin` on; `length` of them, or fewer at the row's end. The largest magnitude of each group.
   template <class Next, class Value>
   TILEWRIGHT_INLINE F32x16 read(long long begin, int length, const Next& next, Value& value) {
-#if TILEWRIGHT_AVX512
+#if TILEWRIGHT_AVX2
     if constexpr (kWords) {
       if (length == kElements) {
         constexpr DType kType = Value::kType;

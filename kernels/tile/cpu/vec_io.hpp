@@ -44,6 +44,13 @@ TILEWRIGHT_INLINE I32x16 round_to_bf16(F32x16 x) {
 // bf16 codes in the low halves.
 TILEWRIGHT_INLINE I32x16 narrow_bf16(F32x16 x) { return shift_right<16>(round_to_bf16(x)); }
 
+#if TILEWRIGHT_AVX2 && !TILEWRIGHT_AVX512
+// 16 lanes below 2^16 as words, in order: packing stays within 16 bytes.
+TILEWRIGHT_INLINE __m256i join_words(I32x16 x) {
+  return _mm256_permute4x64_epi64(_mm256_packus_epi32(x.lo.v, x.hi.v), 0xD8);
+}
+#endif
+
 // 16 consecutive elements as f32.
 template <DType kType>
 TILEWRIGHT_INLINE F32x16 load_vec(const void* p) {
@@ -70,7 +77,11 @@ TILEWRIGHT_INLINE void store_vec(void* p, F32x16 x) {
       return;
     }
 #endif
+#if TILEWRIGHT_AVX2 && !TILEWRIGHT_AVX512
+    _mm256_storeu_si256(static_cast<__m256i*>(p), join_words(narrow_bf16(x)));
+#else
     narrow_bf16(x).narrow_16(p);
+#endif
   }
 }
 
