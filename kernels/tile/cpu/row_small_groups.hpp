@@ -209,9 +209,11 @@ TILEWRIGHT_INLINE void store_scales(const QuantisedScales& scales, DType out, lo
   }
   scale.store(by.scale);
   (one / scale).store(by.reciprocal);
-  const F32x16 magnitude = absolute(scale);
-  const F32x16 far =
+  const F32x16 magnitude = absolute(scale), largest = F32x16::splat(0x1.FFFFFEp127f);
+  F32x16 far =
       select_less(magnitude, F32x16::splat(0x1p-100f), one, select_less(F32x16::splat(0x1p100f), magnitude, one, zero));
+  far =
+      select_less(largest, most, one, far);  // beside an infinity scales of e4m3 stay finite, and its quotient is none
   by.near_one = !any_greater(as_int(select_nan(scale, one, far)), as_int(zero));
 }
 

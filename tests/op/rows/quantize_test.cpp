@@ -5,8 +5,11 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "op/rows/random_row_problems.hpp"
 #include "tile/common/numeric.hpp"
@@ -192,6 +195,42 @@ TEST(Quantize, NVFP4HasTwoLevelsOfScales) {
     EXPECT_EQ(scale(0), 448);
     EXPECT_EQ(code(0), -6);
     EXPECT_EQ(code(8), 0);
+  }
+}
+
+// Its scale is the largest there is, not infinite: its code is the largest, with its sign, and those beside it are quotients.
+TEST(Quantize, AnInfinityBesideAGivenTensorScaleSaturates) {
+  const std::unique_ptr<Context> context = row_context("off", 2);
+  constexpr int64_t kLength = 1024;
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  std::vector<float> x(kLength, 1.0f);
+  x[5] = kInf, x[6] = 1344, x[300] = -kInf, x[301] = -2688;
+  std::vector<uint16_t> words;
+  for (const float v : x) words.push_back(static_cast<uint16_t>(std::bit_cast<uint32_t>(v) >> 16));
+  float of_tensor = 1;
+  for (const char* recipe : {"", "quantize/quantize_generic/x86-64/any/run_time=1"}) {
+    for (const DType dtype : {DType::kF32, DType::kBf16}) {
+      SCOPED_TRACE(fmt::format("{} {}", recipe, dtype_name(dtype)));
+      std::vector<unsigned char> codes(kLength / 2), scales(kLength / 16);
+      QuantizeCall call;
+      call.recipe = recipe;
+      void* const data = dtype == DType::kF32 ? static_cast<void*>(x.data()) : words.data();
+      call.x = TensorView::contiguous(data, dtype, {1, kLength});
+      call.out = TensorView::contiguous(codes.data(), DType::kF4E2M1, {1, kLength});
+      call.scale = TensorView::contiguous(scales.data(), DType::kF8E4M3, {1, kLength / 16});
+      call.tensor_scale = TensorView::contiguous(&of_tensor, DType::kF32, {});
+      call.quant = Quantisation::kGroup;
+      const Status status = quantize(*context, call);
+      ASSERT_TRUE(status.ok()) << status.to_string();
+      const auto code = [&](int64_t i) { return load_element(DType::kF4E2M1, codes.data(), i); };
+      EXPECT_EQ(load_element(DType::kF8E4M3, scales.data(), 0), 448);
+      EXPECT_EQ(code(5), 6);
+      EXPECT_EQ(code(6), 3);
+      EXPECT_EQ(code(4), 0);
+      EXPECT_EQ(code(300), -6);
+      EXPECT_EQ(code(301), -6);
+      EXPECT_EQ(code(1000), 6);  // a group of ones
+    }
   }
 }
 
