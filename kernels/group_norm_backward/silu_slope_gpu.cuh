@@ -6,7 +6,8 @@
 
 namespace tilewright {
 
-// s (1 + y (1 - s)) with s = 1 / (1 + exp(-y)), within a few u of 1 + |y|: where s vanishes, so does the slope.
+// s (1 + y (1 - s)) with s = 1 / (1 + exp(-y)): where s vanishes, so does the slope. activation_slope() keeps the digits of 1 - s
+// where s is near 1, by more instructions; the slope itself is near 1 there, so that few of them count.
 __device__ __forceinline__ float silu_slope(float y) {
   const float s = reciprocal_approx(__fadd_rn(1.0f, exp2_approx(__fmul_rn(y, -1.44269504f))));
   return __fmul_rn(s, __fmaf_rn(y, __fadd_rn(1.0f, -s), 1.0f));
