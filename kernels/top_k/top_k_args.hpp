@@ -21,9 +21,10 @@ struct TopKArgs {
   long long stride_indices;
   char* workspace;
   long long chunks, grid;  // GPU: chunks of a row, blocks
-  int k;
-  DType dtype;  // of x
+  int k, places;           // GPU: of a chunk's list
+  DType dtype;             // of x
   TopKStep step;
+  bool few;  // GPU: top_k_few()
 };
 
 constexpr long long top_k_length(const TopKArgs& a, long long row) {
@@ -62,7 +63,14 @@ struct TopKConfig {
 
 inline constexpr int kTopKChunk = 2 * kSelectThreads * kRowPiece;
 inline constexpr int kTopKSharedBytes = kSelectSharedBytes + kMostTopK * 8;
-// Keys of the best of each chunk, as many as there are, in any order.
-constexpr int top_k_listed(int k) { return k < kTopKChunk ? k : kTopKChunk; }
+// Few best of not too many chunks are chosen in another way (top_k_few.cuh).
+constexpr bool top_k_few(int k, long long chunks) { return k <= 128 && chunks <= 32; }
+// Places for keys of the best of each chunk, in any order. Of many best there are k; of few as many as tokens of a chunk come into question,
+// with zeros behind: lanes of a warp, an odd number of times, so that warps which go round all lists have as many of them.
+constexpr int top_k_places(int k, long long chunks) {
+  if (!top_k_few(k, chunks)) return k;
+  const int turns = (k + 15) / 16 * 2 + 1;
+  return kRowLanes * (turns < 15 ? turns : 15);
+}
 
 }  // namespace tilewright

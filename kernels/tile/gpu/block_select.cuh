@@ -38,6 +38,7 @@ struct SelectShared {
   unsigned long long member_mass[kSelectThreads];
   ChoiceEnd found;
   ThreadBeyond beyond;
+  float named[kSelectWarps], enough;  // of reached_by_few()
 };
 static_assert(kRowSharedBytes + sizeof(SelectShared) <= kSelectSharedBytes);
 __device__ __forceinline__ SelectShared& select_shared() {

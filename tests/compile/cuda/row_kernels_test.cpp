@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Kernels of row operators for NVIDIA GPUs compile without a GPU, and keep to their budget.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "apply_penalties/apply_penalties_args.hpp"
@@ -166,6 +167,23 @@ TEST_P(SlowRowKernels, OfLongRowsKeepsToItsBudget) {
     const KernelKey key = family.candidates(*problem, spec).front().step.key;
     EXPECT_EQ(key.text.find(":cluster=1:") != std::string::npos, std::string_view(GetParam()) == "sm_80") << key.text;
     check_key(family, key, sizeof(RowArgs), of.local_bytes);
+  }
+}
+
+// Of the rows of models, whatever number of threads and pieces they take.
+TEST_P(SlowRowKernels, NormsOfModelsRowsStayInRegisters) {
+  const DeviceSpec spec = device(GetParam());
+  for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator()}) {
+    const KernelFamily& family = *find_family(op->families(), std::string(op->name()) + "_gpu");
+    for (const char* types : {"x=bf16:weight=bf16", "x=bf16:residual=bf16:weight=bf16", "x=f16:weight=f16:out=f16"}) {
+      for (const int n : {2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192}) {
+        std::string text = fmt::format("m=16384:n={}:{}", n, types);
+        if (op == &layer_norm_operator()) text += text.ends_with("out=f16") ? ":bias=f16" : ":bias=bf16";
+        const Result<std::vector<std::byte>> problem = op->parse_problem(text);
+        ASSERT_TRUE(problem.ok()) << problem.status().message();
+        check_key(family, family.candidates(*problem, spec).front().step.key, sizeof(RowArgs));
+      }
+    }
   }
 }
 

@@ -313,7 +313,10 @@ void check_top_k(std::initializer_list<const char*> problems) {
 
 TEST(EmulatedRowOperators, TopKChoosesAsTheReference) {
   check_top_k<TopKConfig{kF32}>({"m=3:n=9001:k=50:x=f32", "m=7:n=300:k=300:x=f32:lengths=1", "m=1:n=1:k=3:x=f32",
-                                 "m=2:n=17000:k=2048:x=f32", "m=2:n=0:k=5:x=f32", "m=0:n=5:k=5:x=f32"});
+                                 "m=2:n=17000:k=2048:x=f32", "m=2:n=0:k=5:x=f32", "m=0:n=5:k=5:x=f32",
+                                 // few of several chunks and of one, fewer than are sought among them
+                                 "m=2:n=17000:k=1:x=f32", "m=5:n=17000:k=128:x=f32:lengths=1", "m=2:n=8192:k=20:x=f32",
+                                 "m=9:n=700:k=16:x=f32:lengths=1"});
   check_top_k<TopKConfig{kBf16}>({"m=3:n=8193:k=33:x=bf16:sx=8200:si=40:values=0", "m=5:n=40:k=7:x=bf16:sv=9"});
   check_top_k<TopKConfig{kNone}>({"m=3:n=333:k=20:x=f16"});
 }

@@ -85,6 +85,10 @@ constexpr const char* kProblems[] = {
     "top_k m=5:n=128256:k=64:x=f32",
     "top_k m=3:n=40001:k=2048:x=bf16:lengths=1",
     "top_k m=7:n=300:k=300:x=f32",
+    "top_k m=9:n=40000:k=1:x=bf16",
+    "top_k m=9:n=40000:k=128:x=f32:lengths=1",
+    "top_k m=70:n=256:k=8:x=f16:lengths=1",
+    "top_k m=3:n=262145:k=20:x=f32",  // more chunks than lists of few best are made for
     "kv_cache_write t=37:k=8:n=128:x=bf16:wide_slots=1",
     "kv_cache_write t=21:k=4:n=64:x=bf16:cache=e4m3:scales=token:klayout=key_packed:vlayout=value_packed",
     "qk_norm_rope_cache t=19:q=8:k=4:n=128:x=bf16:weight=bf16:table=f32:positions=1",

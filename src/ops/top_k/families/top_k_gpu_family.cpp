@@ -46,7 +46,8 @@ class TopKGpuFamily final : public KernelFamily {
   }
   int64_t workspace_bytes(ProblemRef ref, const DeviceSpec&, const RecipeStep&) const override {
     const auto& p = problem_cast<TopKProblem>(ref);
-    return p.rows * top_k_chunks(p) * top_k_listed(static_cast<int>(p.k)) * static_cast<int64_t>(sizeof(uint64_t));
+    const int64_t chunks = top_k_chunks(p);
+    return p.rows * chunks * top_k_places(static_cast<int>(p.k), chunks) * static_cast<int64_t>(sizeof(uint64_t));
   }
   std::string numerics_id(const RecipeStep&) const override { return "chunks"; }
   std::span<const std::string_view> knob_names() const override { return {}; }
@@ -78,12 +79,15 @@ class TopKGpuFamily final : public KernelFamily {
     if (Status s = check(ref, device, step); !s) return s;
     const auto& p = problem_cast<TopKProblem>(ref);
     const int64_t chunks = top_k_chunks(p);
+    const bool few = top_k_few(static_cast<int>(p.k), chunks);
     // The kernel goes on where the grid ends; AMD GPUs count work-items in 32 bits.
     constexpr int64_t kMostBlocks = (int64_t{1} << 31) / kSelectThreads - 1;
     std::vector<Stage> stages;
     const auto add = [&](TopKStep what, int64_t blocks) {
       TopKArgs args{};
-      args.step = what, args.chunks = chunks, args.grid = std::clamp<int64_t>(blocks, 1, kMostBlocks);
+      args.step = what, args.chunks = chunks, args.few = few;
+      args.places = top_k_places(static_cast<int>(p.k), chunks);
+      args.grid = std::clamp<int64_t>(blocks, 1, kMostBlocks);
       Stage& stage = stages.emplace_back(top_k_stage(p, args, kernel));
       stage.shape.grid = {static_cast<uint32_t>(args.grid), 1, 1};
       stage.shape.threads = kSelectThreads;
@@ -92,7 +96,7 @@ class TopKGpuFamily final : public KernelFamily {
       stage.patches.push_back({ArgPatch::Kind::kWorkspace, 0, static_cast<uint32_t>(offsetof(TopKArgs, workspace))});
     };
     add(TopKStep::kFind, p.rows * chunks);
-    add(TopKStep::kChoose, p.rows);
+    if (chunks > 1 || !few) add(TopKStep::kChoose, p.rows);
     return stages;
   }
 
