@@ -69,8 +69,7 @@ constexpr bool top_k_few(int k, long long chunks) { return k <= 128 && chunks <=
 // with zeros behind: lanes of a warp, an odd number of times, so that warps which go round all lists have as many of them.
 constexpr int top_k_places(int k, long long chunks) {
   if (!top_k_few(k, chunks)) return k;
-  const int turns = (k + 15) / 16 * 2 + 1;
-  return kRowLanes * (turns < 15 ? turns : 15);
+  return kRowLanes * (k <= 8 ? 1 : (k + 23) / 24 * 2 + 1);
 }
 
 }  // namespace tilewright

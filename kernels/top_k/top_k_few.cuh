@@ -28,15 +28,17 @@ __device__ __forceinline__ float reached_by_few(int k, int warp_bits, float larg
   constexpr float kInfinity = __builtin_bit_cast(float, 0x7F800000u);
   SelectShared& shared = select_shared();
   const auto me = static_cast<int>(select_thread()), lane = me % kRowLanes;
-  // Each warp names what so many of its lanes reach.
-  const int lanes = (k + (1 << warp_bits) - 1) >> warp_bits;
+  // Each warp names what so many of its lanes reach, k of three in four warps together: all warps would name what the poorest of them has.
+  const int third = (k + 2) / 3, quarter_bits = warp_bits - 2;
+  const int lanes =
+      quarter_bits >= 0 ? (third + (1 << quarter_bits) - 1) >> quarter_bits : (k + warp_bits) >> warp_bits;
   const float sorted = sorted_lanes(largest);
   __syncthreads();
   if (lane == (lanes <= kRowLanes ? lanes - 1 : 0)) {
     shared.named[me / kRowLanes] = lanes <= kRowLanes ? sorted : -kInfinity;
   }
   __syncthreads();
-  // So many warps are enough: the last one of them.
+  // The last one of as many warps as that takes.
   if (me < kSelectWarps) {
     const float own = shared.named[me];
     int before = 0;

@@ -105,7 +105,7 @@ __device__ __forceinline__ void find_best(const TopKArgs& args, long long item) 
   if (me < anew(args).places) list_of()[me] = me < listed ? shared.member[me] : 0;
 }
 
-inline constexpr int kHeldKeys = 2, kHeldOfFew = 9;  // of a thread
+inline constexpr int kHeldKeys = 2, kHeldOfFew = 7;  // of a thread
 #if defined(__AMDGCN__)
 inline constexpr int kKeysAtOnce = 2;  // that do not wait for each other
 #else
