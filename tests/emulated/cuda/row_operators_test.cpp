@@ -16,7 +16,6 @@
 #include "rope/rope_gpu.cuh"
 #include "sample/sample_gpu.cuh"
 #include "softmax/softmax_gpu.cuh"
-#include "top_k/top_k_gpu.cuh"
 
 #include "core/fields.hpp"
 #include "ops/op_list.hpp"
@@ -293,32 +292,6 @@ TEST(EmulatedRowOperators, SampleChoosesAsTheReference) {
   check_sample<SampleConfig{kBf16}>(
       {"b=3:v=9001:x=bf16:top_p=1:temperature=1", "b=5:v=2049:x=bf16:sx=2050:seeds=1:offsets=2:temperature=1"});
   check_sample<SampleConfig{kNone}>({"b=3:v=333:x=f16:top_p=1:top_k=1", "b=3:v=333:x=f32:greedy=1"});
-}
-
-template <TopKConfig kConfig>
-void check_top_k(std::initializer_list<const char*> problems) {
-  const auto kernel =
-      std::make_shared<HostKernel>([](const void* args) { top_k_gpu<kConfig>(*static_cast<const TopKArgs*>(args)); });
-  const Operator& op = top_k_operator();
-  const bool generic = kConfig.x == kNone;
-  const KernelFamily& family = *find_family(op.families(), generic ? "top_k_generic_gpu" : "top_k_gpu");
-  RecipeStep step;
-  for (const KernelKey& key : family.builtin_keys("sm_90a")) {
-    if (generic || key.config() == print_fields(kConfig)) step.key = key;
-  }
-  for (const InputData data : {InputData::kNormal, InputData::kIntegers}) {
-    check_family(op, family, step, kernel, problems, data);
-  }
-}
-
-TEST(EmulatedRowOperators, TopKChoosesAsTheReference) {
-  check_top_k<TopKConfig{kF32}>({"m=3:n=9001:k=50:x=f32", "m=7:n=300:k=300:x=f32:lengths=1", "m=1:n=1:k=3:x=f32",
-                                 "m=2:n=17000:k=2048:x=f32", "m=2:n=0:k=5:x=f32", "m=0:n=5:k=5:x=f32",
-                                 // few of several chunks and of one, fewer than are sought among them
-                                 "m=2:n=17000:k=1:x=f32", "m=5:n=17000:k=128:x=f32:lengths=1", "m=2:n=8192:k=20:x=f32",
-                                 "m=9:n=700:k=16:x=f32:lengths=1"});
-  check_top_k<TopKConfig{kBf16}>({"m=3:n=8193:k=33:x=bf16:sx=8200:si=40:values=0", "m=5:n=40:k=7:x=bf16:sv=9"});
-  check_top_k<TopKConfig{kNone}>({"m=3:n=333:k=20:x=f16"});
 }
 
 // Chunks of few rows have a block each, those of many rows one block: of the same rows with the same bits.

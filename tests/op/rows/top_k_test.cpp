@@ -7,12 +7,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <numeric>
 #include <vector>
 
 #include "op/rows/random_row_problems.hpp"
+#include "support/ordered_rows.hpp"
 
 namespace tilewright {
 namespace {
@@ -77,33 +76,13 @@ TEST(TopK, TiesNaNAndWhatIsBehindARow) {
   }
 }
 
-// What is put aside is thinned out by the range of its keys: rows that rise, that fall, that are alike, that hardly differ, and that
-// have one element far from all others.
+// What is put aside is thinned out by the range of its keys.
 TEST(TopK, RowsOfEveryOrderGiveTheBest) {
-  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
   const std::unique_ptr<Context> context = row_context("off");
   constexpr int kLength = 20011;
-  const auto value = [&](int kind, int i) {
-    const float at = static_cast<float>(i);
-    switch (kind) {
-      case 0: return at;
-      case 1: return -at;
-      case 2: return i % 3 == 0 ? 0.0f : -0.0f;
-      case 3: return static_cast<float>(i % 7) - 3;
-      case 4: return i % 64 == 5 ? at : -kInf;
-      case 5: return i % 2 == 0 ? kNaN : i % 10 == 1 ? kInf : -kInf;
-      case 6: return i == 777 ? 1e30f : at * 1e-44f;
-      default: return 1 + static_cast<float>(i * 7919 % kLength) * 0x1p-23f;
-    }
-  };
-  for (int kind = 0; kind < 8; ++kind) {
-    std::vector<float> x;
-    for (int i = 0; i < kLength; ++i) x.push_back(value(kind, i));
-    std::vector<int> order(kLength);
-    std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, std::greater(), [&](int i) {
-      return std::isnan(x[static_cast<size_t>(i)]) ? -kInf : x[static_cast<size_t>(i)];
-    });
+  for (int kind = 0; kind < test::kOrderedRows; ++kind) {
+    std::vector<float> x = test::ordered_row(kind, kLength);
+    const std::vector<int> order = test::order_of_row(x);
     for (const int k : {1, 40, 600, 2048}) {
       for (const char* recipe : {"", "top_k/top_k_generic/x86-64/any/run_time=1"}) {
         std::vector<int> indices(static_cast<size_t>(k), -7);
