@@ -149,13 +149,14 @@ TILEWRIGHT_INLINE void join_pairs(char* to, F32x16 even, F32x16 odd, bool stream
   if constexpr (kType == DType::kF32) {
     const F32x16 both[2] = {alternate<0>(even, odd), alternate<1>(even, odd)};
     encode_many<kType>(to, both, stream);
-  }
+  } else {
 #if TILEWRIGHT_AVX2
-  if constexpr (dtype_bits(kType) == 16) {
     const F32x16 both[2] = {even, odd};
     store_line(to, alternate_words(join_line<kType, false>(both)), stream);
-  }
+#else
+    static_assert(dtype_bits(kType) == 32, "of 16 bits where there are whole lines");
 #endif
+  }
 }
 
 // Elements 2 n and 2 n + 1 of a row, for the n of a piece; `row` points to its first element.
