@@ -175,7 +175,8 @@ TEST_P(SlowRowKernels, NormsOfModelsRowsStayInRegisters) {
   const DeviceSpec spec = device(GetParam());
   for (const Operator* op : {&rms_norm_operator(), &layer_norm_operator()}) {
     const KernelFamily& family = *find_family(op->families(), std::string(op->name()) + "_gpu");
-    for (const char* types : {"x=bf16:weight=bf16", "x=bf16:residual=bf16:weight=bf16", "x=f16:weight=f16:out=f16"}) {
+    for (const char* types : {"x=bf16:weight=bf16", "x=bf16:weight=bf16:programmatic_edge=1",
+                              "x=bf16:residual=bf16:weight=bf16", "x=f16:weight=f16:out=f16"}) {
       for (const int n : {2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192}) {
         std::string text = fmt::format("m=16384:n={}:{}", n, types);
         if (op == &layer_norm_operator()) text += text.ends_with("out=f16") ? ":bias=f16" : ":bias=bf16";

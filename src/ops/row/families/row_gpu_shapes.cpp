@@ -127,8 +127,8 @@ int resident_blocks(const RowOp& op, const RowGpuConfig& c, ArchVendor vendor) {
     return std::clamp(65536 / (row_block_threads(c.threads) * registers), 1, most * 256 / row_block_threads(c.threads));
   };
   if (c.whole && c.quant == Quantisation::kNone && !singly && !op.backward) {  // x's words become the floats
-    // A bias takes more, but in full rows of few pieces, a block each, whose columns have 16 bits.
-    const bool alone = row_block_threads(c.threads) == c.threads;
+    // A bias takes more, but in full rows of few pieces, a block each, without an edge, whose columns have 16 bits.
+    const bool alone = row_block_threads(c.threads) == c.threads && c.edge == RowEdge::kNone;
     const bool biased = c.bias && !(c.full && alone && c.pieces <= 2 && c.columns != DType::kF32);
     const int others = c.x == DType::kF32 ? 30 : !c.plain ? 31 : op.loses ? 27 : biased ? 22 : 18;
     return blocks_of(others + c.pieces * (kRowPiece + asked - words(c.x)), 6);
