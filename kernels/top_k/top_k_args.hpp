@@ -32,10 +32,10 @@ constexpr long long top_k_length(const TopKArgs& a, long long row) {
   const long long length = a.lengths[row];
   return length < 0 ? 0 : length < a.n ? length : a.n;
 }
+inline constexpr float kMinusInfinity = __builtin_bit_cast(float, 0xFF800000u);
 // NaN stands with minus infinity.
-constexpr unsigned long long top_k_key(float x, long long index) {
-  return token_key(x == x ? x : __builtin_bit_cast(float, 0xFF800000u), index);
-}
+constexpr float top_k_value(float x) { return x == x ? x : kMinusInfinity; }
+constexpr unsigned long long top_k_key(float x, long long index) { return token_key(top_k_value(x), index); }
 // A row's j-th element; -1 stands behind a row's end.
 constexpr void store_top_k(const TopKArgs& a, long long row, int j, long long index) {
   a.indices[row * a.stride_indices + j] = static_cast<int>(index);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tile/gpu/block_select.cuh"
+#include "top_k/top_k_args.hpp"
 
 namespace tilewright {
 
@@ -25,7 +26,6 @@ __device__ __forceinline__ float sorted_lanes(float value) {
 // A value that the largest tokens of at least k threads reach; `largest` is this thread's. 2^warp_bits warps should have tokens in most of
 // their lanes: where these are not k together, it is minus infinity.
 __device__ __forceinline__ float reached_by_few(int k, int warp_bits, float largest) {
-  constexpr float kInfinity = __builtin_bit_cast(float, 0x7F800000u);
   SelectShared& shared = select_shared();
   const auto me = static_cast<int>(select_thread()), lane = me % kRowLanes;
   // Each warp names what so many of its lanes reach, k of three in four warps together: all warps would name what the poorest of them has.
@@ -35,7 +35,7 @@ __device__ __forceinline__ float reached_by_few(int k, int warp_bits, float larg
   const float sorted = sorted_lanes(largest);
   __syncthreads();
   if (lane == (lanes <= kRowLanes ? lanes - 1 : 0)) {
-    shared.named[me / kRowLanes] = lanes <= kRowLanes ? sorted : -kInfinity;
+    shared.named[me / kRowLanes] = lanes <= kRowLanes ? sorted : kMinusInfinity;
   }
   __syncthreads();
   // The last one of as many warps as that takes.
@@ -81,11 +81,10 @@ __device__ __forceinline__ int list_members(Each&& each, Belongs&& belongs) {
 // each(body) has besides them is minus infinity, or NaN.
 template <class Each>
 __device__ __forceinline__ int list_few(int k, int warp_bits, int most, Each&& each) {
-  constexpr float kInfinity = __builtin_bit_cast(float, 0x7F800000u);
-  float largest = -kInfinity;
-  each([&](const auto& token) { largest = number_between(token.value(), largest, kInfinity); });
+  float largest = kMinusInfinity;
+  each([&](const auto& token) { largest = number_between(token.value(), largest, -kMinusInfinity); });
   const float enough = reached_by_few(k, warp_bits, largest);
-  if (enough == -kInfinity) return -1;
+  if (enough == kMinusInfinity) return -1;
   const int listed = list_members(each, [&](const auto& token) { return token.value() >= enough; });
   return listed <= most ? listed : -1;
 }

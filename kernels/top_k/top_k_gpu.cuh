@@ -4,7 +4,6 @@
 #pragma once
 
 #include "tile/common/quotient.hpp"
-#include "top_k/top_k_args.hpp"
 #include "top_k/top_k_few.cuh"
 
 namespace tilewright {
@@ -23,7 +22,7 @@ __device__ __forceinline__ int listed_in_row(const TopKArgs& args, long long row
 struct RowElement {
   float x;
   long long index;
-  __device__ __forceinline__ float value() const { return x == x ? x : __builtin_bit_cast(float, 0xFF800000u); }
+  __device__ __forceinline__ float value() const { return top_k_value(x); }
   __device__ __forceinline__ TokenKey key() const { return top_k_key(x, index); }
   __device__ __forceinline__ unsigned long long mass() const { return 0; }
 };
@@ -60,7 +59,7 @@ __device__ __forceinline__ void find_best(const TopKArgs& args, long long item) 
     const int here = count - place(j);
     load_piece<kConfig.x>(from, args.dtype, start + place(j), here < 0 ? 0 : here < kRowPiece ? here : kRowPiece, p[j]);
     if (here < kRowPiece) {
-      for_elements([&](int i) { p[j].v[i] = i < here ? p[j].v[i] : __builtin_bit_cast(float, 0xFF800000u); });
+      for_elements([&](int i) { p[j].v[i] = i < here ? p[j].v[i] : kMinusInfinity; });
     }
   }
   const auto each = [&](auto&& body) {
