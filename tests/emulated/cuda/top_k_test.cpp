@@ -63,8 +63,9 @@ TEST(EmulatedTopK, RowsOfEveryOrderGiveTheBest) {
         plan.stages = std::move(*stages);
         plan.workspace_bytes = host.family.workspace_bytes(*problem, device.spec(), host.step);
         std::vector<int> indices(static_cast<size_t>(k), -7);
-        void* bound[] = {row.data(), nullptr, nullptr, indices.data()};
-        const Status status = run_plan(device, plan, {bound, {}, nullptr}, {});
+        const std::vector<void*> bound = {row.data(), nullptr, nullptr, indices.data()};
+        const CallBindings bindings{bound, {}, nullptr};
+        const Status status = run_plan(device, plan, bindings, {});
         ASSERT_TRUE(status.ok()) << status.message();
         EXPECT_TRUE(std::equal(indices.begin(), indices.end(), order.begin()))
             << "kind " << kind << ", length " << length << ", k " << k;
