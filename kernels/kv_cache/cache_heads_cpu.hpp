@@ -9,6 +9,8 @@
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
+static_assert(kMostHeadElements <= TokenAngles::kMostDims, "angles of all that turns are kept");
+
 // What heads of a tensor are multiplied by after the norm, as floats: made once for all of them.
 struct HeadWeights {
   alignas(64) float of[kMostHeadElements + kVec];
