@@ -16,6 +16,15 @@ constexpr int enum_count(SampleJoint) { return 2; }
 // Steps of a GPU's kernel: chunks of rows alone, then a row's token.
 enum class SampleStep : unsigned char { kFind, kChoose };
 
+struct SampleChunk {
+  float most, sum;  // of logits; of exponentials of differences from it
+  long long best;   // the place in it of the first of the largest, where the row is greedy; -1 = none
+};
+// Tokens by their places, from the chunk's largest on; the last bin has the rest.
+struct SampleBins {
+  unsigned count[kSelectBins], mass[kSelectBins];
+};
+
 struct SampleArgs {
   long long rows, vocabulary, stride;  // of rows of logits
   const void* logits;                  // [rows, vocabulary]
@@ -24,7 +33,8 @@ struct SampleArgs {
   const int *top_k, *seeds, *offsets;
   int* ids;
   float* log_probabilities;
-  char* workspace;
+  SampleChunk* found;      // GPU: [rows, chunks] in the workspace, and behind them
+  SampleBins* bins;        // the same of rows that are not greedy
   long long chunks, grid;  // GPU: chunks of a row, blocks
   DType x;
   SampleJoint joint;
@@ -102,16 +112,8 @@ constexpr unsigned long long share_of(unsigned long long mass, unsigned long lon
 inline constexpr int kSampleChunk = 2 * kSelectThreads * kRowPiece;
 // With a row's tokens at the cut, and what is known of the row.
 inline constexpr int kSampleGathered = 5120;
-inline constexpr int kSampleSharedBytes = kSelectSharedBytes + kSampleGathered * 8 + kSelectBins * 8 + 256;
+inline constexpr int kSampleSharedBytes = kSelectSharedBytes + kSampleGathered * 8 + kSelectBins * 16 + 256;
 
-struct SampleChunk {
-  float most, sum;  // of logits; of exponentials of differences from it
-  long long best;   // the first of the largest, where the row is greedy; -1 = none
-};
-// Tokens by their places, from the chunk's largest on; the last bin has the rest.
-struct SampleBins {
-  unsigned count[kSelectBins], mass[kSelectBins];
-};
 constexpr long long sample_workspace_bytes(long long rows, long long chunks, bool draws) {
   return rows * chunks * static_cast<long long>(sizeof(SampleChunk) + (draws ? sizeof(SampleBins) : 0));
 }

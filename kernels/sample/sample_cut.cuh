@@ -45,10 +45,12 @@ struct SampledRow {
   SampleRule rule;
   SampleCut cut;
   CutPlaces places;
-  int power;                             // mass_power()
-  float place, to_cut;                   // of the largest logit; what a unit of the row's masses is at the cut
-  unsigned long long target, token;      // the mass that names the bin, the number that names the token in it
-  unsigned long long mass[kSelectBins];  // of bins, in units of their own
+  int power, bin;       // mass_power(); the bin that was drawn
+  float place, to_cut;  // of the largest logit; what a unit of the row's masses is at the cut
+  unsigned long long target,
+      token;  // the mass that names the bin, which is a share at first; the number that names the token in it
+  unsigned long long mass[kSelectBins];     // of bins, in units of their own
+  unsigned long long mass_to[kSelectBins];  // up to each bin, in the row's units
 };
 static_assert(kSelectSharedBytes + kSampleGathered * sizeof(SampleListed) + sizeof(SampledRow) <= kSampleSharedBytes);
 // Behind what it selects with, and tokens at the cut.
@@ -72,15 +74,16 @@ __device__ __forceinline__ float above_middle(float x, float factor) {
   return __fmaf_rn(x, factor, __fadd_rn(kPlaceOrigin, -place_of(x, factor)));
 }
 
-// Adds up the bins of a row's chunks, and finds which hold the end; threads behind the last bin have none.
+// Adds up the bins of a row's chunks, and finds which hold the end. Two threads a bin, each for every other few chunks.
 __device__ __forceinline__ void merge_bins(const SampleArgs& args, long long row, float most) {
-  const SampleRule& rule = sampled_row().rule;
-  const SampleWorkspace work = sample_workspace(args);
-  const SampleChunk* const chunks = work.chunks + row * args.chunks;
+  SampledRow& its = sampled_row();
+  const SampleRule& rule = its.rule;
+  const SampleChunk* const chunks = args.found + row * args.chunks;
   const float factor = place_factor(rule), place = place_of(most, factor);
-  constexpr int kLast = kSelectBins - 1;
+  constexpr int kLast = kSelectBins - 1, kShares = kSelectThreads / kSelectBins;
+  static_assert(kShares == 2);
   const bool counts = kCountsAll || rule.top_k != kAllTokens;
-  const int bin = static_cast<int>(select_thread()), power = sampled_row().power;
+  const int me = static_cast<int>(select_thread()), bin = me % kSelectBins, share = me / kSelectBins;
   // The rest is what is behind the last bin but one, in units of the last.
   unsigned count = 0;
   unsigned long long mass = 0, rest = 0;
@@ -89,7 +92,7 @@ __device__ __forceinline__ void merge_bins(const SampleArgs& args, long long row
   const auto add_chunks = [&]<int kSome>(long long first, int place_of_first) {
     int behind[kSome];
     unsigned shifted[kSome], shifted_count[kSome], own_mass[kSome];
-    const SampleBins* const bins = work.bins + row * args.chunks + first;
+    const SampleBins* const bins = args.bins + row * args.chunks + first;
 #pragma unroll
     for (int i = 0; i < kSome; ++i) {
       behind[i] = static_cast<int>(shared.member[place_of_first + i]);
@@ -114,19 +117,26 @@ __device__ __forceinline__ void merge_bins(const SampleArgs& args, long long row
     const long long left = args.chunks - first;
     const int some = left < kSelectThreads ? static_cast<int>(left) : kSelectThreads;
     __syncthreads();
-    if (bin < some)
-      shared.member[bin] = static_cast<TokenKey>(bins_behind(place, place_of(chunks[first + bin].most, factor)));
+    if (me < some)
+      shared.member[me] = static_cast<TokenKey>(bins_behind(place, place_of(chunks[first + me].most, factor)));
     __syncthreads();
-    if (bin >= kSelectBins) continue;
-    int c = 0;
+    const int together = some / kChunksAtOnce * kChunksAtOnce;
 #pragma unroll 1
-    for (; c + kChunksAtOnce <= some; c += kChunksAtOnce) add_chunks.template operator()<kChunksAtOnce>(first + c, c);
+    for (int c = share * kChunksAtOnce; c < together; c += kShares * kChunksAtOnce)
+      add_chunks.template operator()<kChunksAtOnce>(first + c, c);
 #pragma unroll 1
-    for (; c < some; ++c) add_chunks.template operator()<1>(first + c, c);
+    for (int c = together + share; c < some; c += kShares) add_chunks.template operator()<1>(first + c, c);
   }
-  if (bin < kSelectBins) sampled_row().mass[bin] = mass;
-  rest = scale_mass(first_beyond(rest, kAllMass).before, 1 / row_to_cut(kLast, 0, power));
-  sum_bins(count, bin == kLast ? rest : bin < kLast ? bin_among_row(static_cast<unsigned>(bin), mass, power) : 0);
+  rest = scale_mass(sums_of_threads(rest).all, 1 / row_to_cut(kLast, 0, its.power));
+  if (share == 1) shared.count[bin] = count, its.mass_to[bin] = mass;
+  __syncthreads();
+  if (share == 0) count += shared.count[bin], mass += its.mass_to[bin], its.mass[bin] = mass;
+  const auto of_bin = [&] {
+    if (me >= kLast) return me == kLast ? rest : 0;
+    return bin_among_row(static_cast<unsigned>(me), mass, its.power);
+  };
+  sum_bins(share == 0 ? count : 0, of_bin());
+  if (share == 0) its.mass_to[bin] = shared.mass_to[bin];
 
   // The first bin that reaches a limit. Of the mass of the k, what is before the bin of the k-th tells where it is at least.
   const unsigned long long total = shared.mass_to[kLast];
@@ -147,8 +157,8 @@ __device__ __forceinline__ void merge_bins(const SampleArgs& args, long long row
     const BinRange both = with_floor({first, last}, floor, of_the_k);
     first = both.first, last = both.last;
   }
-  if (bin != 0) return;
-  SampleCut& cut = sampled_row().cut;
+  if (me != 0) return;
+  SampleCut& cut = its.cut;
   cut.bins.first = first, cut.bins.last = last;
   cut.count = first == 0 ? 0 : shared.count_to[first - 1], cut.before = first == 0 ? 0 : shared.mass_to[first - 1];
   cut.with = shared.mass_to[last], cut.total = total;
@@ -165,27 +175,34 @@ struct CutToken {
 
 // Lists those of a chunk's tokens that are at the cut.
 template <SampleConfig kConfig>
-__device__ __forceinline__ void list_tokens(const ChunkPart<kConfig>& part) {
+__device__ __forceinline__ void list_tokens(const ChunkPart<kConfig>& part, float most) {
   const CutPlaces& places = sampled_row().places;
-  SelectShared& shared = select_shared();
   const float factor = places.factor(), upper = places.upper, lower = places.lower;
+  // Few are, and most threads have nothing that large.
+  if (place_of(most, factor) < lower || most == kNoToken) return;
+  unsigned listed = 0, count = 0;
 #pragma unroll
   for (int j = 0; j < part.kPieces; ++j) {
-    // Few are, and most pieces have nothing that large.
-    float most = kNoToken;
-    for_elements([&](int i) { most = at_least(part.p[j].v[i], most); });
-    if (place_of(most, factor) < lower || most == kNoToken) continue;
     for_elements([&](int i) {
       const float x = part.p[j].v[i], at = place_of(x, factor);
-      if (!(at <= upper && at >= lower) || x == kNoToken) return;
-      const unsigned place = add_shared(&shared.listed, 1);
-      if (place < kSampleGathered) gathered_tokens()[place] = {x, static_cast<unsigned>(part.id(j, i))};
+      const bool is = at <= upper && at >= lower && x != kNoToken;
+      listed |= is ? 1u << (j * kRowPiece + i) : 0, count += is ? 1 : 0;
+    });
+  }
+  if (listed == 0) return;
+  unsigned place = add_shared(&select_shared().listed, count);
+#pragma unroll
+  for (int j = 0; j < part.kPieces; ++j) {
+    for_elements([&](int i) {
+      if ((listed >> (j * kRowPiece + i) & 1) == 0) return;
+      if (place < kSampleGathered) gathered_tokens()[place] = {part.p[j].v[i], static_cast<unsigned>(part.id(j, i))};
+      ++place;
     });
   }
 }
-// Lists a row's tokens at the cut in shared memory, in any order: how many there are, or -1 where they are too many.
+// Lists a row's tokens at the cut in shared memory, in any order, as many as have room there of those that `listed` counts.
 template <SampleConfig kConfig>
-__device__ __forceinline__ int gather(const SampleArgs& args, long long row) {
+__device__ __forceinline__ void gather(const SampleArgs& args, long long row) {
   SelectShared& shared = select_shared();
   const int me = static_cast<int>(select_thread());
   __syncthreads();
@@ -198,7 +215,7 @@ __device__ __forceinline__ int gather(const SampleArgs& args, long long row) {
     if (first + me < chunks) {
       const SampleArgs& now = anew(args);
       const CutPlaces& places = sampled_row().places;
-      const float most = sample_workspace(now).chunks[row * now.chunks + first + me].most;
+      const float most = now.found[row * now.chunks + first + me].most;
       shared.member[me] = places.place(most) >= places.lower ? 1 : 0;
     }
     __syncthreads();
@@ -211,29 +228,31 @@ __device__ __forceinline__ int gather(const SampleArgs& args, long long row) {
     for (int c = reaching(first); c < end; c = reaching(c + 1)) {
       // Nothing but the row stays in registers from chunk to chunk.
       ChunkPart<kConfig> part(anew(args), row, c);
-      part.load();
-      list_tokens(part);
+      const float most = part.load();
+      list_tokens(part, most);
     }
   }
   __syncthreads();
-  return shared.listed <= kSampleGathered ? static_cast<int>(shared.listed) : -1;
 }
 
 // body(CutToken) of them: where they were gathered, or from the row, a warp a chunk.
 template <SampleConfig kConfig, class Body>
-__device__ __forceinline__ void for_cut(const SampleArgs& args, long long row, int gathered, Body&& body) {
-  const CutPlaces& places = sampled_row().places;
+__device__ __forceinline__ void for_cut(const SampleArgs& args, long long row, Body&& body) {
+  const unsigned listed = select_shared().listed;
+  if (listed <= kSampleGathered) {
 #pragma unroll 1
-  for (int i = static_cast<int>(select_thread()); i < gathered; i += kSelectThreads) {
-    const SampleListed one = gathered_tokens()[i];
-    body(CutToken{one.x, static_cast<long long>(one.id)});
+    for (unsigned i = select_thread(); i < listed; i += kSelectThreads) {
+      const SampleListed one = gathered_tokens()[i];
+      body(CutToken{one.x, static_cast<long long>(one.id)});
+    }
+    return;
   }
-  if (gathered >= 0) return;
+  const CutPlaces& places = sampled_row().places;
   const int me = static_cast<int>(select_thread()), lane = me % kRowLanes;
 #pragma unroll 1
   for (long long c = me / kRowLanes; c < anew(args).chunks; c += kSelectWarps) {
     const SampleArgs& now = anew(args);
-    if (places.place(sample_workspace(now).chunks[row * now.chunks + c].most) < places.lower) continue;
+    if (places.place(now.found[row * now.chunks + c].most) < places.lower) continue;
     const char* const logits = logits_of<kConfig>(now, row);
     const long long start = c * kSampleChunk, rest = now.vocabulary - start;
     const int count = rest < kSampleChunk ? static_cast<int>(rest) : kSampleChunk;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sample/sample_draw.hpp"
+#include "tile/common/quotient.hpp"
 #include "tile/gpu/block_select.cuh"
 
 namespace tilewright {
@@ -37,17 +38,6 @@ __device__ __forceinline__ SampleRule own_rule(const SampleArgs& args, long long
   return r;
 }
 
-struct SampleWorkspace {
-  SampleChunk* chunks;
-  SampleBins* bins;
-};
-__device__ __forceinline__ SampleWorkspace sample_workspace(const SampleArgs& a) {
-  SampleWorkspace w;
-  w.chunks = reinterpret_cast<SampleChunk*>(a.workspace);
-  w.bins = reinterpret_cast<SampleBins*>(w.chunks + a.rows * a.chunks);
-  return w;
-}
-
 // NaN as minus infinity, plus infinity as the largest number.
 __device__ __forceinline__ float clean_logit(float x) { return number_between(x, kNoToken, kMostLogit); }
 
@@ -60,9 +50,11 @@ __device__ __forceinline__ unsigned bin_mass(float x, float factor, float place)
   return whole_share(exp2_approx(__fmaf_rn(x, factor, __fadd_rn(kPlaceOrigin, -place))));
 }
 
-__device__ __forceinline__ float largest_of_block(float x) {
+// kFree: nobody reads any longer what the reduction before left in this place.
+template <bool kFree = false>
+__device__ __forceinline__ float largest_of_block(float x, int place = 0) {
   float one[1] = {x};
-  reduce_threads<kSelectThreads>(one, [](float a, float b) { return at_least(a, b); });
+  reduce_threads<kSelectThreads, kFree>(one, [](float a, float b) { return at_least(a, b); }, place);
   return one[0];
 }
 __device__ __forceinline__ float sum_of_block(float x) {
@@ -72,52 +64,86 @@ __device__ __forceinline__ float sum_of_block(float x) {
 }
 
 template <SampleConfig kConfig>
+__device__ __forceinline__ int logit_bits(const SampleArgs& args) {
+  return kConfig.x == DType::kNone ? dtype_bits(args.x) : dtype_bits(kConfig.x);
+}
+template <SampleConfig kConfig>
 __device__ __forceinline__ const char* logits_of(const SampleArgs& args, long long row) {
-  const int bits = kConfig.x == DType::kNone ? dtype_bits(args.x) : dtype_bits(kConfig.x);
-  return static_cast<const char*>(args.logits) + row * args.stride * bits / 8;
+  return static_cast<const char*>(args.logits) + row * args.stride * logit_bits<kConfig>(args) / 8;
 }
 // One thread's part of a chunk: two pieces of 8 logits.
 template <SampleConfig kConfig>
 struct ChunkPart {
-  static constexpr int kPieces = 2;
+  static constexpr int kPieces = 2, kWhole = 2 * kSampleChunk;
   const SampleArgs* args;
-  const char* row;
-  long long start;    // of the chunk
-  int left;           // of the row's logits from there on, no more than a chunk has
+  long long offset;  // of the chunk's logits in bytes
+  int chunk;         // of the row's
+  int left;  // of the row's logits from there on, no more than a chunk has; kWhole where loads of 16 bytes take all of it
   float temperature;  // the row's
   int top_k;
   Piece p[kPieces];
 
-  __device__ __forceinline__ ChunkPart(const SampleArgs& given, long long its_row, long long chunk)
-      : args(&given), row(logits_of<kConfig>(given, its_row)), start(chunk * kSampleChunk) {
-    const long long rest = given.vocabulary - start;
+  __device__ __forceinline__ ChunkPart(const SampleArgs& given, long long row, long long its_chunk) : args(&given) {
+    go_to(row, its_chunk);
+  }
+  __device__ __forceinline__ const char* from() const { return static_cast<const char*>(args->logits) + offset; }
+  __device__ __forceinline__ long long start() const { return static_cast<long long>(chunk) * kSampleChunk; }
+  __device__ __forceinline__ void go_to(long long row, long long its_chunk) {
+    chunk = static_cast<int>(its_chunk);  // of 2^31 tokens at most
+    offset = (row * args->stride + start()) * logit_bits<kConfig>(*args) / 8;
+    temperature = args->temperature == nullptr ? 1 : args->temperature[row];
+    top_k = args->top_k == nullptr ? 0 : args->top_k[row];
+    measure();
+  }
+  // To the one behind it, which is the item.
+  __device__ __forceinline__ void go_on(long long item) {
+    if (chunk + 1 == static_cast<int>(args->chunks)) return go_to(divided_by(item, args->chunks).whole, 0);
+    ++chunk, offset += kSampleChunk * logit_bits<kConfig>(*args) / 8;
+    measure();
+  }
+  __device__ __forceinline__ void measure() {
+    const long long rest = args->vocabulary - start();
     left = rest < kSampleChunk ? static_cast<int>(rest) : kSampleChunk;
-    temperature = given.temperature == nullptr ? 1 : given.temperature[its_row];
-    top_k = given.top_k == nullptr ? 0 : given.top_k[its_row];
+    if (left == kSampleChunk && (reinterpret_cast<unsigned long long>(from()) & 15) == 0) left = kWhole;
   }
   __device__ __forceinline__ static int place(int j) {
     return (j * kSelectThreads + anew(static_cast<int>(threadIdx.x))) * kRowPiece;
   }
 
-  __device__ __forceinline__ long long id(int j, int i) const { return start + place(j) + i; }
+  __device__ __forceinline__ long long id(int j, int i) const { return start() + place(j) + i; }
   __device__ __forceinline__ int count(int j) const {
     const int here = left - place(j);
     return here < 0 ? 0 : here < kRowPiece ? here : kRowPiece;
   }
   // Asks for the logits; clean() waits for them.
   __device__ __forceinline__ void ask() {
+    if (left == kWhole) {
 #pragma unroll
-    for (int j = 0; j < kPieces; ++j) load_piece<kConfig.x>(row, args->x, id(j, 0), count(j), p[j]);
+      for (int j = 0; j < kPieces; ++j) load_piece<kConfig.x, true>(from(), args->x, place(j), kRowPiece, p[j]);
+      return;
+    }
+#pragma unroll
+    for (int j = 0; j < kPieces; ++j) load_piece<kConfig.x>(from(), args->x, place(j), count(j), p[j]);
   }
-  __device__ __forceinline__ void clean() {
+  // The largest one.
+  __device__ __forceinline__ float clean() {
+    const float most = largest();
+    // Numbers have a number for their largest.
+    if (left == kWhole && most <= kMostLogit) return most;
 #pragma unroll
     for (int j = 0; j < kPieces; ++j) {
-      for_elements([&](int i) { p[j].v[i] = clean_logit(p[j].v[i]); });
       const int there = count(j);
-      if (there < kRowPiece) for_elements([&](int i) { p[j].v[i] = i < there ? p[j].v[i] : kNoToken; });
+      for_elements([&](int i) { p[j].v[i] = i < there ? clean_logit(p[j].v[i]) : kNoToken; });
     }
+    return largest();
   }
-  __device__ __forceinline__ void load() { ask(), clean(); }
+  __device__ __forceinline__ float load() { return ask(), clean(); }
+  __device__ __forceinline__ float largest() const {
+    float most = kNoToken;
+#pragma unroll
+    for (int j = 0; j < kPieces; ++j) for_elements([&](int i) { most = at_least(p[j].v[i], most); });
+    return most;
+  }
   // body(logit, id) of every token that may be chosen.
   template <class Body>
   __device__ __forceinline__ void each(Body&& body) const {

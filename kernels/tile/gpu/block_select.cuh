@@ -145,8 +145,11 @@ __device__ __forceinline__ BinsReached reach_bins(unsigned count, unsigned long 
   return {shared.reached[0], shared.reached[1]};
 }
 
-// The first of the threads that has more than `target` with those before it, in their order.
-__device__ __forceinline__ ThreadBeyond first_beyond(unsigned long long mass, unsigned long long target) {
+// What threads before this one have, in their order, and what all have.
+struct ThreadSums {
+  unsigned long long before, all;
+};
+__device__ __forceinline__ ThreadSums sums_of_threads(unsigned long long mass) {
   SelectShared& shared = select_shared();
   const unsigned me = select_thread();
   unsigned long long before = 0, all = mass;
@@ -158,14 +161,22 @@ __device__ __forceinline__ ThreadBeyond first_beyond(unsigned long long mass, un
   __syncthreads();
   if (me % kRowLanes == 0) shared.member_mass[me / kRowLanes] = all;
   __syncthreads();
-  all = 0;
+  // Each of as many lanes has a warp's: a block runs this once or twice, and waits for instructions of which there are few.
+  all = shared.member_mass[me % kSelectWarps];
+  unsigned long long earlier = me % kSelectWarps < me / kRowLanes ? all : 0;
 #pragma unroll
-  for (unsigned warp = 0; warp < kSelectWarps; ++warp) {
-    const unsigned long long its = shared.member_mass[warp];
-    before += warp < me / kRowLanes ? its : 0, all += its;
+  for (unsigned distance = 1; distance < kSelectWarps; distance *= 2) {
+    earlier += lane_xor_bits(earlier, distance), all += lane_xor_bits(all, distance);
   }
-  if (me == 0 && target >= all) shared.beyond = {-1, all};
-  if (before <= target && target - before < mass) shared.beyond = {static_cast<int>(me), before};
+  return {before + earlier, all};
+}
+// The first of the threads that has more than `target` with those before it, in their order.
+__device__ __forceinline__ ThreadBeyond first_beyond(unsigned long long mass, unsigned long long target) {
+  SelectShared& shared = select_shared();
+  const unsigned me = select_thread();
+  const ThreadSums sums = sums_of_threads(mass);
+  if (me == 0 && target >= sums.all) shared.beyond = {-1, sums.all};
+  if (sums.before <= target && target - sums.before < mass) shared.beyond = {static_cast<int>(me), sums.before};
   __syncthreads();
   return shared.beyond;
 }

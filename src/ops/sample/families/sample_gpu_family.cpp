@@ -89,7 +89,11 @@ class SampleGpuFamily final : public KernelFamily {
       stage.shape.threads = kSelectThreads;
       stage.shape.stage_edge = what == SampleStep::kChoose;
       stage.shape.shared_bytes = what == SampleStep::kChoose && p.greedy == 0 ? kSampleSharedBytes : kSelectSharedBytes;
-      stage.patches.push_back({ArgPatch::Kind::kWorkspace, 0, static_cast<uint32_t>(offsetof(SampleArgs, workspace))});
+      const auto patch = [&stage](size_t offset, int64_t add) {
+        stage.patches.push_back({ArgPatch::Kind::kWorkspace, 0, static_cast<uint32_t>(offset), add});
+      };
+      patch(offsetof(SampleArgs, found), 0);
+      if (p.greedy == 0) patch(offsetof(SampleArgs, bins), sample_workspace_bytes(p.rows, chunks, /*draws=*/false));
     };
     // On NVIDIA a block asks for its next chunk while it has one, so as many as run at a time go on.
     const int64_t at_once =
