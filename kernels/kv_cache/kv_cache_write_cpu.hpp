@@ -186,20 +186,10 @@ struct HeadWriter {
   }
 };
 
-// Whether so much is written that it goes past the caches.
-TILEWRIGHT_INLINE bool passes_caches(const CacheArgs& args) {
-  long long bytes = 0;
-  for (int tensor = 0; tensor < kCacheTensors; ++tensor) {
-    const CacheHeads& mine = args.heads[tensor];
-    bytes += args.tokens * mine.heads * mine.n * dtype_bits(tensor == kCacheQueries ? args.q : args.cache) / 8;
-  }
-  return args.stream || bytes > kCachedOutputBytes;
-}
-
 template <CacheCpuConfig kConfig>
 void kv_cache_write_cpu(const CacheArgs& arguments, unsigned unit, unsigned units) {
   const CacheArgs args = arguments;  // which no store changes
-  const bool stream = passes_caches(args);
+  const bool stream = args.stream;
   constexpr DType kTypes[] = {kConfig.q, kConfig.cache, kConfig.cache};
   HeadWeights weights[kCacheTensors];
   bool at_once = false, in_order = false;

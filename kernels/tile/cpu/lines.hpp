@@ -2,14 +2,13 @@
 // Lines of the caches, and when an output goes past them.
 #pragma once
 
+#include "tile/common/cached_output.hpp"
 #include "tile/cpu/isa.hpp"
 
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
 inline constexpr int kLineBytes = 64;
-// Where an output is larger, who reads it next finds little of it in a cache that is this core's own.
-inline constexpr long long kCachedOutputBytes = 4 << 20;
 
 TILEWRIGHT_INLINE bool begins_line(const void* p) { return reinterpret_cast<unsigned long long>(p) % kLineBytes == 0; }
 // Bytes from p to where a line begins.

@@ -45,6 +45,26 @@ TEST(LargeRows, OutputsPastTheCachesAreWhole) {
   }
 }
 
+TEST(LargeRows, CachesAndTurnedHeadsPastTheCachesAreWhole) {
+  const std::unique_ptr<Context> context = row_context("off", 1);
+  for (const char* heads :
+       {"t=1100:k=8:v=8:n=128:x=bf16", "t=1100:k=8:v=8:n=130:x=f16", "t=2200:k=1:v=1:n=512:nv=520:x=f32",
+        "t=2200:k=8:v=8:n=128:x=bf16:cache=e4m3:scales=token"}) {
+    expect_right(*context, "kv_cache_write", heads);
+  }
+  for (const char* cache : {"", ":cache=e4m3:scales=tensor"}) {
+    expect_right(*context, "qk_norm_rope_cache",
+                 fmt::format("t=600:q=40:k=8:n=128:x=bf16:norm=1:weight=bf16:table=f32{}", cache));
+  }
+  for (const char* order : {"", ":interleaved=1"}) {
+    expect_right(
+        *context, "rope",
+        fmt::format("m=1x1300x40:n=128:x=bf16:residual=bf16:out=bf16:heads=32:dims=128:table=f32:table_rows=1300:"
+                    "st=64{}",
+                    order));
+  }
+}
+
 TEST(LargeRows, LongerThanWhatIsKeptOfThem) {
   const std::unique_ptr<Context> context = row_context("off", 2);
   for (const int n : {4096, 4097, 8192, 8193, 12300}) {

@@ -8,6 +8,7 @@
 #include "arch/cpu_levels.hpp"
 #include "core/fields.hpp"
 #include "ops/kv_cache/families/cache_families.hpp"
+#include "tile/common/cached_output.hpp"
 
 namespace tilewright {
 namespace {
@@ -95,7 +96,7 @@ class CacheCpuFamily final : public KernelFamily {
     if (Status s = check(ref, device, step); !s) return s;
     const auto& p = problem_cast<CacheProblem>(ref);
     std::vector<Stage> stages;
-    stages.push_back(cache_stage(p, 1, 0, std::move(kernel), passes_caches(cache_bytes_moved(p), device)));
+    stages.push_back(cache_stage(p, 1, 0, std::move(kernel), cache_bytes_written(p) > kCachedOutputBytes));
     share_work(stages.back().shape, predict_cpu(p, device), p.tokens, device);
     return stages;
   }

@@ -180,6 +180,14 @@ ProblemSignature cache_signature(const CacheProblem& p) {
   return s;
 }
 
+double cache_bytes_written(const CacheProblem& p) {
+  double bytes = 0;
+  for (int tensor = 0; tensor < kCacheTensors; ++tensor) {
+    const CacheHeadsProblem& h = p.heads[static_cast<size_t>(tensor)];
+    bytes += static_cast<double>(p.tokens) * static_cast<double>(h.heads * h.n) * dtype_bits(p.out_of(tensor)) / 8;
+  }
+  return bytes;
+}
 double cache_bytes_moved(const CacheProblem& p) {
   const auto tokens = static_cast<double>(p.tokens);
   double bytes = 0;

@@ -118,5 +118,7 @@ Result<CacheProblem> parse_cache_problem(const CacheOp& op, std::string_view tex
 
 ProblemSignature cache_signature(const CacheProblem& problem);
 double cache_bytes_moved(const CacheProblem& problem);
+// Heads alone, without scales.
+double cache_bytes_written(const CacheProblem& problem);
 
 }  // namespace tilewright
