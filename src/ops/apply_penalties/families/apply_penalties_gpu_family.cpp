@@ -8,6 +8,7 @@
 #include "core/fields.hpp"
 #include "ops/apply_penalties/families/apply_penalties_families.hpp"
 #include "ops/gemm/families/gpu/gpu_problem.hpp"
+#include "ops/gpu_launch.hpp"
 
 namespace tilewright {
 namespace {
@@ -72,9 +73,7 @@ class ApplyPenaltiesGpuFamily final : public KernelFamily {
                                     std::shared_ptr<const LoadedKernel> kernel) const override {
     if (Status s = check(ref, device, step); !s) return s;
     const auto& p = problem_cast<ApplyPenaltiesProblem>(ref);
-    // The kernel goes on where the grid ends; AMD GPUs count work-items in 32 bits.
-    constexpr int64_t kMostBlocks = (int64_t{1} << 31) / kPenaltyThreads - 1;
-    const int64_t grid = std::clamp<int64_t>(p.rows * penalty_chunks(p), 1, kMostBlocks);
+    const int64_t grid = std::clamp<int64_t>(p.rows * penalty_chunks(p), 1, most_walking_blocks(kPenaltyThreads));
     Stage stage = apply_penalties_stage(p, grid, std::move(kernel));
     stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
     stage.shape.threads = kPenaltyThreads;

@@ -9,6 +9,7 @@
 
 #include "core/fields.hpp"
 #include "ops/gemm/families/gpu/gpu_problem.hpp"
+#include "ops/gpu_launch.hpp"
 #include "ops/group_norm/families/group_norm_slots.hpp"
 
 namespace tilewright {
@@ -38,8 +39,7 @@ GroupNormChunks gpu_chunks(const GroupNormProblem& p) {
 }
 // Blocks that a step keeps busy.
 int64_t group_norm_grid(const GroupNormProblem& p, const GroupNormChunks& chunks, GroupNormStep step) {
-  // The kernel goes on where the grid ends; AMD GPUs count work-items in 32 bits.
-  constexpr int64_t kMost = (int64_t{1} << 31) / kGroupNormThreads - 1;
+  constexpr int64_t kMost = most_walking_blocks(kGroupNormThreads);
   constexpr int64_t kLines = kGroupNormThreads / kRowLanes;
   const int64_t parts = p.images * chunks.count;
   const int64_t tiles = p.channels_last != 0 ? parts * ((p.channels + kGroupNormSlab - 1) / kGroupNormSlab)

@@ -8,6 +8,7 @@
 
 #include "core/fields.hpp"
 #include "ops/gemm/families/gpu/gpu_problem.hpp"
+#include "ops/gpu_launch.hpp"
 #include "ops/kv_cache/families/cache_families.hpp"
 #include "tile/common/quantise.hpp"
 
@@ -15,8 +16,6 @@ namespace tilewright {
 namespace {
 
 constexpr double kCacheGpuLaunchSeconds = 3e-6;
-// Whose calls' programmatic edges are used: of more, the time in front of a kernel is little.
-constexpr int64_t kEdgedTokens = 256;
 constexpr CacheGpuConfig kAnyHeads{
     DType::kNone, DType::kNone, DType::kNone, DType::kNone, DType::kNone, false, false, kAnyHeadThreads, 1};
 
@@ -31,7 +30,7 @@ int resident_cache_blocks(const CacheGpuConfig& c, ArchVendor vendor) {
 // Blocks that have a call's heads between them. On NVIDIA GPUs so many an SM go on from set to set, which is faster than a block for each
 // set where no scales are found.
 int64_t cache_blocks(int64_t blocks, const CacheGpuConfig& c, const DeviceSpec& device) {
-  const int64_t most = (int64_t{1} << 31) / row_block_threads(c.threads);  // AMD GPUs count work-items in 32 bits
+  const int64_t most = most_walking_blocks(row_block_threads(c.threads));
   if (device.arch->vendor != ArchVendor::kNvidia || c.x == DType::kNone || c.finds) return std::min(blocks, most);
   const int64_t at_a_time = std::max(1, device.units) * int64_t{c.heads >= 4 ? 2 : c.heads == 2 ? 3 : 6};
   const int64_t turns = (blocks + at_a_time - 1) / at_a_time;

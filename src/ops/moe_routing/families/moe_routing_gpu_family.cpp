@@ -8,6 +8,7 @@
 
 #include "core/fields.hpp"
 #include "ops/gemm/families/gpu/gpu_problem.hpp"
+#include "ops/gpu_launch.hpp"
 #include "ops/moe_routing/families/moe_routing_families.hpp"
 
 namespace tilewright {
@@ -16,8 +17,6 @@ namespace {
 constexpr double kRouterGpuLaunchSeconds = 3e-6;
 constexpr int kMostSlots = 64, kUsualSlots = 32, kUsualLanes = 8;
 constexpr int64_t kManyTokens = 12288;
-// Whose calls' programmatic edges are used: of more, the time in front of a kernel is little.
-constexpr int64_t kEdgedTokens = 256;
 constexpr int kSieveParts = 16, kLeastSieved = 16, kFewSlots = 16;
 
 int ceil_power(int64_t x) { return static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(x, 1)))); }
@@ -72,8 +71,6 @@ int router_blocks(const MoeRoutingGpuConfig& c) {
   return c.wide && c.slots > kUsualSlots && c.x != DType::kNone ? 2 : c.wide || c.slots > kUsualSlots ? 3 : 4;
 }
 
-constexpr int64_t kMostRouterGrid = (int64_t{1} << 31) - 1;
-
 class MoeRoutingGpuFamily final : public KernelFamily {
  public:
   explicit MoeRoutingGpuFamily(bool generic) : generic_(generic) {}
@@ -114,7 +111,7 @@ class MoeRoutingGpuFamily final : public KernelFamily {
     if (s) s = takes(c.lanes / c.group_lanes >= kernel_groups(p), "groups");
     if (s) s = takes((pieces_of_group(p) + c.group_lanes - 1) / c.group_lanes * kRowPiece <= c.slots, "experts");
     if (s) s = takes(int64_t{c.kept} * c.lanes >= p.k, "numbers of chosen");
-    if (s) s = takes(walks(device) || blocks_of(p, c) <= kMostRouterGrid, "numbers of tokens");
+    if (s) s = takes(walks(device) || blocks_of(p, c) <= kMostGridBlocks, "numbers of tokens");
     return s ? takes(!c.whole || fills_lanes(p, c), "rows") : s;
   }
   double cost(ProblemRef ref, const DeviceSpec& device, const RecipeStep&) const override {
@@ -171,8 +168,7 @@ class MoeRoutingGpuFamily final : public KernelFamily {
     if (Status s = parse_gpu_router(step.key, c); !s) return s;
     const auto& p = problem_cast<MoeRoutingProblem>(ref);
     if (p.tokens == 0) return std::vector<Stage>{};
-    // Kernels that walk go on where the grid ends; AMD GPUs count work-items in 32 bits.
-    const int64_t most = walks(device) ? kMostRouterGrid / kRouterThreads : kMostRouterGrid;
+    const int64_t most = walks(device) ? most_walking_blocks(kRouterThreads) : kMostGridBlocks;
     const int64_t grid = std::min<int64_t>(blocks_of(p, c), most);
     Stage stage = moe_routing_stage(p, grid, std::move(kernel));
     stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};

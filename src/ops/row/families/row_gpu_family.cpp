@@ -8,6 +8,7 @@
 
 #include "core/fields.hpp"
 #include "ops/gemm/families/gpu/gpu_problem.hpp"
+#include "ops/gpu_launch.hpp"
 #include "ops/row/families/row_families.hpp"
 #include "ops/row/families/row_gpu_shapes.hpp"
 
@@ -16,7 +17,6 @@ namespace {
 
 constexpr double kRowGpuLaunchSeconds = 3e-6;
 constexpr RowGpuShape kGenericShape{256, 0};
-constexpr int64_t kMostGridBlocks = (int64_t{1} << 31) - 1;
 
 class RowGpuFamily final : public KernelFamily {
  public:
@@ -203,7 +203,7 @@ class RowGpuFamily final : public KernelFamily {
                           : heads             ? whole_head_blocks(config)
                                               : 0;
     const int64_t at_a_time = each_unit > 0 ? std::max(1, device.units) * int64_t{each_unit}
-                                            : (int64_t{1} << 31) / row_block_threads(config.threads);
+                                            : most_walking_blocks(row_block_threads(config.threads));
     const int64_t turns = (blocks + at_a_time - 1) / at_a_time, each = (blocks + turns - 1) / turns;
     return (each + shared - 1) / shared * shared;
   }

@@ -7,6 +7,7 @@
 
 #include "core/fields.hpp"
 #include "ops/gemm/families/gpu/gpu_problem.hpp"
+#include "ops/gpu_launch.hpp"
 #include "ops/sample/families/sample_families.hpp"
 
 namespace tilewright {
@@ -78,12 +79,11 @@ class SampleGpuFamily final : public KernelFamily {
     if (Status s = check(ref, device, step); !s) return s;
     const auto& p = problem_cast<SampleProblem>(ref);
     const int64_t chunks = sample_chunks(p);
-    // The kernel goes on where the grid ends; AMD GPUs count work-items in 32 bits.
-    constexpr int64_t kMostBlocks = (int64_t{1} << 31) / kSelectThreads - 1;
     std::vector<Stage> stages;
     const auto add = [&](SampleStep what, int64_t blocks) {
       SampleArgs args{};
-      args.step = what, args.chunks = chunks, args.grid = std::clamp<int64_t>(blocks, 1, kMostBlocks);
+      args.step = what, args.chunks = chunks,
+      args.grid = std::clamp<int64_t>(blocks, 1, most_walking_blocks(kSelectThreads));
       Stage& stage = stages.emplace_back(sample_stage(p, args, kernel));
       stage.shape.grid = {static_cast<uint32_t>(args.grid), 1, 1};
       stage.shape.threads = kSelectThreads;
@@ -96,8 +96,8 @@ class SampleGpuFamily final : public KernelFamily {
       if (p.greedy == 0) patch(offsetof(SampleArgs, bins), sample_workspace_bytes(p.rows, chunks, /*draws=*/false));
     };
     // On NVIDIA a block asks for its next chunk while it has one, so as many as run at a time go on.
-    const int64_t at_once =
-        device.arch->vendor == ArchVendor::kNvidia ? int64_t{kSampleBlocks} * device.units : kMostBlocks;
+    const int64_t at_once = device.arch->vendor == ArchVendor::kNvidia ? int64_t{kSampleBlocks} * device.units
+                                                                       : most_walking_blocks(kSelectThreads);
     add(SampleStep::kFind, std::min(p.rows * chunks, at_once));
     add(SampleStep::kChoose, p.rows);
     return stages;

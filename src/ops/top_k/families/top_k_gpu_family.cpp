@@ -7,6 +7,7 @@
 
 #include "core/fields.hpp"
 #include "ops/gemm/families/gpu/gpu_problem.hpp"
+#include "ops/gpu_launch.hpp"
 #include "ops/top_k/families/top_k_families.hpp"
 
 namespace tilewright {
@@ -80,14 +81,12 @@ class TopKGpuFamily final : public KernelFamily {
     const auto& p = problem_cast<TopKProblem>(ref);
     const int64_t chunks = top_k_chunks(p);
     const bool few = top_k_few(static_cast<int>(p.k), chunks);
-    // The kernel goes on where the grid ends; AMD GPUs count work-items in 32 bits.
-    constexpr int64_t kMostBlocks = (int64_t{1} << 31) / kSelectThreads - 1;
     std::vector<Stage> stages;
     const auto add = [&](TopKStep what, int64_t blocks) {
       TopKArgs args{};
       args.step = what, args.chunks = chunks, args.few = few;
       args.places = top_k_places(static_cast<int>(p.k), chunks);
-      args.grid = std::clamp<int64_t>(blocks, 1, kMostBlocks);
+      args.grid = std::clamp<int64_t>(blocks, 1, most_walking_blocks(kSelectThreads));
       Stage& stage = stages.emplace_back(top_k_stage(p, args, kernel));
       stage.shape.grid = {static_cast<uint32_t>(args.grid), 1, 1};
       stage.shape.threads = kSelectThreads;

@@ -7,6 +7,7 @@
 
 #include "core/fields.hpp"
 #include "ops/gemm/families/gpu/gpu_problem.hpp"
+#include "ops/gpu_launch.hpp"
 #include "ops/transpose/families/transpose_families.hpp"
 
 namespace tilewright {
@@ -98,11 +99,9 @@ class TransposeGpuFamily final : public KernelFamily {
     TransposeConfig c{};
     if (Status s = parse_gpu_transpose(step.key, c); !s) return s;
     const int64_t side = transpose_side(c.bytes);
-    // The kernel goes on where the grid ends; AMD GPUs count work-items in 32 bits.
     const int threads = transpose_threads(c.bytes);
-    const int64_t most = (int64_t{1} << 31) / threads - 1;
     const int64_t tiles = p.batches() * ((p.m + side - 1) / side) * ((p.n + side - 1) / side);
-    const int64_t grid = std::clamp<int64_t>(tiles, 1, most);
+    const int64_t grid = std::clamp<int64_t>(tiles, 1, most_walking_blocks(threads));
     Stage stage = transpose_stage(p, grid, std::move(kernel));
     stage.shape.grid = {static_cast<uint32_t>(grid), 1, 1};
     stage.shape.threads = static_cast<uint32_t>(threads);

@@ -5,6 +5,7 @@
 #include "ops/gemm/families/cuda/portable/weight_stream_cost.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
 #include "ops/gemm/families/gpu/gpu_family.hpp"
+#include "ops/gpu_launch.hpp"
 
 namespace tilewright {
 namespace {
@@ -16,7 +17,6 @@ constexpr Cut kCuts[] = {{4, 4, 8}, {4, 8, 4}, {8, 4, 4}};
 constexpr double kWholeLines = 0.955;  // of the time of kernels that read half a line of 128 bytes at once
 constexpr double kTwoTokens = 1.06;    // twice the reads of A and the sums
 constexpr double kOtherCut = 1.01;     // untuned, the first cut goes first
-constexpr int64_t kMaxBlocks = (int64_t{1} << 31) - 1;  // of a launch
 
 GemvDotGpuConfig make_config(const GemmProblem& p, const Cut& cut) {
   const GemmEpilogueConfig e = choose_epilogue(p);
@@ -37,8 +37,8 @@ class GemvDotGpuFamily final : public GpuFamily<GemvDotGpuConfig> {
     if (p.batch_invariant) return unsupported("batch_invariant: more rows are summed in another order");
     if (const char* reason = gemv_dot_gpu_refusal(make_config(p, kCuts[0]))) return unsupported(reason);
     if (Status s = check_rows_of_words(p); !s) return s;
-    if (p.n / kCuts[0].warps + 1 > kMaxBlocks / p.batch) {
-      return unsupported(fmt::format("more than {} blocks", kMaxBlocks));
+    if (p.n / kCuts[0].warps + 1 > kMostGridBlocks / p.batch) {
+      return unsupported(fmt::format("more than {} blocks", kMostGridBlocks));
     }
     return {};
   }

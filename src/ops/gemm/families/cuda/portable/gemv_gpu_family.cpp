@@ -5,6 +5,7 @@
 #include "ops/gemm/families/cuda/portable/weight_stream_cost.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
 #include "ops/gemm/families/gpu/gpu_family.hpp"
+#include "ops/gpu_launch.hpp"
 
 namespace tilewright {
 namespace {
@@ -13,8 +14,7 @@ struct Cut {
   int rows, warps, depth, blocks;
 };
 constexpr Cut kCuts[] = {{16, 8, 4, 2}, {16, 8, 2, 4}, {16, 4, 4, 4}};
-constexpr double kShortSteps = 1.02;                    // of blocks that bring less than 32 KB a step, on long rows
-constexpr int64_t kMaxBlocks = (int64_t{1} << 31) - 1;  // of a launch
+constexpr double kShortSteps = 1.02;  // of blocks that bring less than 32 KB a step, on long rows
 
 GemvGpuConfig make_config(const GemmProblem& p, const Cut& cut) {
   const GemmEpilogueConfig e = choose_epilogue(p);
@@ -36,8 +36,8 @@ class GemvGpuFamily final : public GpuFamily<GemvGpuConfig> {
       return unsupported(fmt::format("{} has no instruction for {}", device.arch->target, dtype_name(p.a_dtype)));
     }
     if (Status s = check_rows_of_words(p); !s) return s;
-    if (p.n / kCuts[0].rows + 1 > kMaxBlocks / p.batch) {
-      return unsupported(fmt::format("more than {} blocks", kMaxBlocks));
+    if (p.n / kCuts[0].rows + 1 > kMostGridBlocks / p.batch) {
+      return unsupported(fmt::format("more than {} blocks", kMostGridBlocks));
     }
     return {};
   }
