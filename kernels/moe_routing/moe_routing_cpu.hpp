@@ -4,58 +4,22 @@
 #pragma once
 
 #include "moe_routing/router_choice_cpu.hpp"
-#include "tile/cpu/row.hpp"
+#include "moe_routing/router_rows_cpu.hpp"
+#include "moe_routing/router_scores_cpu.hpp"
 #include "tile/cpu/transpose.hpp"
-#include "tile/cpu/vec_math.hpp"
 
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
 
-inline constexpr float kWorstLogit = __builtin_bit_cast(float, 0xFF800000u);
-
-TILEWRIGHT_INLINE F32x16 sqrt_softplus(F32x16 x) {
-  const F32x16 t = exp(F32x16::splat(0) - absolute(x)), s = t / (F32x16::splat(2) + t);
-  const F32x16 positive = select_nan(x, x, at_least(x, F32x16::splat(0)));
-  float lane[kVec];
-  fma(s + s, polynomial(s * s, kLogSeries), positive).store(lane);
-  for (float& one : lane) one = __builtin_sqrtf(one);
-  return F32x16::load(lane);
-}
-
-// exp(x - most)
-TILEWRIGHT_INLINE F32x16 router_exponential(F32x16 x, F32x16 most) {
-  return exp2_below_one(x - most, F32x16::splat(1.44269504f));
-}
-// What the scores of a token in each lane have in common.
-struct RouterSoftmax {
-  F32x16 most, inverse;
-};
-TILEWRIGHT_INLINE F32x16 router_scores(const MoeRoutingArgs& args, const RouterSoftmax& by, F32x16 x) {
-  switch (args.score) {
-    case RouterScore::kSigmoid: return sigmoid(x);
-    case RouterScore::kSqrtSoftplus: return sqrt_softplus(x);
-    default: return router_exponential(x, by.most) * by.inverse;
-  }
-}
-
-// 16 tokens, or the last `count`; other lanes have the first one.
 template <DType kType>
-struct RouterTokens {
-  const MoeRoutingArgs& args;
-  DType type;
-  int count;
-  const char* row[kVec];
-  const char* next;  // of the tokens after these; or where these are
-  RouterSoftmax softmax{};
+struct RouterTokens : RouterChosen<kType> {
+  using RouterChosen<kType>::args, RouterChosen<kType>::type, RouterChosen<kType>::row;
+  using RouterChosen<kType>::softmax, RouterChosen<kType>::chosen;
+  const char* next;                             // of the tokens after these; or where these are
   alignas(64) float value[kMostExperts][kVec];  // logits, then what the choice is among, of an expert by token
-  alignas(64) int chosen[kMostChosen][kVec];
 
   TILEWRIGHT_INLINE RouterTokens(const MoeRoutingArgs& a, long long first, int tokens)
-      : args(a), type(kType == DType::kNone ? a.x : kType), count(tokens) {
-    for (int t = 0; t < kVec; ++t) {
-      const long long token = first + (t < count ? t : 0);
-      row[t] = static_cast<const char*>(args.logits) + token * args.stride_logits * dtype_bits(type) / 8;
-    }
+      : RouterChosen<kType>(a, first, tokens) {
     next = row[0] + (first + 2 * kVec <= args.tokens ? kVec : 0) * args.stride_logits * dtype_bits(type) / 8;
     int e = 0;
     if constexpr (kType == DType::kBf16) {
@@ -175,39 +139,6 @@ struct RouterTokens {
       }
     }
   }
-
-  TILEWRIGHT_INLINE float logit(int t, int expert) const {
-    if (type == DType::kF32) return read_as<float>(reinterpret_cast<const float*>(row[t]) + expert);
-    if (type == DType::kBf16) return widen(reinterpret_cast<const bf16*>(row[t])[expert]);
-    return widen(reinterpret_cast<const f16*>(row[t])[expert]);
-  }
-  // Scores of the chosen, from their logits.
-  TILEWRIGHT_INLINE void store_chosen(long long first) {
-    alignas(64) float weight[kMostChosen][kVec];
-    RouterSoftmax by = softmax;
-    const bool of_chosen = args.score == RouterScore::kSoftmax && !needs_softmax(args);
-    if (of_chosen) by = {F32x16::splat(kLeastValue), F32x16::splat(1)};
-    for (int j = 0; j < args.k; ++j) {
-      for (int t = 0; t < kVec; ++t) weight[j][t] = logit(t, chosen[j][t]);
-      if (of_chosen) by.most = at_least(F32x16::load(weight[j]), by.most);
-    }
-    F32x16 sum = F32x16::splat(0);
-    for (int j = 0; j < args.k; ++j) {
-      const F32x16 score = router_scores(args, by, F32x16::load(weight[j]));
-      score.store(weight[j]);
-      sum = sum + score;
-    }
-    F32x16 factor = F32x16::splat(args.scale);
-    if (args.renormalise) factor = factor / (sum + F32x16::splat(kLeastRouterSum));
-    for (int j = 0; j < args.k; ++j) (F32x16::load(weight[j]) * factor).store(weight[j]);
-    for (int t = 0; t < count; ++t) {
-      for (int j = 0; j < args.k; ++j) {
-        const int id = local_expert(args, chosen[j][t]);
-        args.ids[(first + t) * args.stride_ids + j] = id;
-        args.weights[(first + t) * args.stride_weights + j] = id < 0 ? 0 : weight[j][t];
-      }
-    }
-  }
 };
 
 // A unit takes tokens that follow each other.
@@ -216,6 +147,21 @@ void moe_routing_cpu(const MoeRoutingArgs& args, unsigned unit, unsigned units) 
   // 16 bits tell a value.
   const bool packed = kConfig.x != DType::kF32 && args.x != DType::kF32 && !args.scored && args.groups == 1;
   const long long end = share_edge(args.tokens, unit + 1, units);
+#if TILEWRIGHT_ROUTER_ROWS
+  if constexpr (kConfig.x != DType::kNone) {
+    if (takes_rows(args)) {
+      for (long long first = share_edge(args.tokens, unit, units); first < end; first += kVec) {
+        const int count = end - first < kVec ? static_cast<int>(end - first) : kVec;
+        if (args.scored) {
+          route_rows<kConfig.x, true>(args, first, count);
+        } else {
+          route_rows<kConfig.x, false>(args, first, count);
+        }
+      }
+      return;
+    }
+  }
+#endif
   for (long long first = share_edge(args.tokens, unit, units); first < end; first += kVec) {
     RouterTokens<kConfig.x> tokens(args, first, end - first < kVec ? static_cast<int>(end - first) : kVec);
     if (needs_softmax(args)) tokens.find_softmax();

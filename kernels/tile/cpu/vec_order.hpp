@@ -130,15 +130,17 @@ TILEWRIGHT_INLINE bool any_less(F32x16 a, F32x16 b) {
 }
 
 // The larger one first.
-TILEWRIGHT_INLINE void order(I32x16& a, I32x16& b) {
-  const I32x16 first = larger(a, b);
+template <class Vector>
+TILEWRIGHT_INLINE void order(Vector& a, Vector& b) {
+  const Vector first = larger(a, b);
   b = smaller(a, b), a = first;
 }
 
 // Floats as integers of the same order, where zeros of both signs are equal; not of NaN. The least is minus infinity's; kNoKey is none's.
 inline constexpr int kLeastKey = -0x7F800001, kNoKey = -0x7FFFFFFF - 1;
-TILEWRIGHT_INLINE I32x16 ordered(F32x16 x) {
-  const I32x16 bits = as_int(x + F32x16::splat(0));
+template <class Float>
+TILEWRIGHT_INLINE auto ordered(Float x) {
+  const auto bits = as_int(x + Float::splat(0));
   return bits ^ shift_right<1>(shift_right_signed<31>(bits));
 }
 TILEWRIGHT_INLINE float ordered_value(int key) { return __builtin_bit_cast(float, key ^ (key < 0 ? 0x7FFFFFFF : 0)); }

@@ -36,6 +36,24 @@ TEST(MoeRouting, EveryScoreSizeAndTypeMatchesTheReference) {
   }
 }
 
+// Experts that come in whole pieces are sieved on CPUs with AVX2 before they are put in order.
+TEST(MoeRouting, ManyTokensOfWholePiecesOfExpertsMatchTheReference) {
+  const std::unique_ptr<Context> context = row_context("off");
+  for (const char* sizes :
+       {"t=17:e=64:k=6", "t=40:e=96:k=16", "t=33:e=512:k=10", "t=16:e=256:k=8:groups=8:topk_groups=4",
+        "t=35:e=64:k=4:groups=2:topk_groups=1", "t=19:e=512:k=8:groups=4:topk_groups=2:group_score=largest"}) {
+    for (const char* x : {"f32", "f16", "bf16"}) {
+      for (const char* how : {"softmax", "sigmoid", "sigmoid:bias=f32:renormalise=1", "sqrt_softplus:bias=bf16"}) {
+        const std::string text = fmt::format("{}:x={}:score={}", sizes, x, how);
+        for (const InputData data : {InputData::kNormal, InputData::kIntegers}) {
+          const VerifyReport report = run_row_problem(*context, moe_routing_operator(), text, "", 1, data);
+          EXPECT_TRUE(report.passed) << text << ": " << report.failure;
+        }
+      }
+    }
+  }
+}
+
 std::string random_routing_text(test::Random& random) {
   const int64_t groups = test::chance(random, 0.5) ? 1 : test::pick(random, 2, 32);
   const int64_t size = test::pick(random, 1, std::min<int64_t>(1024 / groups, 100)), experts = groups * size;
