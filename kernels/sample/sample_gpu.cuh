@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// sample_gpu: two steps. Chunks of a row have a block each, which finds the largest logit, and bins of the tokens where the row is not greedy. Then a
+// sample_gpu: two steps. Blocks take chunks of rows, and find each one's largest logit, and bins of its tokens where the row is not greedy. Then a
 // block a row draws a bin, and the token in it from the one chunk that has it; where the bin holds the end of the choice, it reads the row
 // again for the tokens there. Typed by its config, or at run time.
 #pragma once

@@ -104,16 +104,17 @@ __device__ __forceinline__ void find_best(const TopKArgs& args, long long item) 
   if (me < anew(args).places) list_of()[me] = me < listed ? shared.member[me] : 0;
 }
 
-inline constexpr int kHeldKeys = 2, kHeldOfFew = 7;  // of a thread
-#if defined(__AMDGCN__)
-inline constexpr int kKeysAtOnce = 2;  // that do not wait for each other
-#else
-inline constexpr int kKeysAtOnce = 4;
-#endif
+inline constexpr int kHeldKeys = 1, kHeldOfFew = 7;  // of a thread
 
 // A row's lists, and this thread's part of their keys, some of them in registers; a zero where there is none.
 template <int kHeld>
 struct RowLists {
+  // Keys that do not wait for each other.
+#if defined(__AMDGCN__)
+  static constexpr int kAtOnce = 2;
+#else
+  static constexpr int kAtOnce = kHeld > kHeldKeys ? 4 : 8;
+#endif
   const TopKArgs* args;
   long long row;
   int total;
@@ -139,15 +140,15 @@ struct RowLists {
     }
 #pragma unroll 1
     for (int first = static_cast<int>(threadIdx.x) + kHeld * kSelectThreads; first < total;
-         first += kKeysAtOnce * kSelectThreads) {
-      TokenKey some[kKeysAtOnce];
+         first += kAtOnce * kSelectThreads) {
+      TokenKey some[kAtOnce];
 #pragma unroll
-      for (int j = 0; j < kKeysAtOnce; ++j) {
+      for (int j = 0; j < kAtOnce; ++j) {
         const int i = first + j * kSelectThreads;
         some[j] = key_at(i < total ? i : first);
       }
 #pragma unroll
-      for (int j = 0; j < kKeysAtOnce; ++j) {
+      for (int j = 0; j < kAtOnce; ++j) {
         if (first + j * kSelectThreads < total && some[j] != 0) body(KeyedToken{some[j]});
       }
     }

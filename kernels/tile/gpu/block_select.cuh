@@ -231,25 +231,38 @@ struct KeyedToken {
   __device__ __forceinline__ unsigned long long mass() const { return 0; }
 };
 
-// The end among as many members as there are threads, listed in any order: each one finds what stands before it.
+// The end among as many members as there are threads, listed in any order: each one finds what stands before it, with neighbours where
+// there are fewer.
 __device__ __forceinline__ ChoiceEnd rank_members(unsigned count, unsigned long long mass, const ChoiceLimits& limits,
                                                   bool weighs) {
   SelectShared& shared = select_shared();
   const unsigned me = select_thread();
   __syncthreads();
   const unsigned members = shared.members;
-  const TokenKey own = me < members ? shared.member[me] : 0;
-  const unsigned long long own_mass = weighs && me < members ? shared.member_mass[me] : 0;
-#pragma unroll 1
-  for (unsigned i = 0; i < members; ++i) {
-    const bool before = shared.member[i] > own;
-    count += before ? 1 : 0;
-    if (weighs) mass += before ? shared.member_mass[i] : 0;
+  unsigned share = 1;
+  while (share < kRowLanes / 2 && members * share * 2 <= kSelectThreads) share *= 2;
+  const unsigned which = me / share, last = me / kRowLanes * kRowLanes < members * share ? members : 0;
+  const bool there = which < members;
+  const TokenKey own = there ? shared.member[which] : 0;
+  const unsigned long long own_mass = weighs && there ? shared.member_mass[which] : 0;
+  unsigned before = 0;
+  unsigned long long mass_before = 0;
+  // Warps that have none of them wait.
+#pragma unroll 4
+  for (unsigned i = me % share; i < last; i += share) {
+    const bool first = shared.member[i] > own;
+    before += first ? 1 : 0;
+    if (weighs) mass_before += first ? shared.member_mass[i] : 0;
   }
+#pragma unroll 1
+  for (unsigned distance = 1; distance < share; distance *= 2) {
+    before += lane_xor_bits(before, distance), mass_before += lane_xor_bits(mass_before, distance);
+  }
+  count += before, mass += mass_before;
   const bool counted = count < limits.count && count + 1 >= limits.count;
   const bool weighed = weighs && mass < limits.mass && mass + own_mass >= limits.mass;
-  const TokenKey end = largest_key(counted || weighed ? own : 0);
-  if (own == end && me < members) shared.found = {end, mass + own_mass};
+  const TokenKey end = largest_key(there && (counted || weighed) ? own : 0);
+  if (own == end && there && me % share == 0) shared.found = {end, mass + own_mass};
   __syncthreads();
   return shared.found;
 }
