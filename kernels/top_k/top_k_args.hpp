@@ -6,7 +6,8 @@
 
 namespace tilewright {
 
-// Steps of a GPU's kernel: the best of each chunk of a row, the best of these.
+// Steps of a GPU's kernel. Of few best: those of each chunk of a row, the best of these. Of many: the largest of groups of a chunk's elements,
+// which tell what the best of the row reach; the best.
 enum class TopKStep : unsigned char { kFind, kChoose };
 
 inline constexpr int kMostTopK = 2048;
@@ -19,12 +20,13 @@ struct TopKArgs {
   long long stride_values;
   int* indices;  // [rows, k]
   long long stride_indices;
-  char* workspace;
+  char* workspace;         // GPU: keys, of few best [rows, chunks, places]; or, of many, floats [rows, groups]
   long long chunks, grid;  // GPU: chunks of a row, blocks
+  long long groups;        // GPU: of a row at most; 0 = none
   int k, places;           // GPU: of a chunk's list
   DType dtype;             // of x
   TopKStep step;
-  bool few;  // GPU: top_k_few()
+  bool waits;  // GPU: a step is in front
 };
 
 constexpr long long top_k_length(const TopKArgs& a, long long row) {
@@ -49,7 +51,7 @@ constexpr void store_top_k(const TopKArgs& a, long long row, int j, long long in
   }
 }
 
-// kNone: typed at run time.
+// Of a CPU's kernels.
 struct TopKConfig {
   static constexpr const char* kTypeName = "TopKConfig";
   DType x;
@@ -61,15 +63,51 @@ struct TopKConfig {
   }
 };
 
+// Of a GPU's. kNone: typed at run time.
+struct TopKGpuConfig {
+  static constexpr const char* kTypeName = "TopKGpuConfig";
+  DType x;
+  bool few;  // top_k_few()
+
+  bool operator==(const TopKGpuConfig&) const = default;
+  template <class Self, class Visit>
+  static constexpr void fields(Self& self, Visit&& visit) {
+    visit("x", self.x);
+    visit("few", self.few);
+  }
+};
+
 inline constexpr int kTopKChunk = 2 * kSelectThreads * kRowPiece;
-inline constexpr int kTopKSharedBytes = kSelectSharedBytes + kMostTopK * 8;
-// Few best of not too many chunks are chosen in another way (top_k_few.cuh).
-constexpr bool top_k_few(int k, long long chunks) { return k <= 128 && chunks <= 32; }
-// Places for keys of the best of each chunk, in any order. Of many best there are k; of few as many as tokens of a chunk come into question,
-// with zeros behind: lanes of a warp, an odd number of times, so that warps which go round all lists have as many of them.
-constexpr int top_k_places(int k, long long chunks) {
-  if (!top_k_few(k, chunks)) return k;
-  return kRowLanes * (k <= 8 ? 1 : (k + 23) / 24 * 2 + 1);
+// Few best of not too many chunks are chosen in another way (top_k_few.cuh) than many.
+inline constexpr int kMostFew = 128;
+constexpr bool top_k_few(int k, long long chunks) { return k <= kMostFew && chunks <= 32; }
+// Shared memory: behind what a choice takes, keys that are put in order, and of many best bins of their values, and what reaches a row's bound.
+inline constexpr int kMostOrdered = 2 * kMostTopK, kOrderBins = 1024, kMostReaching = 6 * kSelectThreads;
+constexpr int top_k_shared_bytes(bool few) {
+  return kSelectSharedBytes + (few ? kMostFew * 8 : kMostOrdered * 8 + kOrderBins * 4 + kMostReaching * 4);
+}
+// Places for keys of the best few of each chunk, in any order: as many as tokens of a chunk come into question, with zeros behind: lanes of a
+// warp, an odd number of times, so that warps which go round all lists have as many of them.
+constexpr int top_k_places(int k) { return kRowLanes * (k <= 8 ? 1 : (k + 23) / 24 * 2 + 1); }
+// Groups of a chunk's elements, of two to the power of this many pieces, whose largest tell what the best k of a row of so many chunks reach:
+// four to eight times k groups of a row where there are so many. -1 where there are less than two times k: then all of the row is read for each
+// question.
+inline constexpr int kChunkBits = 10, kChunkPieces = 1 << kChunkBits;
+static_assert(kChunkPieces * kRowPiece == kTopKChunk);
+constexpr int top_k_group_bits(int k, long long chunks) {
+  if (chunks <= 1 || chunks * kChunkPieces < 2 * k) return -1;
+  int bits = 0;
+  while (kChunkPieces >> bits > kSelectThreads / kRowLanes && chunks * (kChunkPieces >> bits) >= 8 * k) ++bits;
+  return bits;
+}
+// Groups of a row of at most so many chunks.
+constexpr long long top_k_most_groups(int k, long long chunks) {
+  if (top_k_few(k, chunks) || top_k_group_bits(k, chunks) < 0) return 0;
+  const long long least = chunks * (kSelectThreads / kRowLanes), most = 8 * k;
+  return least > most ? least : most;
+}
+constexpr long long top_k_workspace_bytes(long long rows, long long chunks, int k) {
+  return rows * (top_k_few(k, chunks) ? chunks * top_k_places(k) * 8 : top_k_most_groups(k, chunks) * 4);
 }
 
 }  // namespace tilewright

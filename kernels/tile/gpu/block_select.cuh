@@ -209,19 +209,33 @@ __device__ __forceinline__ void sum_counted() {
 
 // Bins of equal width between the largest and the least finite value: digits of floats would put most values into a few. What is less
 // than finite is in the last one.
+template <int kBins = kSelectBins>
 struct ValueBins {
   float most, factor;
 
   __device__ __forceinline__ ValueBins(float largest, float least) : most(largest) {
-    factor = __fmul_rn(kSelectBins * 0.999f, 1 / __fadd_rn(largest, -least));
+    factor = __fmul_rn(kBins * 0.999f, 1 / __fadd_rn(largest, -least));
   }
   // Whether they tell values apart.
   __device__ __forceinline__ bool serve() const { return factor > 0 && factor < 0x1p100f; }
   __device__ __forceinline__ unsigned of(float value) const {
-    const float at = __fmul_rn(__fadd_rn(most, -value), factor), last = kSelectBins - 1;
+    const float at = __fmul_rn(__fadd_rn(most, -value), factor), last = kBins - 1;
     return static_cast<unsigned>(at < last ? at : last);
   }
 };
+// Those of all threads' tokens.
+template <int kBins = kSelectBins, class Each>
+__device__ __forceinline__ ValueBins<kBins> bins_of_values(Each&& each) {
+  // The inverse of the least finite one.
+  float range[2] = {kLeastValue, kLeastValue};
+  each([&](const auto& token) {
+    const float value = token.value();
+    range[0] = at_least(value, range[0]);
+    if (value >= kLeastValue) range[1] = at_least(-value, range[1]);
+  });
+  reduce_threads<kSelectThreads>(range, [](float a, float b) { return at_least(a, b); });
+  return {range[0], -range[1]};
+}
 
 // Candidates of a choice: value(), key(), which is of the value and tells all apart, and mass().
 struct KeyedToken {
@@ -275,15 +289,8 @@ __device__ __forceinline__ ChoiceEnd find_end(unsigned count, unsigned long long
   SelectShared& shared = select_shared();
   constexpr TokenKey kAllOfThem = 1;
 
-  // By their values first: between the largest and the inverse of the least finite one.
-  float range[2] = {kLeastValue, kLeastValue};
-  each([&](const auto& token) {
-    const float value = token.value();
-    range[0] = at_least(value, range[0]);
-    if (value >= kLeastValue) range[1] = at_least(-value, range[1]);
-  });
-  reduce_threads<kSelectThreads>(range, [](float a, float b) { return at_least(a, b); });
-  const ValueBins values(range[0], -range[1]);
+  // By their values first.
+  const ValueBins<> values = bins_of_values(each);
   const int by_value = anew(values.serve() ? 1 : 0);
   int end = kSelectBins;  // the bin that is left
   if (by_value != 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whole numbers of shared memory that threads of a block change.
+// Whole numbers that threads change together: of shared memory, and of the device's.
 #pragma once
 
 namespace tilewright {
@@ -7,5 +7,6 @@ namespace tilewright {
 // Returns what was there before.
 __device__ __forceinline__ unsigned add_shared(unsigned* to, unsigned more) { return atomicAdd(to, more); }
 __device__ __forceinline__ void set_shared(unsigned* to, unsigned bits) { atomicOr(to, bits); }
+__device__ __forceinline__ unsigned add_device(unsigned* to, unsigned more) { return atomicAdd(to, more); }
 
 }  // namespace tilewright

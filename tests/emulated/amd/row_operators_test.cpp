@@ -356,8 +356,8 @@ TEST_P(SlowAmdRowOperators, SampleChoosesAsTheReferenceWithoutAFault) {
 }
 
 TEST_P(SlowAmdRowOperators, TopKChoosesAsTheReferenceWithoutAFault) {
-  for (const char* text :
-       {"m=2:n=9001:k=50:x=f32", "m=3:n=300:k=2048:x=bf16:lengths=1", "m=2:n=8200:k=1:x=f16:values=0"}) {
+  for (const char* text : {"m=2:n=9001:k=50:x=f32", "m=3:n=300:k=2048:x=bf16:lengths=1",
+                           "m=2:n=8200:k=1:x=f16:values=0", "m=3:n=17000:k=700:x=f32:lengths=1"}) {
     for (const InputData data : {InputData::kNormal, InputData::kIntegers}) check(top_k_operator(), text, "", data);
   }
   check(top_k_operator(), "m=3:n=8500:k=100:x=f16:lengths=1", "top_k_generic_gpu");

@@ -14,7 +14,7 @@ namespace {
 using emulated::check_family, emulated::EmulatedCudaDevice, emulated::HostKernel;
 
 // What runs a kernel for `kConfig`.
-template <TopKConfig kConfig>
+template <TopKGpuConfig kConfig>
 struct TopKOnHost {
   static constexpr bool kGeneric = kConfig.x == DType::kNone;
   const KernelFamily& family = *find_family(top_k_operator().families(), kGeneric ? "top_k_generic_gpu" : "top_k_gpu");
@@ -24,7 +24,8 @@ struct TopKOnHost {
 
   TopKOnHost() {
     for (const KernelKey& key : family.builtin_keys("sm_90a")) {
-      if (kGeneric || key.config() == print_fields(kConfig)) step.key = key;
+      const bool few = key.config().ends_with("few=1");
+      if (few == kConfig.few && (kGeneric || key.config() == print_fields(kConfig))) step.key = key;
     }
   }
   void check(std::initializer_list<const char*> problems) const {
@@ -34,24 +35,35 @@ struct TopKOnHost {
   }
 };
 
-TEST(EmulatedTopK, ChoosesAsTheReference) {
-  TopKOnHost<TopKConfig{DType::kF32}>().check({"m=3:n=9001:k=50:x=f32", "m=7:n=300:k=300:x=f32:lengths=1",
-                                               "m=1:n=1:k=3:x=f32", "m=2:n=17000:k=2048:x=f32", "m=2:n=0:k=5:x=f32",
-                                               "m=0:n=5:k=5:x=f32",
-                                               // few of several chunks and of one, fewer than are sought among them
-                                               "m=2:n=17000:k=1:x=f32", "m=5:n=17000:k=128:x=f32:lengths=1",
-                                               "m=2:n=8192:k=20:x=f32", "m=9:n=700:k=16:x=f32:lengths=1"});
-  TopKOnHost<TopKConfig{DType::kBf16}>().check(
+constexpr bool kFew = true, kMany = false;
+
+TEST(EmulatedTopK, ChoosesFewAsTheReference) {
+  // Of several chunks and of one, fewer than are sought among them.
+  TopKOnHost<TopKGpuConfig{DType::kF32, kFew}>().check(
+      {"m=3:n=9001:k=50:x=f32", "m=1:n=1:k=3:x=f32", "m=2:n=0:k=5:x=f32", "m=0:n=5:k=5:x=f32", "m=2:n=17000:k=1:x=f32",
+       "m=5:n=17000:k=128:x=f32:lengths=1", "m=2:n=8192:k=20:x=f32", "m=9:n=700:k=16:x=f32:lengths=1"});
+  TopKOnHost<TopKGpuConfig{DType::kBf16, kFew}>().check(
       {"m=3:n=8193:k=33:x=bf16:sx=8200:si=40:values=0", "m=5:n=40:k=7:x=bf16:sv=9"});
-  TopKOnHost<TopKConfig{DType::kNone}>().check({"m=3:n=333:k=20:x=f16"});
+  TopKOnHost<TopKGpuConfig{DType::kNone, kFew}>().check({"m=3:n=333:k=20:x=f16"});
 }
 
-// Where warps name a value that too many reach, or none, all is counted.
-TEST(EmulatedTopK, RowsOfEveryOrderGiveTheBest) {
-  const TopKOnHost<TopKConfig{DType::kF32}> host;
+TEST(EmulatedTopK, ChoosesManyAsTheReference) {
+  // Of rows without a bound and with one, whose groups are a piece, a thread's two, or some threads'; rows of few of these chunks.
+  TopKOnHost<TopKGpuConfig{DType::kF32, kMany}>().check(
+      {"m=7:n=300:k=300:x=f32:lengths=1", "m=2:n=17000:k=2048:x=f32", "m=1:n=0:k=2048:x=f32", "m=0:n=5:k=500:x=f32",
+       "m=2:n=33001:k=2048:x=f32", "m=3:n=40000:k=1500:x=f32:lengths=1", "m=2:n=70001:k=130:x=f32",
+       "m=5:n=70001:k=900:x=f32:lengths=1", "m=1:n=300000:k=3:x=f32"});
+  TopKOnHost<TopKGpuConfig{DType::kBf16, kMany}>().check(
+      {"m=2:n=33001:k=1000:x=bf16:sx=33003:si=1004:values=0", "m=2:n=5000:k=2048:x=bf16:sv=2050"});
+  TopKOnHost<TopKGpuConfig{DType::kNone, kMany}>().check({"m=2:n=20001:k=200:x=f16"});
+}
+
+template <TopKGpuConfig kConfig>
+void expect_the_best_of_rows_of_every_order(std::initializer_list<std::pair<int, int>> sizes) {
+  const TopKOnHost<kConfig> host;
   EmulatedCudaDevice device("sm_90a");
   for (int kind = 0; kind < test::kOrderedRows; ++kind) {
-    for (const auto& [length, k] : {std::pair{700, 1}, std::pair{700, 128}, std::pair{20011, 40}}) {
+    for (const auto& [length, k] : sizes) {
       std::vector<float> row = test::ordered_row(kind, length);
       const std::vector<int> order = test::order_of_row(row);
       const auto problem = top_k_operator().parse_problem(fmt::format("m=1:n={}:k={}:x=f32:values=0", length, k));
@@ -70,6 +82,16 @@ TEST(EmulatedTopK, RowsOfEveryOrderGiveTheBest) {
           << "kind " << kind << ", length " << length << ", k " << k;
     }
   }
+}
+
+// Where warps name a value that too many reach, or none, all is counted.
+TEST(EmulatedTopK, RowsOfEveryOrderGiveTheBestFew) {
+  expect_the_best_of_rows_of_every_order<TopKGpuConfig{DType::kF32, kFew}>({{700, 1}, {700, 128}, {20011, 40}});
+}
+
+// Where more reach a row's bound than are listed, or bins do not tell values apart, whole rows are read.
+TEST(EmulatedTopK, RowsOfEveryOrderGiveTheBestOfMany) {
+  expect_the_best_of_rows_of_every_order<TopKGpuConfig{DType::kF32, kMany}>({{700, 300}, {20011, 600}, {40007, 2048}});
 }
 
 }  // namespace

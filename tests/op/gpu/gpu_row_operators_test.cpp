@@ -85,6 +85,8 @@ constexpr const char* kProblems[] = {
     "top_k m=5:n=128256:k=64:x=f32",
     "top_k m=3:n=40001:k=2048:x=bf16:lengths=1",
     "top_k m=7:n=300:k=300:x=f32",
+    "top_k m=9:n=150001:k=2048:x=f32:lengths=1",
+    "top_k m=300:n=40000:k=900:x=bf16",
     "top_k m=9:n=40000:k=1:x=bf16",
     "top_k m=9:n=40000:k=128:x=f32:lengths=1",
     "top_k m=70:n=256:k=8:x=f16:lengths=1",
