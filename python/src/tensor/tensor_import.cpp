@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "python_function.hpp"
 
@@ -312,6 +313,14 @@ ImportedTensor import_nibbles(const char* op, const char* name, nb::handle objec
 
 ImportedTensor import_tensor(const char* op, const char* name, nb::handle object, Access access, ImportScope& scope) {
   return import_nibbles(op, name, object, access, scope, {});
+}
+
+ImportedTensor import_made(const char* op, const char* name, nb::handle object, Access access, ImportScope& scope) {
+  // Of this tensor alone: others that are imported behind it are asked.
+  const ImportScope::Grad found = std::exchange(scope.grad, ImportScope::Grad::kOff);
+  ImportedTensor imported = import_tensor(op, name, object, access, scope);
+  scope.grad = found;
+  return imported;
 }
 
 DType parse_nibbles(const char* op, nb::handle b_dtype) {

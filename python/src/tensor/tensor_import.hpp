@@ -33,6 +33,9 @@ struct ImportScope {
 // autograd records, and, to write, read-only memory.
 ImportedTensor import_tensor(const char* op, const char* name, nb::handle object, Access access, ImportScope& scope);
 
+// The same of a tensor that this call has made: autograd has seen nothing of it.
+ImportedTensor import_made(const char* op, const char* name, nb::handle object, Access access, ImportScope& scope);
+
 // The same where bytes (uint8) hold two elements of `nibbles` each, i4 or u4, the even one in the low nibble: neighbours along
 // the dimension of stride 1. kNone: as above. `columns` and `rows`, where not -1, are the sizes that the last two dimensions
 // have: they tell along which one the pairs lie, and that a last one may be half used.
