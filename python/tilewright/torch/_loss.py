@@ -47,6 +47,16 @@ def _fake_with_gradient(x: torch.Tensor, target: torch.Tensor, **_: Any) -> tupl
     return x.new_empty(x.shape[:-1], dtype=torch.float32), x.new_empty(x.shape)
 
 
+_refuse_second = _autograd.refuser("cross_entropy", "its gradient has none of its own: leave create_graph out")
+
+
+def _check_first_order() -> None:
+    """The gradient is made under the forward pass, where autograd does not see what it is made of."""
+    # Compiled functions refuse this themselves, and while they are traced grad is on.
+    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        _refuse_second()
+
+
 class _Losses(torch.autograd.Function):
     """The loss of each row."""
 
@@ -58,6 +68,7 @@ class _Losses(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:  # type: ignore[override]
+        _check_first_order()
         (gradient,) = ctx.saved_tensors
         return (gradient * grad.unsqueeze(-1)).to(gradient.dtype), None, None
 
@@ -75,6 +86,7 @@ class _Total(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:  # type: ignore[override]
+        _check_first_order()
         (gradient,) = ctx.saved_tensors
         # What is multiplied by one stays as it is; nobody asks the device inside a graph.
         captured = torch.compiler.is_compiling() or (grad.is_cuda and torch.cuda.is_current_stream_capturing())

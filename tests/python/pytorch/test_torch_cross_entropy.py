@@ -68,6 +68,17 @@ def test_z_loss_has_its_gradient():
     torch.testing.assert_close(got.grad, want.grad, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_a_gradient_that_would_be_followed_is_refused_not_lost(reduction):
+    x, target = data(5, 40)
+    x.requires_grad_()
+    loss = tilewright.torch.cross_entropy(x, target, reduction=reduction).sum()
+    with pytest.raises(tilewright.InvalidArgument, match="cross_entropy: .* its gradient has none of its own"):
+        torch.autograd.grad(loss + x.square().sum(), x, create_graph=True)
+    (again,) = torch.autograd.grad(tilewright.torch.cross_entropy(x, target), x)
+    assert not again.requires_grad
+
+
 def test_opcheck_passes_and_a_compiled_loss_is_the_same():
     x, target = data(5, 40)
     torch.library.opcheck(ops.cross_entropy.default, (x, target))
