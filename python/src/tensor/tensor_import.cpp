@@ -130,6 +130,23 @@ bool grad_enabled(ImportScope& scope) {
   return scope.grad == Grad::kOn;
 }
 
+bool in_forward_mode(ImportScope& scope) {
+  using Grad = ImportScope::Grad;
+  if (scope.forward_mode == Grad::kUnknown) {
+    static const nb::handle kLevel = intern("_current_level");
+    static constinit PythonFunction forward_ad("torch.autograd", "forward_ad");
+    scope.forward_mode = nb::cast<int>(forward_ad.get().attr(kLevel)) < 0 ? Grad::kOff : Grad::kOn;
+  }
+  return scope.forward_mode == Grad::kOn;
+}
+
+// A derivative that forward mode would carry on is silently zero here.
+void refuse_tangent(const Argument& argument) {
+  static constinit PythonFunction has_tangent(kFrameworks, "has_tangent");
+  if (!nb::cast<bool>(has_tangent.get()(argument.object))) return;
+  refuse("{}: argument '{}' has a tangent, and there are no derivatives in forward mode", argument.op, argument.name);
+}
+
 // Lets autograd notice that a tensor which it may have kept for a backward pass has new values, as PyTorch's own out=
 // does. An inference tensor has no version to count.
 void mark_changed(nb::handle tensor) {
@@ -153,6 +170,7 @@ void refuse_recorded(const Argument& argument) {
 void check_autograd(const Argument& argument) {
   if (argument.access == Access::kDescribe) return;
   if (argument.scope.autograd_decided && argument.access == Access::kRead) return;
+  if (!argument.scope.autograd_decided && in_forward_mode(argument.scope)) refuse_tangent(argument);
   if (!grad_enabled(argument.scope)) return;
   if (!argument.scope.autograd_decided) refuse_recorded(argument);
   if (argument.access == Access::kWrite) mark_changed(argument.object);

@@ -24,9 +24,11 @@ struct ImportedTensor {
 
 // What one call needs of the tensors it has imported.
 struct ImportScope {
-  std::vector<nb::object> kept_alive;                                       // what views point into
-  enum class Grad : uint8_t { kUnknown, kOff, kOn } grad = Grad::kUnknown;  // torch.is_grad_enabled()
-  bool autograd_decided = false;  // of a torch operator: its autograd kernel ran before
+  enum class Grad : uint8_t { kUnknown, kOff, kOn };
+  std::vector<nb::object> kept_alive;  // what views point into
+  Grad grad = Grad::kUnknown;          // torch.is_grad_enabled()
+  Grad forward_mode = Grad::kUnknown;  // whether tensors may have tangents
+  bool autograd_decided = false;       // of a torch operator: its autograd kernel ran before
 };
 
 // `name` is the argument's, for messages. Refuses what has no DLPack form, what a view cannot express, tensors that
