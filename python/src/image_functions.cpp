@@ -18,16 +18,14 @@ bool has_channels_last(const TensorView& x) {
 
 // `given`, or a new tensor laid out as x.
 TensorView image_result(RowArguments& arguments, const char* name, nb::object& given) {
+  if (!given.is_none()) return import_tensor(arguments.op, name, given, Access::kWrite, arguments.scope).view;
   const TensorView& x = arguments.input.view;
-  if (given.is_none()) {
-    static constinit PythonFunction empty(kFrameworks, "empty_image");
-    nb::list shape;
-    for (size_t i = 0; i < static_cast<size_t>(x.rank); ++i) shape.append(x.shape[i]);
-    given = empty.get()(static_cast<int>(arguments.input.framework), arguments.x, nb::tuple(shape), dtype_name(x.dtype),
-                        arguments.op, has_channels_last(x));
-    arguments.scope.grad = ImportScope::Grad::kOff;
-  }
-  return import_tensor(arguments.op, name, given, Access::kWrite, arguments.scope).view;
+  static constinit PythonFunction empty(kFrameworks, "empty_image");
+  nb::list shape;
+  for (size_t i = 0; i < static_cast<size_t>(x.rank); ++i) shape.append(x.shape[i]);
+  given = empty.get()(static_cast<int>(arguments.input.framework), arguments.x, nb::tuple(shape), dtype_name(x.dtype),
+                      arguments.op, has_channels_last(x));
+  return import_made(arguments.op, name, given, Access::kWrite, arguments.scope).view;
 }
 
 nb::object group_norm_function(nb::handle x, int64_t groups, nb::handle weight, nb::handle bias, float eps,

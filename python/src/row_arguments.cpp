@@ -63,12 +63,10 @@ TensorView RowArguments::numbers(const char* name, nb::handle value, Access acce
 }
 
 TensorView RowArguments::made(const char* name, nb::object& given, DType dtype, const nb::list& shape) {
-  if (given.is_none()) {
-    static constinit PythonFunction empty(kFrameworks, "empty");
-    given = empty.get()(static_cast<int>(input.framework), x, nb::tuple(shape), dtype_name(dtype), op);
-    scope.grad = ImportScope::Grad::kOff;
-  }
-  return import_tensor(op, name, given, Access::kWrite, scope).view;
+  if (!given.is_none()) return import_tensor(op, name, given, Access::kWrite, scope).view;
+  static constinit PythonFunction empty(kFrameworks, "empty");
+  given = empty.get()(static_cast<int>(input.framework), x, nb::tuple(shape), dtype_name(dtype), op);
+  return import_made(op, name, given, Access::kWrite, scope).view;
 }
 
 TensorView RowArguments::result(const char* name, nb::object& given, DType dtype, int64_t last) {

@@ -159,3 +159,11 @@ def to_jax(buffer: Any) -> Any:
     import jax
 
     return jax.dlpack.from_dlpack(buffer)
+
+
+def has_tangent(tensor: Any) -> bool:
+    """Of a torch tensor while a level of forward mode is open: whether it carries a derivative."""
+    import torch
+    from torch.autograd import forward_ad
+
+    return torch._C._is_fwd_grad_enabled() and forward_ad.unpack_dual(tensor).tangent is not None

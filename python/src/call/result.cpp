@@ -89,10 +89,8 @@ void make_result(const GemmFunction& function, const GemmArguments& arguments, c
     static constinit PythonFunction empty(kFrameworks, "empty");
     parsed.result = empty.get()(static_cast<int>(a.framework), arguments[kA], tuple_of(shape), dtype_name(dtype), op);
   }
-  // Autograd has seen nothing of a new tensor.
-  parsed.scope.grad = ImportScope::Grad::kOff;
   // A JAX array of a GPU is written before anybody has seen it; from then on it is as immutable as any other.
-  call.d = import_tensor(op, "out", parsed.result, jax ? Access::kRead : Access::kWrite, parsed.scope).view;
+  call.d = import_made(op, "out", parsed.result, jax ? Access::kRead : Access::kWrite, parsed.scope).view;
 }
 
 }  // namespace tilewright::python

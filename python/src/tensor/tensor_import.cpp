@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "python_function.hpp"
 
@@ -129,6 +130,23 @@ bool grad_enabled(ImportScope& scope) {
   return scope.grad == Grad::kOn;
 }
 
+bool in_forward_mode(ImportScope& scope) {
+  using Grad = ImportScope::Grad;
+  if (scope.forward_mode == Grad::kUnknown) {
+    static const nb::handle kLevel = intern("_current_level");
+    static constinit PythonFunction forward_ad("torch.autograd", "forward_ad");
+    scope.forward_mode = nb::cast<int>(forward_ad.get().attr(kLevel)) < 0 ? Grad::kOff : Grad::kOn;
+  }
+  return scope.forward_mode == Grad::kOn;
+}
+
+// A derivative that forward mode would carry on is silently zero here.
+void refuse_tangent(const Argument& argument) {
+  static constinit PythonFunction has_tangent(kFrameworks, "has_tangent");
+  if (!nb::cast<bool>(has_tangent.get()(argument.object))) return;
+  refuse("{}: argument '{}' has a tangent, and there are no derivatives in forward mode", argument.op, argument.name);
+}
+
 // Lets autograd notice that a tensor which it may have kept for a backward pass has new values, as PyTorch's own out=
 // does. An inference tensor has no version to count.
 void mark_changed(nb::handle tensor) {
@@ -152,6 +170,7 @@ void refuse_recorded(const Argument& argument) {
 void check_autograd(const Argument& argument) {
   if (argument.access == Access::kDescribe) return;
   if (argument.scope.autograd_decided && argument.access == Access::kRead) return;
+  if (!argument.scope.autograd_decided && in_forward_mode(argument.scope)) refuse_tangent(argument);
   if (!grad_enabled(argument.scope)) return;
   if (!argument.scope.autograd_decided) refuse_recorded(argument);
   if (argument.access == Access::kWrite) mark_changed(argument.object);
@@ -312,6 +331,14 @@ ImportedTensor import_nibbles(const char* op, const char* name, nb::handle objec
 
 ImportedTensor import_tensor(const char* op, const char* name, nb::handle object, Access access, ImportScope& scope) {
   return import_nibbles(op, name, object, access, scope, {});
+}
+
+ImportedTensor import_made(const char* op, const char* name, nb::handle object, Access access, ImportScope& scope) {
+  // Of this tensor alone: others that are imported behind it are asked.
+  const ImportScope::Grad found = std::exchange(scope.grad, ImportScope::Grad::kOff);
+  ImportedTensor imported = import_tensor(op, name, object, access, scope);
+  scope.grad = found;
+  return imported;
 }
 
 DType parse_nibbles(const char* op, nb::handle b_dtype) {

@@ -24,14 +24,19 @@ struct ImportedTensor {
 
 // What one call needs of the tensors it has imported.
 struct ImportScope {
-  std::vector<nb::object> kept_alive;                                       // what views point into
-  enum class Grad : uint8_t { kUnknown, kOff, kOn } grad = Grad::kUnknown;  // torch.is_grad_enabled()
-  bool autograd_decided = false;  // of a torch operator: its autograd kernel ran before
+  enum class Grad : uint8_t { kUnknown, kOff, kOn };
+  std::vector<nb::object> kept_alive;  // what views point into
+  Grad grad = Grad::kUnknown;          // torch.is_grad_enabled()
+  Grad forward_mode = Grad::kUnknown;  // whether tensors may have tangents
+  bool autograd_decided = false;       // of a torch operator: its autograd kernel ran before
 };
 
 // `name` is the argument's, for messages. Refuses what has no DLPack form, what a view cannot express, tensors that
 // autograd records, and, to write, read-only memory.
 ImportedTensor import_tensor(const char* op, const char* name, nb::handle object, Access access, ImportScope& scope);
+
+// The same of a tensor that this call has made: autograd has seen nothing of it.
+ImportedTensor import_made(const char* op, const char* name, nb::handle object, Access access, ImportScope& scope);
 
 // The same where bytes (uint8) hold two elements of `nibbles` each, i4 or u4, the even one in the low nibble: neighbours along
 // the dimension of stride 1. kNone: as above. `columns` and `rows`, where not -1, are the sizes that the last two dimensions

@@ -9,14 +9,16 @@ rounds. A product that nobody records goes to the fused kernel.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 from torch.nn import functional
 
 from .._errors import InvalidArgument
+from .._frameworks import has_tangent
 
 _ops = torch.ops.tilewright
 
@@ -264,12 +266,20 @@ def record_linear_packed(
 # ---- The dispatch key ------------------------------------------------------------------------------------------------
 
 
-def _find_requires_grad(*args: Any, **options: Any) -> bool:
+def _tensors(*args: Any, **options: Any) -> Iterator[torch.Tensor]:
     for value in (*args, *options.values()):
         for one in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(one, torch.Tensor) and one.requires_grad:
-                return True
-    return False
+            if isinstance(one, torch.Tensor):
+                yield one
+
+
+def _find_requires_grad(*args: Any, **options: Any) -> bool:
+    return any(tensor.requires_grad for tensor in _tensors(*args, **options))
+
+
+def _refuse_tangents(op: str, *args: Any, **options: Any) -> None:
+    if any(has_tangent(tensor) for tensor in _tensors(*args, **options)):
+        raise InvalidArgument(f"{op}: an argument has a tangent, and there are no derivatives in forward mode")
 
 
 def refuser(op: str, why: str) -> Callable[..., Any]:
@@ -282,7 +292,7 @@ def refuser(op: str, why: str) -> Callable[..., Any]:
 
 
 def autograd_kernel(
-    overload: Callable[..., Any], kernel: Callable[..., Any], record: Callable[..., Any]
+    name: str, overload: Callable[..., Any], kernel: Callable[..., Any], record: Callable[..., Any]
 ) -> Callable[..., Any]:
     """The kernel of an operator under the key Autograd."""
     grad_enabled, below_autograd = torch._C.is_grad_enabled, torch._C._AutoDispatchBelowAutograd
@@ -293,6 +303,8 @@ def autograd_kernel(
     next_is_kernel: dict[int, bool] = {}
 
     def run(keys: Any, *args: Any, **options: Any) -> Any:
+        if forward_ad._current_level >= 0:
+            _refuse_tangents(name, *args, **options)
         if grad_enabled() and requires_grad(*args, **options):
             return record(*args, **options)
         # Dispatching once more would take as long as everything else before the kernel.

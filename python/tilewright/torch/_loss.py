@@ -47,6 +47,16 @@ def _fake_with_gradient(x: torch.Tensor, target: torch.Tensor, **_: Any) -> tupl
     return x.new_empty(x.shape[:-1], dtype=torch.float32), x.new_empty(x.shape)
 
 
+_refuse_second = _autograd.refuser("cross_entropy", "its gradient has none of its own: leave create_graph out")
+
+
+def _check_first_order() -> None:
+    """The gradient is made under the forward pass, where autograd does not see what it is made of."""
+    # Compiled functions refuse this themselves, and while they are traced grad is on.
+    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        _refuse_second()
+
+
 class _Losses(torch.autograd.Function):
     """The loss of each row."""
 
@@ -58,6 +68,7 @@ class _Losses(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:  # type: ignore[override]
+        _check_first_order()
         (gradient,) = ctx.saved_tensors
         return (gradient * grad.unsqueeze(-1)).to(gradient.dtype), None, None
 
@@ -69,17 +80,21 @@ class _Total(torch.autograd.Function):
     def forward(
         ctx: Any, x: torch.Tensor, target: torch.Tensor, factor: torch.Tensor | None, options: dict[str, Any]
     ) -> torch.Tensor:
-        loss, gradient = _ops.cross_entropy_gradient.default(x, target, factor=factor, **options)
-        ctx.save_for_backward(gradient)
+        # f16 holds a mean over many rows only behind the scale of the loss, which comes with backward.
+        late = x.dtype == torch.float16
+        loss, gradient = _ops.cross_entropy_gradient.default(x, target, factor=None if late else factor, **options)
+        ctx.save_for_backward(gradient, factor if late else None)
         return loss.sum() if factor is None else loss.sum() * factor.squeeze(0)  # type: ignore[no-any-return]
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:  # type: ignore[override]
-        (gradient,) = ctx.saved_tensors
+        _check_first_order()
+        gradient, factor = ctx.saved_tensors
         # What is multiplied by one stays as it is; nobody asks the device inside a graph.
         captured = torch.compiler.is_compiling() or (grad.is_cuda and torch.cuda.is_current_stream_capturing())
-        if captured or grad.item() != 1:
-            gradient = gradient * grad.to(gradient.dtype)
+        if factor is not None or captured or grad.item() != 1:
+            # In f32, rounded once: PyTorch rounds a scalar on a GPU to the gradient's dtype first.
+            gradient = _ops.mul.default(gradient, grad.reshape(1) if factor is None else grad.reshape(1) * factor)
         return gradient, None, None, None
 
 

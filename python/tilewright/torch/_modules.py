@@ -179,7 +179,7 @@ def convert(model: nn.Module, select: Callable[[str, nn.Linear], bool] | None = 
     returns the model. Subclasses of torch.nn.Linear, and dtypes that tilewright has not, stay as they are."""
     replaced: dict[nn.Module, Linear] = {}
 
-    def packed(name: str, layer: nn.Module) -> Linear | None:
+    def packed(name: str, layer: nn.Module | None) -> Linear | None:
         if type(layer) is not nn.Linear or layer.weight.dtype not in _DTYPES:
             return None
         if select is not None and not select(name, layer):
@@ -192,7 +192,8 @@ def convert(model: nn.Module, select: Callable[[str, nn.Linear], bool] | None = 
     if root is not None:
         return root
     for name, parent in list(model.named_modules()):
-        for child, layer in list(parent.named_children()):
+        # named_children() would pass by the second name that a tied layer has here.
+        for child, layer in list(parent._modules.items()):
             module = packed(f"{name}.{child}" if name else child, layer)
             if module is not None:
                 setattr(parent, child, module)

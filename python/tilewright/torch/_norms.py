@@ -72,12 +72,13 @@ class _Norm(torch.autograd.Function):
                 unit_offset=ctx.call.unit_offset,
                 weight_gradient=needs_weight,
                 bias_gradient=needs_bias,
+                bias_dtype=ctx.bias_dtype,
             )
         return (
             dx.to(ctx.x_dtype) if needs_x and dx is not None else None,
             dx if needs_residual else None,
             dweight if needs_weight else None,
-            dbias.to(ctx.bias_dtype) if needs_bias and dbias is not None else None,
+            dbias if needs_bias else None,
             None,
         )
 
@@ -155,16 +156,21 @@ def _define_norm(name: str, kernel: Callable[..., Any], leading: str, columns: s
 
 
 def _define_backward(name: str, kernel: Callable[..., Any]) -> None:
-    """x is what was normalised: with a residual the sum. What is not asked for is empty."""
+    """x is what was normalised: with a residual the sum. What is not asked for is empty. The bias' gradient is of the
+    weight's dtype unless said."""
 
     def call(
         x: torch.Tensor,
         *args: Any,
         weight_gradient: bool = True,
         bias_gradient: bool = False,
+        bias_dtype: torch.dtype | None = None,
         **options: Any,
     ) -> tuple[torch.Tensor, ...]:
-        results = kernel(x, *args, dweight=weight_gradient, dbias=bias_gradient, **options)
+        dbias: Any = bias_gradient
+        if bias_gradient and bias_dtype is not None:
+            dbias = x.new_empty(x.shape[-1:], dtype=bias_dtype)
+        results = kernel(x, *args, dweight=weight_gradient, dbias=dbias, **options)
         return tuple(x.new_empty(0) if result is None else result for result in results)
 
     def fake(
@@ -175,19 +181,20 @@ def _define_backward(name: str, kernel: Callable[..., Any]) -> None:
         *,
         weight_gradient: bool = True,
         bias_gradient: bool = False,
+        bias_dtype: torch.dtype | None = None,
         **_: Any,
     ) -> tuple[torch.Tensor, ...]:
         _check_rows(name, x, weight=weight)
         torch._check(dy.shape == x.shape, lambda: f"{name}: 'dy' has shape {dy.shape}, expected {x.shape}")
         columns = x if weight is None else weight
-        wanted = (weight_gradient and weight is not None, bias_gradient)
-        sums = [columns.new_empty(x.shape[-1:]) if want else x.new_empty(0) for want in wanted]
+        wanted = ((weight_gradient and weight is not None, columns.dtype), (bias_gradient, bias_dtype or columns.dtype))
+        sums = [x.new_empty(x.shape[-1:], dtype=dtype) if want else x.new_empty(0) for want, dtype in wanted]
         return x.new_empty(x.shape), *sums
 
     _define(
         f"{name}(Tensor x, Tensor dy, Tensor? weight=None, float? eps=None, *, Tensor? dresidual=None, "
-        f"bool unit_offset=False, bool weight_gradient=True, bool bias_gradient=False, {_PLAN}) "
-        "-> (Tensor, Tensor, Tensor)",
+        f"bool unit_offset=False, bool weight_gradient=True, bool bias_gradient=False, ScalarType? bias_dtype=None, "
+        f"{_PLAN}) -> (Tensor, Tensor, Tensor)",
         call,
         fake,
         _autograd.refuser(name, "a gradient has none of its own: detach what it reads"),

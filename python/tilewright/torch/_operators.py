@@ -210,7 +210,7 @@ def _define(schema: str, kernel: Any, fake: Any, record: Any, tags: tuple[Any, .
         _library.impl(name, kernel, key)
     base, _, overload = name.partition(".")
     op = getattr(getattr(torch.ops.tilewright, base), overload or "default")
-    _library.impl(name, _autograd.autograd_kernel(op, kernel, record), "Autograd", with_keyset=True)
+    _library.impl(name, _autograd.autograd_kernel(base, op, kernel, record), "Autograd", with_keyset=True)
     if fake is not None:
         torch.library.register_fake(f"tilewright::{name}", fake, lib=_library)
 

@@ -68,6 +68,33 @@ def test_z_loss_has_its_gradient():
     torch.testing.assert_close(got.grad, want.grad, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_scaled_mean_of_narrow_logits_is_neither_cut_to_zero_nor_infinite(dtype, compiled):
+    x, target = torch.randn(512, 4096).to(dtype), torch.randint(0, 4096, (512,))
+    want = x.float().requires_grad_()
+    functional.cross_entropy(want, target).backward()
+    got = x.clone().requires_grad_()
+    step = tilewright.torch.cross_entropy
+    step = torch.compile(step, fullgraph=True, backend="aot_eager") if compiled else step
+    (step(got, target) * 65536).backward()
+    assert got.grad.dtype == dtype
+    error = (got.grad.float() / 65536 - want.grad).norm() / want.grad.norm()
+    assert error < (3e-4 if dtype == torch.float16 else 4e-3)
+    assert (got.grad != 0).all()
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_a_gradient_that_would_be_followed_is_refused_not_lost(reduction):
+    x, target = data(5, 40)
+    x.requires_grad_()
+    loss = tilewright.torch.cross_entropy(x, target, reduction=reduction).sum()
+    with pytest.raises(tilewright.InvalidArgument, match="cross_entropy: .* its gradient has none of its own"):
+        torch.autograd.grad(loss + x.square().sum(), x, create_graph=True)
+    (again,) = torch.autograd.grad(tilewright.torch.cross_entropy(x, target), x)
+    assert not again.requires_grad
+
+
 def test_opcheck_passes_and_a_compiled_loss_is_the_same():
     x, target = data(5, 40)
     torch.library.opcheck(ops.cross_entropy.default, (x, target))

@@ -164,6 +164,20 @@ def test_a_model_is_converted_layer_by_layer_and_its_checkpoints_stay_the_same()
     assert type(tt.convert(nn.Linear(3, 2))) is tt.Linear
 
 
+def test_every_name_of_a_tied_layer_is_converted_and_stays_tied():
+    first, second = nn.Linear(8, 8), nn.Linear(8, 8)
+    model = nn.Sequential(first, nn.ReLU(), first, nn.Sequential(second, first))
+    x = torch.randn(3, 8)
+    with torch.no_grad():
+        want = model(x)
+    chosen = []
+    tt.convert(model, lambda name, layer: not chosen.append(name))
+    assert sorted(chosen) == ["0", "2", "3.0", "3.1"]
+    assert isinstance(model[0], tt.Linear) and isinstance(model[3][0], tt.Linear)
+    assert model[0] is model[2] is model[3][1]
+    torch.testing.assert_close(model(x), want)
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_modules_compile_in_one_graph(dynamic):
     torch.compiler.reset()

@@ -101,6 +101,22 @@ def test_norms_record_their_gradients(name, adds, dtype, compiled):
             close(g.grad, w.grad, dtype, scale)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("columns", [torch.float32, torch.bfloat16, None])
+@pytest.mark.parametrize("name", ["rms_norm", "layer_norm"])
+def test_a_biass_gradient_is_not_rounded_to_the_weights_dtype(name, columns, compiled):
+    x, dy = torch.randn(512, 64).bfloat16(), (torch.randn(512, 64) + 1).bfloat16()
+    weight, bias = None if columns is None else torch.ones(64, dtype=columns), torch.zeros(64, requires_grad=True)
+
+    def norm(x, bias):
+        return getattr(ops, name)(x, weight, bias=bias)
+
+    run = torch.compile(norm, fullgraph=True, backend="aot_eager") if compiled else norm
+    run(x, bias).backward(dy)
+    assert bias.grad.dtype == torch.float32
+    close(bias.grad, dy.double().sum(0), torch.float32)
+
+
 @pytest.mark.filterwarnings("ignore:Input")  # is not a double
 @pytest.mark.parametrize("name", ["rms_norm", "layer_norm"])
 def test_gradients_pass_pytorchs_numeric_check(name):
@@ -190,6 +206,7 @@ def test_opcheck_passes():
         backward = getattr(ops, f"{name}_backward").default
         torch.library.opcheck(backward, (x, dy, weight, 1e-5), {"dresidual": x, "bias_gradient": True})
         torch.library.opcheck(backward, (x, dy), {})
+        torch.library.opcheck(backward, (x, dy, weight), {"bias_gradient": True, "bias_dtype": torch.bfloat16})
         torch.library.opcheck(getattr(ops, name).default, leaves(x, weight))
         torch.library.opcheck(getattr(ops, f"add_{name}").default, leaves(x, dy, weight))
     torch.library.opcheck(ops.act_and_mul_backward.default, (torch.randn(6, 64), dy, "gelu"), {"gate": "interleaved"})
