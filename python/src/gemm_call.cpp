@@ -156,7 +156,8 @@ bool parse_all_but_result(const GemmFunction& function, const GemmArguments& arg
 
   // Scalars, scales and the epilogue.
   if (arguments.given(kAlpha)) call.alpha = parse_number(op, "alpha", arguments[kAlpha], 1);
-  if (arguments.given(kBeta)) call.beta = parse_number(op, "beta", arguments[kBeta], 0);
+  call.beta = arguments.given(kC) ? 1.0f : 0.0f;
+  if (arguments.given(kBeta)) call.beta = parse_number(op, "beta", arguments[kBeta], call.beta);
   if (call.beta != 0) import_optional(op, "c", arguments, kC, access, call.c, parsed.scope);
   if (arguments.given(kScaleA)) {
     parse_scale(op, "scale_a", arguments[kScaleA], access, call.alpha, call.scale_a, parsed.scope);

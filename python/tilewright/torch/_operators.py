@@ -162,7 +162,7 @@ _TYPES = {
     "activation": "str?",
     "out_dtype": "ScalarType?",
     "alpha": "float",
-    "beta": "float",
+    "beta": "float?",
     "c": "Tensor?",
     "scale_a": "Tensor?",
     "scale_b": "Tensor?",
