@@ -23,7 +23,7 @@ nb::object softmax_function(nb::handle x, int64_t dim, nb::handle dtype, bool lo
   call.scale = scale, call.log = log;
   call.recipe = recipe;
   nb::object made = std::move(out);
-  call.out = arguments.result("out", made, output_dtype(kOp, dtype, call.x.dtype), -1);
+  call.out = arguments.result("out", made, output_dtype(kOp, dtype, call.x.dtype, "dtype"), -1);
   Status status;
   {
     const nb::gil_scoped_release released;
