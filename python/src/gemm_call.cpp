@@ -89,8 +89,9 @@ void choose_execution(const char* op, const GemmArguments& arguments, ParsedGemm
 // B as [.., K, N], whichever way it came.
 void import_b(const GemmFunction& function, const GemmArguments& arguments, Access access, ParsedGemm& parsed) {
   TensorView& b = parsed.call.b;
+  const TensorView& a = parsed.call.a;
   if (function.weight == WeightForm::kPackedBytes) {
-    b = import_packed_bytes(function.name, arguments, parsed.call.a, parsed.scope);
+    b = import_packed_bytes(function.name, arguments, a, parsed.scope);
     return;
   }
   if (const PackedWeights* packed = packed_weights_of(arguments[kB])) {
@@ -99,7 +100,8 @@ void import_b(const GemmFunction& function, const GemmArguments& arguments, Acce
   }
   const bool linear = function.form == GemmForm::kLinear;
   const char* const name = linear ? "weight" : "b";
-  b = import_weight(function.name, name, arguments[kB], arguments[kBDtype], access, parsed.scope).view;
+  const int64_t depth = linear ? -1 : a.shape[a.rank - 1];
+  b = import_weight(function.name, name, arguments[kB], arguments[kBDtype], access, parsed.scope, depth).view;
   check_rank(function.name, name, b);
   if (!linear) return;
   if (b.rank != 2) refuse("{}: argument 'weight' has rank {}, allowed: 2 ([N, K])", function.name, b.rank);
