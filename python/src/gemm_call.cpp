@@ -14,8 +14,10 @@
 namespace tilewright::python {
 namespace {
 
-void check_rank(const char* op, const char* name, const TensorView& t) {
-  if (t.rank < 2) refuse("{}: argument '{}' has rank {}, allowed: 2 to {}", op, name, t.rank, kMaxRank);
+void check_rank(const char* op, const char* name, const TensorView& t, int lowest = 2) {
+  if (t.rank < lowest) {
+    refuse("{}: argument '{}' has rank {}, allowed: {} to {}", op, name, t.rank, lowest, kMaxRank);
+  }
 }
 
 void import_optional(const char* op, const char* name, const GemmArguments& arguments, Parameter parameter,
@@ -33,8 +35,8 @@ bool import_a(const GemmFunction& function, const GemmArguments& arguments, Acce
   a = imported.view;
   parsed.framework = imported.framework;
   const bool vector = linear && a.rank == 1;
+  check_rank(function.name, name, a, linear ? 1 : 2);
   if (vector) a = TensorView::strided(a.data, a.dtype, {1, a.shape[0]}, {0, a.stride[0]}, a.device);
-  check_rank(function.name, name, a);
   return vector;
 }
 
@@ -105,6 +107,10 @@ void import_b(const GemmFunction& function, const GemmArguments& arguments, Acce
   check_rank(function.name, name, b);
   if (!linear) return;
   if (b.rank != 2) refuse("{}: argument 'weight' has rank {}, allowed: 2 ([N, K])", function.name, b.rank);
+  if (b.shape[1] != a.shape[a.rank - 1]) {
+    refuse("{}: argument 'weight' has shape [{}, {}]: its last size must be {}, the last of 'x'", function.name,
+           b.shape[0], b.shape[1], a.shape[a.rank - 1]);
+  }
   b = b.transposed();
 }
 

@@ -15,13 +15,13 @@ namespace tilewright::python {
 
 std::string printed_value(nb::handle value) { return nb::cast<std::string>(nb::str(value)); }
 
-RowArguments::RowArguments(const char* name, nb::handle tensor, int units, bool programmatic_edge)
+RowArguments::RowArguments(const char* name, nb::handle tensor, int units, bool programmatic_edge, const char* argument)
     : op(name), x(tensor) {
-  input = import_tensor(op, "x", x, Access::kRead, scope);
+  input = import_tensor(op, argument, x, Access::kRead, scope);
   if (input.framework == Framework::kJax) {
-    refuse("{}: argument 'x' is a JAX array, allowed: tensors of PyTorch, NumPy and CuPy", op);
+    refuse("{}: argument '{}' is a JAX array, allowed: tensors of PyTorch, NumPy and CuPy", op, argument);
   }
-  if (input.view.rank < 1) refuse("{}: argument 'x' has rank 0, allowed: 1 to {}", op, kMaxRank);
+  if (input.view.rank < 1) refuse("{}: argument '{}' has rank 0, allowed: 1 to {}", op, argument, kMaxRank);
   exec.units = units, exec.programmatic_edge = programmatic_edge;
   if (input.view.device.kind != DeviceKind::kCpu) {
     exec.stream = current_stream(traits_of(x), input.view.device);

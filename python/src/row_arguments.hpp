@@ -15,14 +15,14 @@ namespace tilewright::python {
 // str(value)
 std::string printed_value(nb::handle value);
 
-// An enumerator by its name; None: `otherwise`.
+// An enumerator, one of the first `count`, by its name; None: `otherwise`.
 template <class Enum>
-Enum named(const char* op, const char* argument, nb::handle value, Enum otherwise) {
+Enum named(const char* op, const char* argument, nb::handle value, Enum otherwise, int count = enum_count(Enum{})) {
   if (value.is_none()) return otherwise;
   std::string allowed;
   std::string_view text;
   const bool is_text = nb::try_cast(value, text);
-  for (int i = 0; i < enum_count(Enum{}); ++i) {
+  for (int i = 0; i < count; ++i) {
     const char* const name = enum_names(Enum{})[i];
     if (is_text && text == name) return static_cast<Enum>(i);
     allowed += fmt::format("{}'{}'", i == 0 ? "" : ", ", name);
@@ -47,7 +47,8 @@ struct RowArguments {
   ImportScope scope;
   Exec exec;
 
-  RowArguments(const char* name, nb::handle tensor, int units, bool programmatic_edge);
+  // `argument`: what the function calls `tensor`.
+  RowArguments(const char* name, nb::handle tensor, int units, bool programmatic_edge, const char* argument = "x");
 
   TensorView optional(const char* name, nb::handle value, Access access = Access::kRead);
   // Numbers of i32; of i64 their low words.

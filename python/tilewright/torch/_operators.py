@@ -16,6 +16,7 @@ from typing import Any, Literal
 import torch
 
 from .. import _core
+from .._errors import InvalidArgument
 from . import _autograd
 
 if not hasattr(torch.library, "register_fake"):
@@ -135,7 +136,11 @@ def packed_nbytes(b: torch.Tensor, layout: Layout, b_dtype: str | None) -> int:
     """Bytes that these weights take when packed where they are."""
     size = [int(s) for s in b.shape]
     if b.dtype is _FLOAT4 or b_dtype is not None:  # two elements each, along the dimension of stride 1
-        size[len(size) - 1 - b.stride()[::-1].index(1)] *= 2
+        if 1 not in b.stride():
+            raise InvalidArgument(
+                f"pack_weights: argument 'b' has strides {list(b.stride())}, allowed: 1 in the dimension of its pairs"
+            )
+        size[_pair_dimension(b)] *= 2
     first, second = size[-2], size[-1]
     k, n = (first, second) if layout == "kn" else (second, first)
     device = "cpu" if b.device.type != "cuda" else "hip" if torch.version.hip else "cuda"
