@@ -65,7 +65,8 @@ nb::object act_and_mul_backward_function(nb::handle x, nb::handle dy, nb::handle
   ActAndMulBackwardCall call;
   call.x = arguments.input.view;
   call.dy = arguments.optional("dy", dy);
-  call.activation = named(kOp, "activation", activation, Activation::kNone);
+  // Clamp, the last, is what `limit` does.
+  call.activation = named(kOp, "activation", activation, Activation::kNone, static_cast<int>(Activation::kClamp));
   call.gate = named(kOp, "gate", gate, GateMode::kNone);
   call.squared = squared, call.limit = limit, call.alpha = alpha, call.up_offset = up_offset;
   call.recipe = recipe;

@@ -29,7 +29,7 @@ void kv_cache_write_function(nb::handle key, nb::handle value, nb::handle key_ca
                              nb::handle slot_mapping, nb::handle key_layout, nb::handle value_layout, nb::handle scales,
                              nb::handle key_scale, nb::handle value_scale, const std::string& recipe, int units,
                              bool programmatic_edge) {
-  RowArguments arguments("kv_cache_write", key, units, programmatic_edge);
+  RowArguments arguments("kv_cache_write", key, units, programmatic_edge, "key");
   KvCacheWriteCall call;
   call.key = arguments.input.view;
   call.value = arguments.optional("value", value);
@@ -46,7 +46,7 @@ void kv_cache_write_function(nb::handle key, nb::handle value, nb::handle key_ca
 
 void mla_cache_write_function(nb::handle kv_c, nb::handle k_pe, nb::handle cache, nb::handle slot_mapping,
                               nb::handle scale, const std::string& recipe, int units, bool programmatic_edge) {
-  RowArguments arguments("mla_cache_write", kv_c, units, programmatic_edge);
+  RowArguments arguments("mla_cache_write", kv_c, units, programmatic_edge, "kv_c");
   const TensorView rest = arguments.optional("k_pe", k_pe), of_both = arguments.optional("scale", scale);
   const TensorView rows = arguments.optional("cache", cache, Access::kWrite);
   const TensorView slots = arguments.numbers("slot_mapping", slot_mapping);
@@ -70,7 +70,7 @@ nb::object qk_norm_rope_cache_function(nb::handle q, nb::handle k, nb::handle v,
                                        nb::handle out_dtype, nb::handle q_scales, nb::handle q_scale,
                                        const std::string& recipe, int units, bool programmatic_edge) {
   constexpr const char* kOp = "qk_norm_rope_cache";
-  RowArguments arguments(kOp, q, units, programmatic_edge);
+  RowArguments arguments(kOp, q, units, programmatic_edge, "q");
   QkNormRopeCacheCall call;
   call.q = arguments.input.view;
   call.k = arguments.optional("k", k), call.v = arguments.optional("v", v);
@@ -99,7 +99,7 @@ nb::object qk_norm_rope_cache_function(nb::handle q, nb::handle k, nb::handle v,
 
 void kv_cache_copy_function(nb::handle from, nb::handle to, nb::handle mapping, const std::string& recipe, int units,
                             bool programmatic_edge) {
-  RowArguments arguments("kv_cache_copy", from, units, programmatic_edge);
+  RowArguments arguments("kv_cache_copy", from, units, programmatic_edge, "from_");
   KvCacheCopyCall call;
   call.from = arguments.input.view;
   call.to = arguments.optional("to", to, Access::kWrite);
@@ -117,7 +117,7 @@ void kv_cache_gather_function(nb::handle cache, nb::handle block_table, nb::hand
                               nb::handle layout, nb::handle scales, nb::handle scale, const std::string& recipe,
                               int units, bool programmatic_edge) {
   constexpr const char* kOp = "kv_cache_gather";
-  RowArguments arguments(kOp, cache, units, programmatic_edge);
+  RowArguments arguments(kOp, cache, units, programmatic_edge, "cache");
   KvCacheGatherCall call;
   call.cache = arguments.input.view;
   call.out = arguments.optional("out", out, Access::kWrite);

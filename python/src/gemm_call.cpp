@@ -14,8 +14,10 @@
 namespace tilewright::python {
 namespace {
 
-void check_rank(const char* op, const char* name, const TensorView& t) {
-  if (t.rank < 2) refuse("{}: argument '{}' has rank {}, allowed: 2 to {}", op, name, t.rank, kMaxRank);
+void check_rank(const char* op, const char* name, const TensorView& t, int lowest = 2) {
+  if (t.rank < lowest) {
+    refuse("{}: argument '{}' has rank {}, allowed: {} to {}", op, name, t.rank, lowest, kMaxRank);
+  }
 }
 
 void import_optional(const char* op, const char* name, const GemmArguments& arguments, Parameter parameter,
@@ -33,8 +35,8 @@ bool import_a(const GemmFunction& function, const GemmArguments& arguments, Acce
   a = imported.view;
   parsed.framework = imported.framework;
   const bool vector = linear && a.rank == 1;
+  check_rank(function.name, name, a, linear ? 1 : 2);
   if (vector) a = TensorView::strided(a.data, a.dtype, {1, a.shape[0]}, {0, a.stride[0]}, a.device);
-  check_rank(function.name, name, a);
   return vector;
 }
 
@@ -89,8 +91,9 @@ void choose_execution(const char* op, const GemmArguments& arguments, ParsedGemm
 // B as [.., K, N], whichever way it came.
 void import_b(const GemmFunction& function, const GemmArguments& arguments, Access access, ParsedGemm& parsed) {
   TensorView& b = parsed.call.b;
+  const TensorView& a = parsed.call.a;
   if (function.weight == WeightForm::kPackedBytes) {
-    b = import_packed_bytes(function.name, arguments, parsed.call.a, parsed.scope);
+    b = import_packed_bytes(function.name, arguments, a, parsed.scope);
     return;
   }
   if (const PackedWeights* packed = packed_weights_of(arguments[kB])) {
@@ -99,10 +102,15 @@ void import_b(const GemmFunction& function, const GemmArguments& arguments, Acce
   }
   const bool linear = function.form == GemmForm::kLinear;
   const char* const name = linear ? "weight" : "b";
-  b = import_weight(function.name, name, arguments[kB], arguments[kBDtype], access, parsed.scope).view;
+  const int64_t depth = linear ? -1 : a.shape[a.rank - 1];
+  b = import_weight(function.name, name, arguments[kB], arguments[kBDtype], access, parsed.scope, depth).view;
   check_rank(function.name, name, b);
   if (!linear) return;
   if (b.rank != 2) refuse("{}: argument 'weight' has rank {}, allowed: 2 ([N, K])", function.name, b.rank);
+  if (b.shape[1] != a.shape[a.rank - 1]) {
+    refuse("{}: argument 'weight' has shape [{}, {}]: its last size must be {}, the last of 'x'", function.name,
+           b.shape[0], b.shape[1], a.shape[a.rank - 1]);
+  }
   b = b.transposed();
 }
 
@@ -156,7 +164,8 @@ bool parse_all_but_result(const GemmFunction& function, const GemmArguments& arg
 
   // Scalars, scales and the epilogue.
   if (arguments.given(kAlpha)) call.alpha = parse_number(op, "alpha", arguments[kAlpha], 1);
-  if (arguments.given(kBeta)) call.beta = parse_number(op, "beta", arguments[kBeta], 0);
+  call.beta = arguments.given(kC) ? 1.0f : 0.0f;
+  if (arguments.given(kBeta)) call.beta = parse_number(op, "beta", arguments[kBeta], call.beta);
   if (call.beta != 0) import_optional(op, "c", arguments, kC, access, call.c, parsed.scope);
   if (arguments.given(kScaleA)) {
     parse_scale(op, "scale_a", arguments[kScaleA], access, call.alpha, call.scale_a, parsed.scope);

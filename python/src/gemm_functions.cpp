@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "call/call_parts.hpp"
+#include "call/result.hpp"
 #include "dispatch/context_impl.hpp"
 #include "gemm_call.hpp"
 #include "grouped_call.hpp"
@@ -65,7 +66,7 @@ nb::object run(const GemmFunction& function, const GemmArguments& arguments) {
       status = wait_for_result(parsed);
     }
   }
-  check(status);
+  check_product(status);
   if (parsed.made_result && parsed.framework == Framework::kJax && !jax_gpu) {
     static constinit PythonFunction to_jax(kFrameworks, "to_jax");
     return to_jax.get()(parsed.result);
@@ -81,21 +82,24 @@ nb::object prepare(const GemmFunction& function, const GemmArguments& arguments)
     const nb::gil_scoped_release released;
     status = gemm_prepare(Context::global(), parsed.call, parsed.exec);
   }
-  check(status);
+  check_product(status);
   return nb::none();
 }
 
 nb::object query(const GemmFunction& function, const GemmArguments& arguments) {
   ParsedGemm parsed;
   parse_gemm(function, arguments, parsed);
-  return nb::cast(value_of(gemm_query(Context::global(), parsed.call, parsed.exec)));
+  Result<QueryResult> found = gemm_query(Context::global(), parsed.call, parsed.exec);
+  check_product(found.status());
+  return nb::cast(value_of(std::move(found)));
 }
 
 nb::object explain(const GemmFunction& function, const GemmArguments& arguments) {
   ParsedGemm parsed;
   parse_gemm(function, arguments, parsed);
-  const std::string text = value_of(gemm_explain(Context::global(), parsed.call, parsed.exec));
-  return nb::cast(text);
+  Result<std::string> text = gemm_explain(Context::global(), parsed.call, parsed.exec);
+  check_product(text.status());
+  return nb::cast(value_of(std::move(text)));
 }
 
 // Names and defaults, in the order of Parameter. The first two names are each function's own.
@@ -110,7 +114,7 @@ constexpr ParameterText kTexts[] = {{nullptr, nullptr},
                                     {"out", "None"},
                                     {"out_dtype", "None"},
                                     {"alpha", "1.0"},
-                                    {"beta", "0.0"},
+                                    {"beta", "None"},
                                     {"c", "None"},
                                     {"scale_a", "None"},
                                     {"scale_b", "None"},

@@ -103,7 +103,7 @@ nb::object run_grouped(const GemmFunction& function, const GemmArguments& argume
     const nb::gil_scoped_release released;
     status = grouped_gemm(Context::global(), call, parsed.exec);
   }
-  check(status);
+  check_product(status);
   return std::move(parsed.result);
 }
 

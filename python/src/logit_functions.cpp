@@ -23,7 +23,7 @@ nb::object softmax_function(nb::handle x, int64_t dim, nb::handle dtype, bool lo
   call.scale = scale, call.log = log;
   call.recipe = recipe;
   nb::object made = std::move(out);
-  call.out = arguments.result("out", made, output_dtype(kOp, dtype, call.x.dtype), -1);
+  call.out = arguments.result("out", made, output_dtype(kOp, dtype, call.x.dtype, "dtype"), -1);
   Status status;
   {
     const nb::gil_scoped_release released;
@@ -66,7 +66,7 @@ nb::object moe_routing_function(nb::handle logits, int64_t k, nb::handle bias, n
                                 int64_t first_expert, int64_t local_experts, nb::object out, nb::object ids,
                                 const std::string& recipe, int units, bool programmatic_edge) {
   constexpr const char* kOp = "moe_routing";
-  RowArguments arguments(kOp, logits, units, programmatic_edge);
+  RowArguments arguments(kOp, logits, units, programmatic_edge, "logits");
   MoeRoutingCall call;
   call.logits = arguments.input.view;
   if (call.logits.rank != 2) refuse("{}: argument 'logits' has rank {}, allowed: 2", kOp, call.logits.rank);
@@ -94,7 +94,7 @@ nb::object sample_function(nb::handle logits, nb::handle seeds, nb::handle tempe
                            nb::object out, nb::handle log_probabilities, const std::string& recipe, int units,
                            bool programmatic_edge) {
   constexpr const char* kOp = "sample";
-  RowArguments arguments(kOp, logits, units, programmatic_edge);
+  RowArguments arguments(kOp, logits, units, programmatic_edge, "logits");
   SampleCall call;
   call.logits = arguments.input.view;
   if (call.logits.rank != 2) refuse("{}: argument 'logits' has rank {}, allowed: 2", kOp, call.logits.rank);
@@ -126,7 +126,7 @@ nb::object apply_penalties_function(nb::handle logits, nb::handle prompt_tokens,
                                     nb::handle prompt_counts, nb::handle output_counts, nb::object out,
                                     const std::string& recipe, int units, bool programmatic_edge) {
   constexpr const char* kOp = "apply_penalties";
-  RowArguments arguments(kOp, logits, units, programmatic_edge);
+  RowArguments arguments(kOp, logits, units, programmatic_edge, "logits");
   ApplyPenaltiesCall call;
   call.logits = arguments.input.view;
   if (call.logits.rank != 2) refuse("{}: argument 'logits' has rank {}, allowed: 2", kOp, call.logits.rank);

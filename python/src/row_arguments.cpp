@@ -15,13 +15,13 @@ namespace tilewright::python {
 
 std::string printed_value(nb::handle value) { return nb::cast<std::string>(nb::str(value)); }
 
-RowArguments::RowArguments(const char* name, nb::handle tensor, int units, bool programmatic_edge)
+RowArguments::RowArguments(const char* name, nb::handle tensor, int units, bool programmatic_edge, const char* argument)
     : op(name), x(tensor) {
-  input = import_tensor(op, "x", x, Access::kRead, scope);
+  input = import_tensor(op, argument, x, Access::kRead, scope);
   if (input.framework == Framework::kJax) {
-    refuse("{}: argument 'x' is a JAX array, allowed: tensors of PyTorch, NumPy and CuPy", op);
+    refuse("{}: argument '{}' is a JAX array, allowed: tensors of PyTorch, NumPy and CuPy", op, argument);
   }
-  if (input.view.rank < 1) refuse("{}: argument 'x' has rank 0, allowed: 1 to {}", op, kMaxRank);
+  if (input.view.rank < 1) refuse("{}: argument '{}' has rank 0, allowed: 1 to {}", op, argument, kMaxRank);
   exec.units = units, exec.programmatic_edge = programmatic_edge;
   if (input.view.device.kind != DeviceKind::kCpu) {
     exec.stream = current_stream(traits_of(x), input.view.device);
@@ -69,7 +69,17 @@ TensorView RowArguments::made(const char* name, nb::object& given, DType dtype, 
   return import_made(op, name, given, Access::kWrite, scope).view;
 }
 
-TensorView RowArguments::result(const char* name, nb::object& given, DType dtype, int64_t last) {
+TensorView RowArguments::made(const char* name, nb::object& given, ResultDtype dtype, const nb::list& shape) {
+  const bool checked = !given.is_none() && dtype.keyword != nullptr;
+  const TensorView view = made(name, given, dtype.dtype, shape);
+  if (checked && view.dtype != dtype.dtype) {
+    refuse("{}: arguments '{}' ({}) and '{}' ({}) differ", op, name, dtype_name(view.dtype), dtype.keyword,
+           dtype_name(dtype.dtype));
+  }
+  return view;
+}
+
+TensorView RowArguments::result(const char* name, nb::object& given, ResultDtype dtype, int64_t last) {
   nb::list shape;
   const auto rank = static_cast<size_t>(input.view.rank);
   for (size_t i = 0; i + 1 < rank; ++i) shape.append(input.view.shape[i]);
@@ -97,9 +107,14 @@ TensorView RowArguments::gradient(const char* name, nb::object& given, DType dty
 
 TensorView RowArguments::scale(nb::object& given, Quantisation quant, nb::handle scale_dtype, int64_t& group,
                                int64_t n) {
-  if (!finds_scale(quant)) return optional("scale", given);
-  const DType dtype = output_dtype(op, scale_dtype, DType::kF32);
-  if (group == 0 && quant == Quantisation::kGroup) group = usual_row_group(dtype);
+  if (quant == Quantisation::kNone) return optional("scale", given);
+  const ResultDtype dtype = output_dtype(op, scale_dtype, DType::kF32, "scale_dtype");
+  const bool single = quant == Quantisation::kTensor || quant == Quantisation::kDynamic;
+  if (single && dtype.dtype != DType::kF32) {
+    refuse("{}: argument 'scale_dtype' is {}, allowed of one scale for the tensor: f32", op, dtype_name(dtype.dtype));
+  }
+  if (quant == Quantisation::kTensor) return optional("scale", given);
+  if (group == 0 && quant == Quantisation::kGroup) group = usual_row_group(dtype.dtype);
   if (quant == Quantisation::kDynamic) return number("scale", given);
   if (quant == Quantisation::kBlock) {
     nb::list shape;
@@ -120,10 +135,10 @@ float default_eps(std::string_view op, DType x) {
   return x == DType::kF16 ? 0x1p-10f : x == DType::kBf16 ? 0x1p-7f : std::numeric_limits<float>::epsilon();
 }
 
-DType output_dtype(const char* op, nb::handle value, DType otherwise) {
+ResultDtype output_dtype(const char* op, nb::handle value, DType otherwise, const char* keyword) {
   if (value.is_none()) return otherwise;
   static constinit PythonFunction name_of(kFrameworks, "short_dtype_name");
-  return value_of(parse_dtype(nb::cast<std::string>(name_of.get()(value, op))));
+  return {value_of(parse_dtype(nb::cast<std::string>(name_of.get()(value, op)))), keyword};
 }
 
 }  // namespace tilewright::python

@@ -71,7 +71,8 @@ nb::object act_and_mul_function(nb::handle x, nb::handle activation, nb::handle 
   RowArguments arguments(kOp, x, units, programmatic_edge);
   ActAndMulCall call;
   call.x = arguments.input.view;
-  call.activation = named(kOp, "activation", activation, Activation::kNone);
+  // Clamp, the last, is what `limit` does.
+  call.activation = named(kOp, "activation", activation, Activation::kNone, static_cast<int>(Activation::kClamp));
   call.gate = named(kOp, "gate", gate, GateMode::kNone);
   call.squared = squared, call.limit = limit, call.alpha = alpha, call.up_offset = up_offset;
   call.quant = named(kOp, "quant", quant, Quantisation::kNone);
@@ -103,7 +104,7 @@ nb::object rope_function(nb::handle q, nb::handle cos, nb::handle sin, nb::handl
                          bool interleaved, bool inverse, nb::handle sections, nb::handle section_order,
                          nb::handle cumulative_lengths, nb::handle offsets, nb::object out, nb::object k_out,
                          const std::string& recipe, int units, bool programmatic_edge) {
-  RowArguments arguments("rope", q, units, programmatic_edge);
+  RowArguments arguments("rope", q, units, programmatic_edge, "q");
   RopeCall call;
   call.q = arguments.input.view;
   call.cos = arguments.optional("cos", cos), call.sin = arguments.optional("sin", sin);
@@ -120,7 +121,7 @@ nb::object rope_function(nb::handle q, nb::handle cos, nb::handle sin, nb::handl
   nb::object made_q = std::move(out), made_k = std::move(k_out);
   call.q_out = arguments.result("out", made_q, call.q.dtype, -1);
   if (call.k.defined() && made_k.is_none()) {
-    RowArguments of_k("rope", k, units, programmatic_edge);
+    RowArguments of_k("rope", k, units, programmatic_edge, "k");
     call.k_out = of_k.result("k_out", made_k, call.k.dtype, -1);
   } else {
     call.k_out = arguments.optional("k_out", made_k, Access::kWrite);

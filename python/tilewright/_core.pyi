@@ -28,7 +28,7 @@ class _GemmOptions(TypedDict, total=False):
 
     out_dtype: _OutDtype | None
     alpha: float
-    beta: float
+    beta: float | None
     c: _Tensor | None
     scale_a: _Tensor | float | None
     scale_b: _Tensor | float | None

@@ -111,9 +111,8 @@ def torch_stream(device: int) -> int:
 
 def low_words(framework: int, x: Any) -> Any:
     """An i32 view of an int64 tensor's low halves; other tensors as they are."""
-    if dtype_name(x.dtype) != "int64" or framework not in (TORCH, NUMPY):
-        return x
-    return x.view(sys.modules["torch"].int32 if framework == TORCH else "int32")[..., ::2]
+    pairs = words(framework, x)
+    return x if pairs is x else pairs[..., 0]
 
 
 def words(framework: int, x: Any) -> Any:

@@ -39,12 +39,12 @@ def test_there_is_one_exception_type():
         ({"beta": 1.0}, "'beta' is 1 and 'c' is missing"),
         ({"bias": 1.0}, "'bias' is float"),
         ({"bias": "x"}, "'bias' is str"),
-        ({"bias": np.ones(5)}, "'bias'.*dtype"),
+        ({"bias": np.ones(5)}, "'bias'.*dtype is float64; views have: f32, f16"),
         ({"scale_a": np.ones(5, np.float32)}, "'scale_a' varies along N"),
         ({"scale_b": np.ones((3, 1), np.float32)}, "'scale_b' varies along M"),
         ({"scale_a": np.ones((), np.float16)}, "'scale_a' is f16, allowed: f32"),
         ({"units": -1}, "'units' is -1"),
-        ({"recipe": "gemm_cpu{no such}"}, "kernel key"),
+        ({"recipe": "gemm_cpu{no such}"}, "gemm: argument 'recipe': kernel key"),
         ({"out": np.ones((3, 5))}, "'out'.*dtype"),
         ({"out": np.ones((3, 5), np.float16), "out_dtype": "float32"}, "differ"),
     ],
@@ -87,11 +87,55 @@ def test_an_output_that_overlaps_an_input_is_refused_and_left_alone():
     for out in (a, b, storage[8:24].reshape(4, 4)):
         with pytest.raises(tilewright.InvalidArgument, match="overlaps"):
             tilewright.gemm(a, b, out=out)
-    with pytest.raises(tilewright.InvalidArgument, match="'d' overlaps 'bias'"):
+    with pytest.raises(tilewright.InvalidArgument, match="'out' overlaps 'bias'"):
         tilewright.gemm(a, b, bias=storage[44:48], out=storage[40:56].reshape(4, 4))
-    with pytest.raises(tilewright.InvalidArgument, match="overlaps itself"):
+    with pytest.raises(tilewright.InvalidArgument, match="'out' overlaps itself"):
         tilewright.gemm(a, b, out=np.lib.stride_tricks.as_strided(storage[100:], (4, 4), (4, 4)))
     np.testing.assert_array_equal(storage, kept)
+
+
+def test_a_recipe_of_another_operator_is_named_so():
+    recipe = tilewright.query(A, B).recipe
+    with pytest.raises(
+        tilewright.Error, match="rms_norm: argument 'recipe'.*is of operator 'gemm', expected 'rms_norm'"
+    ):
+        tilewright.rms_norm(A, recipe=recipe)
+
+
+def test_an_activation_that_act_and_mul_lacks_is_not_listed():
+    for name in ("swish", "clamp"):
+        with pytest.raises(
+            tilewright.InvalidArgument, match=f"'activation' is {name}, allowed: 'none', 'relu'"
+        ) as caught:
+            tilewright.act_and_mul(A, name)
+        assert "'clamp'" not in str(caught.value)
+
+
+def test_plain_weights_of_another_size_are_named_with_it():
+    packed = tilewright.pack_weights(B)
+    for layout, expected in (("kn", r"\[4, 5\]"), ("nk", r"\[5, 4\]")):
+        with pytest.raises(
+            tilewright.InvalidArgument, match=rf"'out' has shape \[4, 6\] of f32, expected {expected} of f32"
+        ):
+            packed.unpack(np.empty((4, 6), np.float32), layout=layout)
+
+
+def test_a_linear_layer_is_refused_in_its_own_words():
+    with pytest.raises(tilewright.InvalidArgument, match=r"linear: argument 'weight' has shape \[4, 5\].*must be 4"):
+        tilewright.linear(A, B)
+    with pytest.raises(tilewright.InvalidArgument, match="linear: argument 'x' has rank 0, allowed: 1 to 8"):
+        tilewright.linear(np.zeros((), np.float32), B)
+
+
+def test_a_first_tensor_has_the_name_that_the_function_gives_it():
+    wide, table = np.ones((3, 4)), np.ones((3, 2), np.float32)
+    for name, call in (
+        ("logits", lambda: tilewright.sample(wide, greedy=True)),
+        ("q", lambda: tilewright.rope(wide, table, table)),
+        ("from_", lambda: tilewright.kv_cache_copy(wide, wide, np.zeros((1, 2), np.int32))),
+    ):
+        with pytest.raises(tilewright.InvalidArgument, match=f"argument '{name}': dlpack: dtype is float64"):
+            call()
 
 
 def test_in_place_addition_is_allowed():

@@ -56,7 +56,13 @@ def test_alpha_beta_and_c():
     reference.check(tilewright.gemm(a, b, **options), a, b, **options)
     # beta = 0 does not read c.
     c[:] = np.nan
-    reference.check(tilewright.gemm(a, b, c=c), a, b)
+    reference.check(tilewright.gemm(a, b, beta=0, c=c), a, b)
+
+
+def test_c_is_added_where_nobody_says_how_often():
+    a, b, c = normal(6, 20), normal(20, 11), normal(6, 11)
+    for options in ({}, {"beta": None}):
+        reference.check(tilewright.gemm(a, b, c=c, **options), a, b, beta=1.0, c=c)
 
 
 @pytest.mark.parametrize("gate", ["separated", "interleaved"])

@@ -68,6 +68,16 @@ void use_out(const char* op, const GemmFunction& function, const GemmArguments& 
 
 }  // namespace
 
+void check_product(const Status& status) {
+  if (status.ok()) return;
+  constexpr std::string_view kInternal = "'d'";
+  std::string message = status.message();
+  for (size_t at = message.find(kInternal); at != std::string::npos; at = message.find(kInternal, at)) {
+    message.replace(at, kInternal.size(), "'out'");
+  }
+  raise(Status(status.code(), std::move(message)));
+}
+
 void make_result(const GemmFunction& function, const GemmArguments& arguments, const ImportedTensor& a,
                  const Shape& shape, ParsedGemm& parsed) {
   const char* const op = function.name;

@@ -11,4 +11,7 @@ namespace tilewright::python {
 void make_result(const GemmFunction& function, const GemmArguments& arguments, const ImportedTensor& a,
                  const Shape& shape, ParsedGemm& parsed);
 
+// Raises what a product was refused with: in Python its result is called `out`.
+void check_product(const Status& status);
+
 }  // namespace tilewright::python

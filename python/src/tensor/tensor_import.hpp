@@ -40,19 +40,21 @@ ImportedTensor import_made(const char* op, const char* name, nb::handle object, 
 
 // The same where bytes (uint8) hold two elements of `nibbles` each, i4 or u4, the even one in the low nibble: neighbours along
 // the dimension of stride 1. kNone: as above. `columns` and `rows`, where not -1, are the sizes that the last two dimensions
-// have: they tell along which one the pairs lie, and that a last one may be half used.
+// have: they tell along which one the pairs lie, and that a last one may be half used. Where two dimensions have stride 1 pairs
+// lie along the last, or along the one before, where that makes `depth` of it.
 struct NibbleShape {
   DType nibbles = DType::kNone;
   int64_t rows = -1, columns = -1;
+  int64_t depth = -1;
 };
 ImportedTensor import_nibbles(const char* op, const char* name, nb::handle object, Access access, ImportScope& scope,
                               const NibbleShape& shape);
 
 // What `b_dtype`, None, "i4" or "u4", says.
 DType parse_nibbles(const char* op, nb::handle b_dtype);
-// Weights, of which `b_dtype`, None, "i4" or "u4", says what bytes hold.
+// Weights, of which `b_dtype`, None, "i4" or "u4", says what bytes hold; `depth`: the K of [K, N], where it is known.
 ImportedTensor import_weight(const char* op, const char* name, nb::handle object, nb::handle b_dtype, Access access,
-                             ImportScope& scope);
+                             ImportScope& scope, int64_t depth = -1);
 
 // The memory of a contiguous uint8 vector.
 struct ImportedBytes {

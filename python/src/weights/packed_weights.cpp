@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "weights/packed_weights.hpp"
 
+#include <fmt/ranges.h>
+
 #include <cstring>
+#include <utility>
 
 #include "dispatch/context_impl.hpp"
 #include "python_function.hpp"
@@ -145,6 +148,17 @@ PackedWeights from_buffer(nb::handle data) {
   return view_packed({buffer->buf, buffer->len, kCpu}, buffer);
 }
 
+// Shapes in the messages are the caller's: of "nk" turned back.
+std::string sizes_and_type(TensorView b, const std::string& layout) {
+  if (layout == "nk") std::swap(b.shape[b.rank - 1], b.shape[b.rank - 2]);
+  return fmt::format("[{}] of {}", fmt::join(b.shape.begin(), b.shape.begin() + b.rank, ", "), dtype_name(b.dtype));
+}
+
+void check_unpacked(const char* op, const TensorView& packed, const TensorView& out, const std::string& layout) {
+  const std::string given = sizes_and_type(out, layout), expected = sizes_and_type(packed, layout);
+  if (given != expected) refuse("{}: argument 'out' has shape {}, expected {}", op, given, expected);
+}
+
 void unpack(const PackedWeights& self, nb::handle out, const std::string& layout) {
   ImportScope scope;
   // Integers of 4 bits go back to bytes.
@@ -152,6 +166,7 @@ void unpack(const PackedWeights& self, nb::handle out, const std::string& layout
   const NibbleShape shape{dtype == DType::kI4 || dtype == DType::kU4 ? dtype : DType::kNone};
   const char* const op = "PackedWeights.unpack";
   const TensorView view = as_b(op, "out", import_nibbles(op, "out", out, Access::kWrite, scope, shape), layout).view;
+  check_unpacked(op, self.view(), view, layout);
   Status status;
   {
     const nb::gil_scoped_release released;

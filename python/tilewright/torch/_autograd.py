@@ -178,7 +178,7 @@ def _recorded(
     activation: str | None = None,
     out_dtype: torch.dtype | None = None,
     alpha: float = 1.0,
-    beta: float = 0.0,
+    beta: float | None = None,
     c: torch.Tensor | None = None,
     scale_a: torch.Tensor | None = None,
     scale_b: torch.Tensor | None = None,
@@ -209,6 +209,8 @@ def _recorded(
     dtype = out_dtype or result_dtype(a.dtype)
     scales = [scale for scale in (scale_a, scale_b) if scale is not None]
     gate = None if gate == "none" else gate
+    if beta is None:
+        beta = 0.0 if c is None else 1.0
     bare = activation in (None, "none") and not (gate or scales or steps or step_tensors or beta)
     forward_options = {"recipe": recipe, "batch_invariant": batch_invariant}
     call = _Call(alpha, dtype if bare else torch.float32, sizes, options, forward_options)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import torch
 
 from .. import _core
+from .._errors import InvalidArgument
 from . import _autograd
 
 if not hasattr(torch.library, "register_fake"):
@@ -60,13 +61,23 @@ def _may_multiply(a: torch.dtype, b: torch.dtype) -> bool:
     return a in known and b in known and (a in _SMALL_FLOATS or b in _SMALL_FLOATS)
 
 
-def _sizes(t: torch.Tensor) -> tuple[Any, ...]:
-    """The shape in elements: pairs of 4-bit ones count as two along the dimension where they are neighbours."""
+def _pair_dimension(t: torch.Tensor, depth: Any = None) -> int:
+    """The dimension along which pairs of 4-bit elements are neighbours; of two the last, or the one before, where that
+    makes `depth` of it."""
+    strides, shape, last = t.stride(), t.shape, t.dim() - 1
+    if depth is not None and 2 * shape[-2] == depth and (strides[-2] == 1 or shape[-2] == 1):
+        return last - 1
+    if strides[-1] == 1:
+        return last
+    return ([i for i in range(last) if strides[i] == 1 and shape[i] != 1] or [last])[-1]
+
+
+def _sizes(t: torch.Tensor, depth: Any = None) -> tuple[Any, ...]:
+    """The shape in elements: pairs of 4-bit ones count as two."""
     if t.dtype not in (_FLOAT4, torch.uint8):
         return tuple(t.shape)
-    strides = t.stride()
-    along = [i for i in range(t.dim()) if strides[i] == 1 and t.shape[i] != 1] or [t.dim() - 1]
-    return tuple(2 * size if i == along[-1] else size for i, size in enumerate(t.shape))
+    along = _pair_dimension(t, depth)
+    return tuple(2 * size if i == along else size for i, size in enumerate(t.shape))
 
 
 def _check_product(op: str, a: torch.Tensor, b: torch.Tensor, k: Any) -> None:
@@ -77,7 +88,7 @@ def _check_product(op: str, a: torch.Tensor, b: torch.Tensor, k: Any) -> None:
 
 def _fake_gemm(a: torch.Tensor, b: torch.Tensor, **options: Any) -> torch.Tensor:
     torch._check(a.dim() >= 2 and b.dim() >= 2, lambda: "gemm: arguments 'a' and 'b' need rank 2 or more")
-    *_, k, n = _sizes(b)
+    *_, k, n = _sizes(b, _sizes(a)[-1])
     _check_product("gemm", a, b, k)
     lead = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return _result("gemm", a, (*lead, a.shape[-2]), n, **options)
@@ -125,7 +136,11 @@ def packed_nbytes(b: torch.Tensor, layout: Layout, b_dtype: str | None) -> int:
     """Bytes that these weights take when packed where they are."""
     size = [int(s) for s in b.shape]
     if b.dtype is _FLOAT4 or b_dtype is not None:  # two elements each, along the dimension of stride 1
-        size[len(size) - 1 - b.stride()[::-1].index(1)] *= 2
+        if 1 not in b.stride():
+            raise InvalidArgument(
+                f"pack_weights: argument 'b' has strides {list(b.stride())}, allowed: 1 in the dimension of its pairs"
+            )
+        size[_pair_dimension(b)] *= 2
     first, second = size[-2], size[-1]
     k, n = (first, second) if layout == "kn" else (second, first)
     device = "cpu" if b.device.type != "cuda" else "hip" if torch.version.hip else "cuda"
@@ -162,7 +177,7 @@ _TYPES = {
     "activation": "str?",
     "out_dtype": "ScalarType?",
     "alpha": "float",
-    "beta": "float",
+    "beta": "float?",
     "c": "Tensor?",
     "scale_a": "Tensor?",
     "scale_b": "Tensor?",

@@ -39,6 +39,16 @@ constexpr DlpackType kDlpackTypes[] = {
 // Two 4-bit elements, as PyTorch's float4_e2m1fn_x2 is.
 bool is_pair(const TwDLDataType& type) { return type.bits == 4 && type.lanes == 2; }
 
+// "float64"; of what has no such name its numbers.
+std::string type_name(const TwDLDataType& type) {
+  constexpr uint8_t kBool = 6;
+  constexpr const char* kNames[] = {"int", "uint", "float", nullptr, "bfloat", "complex"};
+  if (type.code == kBool) return "bool";
+  const char* const name = type.code < std::size(kNames) ? kNames[type.code] : nullptr;
+  return name == nullptr ? fmt::format("code {} of {} bits", type.code, type.bits)
+                         : fmt::format("{}{}", name, type.bits);
+}
+
 Result<DType> dtype_of(const TwDLDataType& type) {
   if (type.lanes != 1 && !is_pair(type)) {
     return refuse_view("dtype.lanes is {}; only 1 is allowed, and 2 of 4-bit elements", type.lanes);
@@ -46,12 +56,10 @@ Result<DType> dtype_of(const TwDLDataType& type) {
   for (const DlpackType& known : kDlpackTypes) {
     if (known.code == type.code && known.bits == type.bits) return known.dtype;
   }
-  std::string allowed;
-  for (const DlpackType& known : kDlpackTypes) {
-    allowed +=
-        fmt::format("{}({}, {}) {}", allowed.empty() ? "" : ", ", known.code, known.bits, dtype_name(known.dtype));
-  }
-  return refuse_view("dtype (code, bits) is ({}, {}); allowed: {}", type.code, type.bits, allowed);
+  std::string views;
+  for (const DlpackType& known : kDlpackTypes)
+    views += fmt::format("{}{}", views.empty() ? "" : ", ", dtype_name(known.dtype));
+  return refuse_view("dtype is {}; views have: {}", type_name(type), views);
 }
 
 Result<DeviceId> device_of(const TwDLDevice& device) {

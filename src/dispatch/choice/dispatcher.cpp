@@ -65,7 +65,10 @@ Result<std::vector<Choice>> Dispatcher::choices(const Operator& op, ProblemRef p
   std::vector<Choice> found;
   if (!forced.empty()) {
     Result<Recipe> recipe = parse_recipe(op.families(), forced);
-    if (!recipe) return recipe.status();
+    if (!recipe) {
+      const Status& why = recipe.status();
+      return Status(why.code(), fmt::format("{}: argument 'recipe': {}", op.name(), why.message()));
+    }
     if (Status s = check(*recipe); !s) return s;
     found.push_back({*recipe, ChoiceSource::kForced, 0, built(op, *recipe)});
     return found;

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/fields.hpp"
 
 namespace tilewright {
@@ -63,6 +65,11 @@ Result<Recipe> parse_recipe(std::span<const KernelFamily* const> families, std::
     const size_t at = part.find('@');
     Result<KernelKey> key = parse_key(part.substr(0, at));
     if (!key) return key.status();
+    const auto of_operator = [&](const KernelFamily* f) { return f->op() == key->op; };
+    if (!families.empty() && std::ranges::none_of(families, of_operator)) {
+      return Status(StatusCode::kNotFound, fmt::format("kernel key '{}' is of operator '{}', expected '{}'", key->text,
+                                                       key->op, families.front()->op()));
+    }
     const KernelFamily* family = find_family(families, key->family);
     if (family == nullptr || family->op() != key->op) {
       return Status(StatusCode::kNotFound,

@@ -2,6 +2,7 @@
 // From packed weights back to plain ones, on every unit of the context. The layouts are documented in gemm_args.hpp,
 // gemm_packed_layout.hpp and gemm_packed_fragments.hpp.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
@@ -18,6 +19,10 @@ namespace tilewright {
 namespace {
 
 Status refuse_unpack(std::string message) { return Status(StatusCode::kInvalidArgument, std::move(message)); }
+
+std::string type_and_sizes(const TensorView& t) {
+  return fmt::format("{} [{}]", dtype_name(t.dtype), fmt::join(t.shape.begin(), t.shape.begin() + t.rank, ", "));
+}
 
 struct UnpackArgs {
   DType dtype;
@@ -158,7 +163,9 @@ Status gemm_unpack_weights(Context& context, const TensorView& packed, const Ten
   if (packed.layout == Layout::kStrided) return refuse_unpack("gemm_unpack_weights: argument 'packed' is not packed");
   if (b.layout != Layout::kStrided || b.rank != packed.rank || b.dtype != packed.dtype ||
       !std::equal(b.shape.begin(), b.shape.begin() + b.rank, packed.shape.begin())) {
-    return refuse_unpack("gemm_unpack_weights: argument 'b' must be strided, with the dtype and shape of 'packed'");
+    return refuse_unpack(fmt::format("gemm_unpack_weights: argument 'b' is {} {}, expected strided {} as 'packed'",
+                                     b.layout == Layout::kStrided ? "strided" : "packed", type_and_sizes(b),
+                                     type_and_sizes(packed)));
   }
   if (b.device != packed.device) {
     return refuse_unpack(fmt::format("gemm_unpack_weights: argument 'b' is on {}, 'packed' on {}, allowed: one device",

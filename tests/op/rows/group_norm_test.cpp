@@ -214,6 +214,9 @@ TEST(GroupNorm, ThePublicFunctionRefusesByName) {
             "group_norm: argument 'activation' is relu, allowed: none, silu");
   EXPECT_EQ(refusal([&](GroupNormCall& c) { c.out.data = x + 1; }),
             "group_norm: argument 'out' overlaps 'x', and has not its strides");
+  EXPECT_EQ(refusal([](GroupNormCall& c) { c.eps = -1; }), "group_norm: argument 'eps' is -1, allowed: 0 and above");
+  EXPECT_THAT(refusal([](GroupNormCall& c) { c.eps = std::numeric_limits<float>::quiet_NaN(); }),
+              HasSubstr("argument 'eps' is nan"));
   EXPECT_THAT(refusal([](GroupNormCall& c) { c.x.stride[3] = 2; }),
               HasSubstr("argument 'x' has strides [24, 6, 3, 2]"));
   EXPECT_THAT(
@@ -271,6 +274,9 @@ TEST(GroupNormBackward, ThePublicFunctionRefusesByName) {
             "group_norm_backward: argument 'dweight' overlaps 'weight'");
   EXPECT_EQ(refusal([&](GroupNormBackwardCall& c) { c.dbias.data = dweight; }),
             "group_norm_backward: argument 'dbias' overlaps 'dweight'");
+  EXPECT_THAT(refusal([](GroupNormBackwardCall& c) { c.eps = -1; }), HasSubstr("argument 'eps' is -1"));
+  EXPECT_THAT(refusal([](GroupNormBackwardCall& c) { c.eps = std::numeric_limits<float>::quiet_NaN(); }),
+              HasSubstr("argument 'eps' is nan"));
   EXPECT_EQ(refusal([&](GroupNormBackwardCall& c) { c.dx.data = dy + 1; }),
             "group_norm_backward: argument 'dx' overlaps 'dy'");
 }

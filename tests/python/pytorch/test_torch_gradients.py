@@ -126,6 +126,14 @@ def test_the_whole_epilogue_has_gradients(dtype):
     torch.testing.assert_close(function(*tensors), fused, rtol=RELATIVE[dtype], atol=RELATIVE[dtype])
 
 
+def test_c_without_beta_is_added_and_has_a_gradient():
+    a, b, c = leaf(5, 16), leaf(16, 12), leaf(5, 12)
+    check_gradients(lambda a, b, c: tt.gemm(a, b, c=c), lambda a, b, c: a @ b + c, (a, b, c))
+    with torch.no_grad():
+        torch.testing.assert_close(tt.gemm(a, b, c=c), torch.addmm(c, a, b), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(tt.gemm(a, b, c=c, beta=0.0), a @ b, rtol=1e-4, atol=1e-4)
+
+
 def test_an_interleaved_gate_has_gradients():
     check_gradients(
         lambda a, b: tt.gemm(a, b, activation="gelu", gate="interleaved"),

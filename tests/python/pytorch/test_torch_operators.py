@@ -40,6 +40,7 @@ def operator_cases():
         "gemm-batch": (ops.gemm, (torch.randn(2, 3, 5, 16), torch.randn(2, 3, 16, 8)), {}),
         "gemm-epilogue": (ops.gemm, (a, b), {"bias": torch.randn(8), "activation": "gelu", **steps}),
         "gemm-addend": (ops.gemm, (a, b), {"beta": 0.5, "c": torch.randn(5, 8), "alpha": 2.0}),
+        "gemm-addend-once": (ops.gemm, (a, b), {"c": torch.randn(5, 8)}),
         "gemm-gate": (ops.gemm, (a, b), {"gate": "separated", "activation": "silu"}),
         "gemm-int8": (ops.gemm, (int8(5, 16), int8(16, 8)), {"scale_a": torch.rand(5, 1), "scale_b": torch.rand(8)}),
         "linear": (ops.linear, (x, weight, torch.randn(8), "relu"), {}),

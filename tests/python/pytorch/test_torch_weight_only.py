@@ -95,6 +95,13 @@ def test_operators_know_shapes_and_types():
         tt.linear(y, weight, **options)
 
 
+def test_pairs_without_neighbours_are_refused_when_packed():
+    tt = pytest.importorskip("tilewright.torch", reason="PyTorch is older than 2.4")
+    apart = torch.zeros(4, 6, 2, dtype=torch.uint8)[..., 0]
+    with pytest.raises(tilewright.InvalidArgument, match=r"'b' has strides \[12, 2\], allowed: 1 in the dimension"):
+        tt.pack_weights(apart, layout="nk", b_dtype="u4")
+
+
 def test_refusals_name_the_argument():
     x = torch.randn(4, 64).bfloat16()
     weight, _, _ = weights("u4", 8, 64)
@@ -102,7 +109,7 @@ def test_refusals_name_the_argument():
     grouped = {"scale_b": scale, "scale_group_b": (1, 32)}
     for options, words in [
         ({"b_dtype": "u8"}, "'b_dtype' is 'u8', allowed: None, 'i4', 'u4'"),
-        (grouped, r"argument 'weight': dlpack: dtype \(code, bits\) is \(1, 8\)"),
+        (grouped, r"argument 'weight': dlpack: dtype is uint8; views have"),
         ({"b_dtype": "u4", "zero_b": scale}, "'zero_b' needs scales of groups along K"),
         ({"b_dtype": "u4", "zero_b": scale.to(torch.uint8), **grouped}, "expected pairs of u4 that make"),
         ({"b_dtype": "u4", "zero_b": scale[:4], **grouped}, r"'zero_b' has shape \[2, 4\], expected \[2, 8\]"),

@@ -209,9 +209,10 @@ TEST(FromDlpack, RefusalsNameTheFieldAndItsValue) {
   } kCases[] = {
       {[](SampleTensor& s) { s.tensor.dtype.lanes = 4; },
        "dtype.lanes is 4; only 1 is allowed, and 2 of 4-bit elements"},
-      {[](SampleTensor& s) { s.tensor.dtype = {2, 64, 1}; }, "dtype (code, bits) is (2, 64); allowed: (2, 32) f32"},
-      {[](SampleTensor& s) { s.tensor.dtype = {1, 8, 1}; }, "dtype (code, bits) is (1, 8)"},
-      {[](SampleTensor& s) { s.tensor.dtype = {17, 8, 1}; }, "dtype (code, bits) is (17, 8)"},
+      {[](SampleTensor& s) { s.tensor.dtype = {2, 64, 1}; }, "dtype is float64; views have: f32, f16, bf16"},
+      {[](SampleTensor& s) { s.tensor.dtype = {1, 8, 1}; }, "dtype is uint8"},
+      {[](SampleTensor& s) { s.tensor.dtype = {6, 8, 1}; }, "dtype is bool"},
+      {[](SampleTensor& s) { s.tensor.dtype = {17, 8, 1}; }, "dtype is code 17 of 8 bits"},
       {[](SampleTensor& s) { s.tensor.device.device_type = 8; }, "device_type is 8; allowed: 1 (CPU), 2 (CUDA)"},
       {[](SampleTensor& s) { s.tensor.ndim = 9; }, "ndim is 9; allowed: 0 to 8"},
       {[](SampleTensor& s) { s.tensor.ndim = -1; }, "ndim is -1"},

@@ -150,6 +150,7 @@ Status make_group_norm_problem(const GroupNormTensors& call, bool check_addresse
       p.unaligned |= (reinterpret_cast<uintptr_t>(pointer) & 15) != 0;
   }
   if (s = validate_group_norm_problem(p); !s) return s;
+  if (!(call.eps >= 0)) return refuse_group_norm_call(p, "argument 'eps' is {}, allowed: 0 and above", call.eps);
   return check_addresses && !p.empty() ? check_group_norm_addresses(p, b) : Status();
 }
 
