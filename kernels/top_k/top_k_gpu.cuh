@@ -72,6 +72,7 @@ __device__ __forceinline__ void find_few(const TopKArgs& args, long long item) {
 }
 
 // Of few best, a row's lists, and this thread's part of their keys, some of them in registers; a zero where there is none.
+template <int kHeld>
 struct RowLists {
   // Keys that do not wait for each other.
 #if defined(__AMDGCN__)
@@ -79,7 +80,6 @@ struct RowLists {
 #else
   static constexpr int kAtOnce = 4;
 #endif
-  static constexpr int kHeld = 7;
   const TopKArgs* args;
   long long row;
   int total;
@@ -120,16 +120,22 @@ struct RowLists {
   }
 };
 
-// The best few of a row's lists, in order.
-__device__ __forceinline__ void choose_few(const TopKArgs& args, long long row) {
-  const RowLists lists(args, row);
-  const auto each = [&](auto&& body) { lists.each(body); };
+// What comes into question as the few best of a row: how many are listed, or -1.
+__device__ __forceinline__ int list_few_of_row(const TopKArgs& args, long long row) {
+  const RowLists<7> lists(args, row);
   // Lists of whole chunks begin in a warp each.
   const auto whole = static_cast<int>(top_k_length(args, row) / kTopKChunk);
-  const int listed = list_few(args.k, some_warp_bits(whole), kSelectThreads, each);
+  return list_few(args.k, some_warp_bits(whole), kSelectThreads, [&](auto&& body) { lists.each(body); });
+}
+
+// The best few of a row's lists, in order.
+__device__ __forceinline__ void choose_few(const TopKArgs& args, long long row) {
+  const int listed = list_few_of_row(args, row);
   if (listed >= 0) return store_few(anew(args), row, listed);
-  order_any(anew(args).k, lists.total, kMostFew, each,
-            [&](int place, TokenKey key) { store_key(args, row, place, key); });
+  const RowLists<1> lists(anew(args), row);
+  order_any(
+      anew(args).k, lists.total, kMostFew, [&](auto&& body) { lists.each(body); },
+      [&](int place, TokenKey key) { store_key(args, row, place, key); });
 }
 
 // Many best of a row, in order: of what reaches its bound, or of all its elements.
