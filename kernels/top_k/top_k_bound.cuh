@@ -113,7 +113,7 @@ struct ReachingKeys {
   // Groups that reach it: how many, or 0.
   __device__ __forceinline__ int list_groups(const RowGroups& groups, int k) {
     const auto each = [&](auto&& body) {
-#pragma unroll 4
+#pragma unroll 8
       for (int i = static_cast<int>(select_thread()); i < groups.all; i += kSelectThreads) {
         body(RowNumber{groups.largest[i], i});
       }
@@ -137,12 +137,14 @@ struct ReachingKeys {
     return bound == kMinusInfinity ? 0 : static_cast<int>(best.listed);
   }
 
-  // body(element) of those of these groups' elements that reach it.
-  template <class Body>
-  __device__ __forceinline__ void each_element(const TopKArgs& args, long long row, const RowGroups& groups,
-                                               int reaching, Body&& body) const {
+  // These groups' elements that reach it: how many, or -1.
+  __device__ __forceinline__ int list_elements(const TopKArgs& args, long long row, const RowGroups& groups,
+                                               int reaching) const {
     // Typed at run time, two have no registers on capability 8.
     constexpr int kAtOnce = kConfig.x == DType::kNone ? 1 : 2;
+    SelectShared& shared = select_shared();
+    if (select_thread() == 0) shared.listed = 0;
+    __syncthreads();
     const int items = reaching << groups.bits;
 #pragma unroll 1
     for (int first = static_cast<int>(select_thread()); first < items; first += kAtOnce * kSelectThreads) {
@@ -156,27 +158,32 @@ struct ReachingKeys {
         const long long left = item < items ? top_k_length(anew(args), row) - start[j] : 0;
         load_row_piece<kConfig>(anew(args), row, start[j], left < kRowPiece ? static_cast<int>(left) : kRowPiece, p[j]);
       }
+      // A bit each, of which hardly any are set: these are read once more.
+      unsigned reached = 0, own = 0;
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j) {
         for_elements([&](int i) {
-          if (p[j].v[i] >= bound) body(RowNumber{p[j].v[i], start[j] + i});
+          const bool reaches = p[j].v[i] >= bound;
+          reached |= reaches ? 1u << (j * kRowPiece + i) : 0, own += reaches ? 1 : 0;
         });
       }
+      unsigned at = own > 0 ? add_shared(&shared.listed, own) : 0;
+#pragma unroll 1
+      for (; reached != 0; reached &= reached - 1, ++at) {
+        const int which = place_of_lowest(reached);
+        const long long index = (which < kRowPiece ? start[0] : start[kAtOnce - 1]) + which % kRowPiece;
+        const float x = load_row_element<kConfig>(anew(args), row, index);
+        if (at < kMostReaching) order_shared().sorted[at] = token_key(x, index);
+      }
     }
-  }
-
-  // How many they are, or -1. Counted first, then listed: the first level of cache has them then.
-  __device__ __forceinline__ int list_elements(const TopKArgs& args, long long row, const RowGroups& groups,
-                                               int reaching) const {
-    unsigned own = 0;
-    each_element(args, row, groups, reaching, [&](const RowNumber&) { ++own; });
-    const ThreadSums sums = sums_of_threads(own);
-    if (sums.all > kMostReaching) return -1;
-    auto at = static_cast<unsigned>(sums.before);
-    each_element(args, row, groups, reaching,
-                 [&](const RowNumber& element) { order_shared().sorted[at++] = element.key(); });
     __syncthreads();
-    return static_cast<int>(sums.all);
+    const auto all = static_cast<int>(shared.listed);
+    return all > kMostReaching ? -1 : all;
+  }
+  // Of a word's lowest bit that is set.
+  __device__ __forceinline__ static int place_of_lowest(unsigned word) {
+    const auto alone = static_cast<float>(word & (0 - word));
+    return __builtin_bit_cast(int, alone) / (1 << 23) - 127;
   }
 };
 

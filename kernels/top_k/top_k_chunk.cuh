@@ -58,6 +58,13 @@ __device__ __forceinline__ void load_row_piece(const TopKArgs& args, long long r
   }
 }
 template <TopKGpuConfig kConfig>
+__device__ __forceinline__ float load_row_element(const TopKArgs& args, long long row, long long index) {
+  const DType type = kConfig.x == DType::kNone ? args.dtype : kConfig.x;
+  const long long at = row * args.stride + index;
+  if (type == DType::kF32) return static_cast<const float*>(args.x)[at];
+  return widen_16(type == DType::kBf16, static_cast<const unsigned short*>(args.x)[at]);
+}
+template <TopKGpuConfig kConfig>
 __device__ __forceinline__ void load_chunk(const TopKArgs& args, const RowChunk& chunk, Piece (&p)[2]) {
 #pragma unroll
   for (int j = 0; j < 2; ++j) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rows that try how their best are found: that rise, that fall, that are alike, that hardly differ, of NaN and infinities, and that have
-// one element far from all others; and their order.
+// Rows that try how their best are found: that rise, that fall, that are alike, that hardly differ, of few values, of NaN and infinities,
+// and that have one element far from all others; and their order.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace tilewright::test {
 
-inline constexpr int kOrderedRows = 8;
+inline constexpr int kOrderedRows = 9;
 
 inline std::vector<float> ordered_row(int kind, int length) {
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
@@ -26,6 +26,7 @@ inline std::vector<float> ordered_row(int kind, int length) {
       case 4: return i % 64 == 5 ? at : -kInf;
       case 5: return i % 2 == 0 ? kNaN : i % 10 == 1 ? kInf : -kInf;
       case 6: return i == length / 26 ? 1e30f : at * 1e-44f;
+      case 7: return static_cast<float>(i * 7919 % length * 40 / length);
       default: return 1 + static_cast<float>(i * 7919 % length) * 0x1p-23f;
     }
   };

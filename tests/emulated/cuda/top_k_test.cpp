@@ -89,7 +89,7 @@ TEST(EmulatedTopK, RowsOfEveryOrderGiveTheBestFew) {
   expect_the_best_of_rows_of_every_order<TopKGpuConfig{DType::kF32, kFew}>({{700, 1}, {700, 128}, {20011, 40}});
 }
 
-// Where more reach a row's bound than are listed, or bins do not tell values apart, whole rows are read.
+// Where bins of values are too full keys are sorted, and where more reach a row's bound than are listed whole rows are read.
 TEST(EmulatedTopK, RowsOfEveryOrderGiveTheBestOfMany) {
   expect_the_best_of_rows_of_every_order<TopKGpuConfig{DType::kF32, kMany}>({{700, 300}, {20011, 600}, {40007, 2048}});
 }
