@@ -75,8 +75,9 @@ struct TensorView {
 };
 
 // Refuses (with the field and its value) what a TensorView cannot express: lanes != 1, unknown type codes, rank > 8. Pairs of
-// 4-bit elements (lanes = 2, PyTorch's float4_e2m1fn_x2) become elements along the dimension of stride 1.
-TILEWRIGHT_API Result<TensorView> from_dlpack(const TwDLTensor& tensor);
+// 4-bit elements (lanes = 2, PyTorch's float4_e2m1fn_x2) become elements along the dimension of stride 1, or along `pairs_along`, where
+// that is not -1.
+TILEWRIGHT_API Result<TensorView> from_dlpack(const TwDLTensor& tensor, int pairs_along = -1);
 
 // The same for DLPack's own DLTensor, whichever version of its header is included.
 template <class DlpackTensor>

@@ -309,22 +309,6 @@ int pair_dimension(const TwDLTensor& tensor, int64_t depth) {
   return tensor.strides == nullptr || tensor.strides[last] == 1 ? last : -1;
 }
 
-DType pair_dtype(uint8_t code) {
-  switch (code) {
-    case TW_DL_FLOAT4_E2M1FN: return DType::kF4E2M1;
-    case TW_DL_INT: return DType::kI4;
-    case TW_DL_UINT: return DType::kU4;
-    default: return DType::kNone;
-  }
-}
-
-// Bytes as two elements each.
-void split_pairs(DType dtype, int along, TensorView& view) {
-  view.dtype = dtype;
-  for (int i = 0; i < view.rank; ++i) (i == along ? view.shape : view.stride)[i] *= 2;
-  view.stride[along] = 1;
-}
-
 bool is_bytes(const TwDLTensor& tensor) {
   return tensor.dtype.code == TW_DL_UINT && tensor.dtype.bits == 8 && tensor.dtype.lanes == 1;
 }
@@ -340,18 +324,14 @@ ImportedTensor import_nibbles(const char* op, const char* name, nb::handle objec
     tensor.dtype = {static_cast<uint8_t>(shape.nibbles == DType::kI4 ? TW_DL_INT : TW_DL_UINT), 4,
                     static_cast<uint16_t>(sized ? 1 : 2)};
   }
-  const DType pair = pair_dtype(tensor.dtype.code);
-  const int along = pair == DType::kNone ? -1 : pair_dimension(tensor, shape.depth);
-  if (along >= 0) tensor.dtype = {TW_DL_INT, 8, 1};
   const bool absent = tensor.data == nullptr && access == Access::kDescribe;
   if (absent) tensor.data = &tensor;  // never read
-  Result<TensorView> view = from_dlpack(tensor);
+  Result<TensorView> view = from_dlpack(tensor, pair_dimension(tensor, shape.depth));
   if (!view) {
     const Status& why = view.status();
     raise(Status(why.code(), fmt::format("{}: argument '{}': {}", op, name, why.message())));
   }
   if (absent) view->data = nullptr;
-  if (along >= 0) split_pairs(pair, along, *view);
   if (pairs && sized && (view->rank < 2 || !split_bytes(shape, *view))) {
     refuse("{}: argument '{}' has shape [{}] of bytes, expected pairs of {} that make [{}, {}]", op, name,
            fmt::join(view->shape.begin(), view->shape.begin() + view->rank, ", "), dtype_name(shape.nibbles),

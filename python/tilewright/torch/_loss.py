@@ -52,7 +52,7 @@ _refuse_second = _autograd.refuser("cross_entropy", "its gradient has none of it
 
 def _check_first_order() -> None:
     """The gradient is made under the forward pass, where autograd does not see what it is made of."""
-    # Compiled functions refuse this themselves, and while they are traced grad is on.
+    # Backends over AOTAutograd, inductor too, refuse this themselves; while they trace, grad is on.
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
         _refuse_second()
 

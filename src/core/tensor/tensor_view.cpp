@@ -87,16 +87,16 @@ void set_row_major(TensorView& view) {
 
 // From pairs to elements: the dimension along which pairs are neighbours has twice as many. Exporters may give a size of 1
 // any stride, so that one of more elements goes before; of several the last.
-bool split_pairs(TensorView& view) {
-  int along = -1;
-  for (int i = 0; i < view.rank; ++i) {
+bool split_pairs(TensorView& view, int along) {
+  const bool given = along >= 0;
+  for (int i = 0; i < view.rank && !given; ++i) {
     const bool better = along < 0 || view.shape[i] != 1 || view.shape[along] == 1;
     if (view.stride[i] == 1 && better) along = i;
   }
   if (along < 0) return false;
   for (int i = 0; i < view.rank; ++i) {
     if (i == along) {
-      view.shape[i] *= 2;
+      view.shape[i] *= 2, view.stride[i] = 1;
     } else {
       view.stride[i] *= 2;
     }
@@ -180,7 +180,7 @@ TensorView TensorView::transposed(int dim0, int dim1) const {
   return view;
 }
 
-Result<TensorView> from_dlpack(const TwDLTensor& tensor) {
+Result<TensorView> from_dlpack(const TwDLTensor& tensor, int pairs_along) {
   const Result<DType> dtype = dtype_of(tensor.dtype);
   if (!dtype) return dtype.status();
   const Result<DeviceId> device = device_of(tensor.device);
@@ -207,7 +207,7 @@ Result<TensorView> from_dlpack(const TwDLTensor& tensor) {
     if (count > INT64_MAX) return refuse_view("shape holds more than 2^63 elements");
   }
   if (!extent_fits(view)) return refuse_view("shape and strides span more than 2^63 bytes");
-  if (is_pair(tensor.dtype) && !split_pairs(view)) {
+  if (is_pair(tensor.dtype) && !split_pairs(view, pairs_along)) {
     return refuse_view("pairs of 4-bit elements have no dimension of stride 1, along which they lie");
   }
   if (tensor.data == nullptr && !empty) return refuse_view("data is NULL while the shape has elements");
