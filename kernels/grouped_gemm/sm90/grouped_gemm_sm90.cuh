@@ -5,10 +5,10 @@
 // have the same tokens and neighbouring weights: each brings a part of the tokens, for all.
 #pragma once
 
+#include "gemm/sm90/skinny/gemm_sm90_skinny_view.cuh"
 #include "grouped_gemm/sm90/grouped_sm90_load.cuh"
 #include "grouped_gemm/sm90/grouped_sm90_promote.cuh"
 #include "grouped_gemm/sm90/grouped_sm90_tall.cuh"
-#include "grouped_gemm/sm90/grouped_sm90_view.cuh"
 #include "tile/portable/kernel_edges.cuh"
 
 namespace tilewright {
@@ -57,7 +57,7 @@ __device__ __forceinline__ void grouped_sm90_tile(const GroupedGemmSm90Args& arg
   constexpr GemmSm90SkinnyConfig kProduct = Layout::kWidest;
   using Output = GemmSm90SkinnyOutput<kProduct>;
   constexpr int kFactors = 8;  // a named barrier
-  const GemmSm90SkinnyArgs view = grouped_sm90_view(args.product, tile.row, tile.rows);
+  const GemmSm90SkinnyArgs view = gemm_sm90_skinny_view(args.product, tile.row, tile.rows);
   Output output(view, shared.box(warp), shared.factors(), 0);
   // What varies by token and by column is asked for before the products.
   float factor = 1.0f;

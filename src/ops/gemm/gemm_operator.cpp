@@ -20,11 +20,12 @@ class GemmOperator final : public Operator {
     static const KernelFamily* const kFamilies[] = {&gemm_cpu_family(),          &gemv_cpu_family(),
                                                     &gemv_dequant_cpu_family(),  &gemv_dequant_packed_cpu_family(),
                                                     &gemm_sm90_family(),         &gemm_sm90_skinny_family(),
-                                                    &gemm_sm90_dequant_family(), &gemv_gpu_family(),
-                                                    &gemv_dot_gpu_family(),      &gemv_dequant_gpu_family(),
-                                                    &gemm_portable_family(),     &gemm_cublaslt_family(),
-                                                    &gemm_amd_family(),          &gemv_amd_family(),
-                                                    &gemm_generic_family(),      &gemm_generic_gpu_family()};
+                                                    &gemm_sm90_dequant_family(), &gemm_sm90_dequant_many_family(),
+                                                    &gemv_gpu_family(),          &gemv_dot_gpu_family(),
+                                                    &gemv_dequant_gpu_family(),  &gemm_portable_family(),
+                                                    &gemm_cublaslt_family(),     &gemm_amd_family(),
+                                                    &gemv_amd_family(),          &gemm_generic_family(),
+                                                    &gemm_generic_gpu_family()};
     return kFamilies;
   }
   std::span<const KernelFamily* const> helper_families() const override {

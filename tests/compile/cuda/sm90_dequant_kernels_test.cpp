@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// gemm_sm90_dequant and grouped_sm90_dequant compile without a GPU in every tile, and their kernels keep to their budget: no spills,
+// gemm_sm90_dequant, gemm_sm90_dequant_many and grouped_sm90_dequant compile without a GPU in every tile, and their kernels keep to their budget: no spills,
 // the registers that their blocks have, products that ptxas does not serialise.
 #include <gmock/gmock.h>
 
@@ -52,6 +52,10 @@ class Sm90DequantKernels : public testing::Test {
     SCOPED_TRACE(text);
     compile_candidates(gemm_sm90_dequant_family(), parse_gemm_problem(text));
   }
+  void compile_many(const std::string& text) {
+    SCOPED_TRACE(text);
+    compile_candidates(gemm_sm90_dequant_many_family(), parse_gemm_problem(text));
+  }
   void compile_groups(const std::string& text) {
     SCOPED_TRACE(text);
     compile_candidates(grouped_sm90_dequant_family(), parse_grouped_gemm_problem(text));
@@ -87,6 +91,9 @@ TEST_F(Sm90DequantKernels, PrebuiltOnesKeepToTheirBudget) {
   const std::vector<KernelKey> keys = gemm_sm90_dequant_family().builtin_keys("sm_90a");
   EXPECT_EQ(keys.size(), 4u);
   for (const KernelKey& key : keys) compile(key, gemm_sm90_dequant_family());
+  const std::vector<KernelKey> many = gemm_sm90_dequant_many_family().builtin_keys("sm_90a");
+  EXPECT_EQ(many.size(), 1u);
+  for (const KernelKey& key : many) compile(key, gemm_sm90_dequant_many_family());
 }
 
 TEST_F(SlowSm90DequantKernels, EveryTileOfWeightsThatTakeTheirScalesAlongKeepsToItsBudget) {
@@ -100,7 +107,7 @@ TEST_F(SlowSm90DequantKernels, EveryTileOfWeightsThatTakeTheirScalesAlongKeepsTo
 }
 
 TEST_F(SlowSm90DequantKernels, EveryTileOfGroupsThatAreSummedApartKeepsToItsBudget) {
-  for (const int m : {1, 16, 32, 64}) {
+  for (const int m : {1, 16, 32, 64, 128}) {
     compile_tiles(fmt::format("m={}:n=57344:k=8192:a=bf16:b=e4m3:scale_b=f32.1x128", m));
     compile_tiles(fmt::format("m={}:n=57344:k=8192:a=bf16:b=i4:scale_b=f16.1x128", m));
   }
@@ -109,7 +116,7 @@ TEST_F(SlowSm90DequantKernels, EveryTileOfGroupsThatAreSummedApartKeepsToItsBudg
 }
 
 TEST_F(SlowSm90DequantKernels, EveryTileOfPackedIntegersKeepsToItsBudget) {
-  for (const int m : {1, 16, 32, 64}) {
+  for (const int m : {1, 16, 32, 64, 128}) {
     compile_tiles(fmt::format("m={}:n=57344:k=8192:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128", m));
     compile_tiles(fmt::format("m={}:n=8192:k=8192:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128", m));
   }
@@ -130,7 +137,7 @@ TEST_F(SlowSm90DequantKernels, EveryTileWithABiasAndAGateKeepsToItsBudget) {
 }
 
 TEST_F(SlowSm90DequantKernels, EveryTileWithZeroPointsKeepsToItsBudget) {
-  for (const int m : {1, 16, 32, 64}) {
+  for (const int m : {1, 16, 32, 64, 128}) {
     compile_tiles(fmt::format("m={}:n=57344:k=8192:a=bf16:b=u4:scale_b=f16.1x128:zero_b=u4", m));
   }
   compile_tiles("m=16:n=57344:k=8192:a=f16:b=i4:scale_b=f32.1x32:zero_b=i4");
@@ -143,6 +150,18 @@ TEST_F(SlowSm90DequantKernels, EveryWeightWithoutGroupsKeepsToItsBudget) {
   compile_tiles("m=64:n=57344:k=8192:a=f16:b=e4m3:scale_b=f32");
   compile_tiles("m=128:n=57344:k=8192:a=bf16:b=e4m3:scale_b=f32");
   compile_tiles("m=128:n=57344:k=8192:a=bf16:b=i4");
+}
+
+TEST_F(SlowSm90DequantKernels, EveryTileOfManyRowsKeepsToItsBudget) {
+  compile_many("m=512:n=8192:k=8192:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128");
+  compile_many("m=512:n=8192:k=8192:a=f16:b=u4:packed=fragments:scale_b=f16.1x128:zero_b=u4:bias=f16:act=gelu");
+  compile_many("m=512:n=8192:k=8192:a=bf16:b=i4:scale_b=f32.1x32:d=f32");
+  compile_many("m=512:n=8192:k=8192:a=bf16:b=i8:scale_b=f16.1x128:zero_b=i8");
+  compile_many("m=512:n=8192:k=8192:a=bf16:b=i8:scale_b=f32");
+  compile_many("m=512:n=8192:k=8192:a=bf16:b=e4m3:scale_b=f32.1x128:gate=interleaved:act=silu");
+  compile_many("m=512:n=8192:k=8192:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=separated:act=silu");
+  compile_many("m=512:n=5760:k=2880:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:bias=bf16");
+  compile_many("m=512:n=8192:k=8192:a=f16:b=e2m1:scale_b=e8m0.1x32");
 }
 
 TEST_F(SlowSm90DequantKernels, EveryTileOfGroupsOfRowsKeepsToItsBudget) {

@@ -10,10 +10,13 @@
 #include <cmath>
 
 #include "core/fields.hpp"
+#include "emulated/cuda/dequant_configs.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
 
 namespace tilewright {
 namespace {
+
+using namespace emulated::dequant;
 
 template <GemmSm90DequantConfig kConfig>
 void check(std::initializer_list<const char*> problems) {
@@ -29,53 +32,6 @@ void check(std::initializer_list<const char*> problems) {
     EXPECT_TRUE(device.zeros_are_left()) << text;
   }
 }
-
-constexpr GemmSm90DequantConfig tile(DType dtype, DType weight, int rows, int tokens, int warpgroups) {
-  return {.dtype = dtype,
-          .weight = weight,
-          .scale = DType::kNone,
-          .group = 0,
-          .zero = DType::kNone,
-          .epilogue = EpilogueKind::kPlain,
-          .activation = Activation::kNone,
-          .gate = GateMode::kNone,
-          .d_dtype = dtype,
-          .rows = rows,
-          .tokens = tokens,
-          .warpgroups = warpgroups,
-          .stages = 3,
-          .blocks = 1,
-          .splits = 1,
-          .cluster = 1,
-          .packed = false,
-          .scale_row = 0};
-}
-constexpr GemmSm90DequantConfig scaled(GemmSm90DequantConfig c, DType scale, int group, DType zero = DType::kNone) {
-  c.scale = scale, c.group = group, c.zero = zero;
-  return c;
-}
-constexpr GemmSm90DequantConfig linear(GemmSm90DequantConfig c, GateMode gate, Activation activation, DType d) {
-  c.epilogue = EpilogueKind::kLinear, c.gate = gate, c.activation = activation, c.d_dtype = d;
-  return c;
-}
-constexpr GemmSm90DequantConfig split(GemmSm90DequantConfig c, int splits) {
-  c.splits = splits;
-  return c;
-}
-constexpr GemmSm90DequantConfig meeting(GemmSm90DequantConfig c, int parts) {
-  c.splits = c.cluster = parts;
-  return c;
-}
-constexpr GemmSm90DequantConfig whole(GemmSm90DequantConfig c, int scale_row) {
-  c.scale_row = scale_row;
-  return c;
-}
-constexpr GemmSm90DequantConfig packed(GemmSm90DequantConfig c) {
-  c.packed = true;
-  return c;
-}
-constexpr DType kBf = DType::kBf16, kHalf = DType::kF16, kU4 = DType::kU4, kI4 = DType::kI4, kI8 = DType::kI8;
-constexpr DType kE2 = DType::kF4E2M1, kE4 = DType::kF8E4M3, kE5 = DType::kF8E5M2, kE8 = DType::kE8M0;
 
 TEST(EmulatedGemmSm90Dequant, EachWeightIsWidenedRight) {
   check<tile(kBf, kI4, 64, 16, 1)>({"m=13:n=72:k=544:a=bf16:b=i4"});
@@ -152,6 +108,18 @@ TEST(EmulatedGemmSm90Dequant, ScalesInAnyOrderAreFound) {
        "m=13:n=72:k=2048:a=bf16:b=u4:scale_b=f32.1x64.0.32.1:zero_b=u4.0.32.1"});
   check<scaled(tile(kBf, kE2, 64, 16, 1), kE8, 32)>({"m=13:n=72:k=1600:a=bf16:b=e2m1:scale_b=e8m0.1x32.0.1.72",
                                                      "m=3:n=72:k=544:a=bf16:b=e2m1:scale_b=e8m0.1x32:batch=2"});
+}
+
+TEST(EmulatedGemmSm90Dequant, ColumnsOfABlockShareTheirScale) {
+  // Blocks that end inside a tile, a gate whose halves begin inside a block, zero points.
+  check<scaled(tile(kBf, kE4, 64, 16, 1), DType::kF32, 128)>(
+      {"m=13:n=200:k=272:a=bf16:b=e4m3:scale_b=f32.128x128",
+       "m=13:n=300:k=400:a=bf16:b=e4m3:scale_b=f32.128x128.0.1.3:batch=2"});
+  check<linear(scaled(tile(kBf, kE4, 128, 16, 1), DType::kF32, 128), GateMode::kSeparated, Activation::kSilu, kBf)>(
+      {"m=13:n=400:k=272:a=bf16:b=e4m3:scale_b=f32.128x128:gate=separated:act=silu"});
+  check<scaled(tile(kBf, kU4, 64, 16, 1), DType::kF16, 64, kU4)>(
+      {"m=13:n=200:k=544:a=bf16:b=u4:scale_b=f16.128x64:zero_b=u4"});
+  check<scaled(tile(kBf, kE2, 64, 16, 1), kE8, 128)>({"m=13:n=200:k=544:a=bf16:b=e2m1:scale_b=e8m0.128x128"});
 }
 
 TEST(EmulatedGemmSm90Dequant, ScalesOfATileThatComeWholeAreEachRowsOwn) {

@@ -266,10 +266,19 @@ INSTANTIATE_TEST_SUITE_P(
         "m=100:n=300:k=4160:a=f16:b=i4:packed=fragments",
         "m=13:n=2048:k=2048:a=bf16:b=i4:packed=fragments:scale_b=bf16.1x64:gate=separated:act=silu",
         "m=64:n=2016:k=1056:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=interleaved:act=silu:bias=bf16",
-        "m=30:n=2048:k=2048:a=f16:b=e4m3:scale_b=f32.1x128:gate=separated:act=silu"));
+        "m=30:n=2048:k=2048:a=f16:b=e4m3:scale_b=f32.1x128:gate=separated:act=silu",
+        // Columns that share a scale.
+        "m=16:n=1000:k=2080:a=bf16:b=e4m3:scale_b=f32.128x128", "m=300:n=777:k=2080:a=f16:b=e4m3:scale_b=f32.128x128",
+        // Rows in several pieces.
+        "m=130:n=1000:k=2112:a=bf16:b=i4:packed=fragments:scale_b=f16.1x128",
+        "m=1000:n=777:k=2880:a=bf16:b=e2m1:scale_b=e8m0.1x32:batch=2",
+        "m=300:n=515:k=2080:a=f16:b=u4:scale_b=f32.1x64:zero_b=u4", "m=257:n=1000:k=1040:a=bf16:b=i8:scale_b=f32:d=f32",
+        "m=129:n=2048:k=2048:a=bf16:b=i4:packed=fragments:scale_b=bf16.1x64:gate=separated:act=silu",
+        "m=700:n=300:k=4128:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x64:batch=3",
+        "m=385:n=1000:k=1040:a=bf16:b=i8:scale_b=f16.1x128:zero_b=i8:bias=f32:act=gelu"));
 
 TEST_P(GpuNarrowWeights, AreWidenedRight) {
-  fields = {":rows=", ":warpgroups=", ":warps=", ":blocks=", ":splits=", ":scale_row="};
+  fields = {":rows=", ":tokens=", ":warpgroups=", ":warps=", ":blocks=", ":splits=", ":scale_row="};
   check(GetParam());
 }
 

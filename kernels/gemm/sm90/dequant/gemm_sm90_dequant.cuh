@@ -178,7 +178,9 @@ __device__ __forceinline__ void gemm_sm90_dequant_block(const GemmSm90DequantArg
   const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);
   const auto chunks = static_cast<unsigned>((all.product.gemm.k + Layout::kTileK - 1) / Layout::kTileK);
   constexpr int kConsumers = kConfig.warpgroups * 4;  // warps; those behind them bring what they want
-  constexpr int kMeeting = 7, kFactors = 8;           // named barriers
+  constexpr int kScaleWarps = gemm_sm90_dequant_scale_warps(kConfig);
+  constexpr bool kLends = gemm_sm90_dequant_lends(kConfig);
+  constexpr int kMeeting = 7, kFactors = 8;  // named barriers
   const auto meet = [] {
     sm90::named_barrier(kMeeting, gemm_sm90_dequant_threads(kConfig));
     if constexpr (Layout::kMeet) sm90::arrive_cluster();
@@ -189,30 +191,36 @@ __device__ __forceinline__ void gemm_sm90_dequant_block(const GemmSm90DequantArg
 
   // All meet behind the release of this block's share of A: it waits for copies that are under way. A that comes as it lies waits for
   // the kernels in front, nobody for A.
-  if (warp == kConsumers) {
-    if (sm90::elect_one()) {
-      sm90::prefetch_map(all.product.b);
-      if constexpr (Layout::kInOrder) sm90::prefetch_map(all.product.a);
-      for (int stage = 0; stage < kConfig.stages; ++stage) {
-        sm90::init(shared.full(stage), 1 + 32 * gemm_sm90_dequant_scale_warps(kConfig));
-        sm90::init(shared.empty(stage), kConsumers);
+  if (warp >= kConsumers) {
+    if (warp == kConsumers) {
+      if (sm90::elect_one()) {
+        sm90::prefetch_map(all.product.b);
+        if constexpr (Layout::kInOrder) sm90::prefetch_map(all.product.a);
+        for (int stage = 0; stage < kConfig.stages; ++stage) {
+          sm90::init(shared.full(stage), 1 + 32 * kScaleWarps);
+          sm90::init(shared.empty(stage), kConsumers);
+        }
+        for (int slot = 0; slot < kDequantScaleSlots; ++slot) sm90::init(shared.scales_read(slot), kConsumers);
+        if constexpr (Layout::kMeet) {
+          Meeting(all.product, shared.met_sums(), shared.met()).expect(static_cast<int>(sm90::block_in_cluster()));
+        }
+        sm90::fence_barrier_init();
       }
-      for (int slot = 0; slot < kDequantScaleSlots; ++slot) sm90::init(shared.scales_read(slot), kConsumers);
-      if constexpr (Layout::kMeet) {
-        Meeting(all.product, shared.met_sums(), shared.met()).expect(static_cast<int>(sm90::block_in_cluster()));
-      }
-      sm90::fence_barrier_init();
+      __syncwarp();
+    } else {
+      if constexpr (!Layout::kInOrder) wait_for_previous_kernel();
     }
-    __syncwarp();
     meet();
-    if (sm90::elect_one()) GemmSm90DequantBring<kConfig>(all, shared).run(entries, work);
-    __syncwarp();
-    if constexpr (Layout::kMeet) sm90::wait_cluster();
-  } else if (warp > kConsumers) {
-    if constexpr (!Layout::kInOrder) wait_for_previous_kernel();
-    meet();
-    if constexpr (Layout::kInOrder) wait_for_previous_kernel();
-    if constexpr (gemm_sm90_dequant_scale_warps(kConfig) != 0) GemmSm90DequantScales<kConfig>(all, shared).bring(work);
+    if constexpr (kLends) sm90::release_registers<kDequantLentRegisters.producer>();
+    if (warp == kConsumers) {
+      if (sm90::elect_one()) GemmSm90DequantBring<kConfig>(all, shared).run(entries, work);
+      __syncwarp();
+    } else {
+      if constexpr (Layout::kInOrder) wait_for_previous_kernel();
+      if constexpr (kScaleWarps != 0) {
+        if (!kLends || warp <= kConsumers + kScaleWarps) GemmSm90DequantScales<kConfig>(all, shared).bring(work);
+      }
+    }
     if constexpr (Layout::kMeet) sm90::wait_cluster();
   } else {
     if constexpr (!Layout::kInOrder) {
@@ -220,6 +228,7 @@ __device__ __forceinline__ void gemm_sm90_dequant_block(const GemmSm90DequantArg
       GemmSm90DequantTokens<kConfig>(all).rearrange(entries.entries(), [&](int entry) { return entries.rows(entry); });
     }
     meet();
+    if constexpr (kLends) sm90::take_registers<kDequantLentRegisters.consumer>();
     if constexpr (Layout::kInOrder) wait_for_previous_kernel();
     GemmSm90DequantMultiply<kConfig> multiply(all, shared);
     SkinnySegment s;

@@ -84,10 +84,21 @@ constexpr GemmSm90SkinnyConfig gemm_sm90_dequant_sums(const GemmSm90DequantConfi
           .splits = c.splits};
 }
 
-// Sums that stand apart take registers too.
-constexpr int gemm_sm90_dequant_most_tokens(const GemmSm90DequantConfig& c) {
-  return narrow_weights_promote(c) ? 64 : 128;
+inline constexpr int kDequantMostTokens = 128;
+// Sums of 64 rows by a token that a warpgroup keeps, with those of a group that stands apart.
+constexpr int gemm_sm90_dequant_kept_sums(const GemmSm90DequantConfig& c) {
+  return (c.rows / 64 / c.warpgroups + (narrow_weights_promote(c) ? 1 : 0)) * c.tokens;
 }
+// More of them than 168 registers hold: who brings what is multiplied is then a warpgroup too, which gives registers away.
+constexpr bool gemm_sm90_dequant_lends(const GemmSm90DequantConfig& c) {
+  return c.warpgroups == 2 && gemm_sm90_dequant_kept_sums(c) > 192;
+}
+struct DequantRegisters {
+  int consumer, producer;
+};
+// Of 384 threads with 168 each, no more than these together: who asks for more waits for ever.
+inline constexpr DequantRegisters kDequantLentRegisters = {224, 56};
+static_assert(2 * kDequantLentRegisters.consumer + kDequantLentRegisters.producer <= 3 * 168);
 
 // Whether A comes as it lies: the weights were packed in an instruction's own order of K.
 constexpr bool gemm_sm90_dequant_in_order(const GemmSm90DequantConfig& c) {
@@ -172,11 +183,13 @@ constexpr int gemm_sm90_dequant_scale_slot_bytes(const GemmSm90DequantConfig& c)
 constexpr int gemm_sm90_dequant_scale_warps(const GemmSm90DequantConfig& c) {
   if (c.group == 0 || c.scale_row != 0) return 0;
   if (narrow_weights_fold(c)) return c.warpgroups;
+  // Who has given registers away holds fewer scales.
+  if (gemm_sm90_dequant_lends(c) && (c.zero != DType::kNone || gemm_sm90_dequant_groups(c) >= 4)) return 2;
   return gemm_sm90_dequant_groups(c) >= 4 && c.tokens <= 16 && c.warpgroups <= 2 ? c.warpgroups : 1;
 }
 // Behind those that multiply a warp asks for weights and A, then those that bring scales.
 constexpr int gemm_sm90_dequant_threads(const GemmSm90DequantConfig& c) {
-  return c.warpgroups * 128 + 32 + gemm_sm90_dequant_scale_warps(c) * 32;
+  return c.warpgroups * 128 + (gemm_sm90_dequant_lends(c) ? 128 : 32 + gemm_sm90_dequant_scale_warps(c) * 32);
 }
 constexpr int gemm_sm90_dequant_weight_bytes(const GemmSm90DequantConfig& c) { return c.rows * kSkinnyRowBytes; }
 constexpr int gemm_sm90_dequant_token_bytes(const GemmSm90DequantConfig& c) {
@@ -208,8 +221,8 @@ constexpr const char* gemm_sm90_dequant_refusal(const GemmSm90DequantConfig& c) 
   if (parts != 1 && parts != 2) return "a warpgroup has neither 64 rows nor 128";
   if (c.gate == GateMode::kSeparated && parts != 2) return "a separated gate wants 128 rows a warpgroup";
   if (c.warpgroups == 4 && c.tokens > 32) return "more sums than a thread's registers hold";
-  if (c.tokens > gemm_sm90_dequant_most_tokens(c) || parts * c.tokens > 128)
-    return "more sums than a thread's registers hold";
+  const int sums = gemm_sm90_dequant_kept_sums(c);
+  if (sums > (c.warpgroups == 2 && c.blocks == 1 ? 256 : 192)) return "more sums than a thread's registers hold";
   if (c.stages < 2 || c.stages > 24) return "stages outside [2, 24]";
   if (c.blocks != 1 && c.blocks != 2) return "blocks are none of 1, 2";
   const int scale_bits = gemm_sm90_dequant_groups(c) * dtype_bits(c.scale);  // of a row a step

@@ -54,6 +54,7 @@ class GemmSm90DequantScales {
  private:
   static constexpr int kGroups = gemm_sm90_dequant_groups(kConfig);                         // of a step
   static constexpr int kRows = kConfig.rows / 32 / gemm_sm90_dequant_scale_warps(kConfig);  // of a lane
+  static constexpr int kScaleBlock = 128;  // columns that share a scale, where it is not one
   static constexpr bool kZeroed = kConfig.zero != DType::kNone;
   static constexpr int kScaleBits = dtype_bits(kConfig.scale), kZeroBits = kZeroed ? dtype_bits(kConfig.zero) : 8;
   // Steps of a batch: at most four, and 16 bytes of a row's scales, or what registers hold.
@@ -133,7 +134,8 @@ class GemmSm90DequantScales {
     for (int word = 0; word < words(kBits); ++word) to[word] = 0;
     if (n < 0) return;
     const auto* const data = static_cast<const char*>(from.data);
-    const int64 at = batch * from.stride_batch + n * from.stride_outer + first * from.stride_k;
+    const int64 of_columns = from.outer == 1 ? n : n / kScaleBlock;
+    const int64 at = batch * from.stride_batch + of_columns * from.stride_outer + first * from.stride_k;
     if (together && count == kOfBatch) return load_together<kOfBatch * kBits / 8>(data + at * kBits / 8, to);
     // Rows of bytes that no load of several may begin at: in twos.
     if (kBits == 8 && kOfBatch > 1 && from.stride_k == 1 && count == kOfBatch &&

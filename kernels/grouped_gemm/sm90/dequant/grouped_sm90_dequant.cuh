@@ -5,10 +5,10 @@
 #pragma once
 
 #include "gemm/sm90/dequant/gemm_sm90_dequant.cuh"
+#include "gemm/sm90/skinny/gemm_sm90_skinny_view.cuh"
 #include "grouped_gemm/sm90/dequant/grouped_sm90_dequant_args.hpp"
 #include "grouped_gemm/sm90/grouped_sm90_lanes.cuh"
 #include "grouped_gemm/sm90/grouped_sm90_schedule.hpp"
-#include "grouped_gemm/sm90/grouped_sm90_view.cuh"
 
 namespace tilewright {
 
@@ -52,7 +52,8 @@ class GroupedDequantGroups {
   __device__ __forceinline__ GroupedDequantGroups(const GroupedSm90DequantArgs& args, unsigned char* memory)
       : args_(args),
         entries_(reinterpret_cast<GroupedDequantEntry*>(memory)),
-        count_(reinterpret_cast<int*>(memory + kGroupedDequantEntries * sizeof(GroupedDequantEntry))) {}
+        count_(reinterpret_cast<int*>(memory +
+                                      grouped_dequant_most_entries(kConfig.tokens) * sizeof(GroupedDequantEntry))) {}
 
   // One warp walks the groups: each lane writes the entries of its own. All threads of the block.
   __device__ __forceinline__ void find(int warp) const {
@@ -99,7 +100,7 @@ class GroupedDequantGroups {
   }
   __device__ __forceinline__ GemmSm90SkinnyArgs product(const SkinnySegment& s) const {
     const GroupedDequantEntry entry = entries_[s.entry];
-    return grouped_sm90_view(args_.product.product, entry.row, entry.rows);
+    return gemm_sm90_skinny_view(args_.product.product, entry.row, entry.rows);
   }
   __device__ __forceinline__ static int turn(const SkinnySegment& s) { return s.entry; }
 

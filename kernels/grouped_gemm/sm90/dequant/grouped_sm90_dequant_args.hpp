@@ -13,7 +13,8 @@ namespace tilewright {
 struct alignas(16) GroupedDequantEntry {
   int group, row, rows, pad;  // row: of A and D (contiguous), of the group (masked)
 };
-inline constexpr int kGroupedDequantEntries = 512;   // at most
+// At most. Where tiles are wide there are many rows, and shared memory left.
+constexpr int grouped_dequant_most_entries(int tokens) { return tokens == 128 ? 2048 : 512; }
 inline constexpr int kGroupedDequantStep = 8;        // rows of a group are cut in multiples of so many
 inline constexpr int kGroupedDequantLaneGroups = 4;  // that a lane reads at once
 
@@ -26,7 +27,7 @@ struct GroupedSm90DequantArgs {
 // Behind what a block of gemm_sm90_dequant has: the entries, and how many there are.
 constexpr int grouped_sm90_dequant_shared_bytes(const GemmSm90DequantConfig& c) {
   return (gemm_sm90_dequant_shared_bytes(c) + 15) / 16 * 16 +
-         kGroupedDequantEntries * static_cast<int>(sizeof(GroupedDequantEntry)) + 16;
+         grouped_dequant_most_entries(c.tokens) * static_cast<int>(sizeof(GroupedDequantEntry)) + 16;
 }
 
 // Entries that groups of together `rows` rows may have, of `most` each.

@@ -38,11 +38,12 @@ TEST(GemmSm90DequantFamily, WhatItCannotDoIsRefusedWithTheReason) {
   EXPECT_EQ(refusal("m=3:n=33:k=64:a=f16:b=e4m3:batch=3"), "");
   EXPECT_EQ(refusal("m=3:n=33:k=64:a=bf16:b=e5m2:scale_b=f16.1x128:bias=f32:act=gelu"), "");
   EXPECT_THAT(refusal(std::string("m=129:n=4096:k=4096") + kMxfp4),
-              HasSubstr("M = 129, allowed with these scales and gate: at most 128"));
-  EXPECT_THAT(refusal("m=65:n=64:k=4096:a=bf16:b=e5m2:scale_b=f32.1x128"), HasSubstr("at most 64"));
+              HasSubstr("M = 129, allowed with this gate: at most 128"));
+  EXPECT_THAT(refusal("m=65:n=64:k=4096:a=bf16:b=e5m2:scale_b=f32.1x128:gate=separated:act=silu"),
+              HasSubstr("at most 64"));
   EXPECT_THAT(refusal("m=16:n=4096:k=4096:a=bf16"), HasSubstr("A and B are bf16, the kernel widens B"));
   EXPECT_THAT(refusal("m=16:n=64:k=4096:a=e4m3:b=e2m1:scale_b=e8m0.1x32"), HasSubstr("dtype is none of bf16, f16"));
-  EXPECT_THAT(refusal("m=16:n=64:k=4096:a=bf16:b=e2m1:scale_b=f32.128x128"), HasSubstr("scales of 128 columns"));
+  EXPECT_EQ(refusal("m=16:n=64:k=4096:a=bf16:b=e2m1:scale_b=f32.128x128"), "");
   EXPECT_THAT(refusal("m=16:n=64:k=4096:a=bf16:b=e2m1:scale_b=e4m3.1x16"), HasSubstr("group is none of"));
   EXPECT_THAT(refusal("m=16:n=64:k=4096:a=bf16:scale_a=f32.1x128:b=e2m1"), HasSubstr("A has scales of groups"));
   EXPECT_THAT(refusal(std::string("m=64:n=4096:k=4112") + kMxfp4), HasSubstr("b: the kernel wants rows along K"));
@@ -125,6 +126,7 @@ TEST(GemmSm90DequantFamily, ScalesComeWholeWhereATilesRowsAreShortAndLieOneAfter
   EXPECT_EQ(most("m=4:n=5760:k=2880:a=bf16:b=e2m1:scale_b=e8m0.1x32.518400.100.1:batch=128"), 112);
   EXPECT_EQ(most("m=4:n=5760:k=2880:a=bf16:b=e2m1:scale_b=e8m0.1x32.0.1.5760"), 0) << "columns side by side";
   EXPECT_EQ(most("m=4:n=5760:k=28672:a=bf16:b=e2m1:scale_b=e8m0.1x32"), 0) << "more than a slot holds";
+  EXPECT_EQ(most("m=4:n=5760:k=2880:a=bf16:b=e2m1:scale_b=e8m0.128x128"), 0) << "columns that share them";
   EXPECT_EQ(most("m=4:n=5760:k=2880:a=f16:b=e2m1:scale_b=e8m0.1x32"), 0) << "sums are multiplied, not weights";
   // A kernel with slots for shorter rows is refused.
   const GemmProblem p = problem("m=4:n=512:k=256:a=bf16:b=e2m1:scale_b=e8m0.1x32");

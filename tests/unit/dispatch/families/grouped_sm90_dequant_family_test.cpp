@@ -45,7 +45,10 @@ TEST(GroupedSm90DequantFamily, WhatItCannotDoIsRefusedWithTheReason) {
   EXPECT_THAT(why_not("groups=4:m=64:n=160:k=64:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:gate=separated"),
               HasSubstr("N = 160 of packed gate and up"));
   EXPECT_THAT(why_not("groups=4:m=64:n=64:k=64:a=bf16:b=i4:packed=1"), HasSubstr("CPUs read it"));
-  EXPECT_THAT(why_not("groups=600:m=64:n=64:k=64:a=bf16:b=e4m3:mode=masked"), HasSubstr("groups may have 600 pieces"));
+  EXPECT_THAT(why_not("groups=2100:m=64:n=64:k=64:a=bf16:b=e4m3:mode=masked"),
+              HasSubstr("groups may have 2100 pieces"));
+  // Prompts of 16384 tokens, each with eight of 256 groups.
+  EXPECT_EQ(why_not("groups=256:m=131072:n=4096:k=7168:a=bf16:b=i4:scale_b=f16.1x128"), "");
 }
 
 TEST(GroupedSm90DequantFamily, EveryCandidateIsLegal) {

@@ -9,13 +9,15 @@ namespace tilewright {
 // Ok, or why no such kernel serves A, B and their scales.
 inline Status check_narrow_product(const GemmProblem& p) {
   if (p.scale_a.blocked()) return unsupported("A has scales of groups, the kernel has those of B");
-  if (p.scale_b.blocked() && p.scale_b.outer != 1) {
-    return unsupported(fmt::format("B has scales of {} columns, allowed: 1", int{p.scale_b.outer}));
-  }
   if (p.a_dtype == p.b_dtype) {
     return unsupported(fmt::format("A and B are {}, the kernel widens B to A's type", dtype_name(p.a_dtype)));
   }
   return {};
+}
+// For kernels that have a scale for each column.
+inline Status check_scales_of_columns(const GemmProblem& p) {
+  if (!p.scale_b.blocked() || p.scale_b.outer == 1) return {};
+  return unsupported(fmt::format("B has scales of {} columns, allowed: 1", int{p.scale_b.outer}));
 }
 // Ok, or how the kernel's weights differ from the problem's, with their scales.
 template <class Config>

@@ -46,13 +46,7 @@ class GroupedSm90DequantFamily final : public GroupedSm90Family<GemmSm90DequantC
     const GemmProblem& g = p.gemm;
     const GemmSm90DequantConfig least = grouped_dequant_config(g, least_dequant_tile(g), 0);
     if (const char* reason = grouped_sm90_dequant_refusal(least)) return unsupported(reason);
-    if (sm90_wgmma(*device.arch, g.a_dtype, 8) == nullptr) {
-      return unsupported(fmt::format("{} has no wgmma for {}", device.arch->target, dtype_name(g.a_dtype)));
-    }
-    if (Status s = check_dequant_packed(g); !s) return s;
-    if (Status s = check_rows_along_k(g); !s) return s;
-    if (g.k % 8 != 0) return unsupported(fmt::format("K = {}, allowed: multiples of 8", g.k));
-    if (Status s = check_copied_sizes(g); !s) return s;
+    if (Status s = check_dequant_operands(g, device); !s) return s;
     int widest = 0;
     for (const DequantTile& tile : dequant_tiles_of(g)) {
       const GemmSm90DequantConfig c = grouped_dequant_config(g, tile, 0);
@@ -141,9 +135,9 @@ class GroupedSm90DequantFamily final : public GroupedSm90Family<GemmSm90DequantC
   }
   static Status check_entries(const GroupedGemmProblem& p, int tokens) {
     const int64_t most = most_entries(p, tokens);
-    if (most > kGroupedDequantEntries) {
-      return unsupported(fmt::format("groups may have {} pieces of {} rows, allowed: at most {}", most, tokens,
-                                     kGroupedDequantEntries));
+    if (const int allowed = grouped_dequant_most_entries(tokens); most > allowed) {
+      return unsupported(
+          fmt::format("groups may have {} pieces of {} rows, allowed: at most {}", most, tokens, allowed));
     }
     // The smallest tile makes the most.
     if (p.gemm.n / 64 + 1 > kMaxCopiedSize / std::max<int64_t>(most, 1)) return unsupported("more than 2^31 tiles");

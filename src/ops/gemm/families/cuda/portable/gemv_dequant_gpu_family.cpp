@@ -59,6 +59,7 @@ class GemvDequantGpuFamily final : public NarrowWeightsFamily<GemvDequantGpuConf
 
  protected:
   Status check_problem(const GemmProblem& p, const DeviceSpec& device) const override {
+    if (Status s = check_scales_of_columns(p); !s) return s;
     if (p.m > kMostTokens) return unsupported(fmt::format("M = {}, allowed: at most {}", p.m, kMostTokens));
     if (p.batch_invariant) return unsupported("batch_invariant: more rows are summed in another order");
     const auto fits = [&](const Cut& cut) {

@@ -5,7 +5,6 @@
 #include "ops/gemm/families/cuda/narrow_weights_family.hpp"
 #include "ops/gemm/families/cuda/sm90/dequant/gemm_sm90_dequant_cost.hpp"
 #include "ops/gemm/families/cuda/sm90/dequant/gemm_sm90_dequant_tiles.hpp"
-#include "ops/gemm/families/cuda/sm90/gemm_sm90_cost.hpp"
 #include "ops/gemm/families/cuda/sm90/operand_map.hpp"
 #include "ops/gemm/families/cuda/sm90/sm90_cut.hpp"
 #include "ops/gemm/families/gemm_families.hpp"
@@ -15,18 +14,12 @@ namespace {
 
 constexpr int kDequantSplits[] = {0, 1, 2, 4, 8}, kDequantMeetings[] = {2, 3, 4, 6, 8};
 constexpr int kLeastWholeStages = 3;
-constexpr int kDequantBlockShared = 1024;  // of every block, the system's own
-
-bool fits_shared(const GemmSm90DequantConfig& c) {
-  static const int kSharedBytes = find_arch("sm_90a")->shared_bytes;
-  return c.blocks * (gemm_sm90_dequant_shared_bytes(c) + kDequantBlockShared) <= kSharedBytes + kDequantBlockShared;
-}
 
 GemmSm90DequantConfig make_config(const GemmProblem& p, const DequantTile& tile, int splits, int scale_row,
                                   int cluster = 1) {
   GemmSm90DequantConfig c = dequant_config(p, tile, splits, scale_row);
   c.cluster = cluster;
-  while (c.stages > 2 && !fits_shared(c)) --c.stages;
+  while (c.stages > 2 && !dequant_fits_shared(c)) --c.stages;
   return c;
 }
 
@@ -40,23 +33,9 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
   bool reads_packed() const override { return true; }
 
   Status check_problem(const GemmProblem& p, const DeviceSpec& device) const override {
-    if (p.batch_invariant) return unsupported("batch_invariant: more rows are summed in another order");
-    if (choose_epilogue(p).kind == EpilogueKind::kFull) {
-      return unsupported("the epilogue has C, steps, or an operand that varies by both row and column");
-    }
-    const bool separated = p.gate == GateMode::kSeparated;
-    const GemmSm90DequantConfig least = make_config(p, least_dequant_tile(p), 1, 0);
-    if (const char* reason = gemm_sm90_dequant_refusal(least)) return unsupported(reason);
-    const int most = separated ? 64 : gemm_sm90_dequant_most_tokens(least);
-    if (p.m > most)
-      return unsupported(fmt::format("M = {}, allowed with these scales and gate: at most {}", p.m, most));
-    if (sm90_wgmma(*device.arch, p.a_dtype, 8) == nullptr) {
-      return unsupported(fmt::format("{} has no wgmma for {}", device.arch->target, dtype_name(p.a_dtype)));
-    }
-    if (Status s = check_dequant_packed(p); !s) return s;
-    if (Status s = check_rows_along_k(p); !s) return s;
-    if (p.k % 8 != 0) return unsupported(fmt::format("K = {}, allowed: multiples of 8", p.k));
-    if (Status s = check_copied_sizes(p); !s) return s;
+    if (Status s = check_dequant_problem(p, device); !s) return s;
+    const int most = p.gate == GateMode::kSeparated ? 64 : kDequantMostTokens;
+    if (p.m > most) return unsupported(fmt::format("M = {}, allowed with this gate: at most {}", p.m, most));
     // The smallest tile makes the most.
     if (p.n / 64 + 1 > kMaxCopiedSize / (p.k / 64 + 1) / p.batch) return unsupported("more than 2^31 tiles");
     return {};
@@ -70,9 +49,7 @@ class GemmSm90DequantFamily final : public NarrowWeightsFamily<GemmSm90DequantCo
 
   const char* refusal_of(const GemmSm90DequantConfig& c, const ArchSpec& arch) const override {
     if (const char* reason = gemm_sm90_dequant_refusal(c)) return reason;
-    if (sm90_wgmma(arch, c.dtype, c.tokens) == nullptr) return "the target has no such wgmma";
-    if (!fits_shared(c)) return "more shared memory than a multiprocessor has";
-    return nullptr;
+    return dequant_target_refusal(c, arch);
   }
 
   void add_candidates(const GemmProblem& p, const DeviceSpec& device, std::vector<Candidate>& found) const override {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "ops/gemm/families/cuda/narrow_weights_family.hpp"
+#include "ops/gemm/families/cuda/sm90/gemm_sm90_cost.hpp"
 #include "ops/gemm/families/cuda/sm90/operand_map.hpp"
 #include "ops/gemm/families/gpu/gpu_family.hpp"
 #include "ops/gemm/families/gpu/gpu_problem.hpp"
@@ -25,8 +26,22 @@ constexpr DequantTile kSeparatedDequantTiles[] = {{256, 8, 2, 6, 1},  {128, 8, 1
                                                   {128, 64, 1, 8, 1}};
 constexpr DequantTile kLeastDequantTile{64, 8, 1, 4, 1}, kLeastSeparatedDequantTile{128, 8, 1, 4, 1};
 constexpr int64_t kDequantCounterBytes = 16;
+constexpr int kDequantBlockShared = 1024;  // of every block, the system's own
 
 bool has_separated_tiles(const GemmProblem& p) { return choose_epilogue(p).gate == GateMode::kSeparated; }
+
+// Whether weights that are packed have sizes that tiles of them take.
+Status check_dequant_packed(const GemmProblem& p) {
+  if (!p.b_packed) return {};
+  if (fragments_in_order(p.b_dtype) && p.k % kDequantSliceK != 0) {
+    return unsupported(
+        fmt::format("K = {} of packed {}, allowed: multiples of {}", p.k, dtype_name(p.b_dtype), kDequantSliceK));
+  }
+  if (has_separated_tiles(p) && p.n / 2 % kFragmentGroup != 0) {
+    return unsupported(fmt::format("N = {} of packed gate and up, allowed: multiples of {}", p.n, 2 * kFragmentGroup));
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -39,7 +54,7 @@ const DequantTile& least_dequant_tile(const GemmProblem& p) {
 }
 
 int dequant_scale_row(const GemmProblem& p) {
-  const bool along = p.scale_b.blocked() && p.scale_b.stride_k == 1 && p.scale_b.stride_outer <= kDequantMostScaleRow;
+  const bool along = p.scale_b.blocked() && p.scale_b.outer == 1 && p.scale_b.stride_k == 1 && p.scale_b.stride_outer <= kDequantMostScaleRow;
   if (!along || p.n <= 1 || p.scale_b.stride_outer < (p.k + p.scale_b.k - 1) / p.scale_b.k) return 0;
   return static_cast<int>(p.scale_b.stride_outer + kDequantCopiedBytes - 1) / kDequantCopiedBytes * kDequantCopiedBytes;
 }
@@ -66,16 +81,32 @@ GemmSm90DequantConfig dequant_config(const GemmProblem& p, const DequantTile& ti
           .scale_row = scale_row};
 }
 
-Status check_dequant_packed(const GemmProblem& p) {
-  if (!p.b_packed) return {};
-  if (fragments_in_order(p.b_dtype) && p.k % kDequantSliceK != 0) {
-    return unsupported(
-        fmt::format("K = {} of packed {}, allowed: multiples of {}", p.k, dtype_name(p.b_dtype), kDequantSliceK));
+bool dequant_fits_shared(const GemmSm90DequantConfig& c) {
+  static const int kSharedBytes = find_arch("sm_90a")->shared_bytes;
+  return c.blocks * (gemm_sm90_dequant_shared_bytes(c) + kDequantBlockShared) <= kSharedBytes + kDequantBlockShared;
+}
+const char* dequant_target_refusal(const GemmSm90DequantConfig& c, const ArchSpec& arch) {
+  if (sm90_wgmma(arch, c.dtype, c.tokens) == nullptr) return "the target has no such wgmma";
+  if (!dequant_fits_shared(c)) return "more shared memory than a multiprocessor has";
+  return nullptr;
+}
+Status check_dequant_problem(const GemmProblem& p, const DeviceSpec& device) {
+  if (p.batch_invariant) return unsupported("batch_invariant: more rows are summed in another order");
+  if (choose_epilogue(p).kind == EpilogueKind::kFull) {
+    return unsupported("the epilogue has C, steps, or an operand that varies by both row and column");
   }
-  if (has_separated_tiles(p) && p.n / 2 % kFragmentGroup != 0) {
-    return unsupported(fmt::format("N = {} of packed gate and up, allowed: multiples of {}", p.n, 2 * kFragmentGroup));
+  const GemmSm90DequantConfig least = dequant_config(p, least_dequant_tile(p), 1, 0);
+  if (const char* reason = gemm_sm90_dequant_refusal(least)) return unsupported(reason);
+  return check_dequant_operands(p, device);
+}
+Status check_dequant_operands(const GemmProblem& p, const DeviceSpec& device) {
+  if (sm90_wgmma(*device.arch, p.a_dtype, 8) == nullptr) {
+    return unsupported(fmt::format("{} has no wgmma for {}", device.arch->target, dtype_name(p.a_dtype)));
   }
-  return {};
+  if (Status s = check_dequant_packed(p); !s) return s;
+  if (Status s = check_rows_along_k(p); !s) return s;
+  if (p.k % 8 != 0) return unsupported(fmt::format("K = {}, allowed: multiples of 8", p.k));
+  return check_copied_sizes(p);
 }
 Status check_dequant_weights(const GemmProblem& p, const GemmSm90DequantConfig& c) {
   if (Status s = check_narrow_weights(p, c); !s) return s;

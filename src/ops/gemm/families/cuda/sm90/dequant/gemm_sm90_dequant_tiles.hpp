@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "device/device.hpp"
 #include "dispatch/plan.hpp"
 #include "gemm/sm90/dequant/gemm_sm90_dequant_args.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
@@ -27,8 +28,14 @@ GemmSm90DequantConfig dequant_config(const GemmProblem& problem, const DequantTi
 // Bytes of the workspace: A's rows, rearranged, in so many entries.
 int64_t dequant_workspace_bytes(const GemmProblem& problem, const GemmSm90DequantConfig& config, int64_t entries);
 
-// Whether weights that are packed have sizes that tiles of them take.
-Status check_dequant_packed(const GemmProblem& problem);
+// Whether blocks of a multiprocessor find place for their stages.
+bool dequant_fits_shared(const GemmSm90DequantConfig& config);
+// Null, or why the target does not run the kernel of a config that is legal.
+const char* dequant_target_refusal(const GemmSm90DequantConfig& config, const ArchSpec& arch);
+// Ok, or why no kernel of dense products takes the problem, however many rows it has.
+Status check_dequant_problem(const GemmProblem& problem, const DeviceSpec& device);
+// Whether the device multiplies A's type, and operands have types, strides and sizes that the copy engine brings.
+Status check_dequant_operands(const GemmProblem& problem, const DeviceSpec& device);
 // Whether a kernel takes the problem's weights as they lie, and their scales as it brings them.
 Status check_dequant_weights(const GemmProblem& problem, const GemmSm90DequantConfig& config);
 

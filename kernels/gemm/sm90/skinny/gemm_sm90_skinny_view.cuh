@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The product's arguments as a tile of groups sees them.
+// The arguments of a product as a tile of some of its rows sees them.
 #pragma once
 
 #include "gemm/sm90/skinny/gemm_sm90_skinny_args.hpp"
@@ -7,7 +7,8 @@
 namespace tilewright {
 
 // From row `row` of A and D on: `rows` are all there are, and what goes by row begins with them.
-__device__ __forceinline__ GemmSm90SkinnyArgs grouped_sm90_view(const GemmSm90SkinnyArgs& all, int64 row, int rows) {
+__device__ __forceinline__ GemmSm90SkinnyArgs gemm_sm90_skinny_view(const GemmSm90SkinnyArgs& all, int64 row,
+                                                                    int rows) {
   GemmSm90SkinnyArgs view = all;
   GemmEpilogueArgs& e = view.gemm.epilogue;
   view.gemm.m = rows;
