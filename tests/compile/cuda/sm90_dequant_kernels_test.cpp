@@ -160,6 +160,7 @@ TEST_F(SlowSm90DequantKernels, EveryTileOfManyRowsKeepsToItsBudget) {
   compile_many("m=512:n=8192:k=8192:a=bf16:b=i8:scale_b=f32");
   compile_many("m=512:n=8192:k=8192:a=bf16:b=e4m3:scale_b=f32.1x128:gate=interleaved:act=silu");
   compile_many("m=512:n=8192:k=8192:a=bf16:b=e2m1:scale_b=e8m0.1x32:gate=separated:act=silu");
+  compile_many("m=512:n=8192:k=8192:a=bf16:b=u4:scale_b=f16.1x128:zero_b=u4:gate=separated:act=silu");
   compile_many("m=512:n=5760:k=2880:a=bf16:b=e2m1:packed=fragments:scale_b=e8m0.1x32:bias=bf16");
   compile_many("m=512:n=8192:k=8192:a=f16:b=e2m1:scale_b=e8m0.1x32");
 }

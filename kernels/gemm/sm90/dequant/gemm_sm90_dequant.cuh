@@ -191,35 +191,34 @@ __device__ __forceinline__ void gemm_sm90_dequant_block(const GemmSm90DequantArg
 
   // All meet behind the release of this block's share of A: it waits for copies that are under way. A that comes as it lies waits for
   // the kernels in front, nobody for A.
-  if (warp >= kConsumers) {
-    if (warp == kConsumers) {
-      if (sm90::elect_one()) {
-        sm90::prefetch_map(all.product.b);
-        if constexpr (Layout::kInOrder) sm90::prefetch_map(all.product.a);
-        for (int stage = 0; stage < kConfig.stages; ++stage) {
-          sm90::init(shared.full(stage), 1 + 32 * kScaleWarps);
-          sm90::init(shared.empty(stage), kConsumers);
-        }
-        for (int slot = 0; slot < kDequantScaleSlots; ++slot) sm90::init(shared.scales_read(slot), kConsumers);
-        if constexpr (Layout::kMeet) {
-          Meeting(all.product, shared.met_sums(), shared.met()).expect(static_cast<int>(sm90::block_in_cluster()));
-        }
-        sm90::fence_barrier_init();
+  if constexpr (kLends) {
+    if (warp >= kConsumers) sm90::release_registers<kDequantLentRegisters.producer>();
+  }
+  if (warp == kConsumers) {
+    if (sm90::elect_one()) {
+      sm90::prefetch_map(all.product.b);
+      if constexpr (Layout::kInOrder) sm90::prefetch_map(all.product.a);
+      for (int stage = 0; stage < kConfig.stages; ++stage) {
+        sm90::init(shared.full(stage), 1 + 32 * kScaleWarps);
+        sm90::init(shared.empty(stage), kConsumers);
       }
-      __syncwarp();
-    } else {
-      if constexpr (!Layout::kInOrder) wait_for_previous_kernel();
+      for (int slot = 0; slot < kDequantScaleSlots; ++slot) sm90::init(shared.scales_read(slot), kConsumers);
+      if constexpr (Layout::kMeet) {
+        Meeting(all.product, shared.met_sums(), shared.met()).expect(static_cast<int>(sm90::block_in_cluster()));
+      }
+      sm90::fence_barrier_init();
     }
+    __syncwarp();
     meet();
-    if constexpr (kLends) sm90::release_registers<kDequantLentRegisters.producer>();
-    if (warp == kConsumers) {
-      if (sm90::elect_one()) GemmSm90DequantBring<kConfig>(all, shared).run(entries, work);
-      __syncwarp();
-    } else {
-      if constexpr (Layout::kInOrder) wait_for_previous_kernel();
-      if constexpr (kScaleWarps != 0) {
-        if (!kLends || warp <= kConsumers + kScaleWarps) GemmSm90DequantScales<kConfig>(all, shared).bring(work);
-      }
+    if (sm90::elect_one()) GemmSm90DequantBring<kConfig>(all, shared).run(entries, work);
+    __syncwarp();
+    if constexpr (Layout::kMeet) sm90::wait_cluster();
+  } else if (warp > kConsumers) {
+    if constexpr (!Layout::kInOrder) wait_for_previous_kernel();
+    meet();
+    if constexpr (Layout::kInOrder) wait_for_previous_kernel();
+    if constexpr (kScaleWarps != 0) {
+      if (!kLends || warp <= kConsumers + kScaleWarps) GemmSm90DequantScales<kConfig>(all, shared).bring(work);
     }
     if constexpr (Layout::kMeet) sm90::wait_cluster();
   } else {

@@ -168,6 +168,7 @@ constexpr int gemm_sm90_dequant_operand_bytes(const GemmSm90DequantConfig& c) {
 // Whether what varies by column is asked for behind a tile's products: beside them there are no registers for it.
 constexpr bool gemm_sm90_dequant_late_columns(const GemmSm90DequantConfig& c) {
   if (c.epilogue != EpilogueKind::kLinear) return false;
+  if (c.warpgroups == 2 && gemm_sm90_dequant_kept_sums(c) >= 192) return true;
   const bool many_warps = c.blocks * c.warpgroups >= 4, many_tokens = c.tokens >= 32;
   return c.gate == GateMode::kInterleaved ? many_warps || many_tokens : many_warps && many_tokens;
 }

@@ -23,6 +23,7 @@ class GemmSm90DequantScales {
         zero_(args.zero_b),
         gemm_(args.product.gemm),
         shared_(shared),
+        shift_(scale_.outer == 1 ? 0 : 7),
         scales_together_(lies_together<kScaleBits>(scale_)),
         zeros_together_(kZeroed && lies_together<kZeroBits>(zero_)) {}
 
@@ -54,7 +55,6 @@ class GemmSm90DequantScales {
  private:
   static constexpr int kGroups = gemm_sm90_dequant_groups(kConfig);                         // of a step
   static constexpr int kRows = kConfig.rows / 32 / gemm_sm90_dequant_scale_warps(kConfig);  // of a lane
-  static constexpr int kScaleBlock = 128;  // columns that share a scale, where it is not one
   static constexpr bool kZeroed = kConfig.zero != DType::kNone;
   static constexpr int kScaleBits = dtype_bits(kConfig.scale), kZeroBits = kZeroed ? dtype_bits(kConfig.zero) : 8;
   // Steps of a batch: at most four, and 16 bytes of a row's scales, or what registers hold.
@@ -128,14 +128,13 @@ class GemmSm90DequantScales {
     }
   }
   template <int kBits>
-  __device__ __forceinline__ static void load_row(const GemmBlockScale& from, bool together, int batch, int64 n,
-                                                  int first, int count, unsigned (&to)[words(kBits)]) {
+  __device__ __forceinline__ void load_row(const GemmBlockScale& from, bool together, int batch, int64 n, int first,
+                                           int count, unsigned (&to)[words(kBits)]) const {
 #pragma unroll
     for (int word = 0; word < words(kBits); ++word) to[word] = 0;
     if (n < 0) return;
     const auto* const data = static_cast<const char*>(from.data);
-    const int64 of_columns = from.outer == 1 ? n : n / kScaleBlock;
-    const int64 at = batch * from.stride_batch + of_columns * from.stride_outer + first * from.stride_k;
+    const int64 at = batch * from.stride_batch + (n >> shift_) * from.stride_outer + first * from.stride_k;
     if (together && count == kOfBatch) return load_together<kOfBatch * kBits / 8>(data + at * kBits / 8, to);
     // Rows of bytes that no load of several may begin at: in twos.
     if (kBits == 8 && kOfBatch > 1 && from.stride_k == 1 && count == kOfBatch &&
@@ -226,6 +225,7 @@ class GemmSm90DequantScales {
   const GemmBlockScale& zero_;
   const GemmArgs& gemm_;
   const Layout& shared_;
+  const int shift_;  // 2^shift columns, one or 128, have one scale, and one zero point
   const bool scales_together_, zeros_together_;
 };
 

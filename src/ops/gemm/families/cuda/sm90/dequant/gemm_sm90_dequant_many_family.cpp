@@ -16,8 +16,8 @@ namespace tilewright {
 namespace {
 
 // Stages are the most that fit. With 128 tokens products last twice as long as what widens their weights.
-constexpr DequantTile kManyTiles[] = {{256, 128, 2, 4, 1}, {128, 128, 2, 4, 1}, {256, 64, 2, 4, 1},
-                                      {192, 64, 3, 4, 1},  {128, 64, 2, 8, 1},  {128, 32, 2, 8, 1}};
+constexpr DequantTile kManyTiles[] = {
+    {256, 128, 2, 4, 1}, {128, 128, 2, 4, 1}, {192, 64, 3, 4, 1}, {128, 64, 2, 8, 1}, {128, 32, 2, 8, 1}};
 constexpr DequantTile kSeparatedManyTiles[] = {{256, 64, 2, 4, 1}, {128, 64, 1, 8, 1}, {256, 32, 2, 6, 1}};
 // A, rearranged, of one launch: rows beyond it are another launch's.
 constexpr int64_t kMostRearranged = int64_t{256} << 20;

@@ -54,7 +54,8 @@ const DequantTile& least_dequant_tile(const GemmProblem& p) {
 }
 
 int dequant_scale_row(const GemmProblem& p) {
-  const bool along = p.scale_b.blocked() && p.scale_b.outer == 1 && p.scale_b.stride_k == 1 && p.scale_b.stride_outer <= kDequantMostScaleRow;
+  const bool along = p.scale_b.blocked() && p.scale_b.outer == 1 && p.scale_b.stride_k == 1 &&
+                     p.scale_b.stride_outer <= kDequantMostScaleRow;
   if (!along || p.n <= 1 || p.scale_b.stride_outer < (p.k + p.scale_b.k - 1) / p.scale_b.k) return 0;
   return static_cast<int>(p.scale_b.stride_outer + kDequantCopiedBytes - 1) / kDequantCopiedBytes * kDequantCopiedBytes;
 }
