@@ -282,10 +282,10 @@ TEST(GemmScales, KernelsThatHaveNoneOfThemSaySo) {
               : gpu.arch->vendor == ArchVendor::kAmd  ? DeviceKind::kHip
                                                       : DeviceKind::kCpu,
               0};
-    for (const char* text :
-         {"m=64:n=256:k=256:a=bf16:scale_a=f32.1x128", "m=64:n=256:k=256:a=bf16:scale_b=e8m0.1x32",
-          "m=256:n=256:k=256:a=bf16:b=e4m3", "m=64:n=256:k=256:a=e2m1", "m=1:n=256:k=256:a=f16:b=e2m1:layout=rrr",
-          "m=64:n=256:k=256:a=bf16:b=i8:packed=1", "m=64:n=256:k=256:b=u4:layout=rrr:scale_b=f16.1x128:zero_b=f16"}) {
+    for (const char* text : {"m=64:n=256:k=256:a=bf16:scale_a=f32.1x128", "m=64:n=256:k=256:a=bf16:scale_b=e8m0.1x32",
+                             "m=256:n=256:k=256:a=bf16:b=e4m3:layout=rrr", "m=64:n=256:k=256:a=e2m1",
+                             "m=1:n=256:k=256:a=f16:b=e2m1:layout=rrr", "m=64:n=256:k=256:a=bf16:b=i8:packed=1",
+                             "m=64:n=256:k=256:b=u4:layout=rrr:scale_b=f16.1x128:zero_b=f16"}) {
       const GemmProblem p = *parse_gemm_problem(text);
       int served = 0;
       for (const KernelFamily* family : gemm_operator().families()) {

@@ -10,6 +10,7 @@
 #include "gemm/gemm_scale_args.hpp"
 #include "gemm/portable/dequant/gemv_dequant_gpu_args.hpp"
 #include "gemm/sm90/dequant/gemm_sm90_dequant_args.hpp"
+#include "gemm/sm90/dequant/gemm_sm90_dequant_many_args.hpp"
 #include "gemm/sm90/gemm_sm90_args.hpp"
 #include "gemm/sm90/skinny/gemm_sm90_skinny_args.hpp"
 
@@ -192,6 +193,15 @@ constexpr void arg_fields(const GemmSm90DequantArgs& s, Visit&& visit) {
   visit("blocks_done", s.blocks_done);
 }
 TILEWRIGHT_CHECK_ARG_FIELDS(GemmSm90DequantArgs);
+
+template <class Visit>
+constexpr void arg_fields(const GemmSm90DequantManyArgs& s, Visit&& visit) {
+  visit("product", s.product);
+  visit("first", s.first);
+  visit("pieces", s.pieces);
+  visit("raster", s.raster);
+}
+TILEWRIGHT_CHECK_ARG_FIELDS(GemmSm90DequantManyArgs);
 
 template <class Visit>
 constexpr void arg_fields(const GemmAmdTiles& s, Visit&& visit) {

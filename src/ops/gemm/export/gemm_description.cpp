@@ -127,6 +127,9 @@ Result<ArgStruct> describe_gemm_args(std::string_view family) {
   if (family == "gemm_sm90") return describe_struct<GemmSm90Args>("GemmSm90Args");
   if (family == "gemm_sm90_skinny") return describe_struct<GemmSm90SkinnyArgs>("GemmSm90SkinnyArgs");
   if (family == "gemm_sm90_dequant") return describe_struct<GemmSm90DequantArgs>("GemmSm90DequantArgs");
+  if (family == "gemm_sm90_dequant_many") {
+    return describe_struct<GemmSm90DequantManyArgs>("GemmSm90DequantManyArgs");
+  }
   if (family == "gemm_amd") return describe_struct<GemmAmdArgs>("GemmAmdArgs");
   if (family == "gemv_dequant_gpu") return describe_struct<GemvDequantGpuArgs>("GemvDequantGpuArgs");
   if (family == "gemm_generic_gpu") return describe_struct<GemmScaledArgs>("GemmScaledArgs");
