@@ -14,6 +14,7 @@
 #include "gemm/cpu/gemm_cpu_operands.hpp"
 #include "gemm/cpu/gemm_epilogue_registers_cpu.hpp"
 #include "gemm/cpu/gemm_epilogue_rows_cpu.hpp"
+#include "gemm/cpu/gemm_group_sums_cpu.hpp"
 
 namespace tilewright {
 inline namespace TILEWRIGHT_ISA {
@@ -41,11 +42,14 @@ struct AmxState<true, kInteger> {
 };
 
 // The state of one unit's run.
-template <GemmCpuConfig kConfig>
-class GemmCpuUnit : GemmCpuOperands<kConfig> {
+template <GemmCpuConfig kConfig, class Source = PlainOperands>
+class GemmCpuUnit : GemmCpuOperands<kConfig, Source> {
  public:
   TILEWRIGHT_INLINE GemmCpuUnit(const GemmArgs& args, unsigned unit, unsigned units)
-      : Operands(args, unit, units), unit_(unit) {}
+      : GemmCpuUnit(args, Source(), gemm_cpu_sizes(args), unit, units) {}
+  TILEWRIGHT_INLINE GemmCpuUnit(const GemmArgs& args, const Source& source, const GemmCpuSizes& sizes, unsigned unit,
+                                unsigned units)
+      : Operands(args, source, sizes, unit, units), unit_(unit) {}
 
   void run() {
     const GemmCpuBlocking& s = blocking_;
@@ -64,10 +68,12 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
   }
 
  private:
-  using Operands = GemmCpuOperands<kConfig>;
+  using Operands = GemmCpuOperands<kConfig, Source>;
   using Block = typename Operands::Block;
   using Operands::a_, Operands::b_, Operands::m_begin_, Operands::m_end_, Operands::n_begin_, Operands::n_end_;
   using Operands::args_, Operands::blocking_, Operands::workspace_, Operands::batch_, Operands::segments_;
+  // Scales make sums of integers f32.
+  static constexpr bool kInteger = is_integer(Operands::kMma) && !Source::kByGroup;
   using Operands::kMma, Operands::kPacksBeside, Operands::kPanels, Operands::kType, Operands::segment_count_;
 
   // A micro-kernel of fewer rows than tile_m.
@@ -82,11 +88,15 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
   };
 
   void run_batch() {
-    a_ = static_cast<const char*>(args_.a);
-    b_ = static_cast<const char*>(args_.b);
-    from_registers_ = from_registers<kType, kMma>(args_.epilogue, {batch_, m_begin_, m_end_, n_begin_, n_end_});
-    if (batch_ != 0) a_ += batch_ * args_.stride_a_batch * kBytes<kType>;
-    if (batch_ != 0) b_ += batch_ * args_.stride_b_batch * (args_.b_packed ? 1 : kBytes<kType>);
+    if constexpr (!Source::kWidens) {
+      a_ = static_cast<const char*>(args_.a);
+      b_ = static_cast<const char*>(args_.b);
+      if (batch_ != 0) a_ += batch_ * args_.stride_a_batch * kBytes<kType>;
+      if (batch_ != 0) b_ += batch_ * args_.stride_b_batch * (args_.b_packed ? 1 : kBytes<kType>);
+    }
+    if constexpr (!Source::kByGroup) {
+      from_registers_ = from_registers<kType, kMma>(args_.epilogue, {batch_, m_begin_, m_end_, n_begin_, n_end_});
+    }
     const int64 blocks_m = blocking::ceil_div(m_end_ - m_begin_, blocking_.block_m);
     const int64 blocks_n = blocking::ceil_div(n_end_ - n_begin_, blocking_.block_out);
     for (int64 i = 0; i < blocks_m * blocks_n; ++i) {
@@ -131,8 +141,8 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
       }
     }
     if (blocking_.aligned) return;
-    gemm_epilogue<is_integer(kMma)>(args_.epilogue, args_.n, batch_, block.m, block.rows, block.n, block.columns,
-                                    acc(0), acc(1) + segments_[1].skip, blocking_.acc_stride);
+    gemm_epilogue<kInteger>(args_.epilogue, args_.n, batch_, block.m, block.rows, block.n, block.columns, acc(0),
+                            acc(1) + segments_[1].skip, blocking_.acc_stride);
   }
 
   // Adds a block of k to the accumulators of a block; after the last one, runs the epilogue tile by tile. Twice: around
@@ -244,8 +254,8 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
         return amx_.by_rows.run(args_.epilogue, rows);
       }
     }
-    gemm_epilogue<is_integer(kMma)>(args_.epilogue, args_.n, batch_, p.m, rows, p.n, p.columns, p.sums, up_sums(p),
-                                    blocking_.scratch_stride, stream_d_);
+    gemm_epilogue<kInteger>(args_.epilogue, args_.n, batch_, p.m, rows, p.n, p.columns, p.sums, up_sums(p),
+                            blocking_.scratch_stride, stream_d_);
     p.m += rows;
     p.rows -= rows;
     p.sums += rows * blocking_.scratch_stride;
@@ -273,14 +283,26 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
   TILEWRIGHT_INLINE void run_micro(const Block& block, int64 row, const PanelLines<kPanels>& lines, const MicroC& c,
                                    PanelPrefetch<kPanels>& next, int64 m, int64 n) {
     const char* a = block.a + row * block.a_stride;
-    if constexpr (is_amx(kMma)) {
-      const int64 ktiles = blocking::ceil_div(block.k, kTileRows * unit_k(kMma));
-      const int64 resident = block.a_panels > 1 ? kResidentBytesB / (kPanels * kTileBytes) : 0;
-      micro_amx<kMma, kRows / kTileRows, kPanels>(amx_.tiles, a, ktiles, lines, c, idle(), resident, next, [&] {
+    const auto side = [&]() __attribute__((always_inline)) {
+      if constexpr (is_amx(kMma)) {
         if (--amx_.side_wait > 0) return;
         amx_.side_wait = amx_.side_every;
         if (pending_.rows > 0) finish_rows(amx_.side_rows);
-      });
+      }
+    };
+    const int64 resident = block.a_panels > 1 ? kResidentBytesB / (kPanels * kTileBytes) : 0;
+    if constexpr (Source::kByGroup) {
+      const float* scales_a = this->source_.scales_a_apart() ? this->scales_a(block, row) : nullptr;
+      const GroupOperands<kPanels> groups = {a, lines, scales_a, block.each, block.k, blocking_.group_k, unit_k(kMma)};
+      if constexpr (is_amx(kMma)) {
+        float* sums = reinterpret_cast<float*>(workspace_ + blocking_.group_sums_offset);
+        sum_groups_amx<kMma, kRows / kTileRows>(amx_.tiles, groups, c, sums, idle(), resident, next, side);
+      } else {
+        sum_groups_vector<kType, kMma, kRows>(groups, c);
+      }
+    } else if constexpr (is_amx(kMma)) {
+      const int64 ktiles = blocking::ceil_div(block.k, kTileRows * unit_k(kMma));
+      micro_amx<kMma, kRows / kTileRows, kPanels>(amx_.tiles, a, ktiles, lines, c, idle(), resident, next, side);
     } else {
       const int64 steps = blocking::ceil_div(block.k, unit_k(kMma));
       constexpr int kPrefetch = widens_b(kType, kMma) ? 0 : kConfig.prefetch;
@@ -328,7 +350,7 @@ class GemmCpuUnit : GemmCpuOperands<kConfig> {
   // The micro-kernel of a block with panels of fewer than tile_m rows.
   MicroOfRows fewer_rows_ = nullptr, last_rows_ = nullptr;  // of each panel, of the last one
   int buffer_ = 0;                                          // of scratch(), for the next tile
-  [[no_unique_address]] AmxState<is_amx(kMma), is_integer(kMma)> amx_;
+  [[no_unique_address]] AmxState<is_amx(kMma), kInteger> amx_;
 };
 
 // The kernel of the family: the entry of an instance calls it with its config.

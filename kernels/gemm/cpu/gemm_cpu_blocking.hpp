@@ -73,6 +73,8 @@ struct GemmCpuSizes {
   GateMode gate;
   bool b_packed;
   int64 block_m, block_n, block_k;  // knobs; 0 = chosen here. Any positive value is legal: it is rounded and clamped
+  int64 grain_k = 64;               // blocks of k are multiples of it
+  int64 group_k = 0;                // K whose sums take scales of their own (32, 64 or 128); 0 = none do
 };
 
 constexpr GemmCpuSizes gemm_cpu_sizes(const GemmArgs& args) {
@@ -126,10 +128,14 @@ struct GemmCpuBlocking {
   PackedB packed_b;
   int64 segment_panels;   // panels of B of one segment of a block, at most
   int64 segment_columns;  // columns of B that one segment's accumulators take, a multiple of tile_n
-  // The workspace of a unit, in bytes: [sums of tiles][accumulators][packed A][packed B][widened B]
-  int64 acc_stride, scratch_stride;    // of a row, in elements
-  int64 a_block_bytes, b_block_bytes;  // one block (PackedB::kTile: one tile)
-  int64 acc_offset, a_offset, b_offset, wide_offset, unit_bytes;
+  int64 group_k, groups;  // of K whose sums take scales of their own, and how many a block of k has; 0: there are none
+  // The workspace of a unit, in bytes: [sums of tiles][of groups][accumulators][packed A][packed B][widened B]. Behind a block
+  // of A are its rows' scales [panel][group][row], behind a panel of B the column sums, one set or [group][column], and scales
+  // [group][column].
+  int64 acc_stride, scratch_stride;        // of a row, in elements
+  int64 a_block_bytes, b_block_bytes;      // one block (PackedB::kTile: one tile)
+  int64 a_scales_bytes, panel_tail_bytes;  // what lies in front of a block's scales; behind a panel's lines
+  int64 group_sums_offset, acc_offset, a_offset, b_offset, wide_offset, unit_bytes;
 };
 
 // Packed operands up to this size stay in the workspace over a unit's whole run.
@@ -206,7 +212,9 @@ constexpr GemmCpuBlocking gemm_cpu_blocking(const GemmCpuConfig& c, const GemmCp
 
   const int64 unit = unit_k(c.mma), kp = packed_kp(c.dtype), line = packed_line_bytes(c.dtype);
   const int64 want_k = s.block_k > 0 ? s.block_k : block_units_k(c, b.tile_segments) * unit;
-  cut(s.k, want_k, 64, b.block_k, b.blocks_k);
+  cut(s.k, want_k, s.grain_k, b.block_k, b.blocks_k);
+  b.group_k = s.group_k;
+  b.groups = s.group_k > 0 ? b.block_k / s.group_k : 0;
   // m: a block of A fits the second level.
   const int64 unit_m = ceil_div(b.m_grains, b.units_m) * b.row_grain,
               unit_out = ceil_div(b.n_tiles, b.units_n) * b.out_tile;
@@ -223,10 +231,12 @@ constexpr GemmCpuBlocking gemm_cpu_blocking(const GemmCpuConfig& c, const GemmCp
   // A segment's panels: block_out columns of D; the up half of a separated gate may begin inside a panel.
   b.segment_panels = b.block_out * pairs / kPanelColumns + (b.aligned ? 0 : 1);
   b.segment_columns = round_up(b.segment_panels * kPanelColumns, c.tile_n);
-  const int64 panel_bytes = b.block_k / kp * line + kPanelColumns * 4;  // with its column sums
+  b.panel_tail_bytes = larger(1, 2 * b.groups) * kPanelColumns * 4;
+  const int64 panel_bytes = b.block_k / kp * line + b.panel_tail_bytes;
   const int64 tile_bytes = round_up(b.tile_segments * (c.tile_n / kPanelColumns) * panel_bytes, 64);
   const int64 block_bytes = round_up(b.segments * b.segment_panels * panel_bytes, 64);
-  b.a_block_bytes = round_up(b.block_m * row_bytes + 64, 64);
+  b.a_scales_bytes = round_up(b.block_m * row_bytes + 64, 64);
+  b.a_block_bytes = round_up(b.a_scales_bytes + (b.groups > 0 ? b.groups * b.block_m * 4 + 64 : 0), 64);
   const int64 all_a = b.blocks_m * b.blocks_k * b.a_block_bytes, all_b = b.blocks_n * b.blocks_k * block_bytes;
   b.packed_b = s.b_packed                                   ? PackedB::kInPlace
                : b.blocks_m == 1                            ? PackedB::kTile
@@ -244,8 +254,9 @@ constexpr GemmCpuBlocking gemm_cpu_blocking(const GemmCpuConfig& c, const GemmCp
   b.acc_stride = b.segments * b.segment_columns + 16;
   if (b.acc_stride / 16 % 2 == 0) b.acc_stride += 16;
   const bool accumulates = b.blocks_k > 1 || !b.aligned;
-  // AMX: two tiles, of which one waits for its epilogue, and 1 KiB to scribble on.
-  b.acc_offset = round_up((is_amx(c.mma) ? 2 : 1) * c.tile_m * b.scratch_stride * 4 + 128, 64) + 1024;
+  // AMX: two tiles, of which one waits for its epilogue, as many of a group's sums, and 1 KiB to scribble on.
+  b.group_sums_offset = round_up((is_amx(c.mma) ? 2 : 1) * c.tile_m * b.scratch_stride * 4 + 128, 64);
+  b.acc_offset = b.group_sums_offset + (is_amx(c.mma) && b.groups > 0 ? 2 * c.tile_m * c.tile_n * 4 : 0) + 1024;
   b.a_offset = round_up(b.acc_offset + (accumulates ? b.block_m * b.acc_stride * 4 + 128 : 0), 4096);
   const int64 a_blocks = b.packed_a == PackedA::kBlock  ? 1
                          : b.packed_a == PackedA::kRows ? b.blocks_k

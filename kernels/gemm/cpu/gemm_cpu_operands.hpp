@@ -31,19 +31,26 @@ constexpr int64 last_panel_rows(int64 rows, int64 each) {
   return is_amx(kConfig.mma) ? each : panel_rows<kConfig>(rows - (blocking::ceil_div(rows, each) - 1) * each);
 }
 
+// Operands that are multiplied as they lie in memory.
+struct PlainOperands {
+  static constexpr bool kWidens = false;   // packs A and B itself: they have other types than are multiplied
+  static constexpr bool kByGroup = false;  // sums of groups of K take their scales
+};
+
 // One unit's rectangle of D and its operands.
-template <GemmCpuConfig kConfig>
+template <GemmCpuConfig kConfig, class Source>
 class GemmCpuOperands {
  protected:
   static constexpr DType kType = kConfig.dtype;
   static constexpr CpuMma kMma = kConfig.mma;
   static constexpr int kPanels = kConfig.tile_n / kPanelColumns;
   // Panels of A may be packed by the micro-kernel of the panel before.
-  static constexpr bool kPacksBeside = kUnitsOfMemory<kType, kMma> && kConfig.tile_m % 2 == 0;
+  static constexpr bool kPacksBeside = !Source::kWidens && kUnitsOfMemory<kType, kMma> && kConfig.tile_m % 2 == 0;
   static constexpr int64 kLine = packed_line_bytes(kType);
 
-  TILEWRIGHT_INLINE GemmCpuOperands(const GemmArgs& args, unsigned unit, unsigned units)
-      : args_(args), blocking_(gemm_cpu_blocking(kConfig, gemm_cpu_sizes(args), units)) {
+  TILEWRIGHT_INLINE GemmCpuOperands(const GemmArgs& args, const Source& source, const GemmCpuSizes& sizes,
+                                    unsigned unit, unsigned units)
+      : args_(args), source_(source), blocking_(gemm_cpu_blocking(kConfig, sizes, units)) {
     workspace_ = static_cast<char*>(args.workspace) + unit * blocking_.unit_bytes;
   }
 
@@ -79,6 +86,14 @@ class GemmCpuOperands {
       if (p > 0 && p < block.beside) continue;
       const int64 row = p * block.each, rows = p == block.a_panels - 1 ? block.last_rows : block.each;
       const int64 valid = blocking::smaller(rows, block.rows - row);
+      if constexpr (Source::kWidens) {
+        source_.pack_a(batch_, block.m + row, rows, valid, block.k_begin, block.k, out);
+        if constexpr (Source::kByGroup) {
+          float* scales = const_cast<float*>(scales_a(block, p));
+          source_.scales_a(batch_, block.m + row, block.each, valid, block.k_begin, block.k, scales);
+        }
+        continue;
+      }
       const char* from = rows_of_a(block, row);
       if constexpr (is_amx(kMma)) {
         pack_a_tiles<kType>(from, args_.stride_a_m, args_.stride_a_k, rows, valid, block.k, out);
@@ -86,6 +101,12 @@ class GemmCpuOperands {
         pack_a_units<kType, kMma>(from, args_.stride_a_m, args_.stride_a_k, rows, valid, block.k, out);
       }
     }
+  }
+
+  // Groups of K of a block, and the scales of a panel's rows: [group][row].
+  TILEWRIGHT_INLINE int64 groups(const Block& block) const { return blocking::ceil_div(block.k, blocking_.group_k); }
+  TILEWRIGHT_INLINE const float* scales_a(const Block& block, int64 panel) const {
+    return reinterpret_cast<const float*>(block.a + blocking_.a_scales_bytes) + panel * groups(block) * block.each;
   }
 
   // Whether micro-kernels of tile_m rows pack panels of A of so many k.
@@ -116,7 +137,7 @@ class GemmCpuOperands {
     const char* base;
     const char* sums = nullptr;  // column sums of the first panel
     int64 stride, sums_stride = kPanelColumns * 4;
-    if (args_.b_packed) {
+    if (blocking_.packed_b == PackedB::kInPlace) {
       stride = packed_panel_bytes(kType, args_.k);
       base = b_ + (segment.panel + first) * stride + block.k_begin / packed_kp(kType) * kLine;
       if (block.ik == 0) sums = b_ + packed_panels(args_.n) * stride + (segment.panel + first) * sums_stride;
@@ -129,7 +150,7 @@ class GemmCpuOperands {
     for (int p = 0; p < tile_panels(); ++p) {
       const int64 panel = blocking::smaller(p, count - 1);
       lines.base[at + p] = base + panel * stride;
-      lines.sums[at + p] = sums == nullptr || !needs_column_sums(kMma)
+      lines.sums[at + p] = sums == nullptr || !(needs_column_sums(kMma) || Source::kByGroup)
                                ? nullptr
                                : reinterpret_cast<const int*>(sums + panel * sums_stride);
     }
@@ -150,7 +171,7 @@ class GemmCpuOperands {
   // What comes after this block of A on the way, which is fetched meanwhile: the rows of A that will be packed next.
   void find_next_rows(Block& block) const {
     block.next_rows = nullptr, block.next_count = 0;
-    if (is_amx(kMma) || args_.stride_a_k != 1 || blocking_.packed_a == PackedA::kBlock) return;
+    if (Source::kWidens || is_amx(kMma) || args_.stride_a_k != 1 || blocking_.packed_a == PackedA::kBlock) return;
     if (block.first_n && !block.last) {
       block.next_rows = a_ + (block.m * args_.stride_a_m + block.k_begin + block.k) * kBytes<kType>;
       block.next_count = block.rows;
@@ -216,10 +237,11 @@ class GemmCpuOperands {
     }
     const int64 panels = packed_panels(args_.n), k_begin = ik * blocking_.block_k;
     const int64 k = blocking::smaller(blocking_.block_k, args_.k - k_begin);
-    if (panel >= panels || k <= 0 || (!args_.b_packed && is_amx(kMma))) return false;
-    if (!args_.b_packed && packs_tile(block)) {
+    const bool in_place = blocking_.packed_b == PackedB::kInPlace;
+    if (panel >= panels || k <= 0 || (!in_place && is_amx(kMma))) return false;
+    if (!in_place && packs_tile(block)) {
       // Columns as they are: for each panel of rows, one for each of the tile's panels.
-      if (args_.stride_b_k != 1) return false;
+      if (Source::kWidens || args_.stride_b_k != 1) return false;
       const int64 column = args_.stride_b_n * kBytes<kType>, from = panel * kPanelColumns;
       for (int64 p = 0; p < each; ++p) {
         next.base[at + p] = b_ + blocking::smaller(from + p, args_.n - 1) * column + k_begin * kBytes<kType>;
@@ -228,9 +250,9 @@ class GemmCpuOperands {
       next.limit = blocking::smaller(16, (args_.n - from) / each);
       return true;
     }
-    const int64 stride = args_.b_packed ? packed_panel_bytes(kType, args_.k) : tile_stride(k);
+    const int64 stride = in_place ? packed_panel_bytes(kType, args_.k) : tile_stride(k);
     const char* base =
-        args_.b_packed ? b_ + panel * stride + k_begin / packed_kp(kType) * kLine : tile_at(in, ik, s, first, k);
+        in_place ? b_ + panel * stride + k_begin / packed_kp(kType) * kLine : tile_at(in, ik, s, first, k);
     for (int64 p = 0; p < each; ++p) next.base[at + p] = base + blocking::smaller(p, panels - 1 - panel) * stride;
     // AMX asks after each tile of k, the others once a micro-kernel.
     const int64 lines = is_amx(kMma) ? kTileRows : blocking::ceil_div(k, packed_kp(kType)) * kLine / 64;
@@ -239,9 +261,9 @@ class GemmCpuOperands {
     return true;
   }
 
-  // Plain B in the workspace: a panel's lines for k of K, and its column sums behind them.
+  // Plain B in the workspace: a panel's lines for k of K, and behind them its column sums (and scales, of groups).
   static int64 tile_lines(int64 k) { return blocking::larger(16, packed_lines(kType, k)); }
-  static int64 tile_stride(int64 k) { return tile_lines(k) * kLine + kPanelColumns * 4; }
+  int64 tile_stride(int64 k) const { return tile_lines(k) * kLine + blocking_.panel_tail_bytes; }
   // Panel `first` of a segment in block `in` of columns and `ik` of k.
   char* tile_at(int64 in, int64 ik, int s, int64 first, int64 k) const {
     const bool tile_only = blocking_.packed_b == PackedB::kTile;
@@ -257,6 +279,12 @@ class GemmCpuOperands {
     char* out = tile_at(block.in, block.ik, s, first, block.k);
     if (!packs_tile(block)) return out;
     for (int64 p = 0; p < count; ++p) {
+      if constexpr (Source::kWidens) {
+        char* const panel = out + p * stride;
+        source_.pack_b(batch_, segments_[s].panel + first + p, block.k_begin, block.k, lines, panel,
+                       panel + lines * kLine);
+        continue;
+      }
       int* sums = needs_column_sums(kMma) ? reinterpret_cast<int*>(out + p * stride + lines * kLine) : nullptr;
       pack_panels<kType>(b_, args_.stride_b_k, args_.stride_b_n, args_.n, block.k_begin, block.k, lines,
                          segments_[s].panel + first + p, 1, out + p * stride, sums);
@@ -283,6 +311,7 @@ class GemmCpuOperands {
   }
 
   const GemmArgs& args_;
+  const Source source_;
   const GemmCpuBlocking blocking_;
   char* workspace_;
   int64 m_begin_ = 0, m_end_ = 0, n_begin_ = 0, n_end_ = 0, batch_ = 0;

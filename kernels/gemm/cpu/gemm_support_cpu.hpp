@@ -6,6 +6,7 @@
 
 #include "gemm/cpu/gemm_epilogue_rows_cpu.hpp"
 #include "gemm/cpu/gemm_pack_cpu.hpp"
+#include "gemm/cpu/gemm_widen_cpu.hpp"
 
 #if defined(TILEWRIGHT_SUPPORT_UNIT)
 #define TILEWRIGHT_SUPPORT template
@@ -25,6 +26,20 @@ TILEWRIGHT_SUPPORT decltype(pack_panels<DType::kF32>) pack_panels<DType::kF32>;
 TILEWRIGHT_SUPPORT decltype(pack_panels<DType::kBf16>) pack_panels<DType::kBf16>;
 TILEWRIGHT_SUPPORT decltype(pack_panels<DType::kF16>) pack_panels<DType::kF16>;
 TILEWRIGHT_SUPPORT decltype(pack_panels<DType::kI8>) pack_panels<DType::kI8>;
+
+#if TILEWRIGHT_AVX2
+TILEWRIGHT_SUPPORT decltype(widen_lines<DType::kF32>) widen_lines<DType::kF32>;
+TILEWRIGHT_SUPPORT decltype(widen_lines<DType::kF16>) widen_lines<DType::kF16>;
+TILEWRIGHT_SUPPORT decltype(widen_lines<DType::kBf16>) widen_lines<DType::kBf16>;
+TILEWRIGHT_SUPPORT decltype(widen_lines<DType::kI8>) widen_lines<DType::kI8>;
+TILEWRIGHT_SUPPORT decltype(widen_lines<DType::kI4>) widen_lines<DType::kI4>;
+TILEWRIGHT_SUPPORT decltype(widen_lines<DType::kU4>) widen_lines<DType::kU4>;
+TILEWRIGHT_SUPPORT decltype(widen_lines<DType::kF4E2M1>) widen_lines<DType::kF4E2M1>;
+TILEWRIGHT_SUPPORT decltype(widen_lines<DType::kF8E4M3>) widen_lines<DType::kF8E4M3>;
+TILEWRIGHT_SUPPORT decltype(widen_lines<DType::kF8E5M2>) widen_lines<DType::kF8E5M2>;
+TILEWRIGHT_SUPPORT decltype(widen_lines<DType::kF8E4M3Fnuz>) widen_lines<DType::kF8E4M3Fnuz>;
+TILEWRIGHT_SUPPORT decltype(widen_lines<DType::kF8E5M2Fnuz>) widen_lines<DType::kF8E5M2Fnuz>;
+#endif
 
 // Micro-panels of A for the instructions that a target is first to have or shares with its base.
 #if TILEWRIGHT_AVX512

@@ -193,21 +193,33 @@ TILEWRIGHT_INLINE F32x16 widen_magnitude(I32x16 code) {
   return select_less(normal, F32x16::splat(kSmallest), small, normal);
 }
 
-// 16 bytes of i8, e4m3 or e5m2.
+// Bytes of i8 or an 8-bit float, one a lane with its sign extended.
 template <DType kType>
-TILEWRIGHT_INLINE F32x16 widen_bytes(const void* p) {
-  const I32x16 bytes = I32x16::widen_i8(p);
+TILEWRIGHT_INLINE F32x16 widen_byte_lanes(I32x16 bytes) {
   if constexpr (kType == DType::kI8) return to_float(bytes);
   const I32x16 sign = bytes & I32x16::splat(static_cast<int>(0x80000000u));
   const I32x16 magnitude = bytes & I32x16::splat(0x7F);
-  const F32x16 value =
-      kType == DType::kF8E4M3 ? widen_magnitude<e4m3::Format>(magnitude) : widen_magnitude<e5m2::Format>(magnitude);
-  // Codes that are no number: e4m3 0x7F (480), e5m2 0x7C (65536: infinity) and above.
-  const F32x16 largest = F32x16::splat(kType == DType::kF8E4M3 ? 448.0f : 57344.0f);
-  const F32x16 special = kType == DType::kF8E4M3
-                             ? as_float(I32x16::splat(0x7FC00000))
-                             : as_float(shift_left<21>(bytes & I32x16::splat(3)) | I32x16::splat(0x7F800000));
-  return as_float(as_int(select_less(largest, value, special, value)) | sign);
+  if constexpr (is_ocp_f8(kType)) {
+    const F32x16 value =
+        kType == DType::kF8E4M3 ? widen_magnitude<e4m3::Format>(magnitude) : widen_magnitude<e5m2::Format>(magnitude);
+    // Codes that are no number: e4m3 0x7F (480), e5m2 0x7C (65536: infinity) and above.
+    const F32x16 largest = F32x16::splat(kType == DType::kF8E4M3 ? 448.0f : 57344.0f);
+    const F32x16 special = kType == DType::kF8E4M3
+                               ? as_float(I32x16::splat(0x7FC00000))
+                               : as_float(shift_left<21>(bytes & I32x16::splat(3)) | I32x16::splat(0x7F800000));
+    return as_float(as_int(select_less(largest, value, special, value)) | sign);
+  } else {
+    const F32x16 value = kType == DType::kF8E4M3Fnuz ? widen_magnitude<e4m3fnuz::Format>(magnitude)
+                                                     : widen_magnitude<e5m2fnuz::Format>(magnitude);
+    // FNUZ: what would be negative zero is the one code that is no number.
+    return select_less(to_float(bytes), F32x16::splat(-127.5f), as_float(I32x16::splat(0x7FC00000)),
+                       as_float(as_int(value) | sign));
+  }
+}
+// 16 bytes in memory.
+template <DType kType>
+TILEWRIGHT_INLINE F32x16 widen_bytes(const void* p) {
+  return widen_byte_lanes<kType>(I32x16::widen_i8(p));
 }
 
 // Codes of e8m0, one a lane: powers of two; 0 is 2^-127, 255 is NaN.

@@ -17,14 +17,23 @@ class GemmOperator final : public Operator {
  public:
   std::string_view name() const override { return "gemm"; }
   std::span<const KernelFamily* const> families() const override {
-    static const KernelFamily* const kFamilies[] = {&gemm_cpu_family(),          &gemv_cpu_family(),
-                                                    &gemv_dequant_cpu_family(),  &gemv_dequant_packed_cpu_family(),
-                                                    &gemm_sm90_family(),         &gemm_sm90_skinny_family(),
-                                                    &gemm_sm90_dequant_family(), &gemm_sm90_dequant_many_family(),
-                                                    &gemv_gpu_family(),          &gemv_dot_gpu_family(),
-                                                    &gemv_dequant_gpu_family(),  &gemm_portable_family(),
-                                                    &gemm_cublaslt_family(),     &gemm_amd_family(),
-                                                    &gemv_amd_family(),          &gemm_generic_family(),
+    static const KernelFamily* const kFamilies[] = {&gemm_cpu_family(),
+                                                    &gemm_dequant_cpu_family(),
+                                                    &gemv_cpu_family(),
+                                                    &gemv_dequant_cpu_family(),
+                                                    &gemv_dequant_packed_cpu_family(),
+                                                    &gemm_sm90_family(),
+                                                    &gemm_sm90_skinny_family(),
+                                                    &gemm_sm90_dequant_family(),
+                                                    &gemm_sm90_dequant_many_family(),
+                                                    &gemv_gpu_family(),
+                                                    &gemv_dot_gpu_family(),
+                                                    &gemv_dequant_gpu_family(),
+                                                    &gemm_portable_family(),
+                                                    &gemm_cublaslt_family(),
+                                                    &gemm_amd_family(),
+                                                    &gemv_amd_family(),
+                                                    &gemm_generic_family(),
                                                     &gemm_generic_gpu_family()};
     return kFamilies;
   }

@@ -7,6 +7,7 @@
 namespace tilewright {
 
 const KernelFamily& gemm_cpu_family();                 // cache-blocked, a micro-kernel per instruction set
+const KernelFamily& gemm_dequant_cpu_family();         // the same of operands that are widened or scaled first
 const KernelFamily& gemv_cpu_family();                 // M <= 16, bandwidth-bound
 const KernelFamily& gemv_dequant_cpu_family();         // M <= 16, weights of 4 or 8 bits beside an A of 16
 const KernelFamily& gemv_dequant_packed_cpu_family();  // the same of packed weights

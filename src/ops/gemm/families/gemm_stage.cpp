@@ -87,6 +87,10 @@ Stage gemm_stage(const GemmProblem& p, const GemmKnobs& knobs, uint32_t units,
 
 GemmScaleArgs gemm_scale_args(const GemmProblem& p) { return {block_scale(p.scale_a), block_scale(p.scale_b)}; }
 
+GemmScaledArgs gemm_scaled_args(const GemmProblem& p, const GemmKnobs& knobs) {
+  return {gemm_args(p, knobs), gemm_scale_args(p), block_scale(p.zero_b)};
+}
+
 void add_scale_patches(Stage& stage, const GemmProblem& p, size_t offset) {
   constexpr size_t kData = offsetof(GemmBlockScale, data);
   const auto add = [&](const ScaleProblem& s, uint16_t slot, size_t at) {
@@ -99,10 +103,7 @@ void add_scale_patches(Stage& stage, const GemmProblem& p, size_t offset) {
 Stage gemm_scaled_stage(const GemmProblem& p, const GemmKnobs& knobs, uint32_t units,
                         std::shared_ptr<const LoadedKernel> kernel) {
   Stage stage = gemm_stage(p, knobs, units, std::move(kernel));
-  GemmScaledArgs args{};
-  args.scale = gemm_scale_args(p);
-  args.zero_b = block_scale(p.zero_b);
-  enclose_args(stage, args);
+  enclose_args(stage, gemm_scaled_args(p, knobs));
   add_scale_patches(stage, p, offsetof(GemmScaledArgs, scale));
   if (p.zero_b.present()) {
     add_patch(stage, ArgPatch::Kind::kPointer, kSlotZeroB,

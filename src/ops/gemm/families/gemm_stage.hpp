@@ -35,6 +35,7 @@ void enclose_args(Stage& stage, Args args) {
 // The scales of groups, but their addresses; absent ones are null. Addresses go where add_scale_patches() says: `offset` is
 // that of the GemmScaleArgs in the stage's arguments.
 GemmScaleArgs gemm_scale_args(const GemmProblem& problem);  // zero points are GemmScaledArgs' own
+GemmScaledArgs gemm_scaled_args(const GemmProblem& problem, const GemmKnobs& knobs);
 void add_scale_patches(Stage& stage, const GemmProblem& problem, size_t offset);
 // The stage of a kernel that takes GemmScaledArgs.
 Stage gemm_scaled_stage(const GemmProblem& problem, const GemmKnobs& knobs, uint32_t units,

@@ -4,6 +4,20 @@
 #include "gemm/cpu/gemm_cpu_blocking.hpp"
 
 namespace tilewright {
+
+std::vector<CpuTile> cpu_tiles(CpuMma mma) {
+  switch (mma) {
+    case CpuMma::kFmaAvx2: return {{6, 16}, {3, 32}, {4, 16}, {1, 32}};
+    case CpuMma::kDotI8Avx2: return {{4, 16}, {2, 16}, {1, 32}};
+    case CpuMma::kFmaAvx512:
+    case CpuMma::kDotBf16:
+    case CpuMma::kDotI8: return {{14, 32}, {12, 32}, {8, 48}, {6, 64}, {4, 64}, {2, 64}, {1, 64}};
+    case CpuMma::kAmxBf16:
+    case CpuMma::kAmxI8: return {{32, 32}, {16, 64}, {16, 48}, {16, 32}, {16, 16}};
+  }
+  return {};
+}
+
 Status check_cpu_sizes(const GemmProblem& p, const DeviceSpec& device) {
   if (device.id.kind != DeviceKind::kCpu)
     return unsupported(fmt::format("runs on cpu, not on {}", to_string(device.id)));

@@ -12,6 +12,13 @@
 
 namespace tilewright {
 
+// Register tiles of gemm_cpu worth trying for an instruction; gemm_cpu_refusal() has the last word. The first one is always
+// built.
+struct CpuTile {
+  int m, n;
+};
+std::vector<CpuTile> cpu_tiles(CpuMma mma);
+
 // Ok, or why no such kernel multiplies the problem on this device.
 Status check_cpu_problem(const GemmProblem& problem, const DeviceSpec& device);
 // The same but for what is multiplied.
@@ -41,11 +48,10 @@ class CpuFamily : public KernelFamily {
     if (Status s = supports(ref, device); !s) return s;
     Config config;
     if (Status s = parse_config(step.key, config); !s) return s;
-    if (config.dtype != kernel_dtype(p)) {
-      return refuse(
-          fmt::format("kernel takes {}, the problem is {}", dtype_name(config.dtype), dtype_name(kernel_dtype(p))));
+    if (const DType dtype = kernel_dtype(p, config); config.dtype != dtype) {
+      return refuse(fmt::format("kernel takes {}, the problem is {}", dtype_name(config.dtype), dtype_name(dtype)));
     }
-    if (p.batch_invariant && config.mma != cpu_mma_choices(device, p.a_dtype).front().mma) {
+    if (p.batch_invariant && config.mma != invariant_mma(p, device)) {
       return refuse("batch_invariant: this device's order of summation is another instruction's");
     }
     const Status s = check_pair(p, config);
@@ -61,7 +67,7 @@ class CpuFamily : public KernelFamily {
   int64_t workspace_bytes(ProblemRef ref, const DeviceSpec& device, const RecipeStep& step) const final {
     Config config;
     if (!parse_config(step.key, config)) return 0;
-    return workspace_of(gemm_args(problem_cast<GemmProblem>(ref), typed(step.knobs)), device.units, config);
+    return workspace_of(gemm_scaled_args(problem_cast<GemmProblem>(ref), typed(step.knobs)), device.units, config);
   }
 
   std::string numerics_id(const RecipeStep& step) const final {
@@ -103,12 +109,18 @@ class CpuFamily : public KernelFamily {
   // What is the family's own. Messages stand after its name.
   virtual Status check_product(const GemmProblem& problem) const { return check_plain_product(problem); }
   virtual Status check_problem(const GemmProblem& problem, const DeviceSpec& device) const = 0;
-  virtual DType kernel_dtype(const GemmProblem& problem) const { return problem.a_dtype; }  // Config::dtype
+  virtual DType kernel_dtype(const GemmProblem& problem, const Config&) const {
+    return problem.a_dtype;
+  }  // of a config
+  // The instruction whose order of summation batch_invariant promises.
+  virtual CpuMma invariant_mma(const GemmProblem& problem, const DeviceSpec& device) const {
+    return cpu_mma_choices(device, problem.a_dtype).front().mma;
+  }
   virtual Status check_pair(const GemmProblem&, const Config&) const { return {}; }
   virtual const char* refusal_of(const Config& config) const = 0;  // null = legal
   virtual double cost_of(const GemmProblem& problem, const DeviceSpec& device, const Config& config,
                          const GemmKnobs& knobs) const = 0;
-  virtual int64_t workspace_of(const GemmArgs& args, int units, const Config& config) const = 0;
+  virtual int64_t workspace_of(const GemmScaledArgs& args, int units, const Config& config) const = 0;
   virtual std::string_view order_of(const Config& config) const = 0;  // of summation
   virtual std::string label_of(const Config& config) const = 0;       // in the name of a compiled file
 

@@ -22,6 +22,9 @@ constexpr double kL2GbpsUnit = 90.0;
 constexpr double kL3GbpsUnit = 15.0;
 constexpr double kLaunchSeconds = 3e-6;  // wake the units and join them
 constexpr double kScalarGflops = 1.0;    // the generic kernel
+// gemm_dequant_cpu: cycles of a vector of elements that is widened, and of one of a group's sums (docs/kernels/gemm_dequant_cpu.md).
+constexpr double kWidenCycles = 8.0;
+constexpr double kGroupCycles = 2.0, kGroupAmxCycles = 1.0;
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
@@ -82,14 +85,15 @@ std::vector<CpuMma> cpu_mma_introduced(std::string_view target, DType dtype) {
   return own;
 }
 
-double gemm_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemmCpuConfig& c, const GemmKnobs& knobs) {
-  // The very blocks that the kernel will use.
-  const GemmCpuBlocking blocks = gemm_cpu_blocking(c, gemm_cpu_sizes(gemm_args(p, knobs)), device.units);
+namespace {
+
+// Of a product of elements of c.dtype in these blocks.
+double blocked_cost(const GemmProblem& p, const DeviceSpec& device, const GemmCpuConfig& c,
+                    const GemmCpuBlocking& blocks) {
   const double n = static_cast<double>(p.n), k = static_cast<double>(p.k);
   const double units = static_cast<double>(blocks.units_batch * blocks.units_m * blocks.units_n);
   const double batch = std::ceil(static_cast<double>(p.batch) / static_cast<double>(blocks.units_batch));
-  const double element = dtype_bits(p.a_dtype) / 8.0,
-               ratio = n / static_cast<double>(std::max<int64_t>(1, blocks.out_n));
+  const double element = dtype_bits(c.dtype) / 8.0, ratio = n / static_cast<double>(std::max<int64_t>(1, blocks.out_n));
   const double unit_m = ceil_div(static_cast<double>(blocks.m_grains), static_cast<double>(blocks.units_m)) *
                         static_cast<double>(blocks.row_grain);
   const double unit_n = ceil_div(static_cast<double>(blocks.n_tiles), static_cast<double>(blocks.units_n)) *
@@ -122,18 +126,44 @@ double gemm_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemmC
   // Memory: B once a block of rows that finds it gone, A and D once; packing on top.
   const double b_bytes = unit_n * k * element * batch;
   const bool a_once = blocks.packed_a != PackedA::kBlock, b_once = blocks.packed_b != PackedB::kTile;
-  const double b_passes = b_bytes <= 0.5 * l2 || (!p.b_packed && b_once) ? 1 : static_cast<double>(blocks.blocks_m);
+  const bool in_place = blocks.packed_b == PackedB::kInPlace;
+  const double b_passes = b_bytes <= 0.5 * l2 || (!in_place && b_once) ? 1 : static_cast<double>(blocks.blocks_m);
   const double streams = !amx ? kVectorStreams : c.tile_n > 32 ? kAmxManyStreams : kAmxStreams;
   const double unit_gbps = read_gbps(static_cast<int>(units)) / units * streams;
   const double memory =
       (b_bytes * b_passes + rows * k * element * batch + rows * unit_n * dtype_bits(p.d_dtype) / 8.0 * batch) /
       (unit_gbps * 1e9);
   const double pack = (rows * k * element * batch * (a_once ? 1 : static_cast<double>(blocks.blocks_n)) +
-                       (p.b_packed ? 0 : b_bytes * (b_once ? 1 : static_cast<double>(blocks.blocks_m)))) /
+                       (in_place ? 0 : b_bytes * (b_once ? 1 : static_cast<double>(blocks.blocks_m)))) /
                       (kCopyGbpsUnit * 1e9);
   const double loops = batch * static_cast<double>(blocks.blocks_m * blocks.blocks_n * blocks.blocks_k) * 1e-6;
   const double busy = std::max(compute, 0.8 * (a_time + b_time)) + 0.2 * std::min(compute, a_time + b_time);
   return kLaunchSeconds + std::max(busy, memory) + 0.15 * std::min(busy, memory) + pack + spill + loops;
+}
+
+}  // namespace
+
+double gemm_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemmCpuConfig& c, const GemmKnobs& knobs) {
+  // The very blocks that the kernel will use.
+  return blocked_cost(p, device, c, gemm_cpu_blocking(c, gemm_cpu_sizes(gemm_args(p, knobs)), device.units));
+}
+
+// Beside the product: what widening takes, and adding the sums of groups.
+double gemm_dequant_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemmDequantCpuConfig& c) {
+  const GemmScaledArgs args = gemm_scaled_args(p, {});
+  const GemmCpuConfig product = c.product();
+  const GemmCpuBlocking blocks = gemm_cpu_blocking(product, gemm_dequant_cpu_sizes(c, args), device.units);
+  const double clock = (device.clock_ghz > 0 ? device.clock_ghz : kClockGhz) * 1e9;
+  const double units = static_cast<double>(blocks.units_batch * blocks.units_m * blocks.units_n);
+  const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
+  const double lanes = is_avx2(c.mma) ? 8 : 16;
+  const double again = blocks.packed_b == PackedB::kTile ? static_cast<double>(blocks.blocks_m) : 1;
+  const double widened =
+      (n * static_cast<double>(blocks.units_m) * again + m * static_cast<double>(blocks.units_n)) * k;
+  const double vectors = c.by_group ? m * n * k / static_cast<double>(dequant_group(c.dtype, args)) / lanes : 0;
+  const double beside = is_amx(c.mma) ? kGroupAmxCycles : kGroupCycles;
+  return blocked_cost(p, device, product, blocks) +
+         static_cast<double>(p.batch) * (widened / lanes * kWidenCycles + vectors * beside) / (units * clock);
 }
 
 double gemv_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemvCpuConfig& c) {

@@ -5,6 +5,7 @@
 
 #include "arch/arch_spec.hpp"
 #include "device/device.hpp"
+#include "gemm/cpu/gemm_dequant_cpu_blocking.hpp"
 #include "gemm/cpu/gemv_dequant_packed_cpu_blocking.hpp"
 #include "ops/gemm/families/gemm_stage.hpp"
 #include "ops/gemm/problem/gemm_problem.hpp"
@@ -13,6 +14,7 @@ namespace tilewright {
 
 double gemm_cpu_cost(const GemmProblem& problem, const DeviceSpec& device, const GemmCpuConfig& config,
                      const GemmKnobs& knobs);
+double gemm_dequant_cpu_cost(const GemmProblem& problem, const DeviceSpec& device, const GemmDequantCpuConfig& config);
 double gemv_cpu_cost(const GemmProblem& problem, const DeviceSpec& device, const GemvCpuConfig& config);
 double gemv_dequant_cpu_cost(const GemmProblem& problem, const DeviceSpec& device, const GemvDequantCpuConfig& config);
 double gemv_dequant_packed_cpu_cost(const GemmProblem& problem, const DeviceSpec& device,

@@ -10,27 +10,9 @@
 namespace tilewright {
 namespace {
 
-struct CpuTile {
-  int m, n;
-};
-
 // The kernel's own blocks were measured, the others are only predicted. What the model promises for the best of them, the
 // kernel's own reach; the others come after, for the tuner to try.
 constexpr double kUnusualBlocks = 1.15;
-
-// Register tiles worth trying for an instruction; gemm_cpu_refusal() has the last word. The first one is always built.
-std::vector<CpuTile> tiles(CpuMma mma) {
-  switch (mma) {
-    case CpuMma::kFmaAvx2: return {{6, 16}, {3, 32}, {4, 16}, {1, 32}};
-    case CpuMma::kDotI8Avx2: return {{4, 16}, {2, 16}, {1, 32}};
-    case CpuMma::kFmaAvx512:
-    case CpuMma::kDotBf16:
-    case CpuMma::kDotI8: return {{14, 32}, {12, 32}, {8, 48}, {6, 64}, {4, 64}, {2, 64}, {1, 64}};
-    case CpuMma::kAmxBf16:
-    case CpuMma::kAmxI8: return {{32, 32}, {16, 64}, {16, 48}, {16, 32}, {16, 16}};
-  }
-  return {};
-}
 
 // Depth, width and height of cache blocks, in order of promise: a B block in half of L2, an A block beside it.
 std::vector<GemmKnobs> blockings(const GemmProblem& p, const DeviceSpec& device, const GemmCpuConfig& c) {
@@ -75,7 +57,7 @@ class GemmCpuFamily final : public CpuFamily<GemmCpuConfig> {
     for (const CpuMmaChoice& choice : choices) {
       // One order of summation per dtype and device: the best instruction's.
       if (p.batch_invariant && choice.mma != choices.front().mma) break;
-      for (const CpuTile& tile : tiles(choice.mma)) {
+      for (const CpuTile& tile : cpu_tiles(choice.mma)) {
         const GemmCpuConfig config{p.a_dtype, choice.mma, tile.m, tile.n, 0};
         if (gemm_cpu_refusal(config) != nullptr) continue;
         const KernelKey key = key_of(config, choice.arch->target);
@@ -103,7 +85,7 @@ class GemmCpuFamily final : public CpuFamily<GemmCpuConfig> {
       for (const CpuMma mma : cpu_mma_introduced(target, dtype)) {
         // The best tile, and the widest flat one for few rows.
         std::vector<CpuTile> legal;
-        for (const CpuTile& tile : tiles(mma)) {
+        for (const CpuTile& tile : cpu_tiles(mma)) {
           if (gemm_cpu_refusal({dtype, mma, tile.m, tile.n, 0}) == nullptr) legal.push_back(tile);
         }
         if (legal.empty()) continue;
@@ -125,8 +107,8 @@ class GemmCpuFamily final : public CpuFamily<GemmCpuConfig> {
                  const GemmKnobs& knobs) const override {
     return gemm_cpu_cost(p, device, config, knobs);
   }
-  int64_t workspace_of(const GemmArgs& args, int units, const GemmCpuConfig& config) const override {
-    return gemm_cpu_workspace_bytes(config, gemm_cpu_sizes(args), units);
+  int64_t workspace_of(const GemmScaledArgs& args, int units, const GemmCpuConfig& config) const override {
+    return gemm_cpu_workspace_bytes(config, gemm_cpu_sizes(args.gemm), units);
   }
   std::string_view order_of(const GemmCpuConfig&) const override { return "seq"; }
   std::string label_of(const GemmCpuConfig& config) const override {

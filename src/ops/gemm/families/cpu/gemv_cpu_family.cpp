@@ -123,8 +123,8 @@ class GemvCpuFamily final : public CpuFamily<GemvCpuConfig> {
                  const GemmKnobs&) const override {
     return gemv_cpu_cost(p, device, config);
   }
-  int64_t workspace_of(const GemmArgs& args, int units, const GemvCpuConfig& config) const override {
-    return gemv_cpu_workspace_bytes(config, gemm_cpu_sizes(args), units);
+  int64_t workspace_of(const GemmScaledArgs& args, int units, const GemvCpuConfig& config) const override {
+    return gemv_cpu_workspace_bytes(config, gemm_cpu_sizes(args.gemm), units);
   }
   std::string_view order_of(const GemvCpuConfig& config) const override { return config.packed ? "seq" : "lanes"; }
   std::string label_of(const GemvCpuConfig& config) const override {

@@ -95,7 +95,7 @@ class GemvDequantCpuFamily final : public CpuFamily<GemvDequantCpuConfig> {
     }
     return {};
   }
-  DType kernel_dtype(const GemmProblem& p) const override { return p.b_dtype; }
+  DType kernel_dtype(const GemmProblem& p, const GemvDequantCpuConfig&) const override { return p.b_dtype; }
   Status check_pair(const GemmProblem& p, const GemvDequantCpuConfig& config) const override {
     if (config.mma == CpuMma::kDotBf16 && p.a_dtype != DType::kBf16) {
       return unsupported(fmt::format("kernel multiplies bf16, A is {}", dtype_name(p.a_dtype)));
@@ -108,8 +108,8 @@ class GemvDequantCpuFamily final : public CpuFamily<GemvDequantCpuConfig> {
                  const GemmKnobs&) const override {
     return gemv_dequant_cpu_cost(p, device, config);
   }
-  int64_t workspace_of(const GemmArgs& args, int units, const GemvDequantCpuConfig& config) const override {
-    return gemv_dequant_cpu_workspace_bytes(config, gemm_cpu_sizes(args), units);
+  int64_t workspace_of(const GemmScaledArgs& args, int units, const GemvDequantCpuConfig& config) const override {
+    return gemv_dequant_cpu_workspace_bytes(config, gemm_cpu_sizes(args.gemm), units);
   }
   std::string_view order_of(const GemvDequantCpuConfig&) const override { return "groups16"; }
   std::string label_of(const GemvDequantCpuConfig& config) const override {

@@ -86,7 +86,7 @@ class GemvDequantPackedCpuFamily final : public CpuFamily<GemvDequantPackedCpuCo
     }
     return {};
   }
-  DType kernel_dtype(const GemmProblem& p) const override { return p.b_dtype; }
+  DType kernel_dtype(const GemmProblem& p, const GemvDequantPackedCpuConfig&) const override { return p.b_dtype; }
   const char* refusal_of(const GemvDequantPackedCpuConfig& config) const override {
     return gemv_dequant_packed_cpu_refusal(config);
   }
@@ -94,8 +94,8 @@ class GemvDequantPackedCpuFamily final : public CpuFamily<GemvDequantPackedCpuCo
                  const GemmKnobs&) const override {
     return gemv_dequant_packed_cpu_cost(p, device, config);
   }
-  int64_t workspace_of(const GemmArgs& args, int units, const GemvDequantPackedCpuConfig& config) const override {
-    return gemv_dequant_packed_cpu_workspace_bytes(config, gemm_cpu_sizes(args), units);
+  int64_t workspace_of(const GemmScaledArgs& args, int units, const GemvDequantPackedCpuConfig& config) const override {
+    return gemv_dequant_packed_cpu_workspace_bytes(config, gemm_cpu_sizes(args.gemm), units);
   }
   std::string_view order_of(const GemvDequantPackedCpuConfig&) const override { return "panels"; }
   std::string label_of(const GemvDequantPackedCpuConfig& config) const override {
