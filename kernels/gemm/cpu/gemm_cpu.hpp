@@ -296,7 +296,7 @@ class GemmCpuUnit : GemmCpuOperands<kConfig, Source> {
       const GroupOperands<kPanels> groups = {a, lines, scales_a, block.each, block.k, blocking_.group_k, unit_k(kMma)};
       if constexpr (is_amx(kMma)) {
         float* sums = reinterpret_cast<float*>(workspace_ + blocking_.group_sums_offset);
-        sum_groups_amx<kMma, kRows / kTileRows>(amx_.tiles, groups, c, sums, idle(), resident, next, side);
+        sum_groups_amx<kMma, kRows / kTileRows>(amx_.tiles, groups, c, sums, resident, next, side);
       } else {
         sum_groups_vector<kType, kMma, kRows>(groups, c);
       }

@@ -76,7 +76,7 @@ TILEWRIGHT_INLINE void sum_groups_vector(const GroupOperands<kPanels>& o, MicroC
 
 // ---- AMX --------------------------------------------------------------------------------------------------------------
 
-// Adds rows of a group's sums, [16 rows][16 kPanels], a few at a time: what the next group's products hide.
+// Adds rows of a group's sums, tiles [row / 16][panel][16][16], a few at a time: what the next group's products hide.
 template <bool kInteger, int kPanels>
 class GroupRows {
  public:
@@ -103,13 +103,14 @@ class GroupRows {
     unroll<kPanels>([&](auto p) __attribute__((always_inline)) { scale_b[p] = F32x16::load(scales_b_[p]); });
     const int64 end = blocking::smaller(rows_, row_ + rows);
     for (; row_ < end; ++row_) {
-      const float* const from = sums_ + row_ * kPanels * 16;
+      const float* const from = sums_ + row_ / kTileRows * (kPanels - 1) * kTile + row_ * 16;
       add_group_row<kScalesA>(c_, scale_b, scales_a_, row_, [&](auto p) __attribute__((always_inline)) {
-        if constexpr (kInteger) return to_float(I32x16::load(from + p * 16));
-        if constexpr (!kInteger) return F32x16::load(from + p * 16);
+        if constexpr (kInteger) return to_float(I32x16::load(from + p * kTile));
+        if constexpr (!kInteger) return F32x16::load(from + p * kTile);
       });
     }
   }
+  static constexpr int kTile = kTileBytes / 4;
   const float* sums_ = nullptr;
   const float* scales_a_ = nullptr;
   const float* scales_b_[kPanels] = {};
@@ -117,27 +118,72 @@ class GroupRows {
   int64 row_ = 0, rows_ = 0;
 };
 
-// `sums`: two tiles. resident and side() as of micro_amx.
+// `sums`: two tiles. resident, next and side() as of micro_amx.
+//
+// NOTE(order): a tile's store waits for its last product and holds up what stands behind it. So each tile is stored right before
+// the first product of the next group, which begins it anew, and the sums of a group are added while the one after the next is
+// multiplied.
 template <CpuMma kMma, int kTiles, int kPanels, class Side>
 TILEWRIGHT_INLINE void sum_groups_amx(AmxTiles& tiles, const GroupOperands<kPanels>& o, MicroC c, float* sums,
-                                      char* idle, int64 resident, PanelPrefetch<kPanels>& next, Side&& side) {
+                                      int64 resident, PanelPrefetch<kPanels>& next, Side&& side) {
   constexpr int64 kRows = kTiles * kTileRows;
+  constexpr int kA = kTiles * kPanels, kB = kA + kTiles;
+  static_assert(kB < 8);
+  const auto buffer = [&](int64 g) { return sums + g % 2 * kA * (kTileBytes / 4); };
+  const auto store = [&](auto i, auto p, int64 g) __attribute__((always_inline)) {
+    constexpr int kAcc = i.value * kPanels + p.value;
+    tiles.template store<kAcc>(buffer(g) + kAcc * (kTileBytes / 4), kTileRowBytes);
+  };
+  const auto step = [&](int64 t, auto begins, int64 g) __attribute__((always_inline)) {
+    fetch(next, next.lines);
+    unroll<kTiles>([&](auto i) __attribute__((always_inline)) {
+      tiles.template stream<kA + i.value>(o.a + (t * kTiles + i) * kTileBytes, kTileRowBytes);
+    });
+    unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
+      if (t < resident) {
+        tiles.template load<kB>(o.b.base[p] + t * kTileBytes, kTileRowBytes);
+      } else {
+        tiles.template stream<kB>(o.b.base[p] + t * kTileBytes, kTileRowBytes);
+      }
+      unroll<kTiles>([&](auto i) __attribute__((always_inline)) {
+        constexpr int kAcc = i.value * kPanels + p.value;
+        if constexpr (begins.value != 0) {
+          if (g > 0) store(i, p, g - 1);
+          tiles.template zero<kAcc>();
+        }
+        if constexpr (kMma == CpuMma::kAmxBf16) tiles.template dot_bf16<kAcc, kA + i.value, kB>();
+        if constexpr (kMma == CpuMma::kAmxI8) tiles.template dot_i8<kAcc, kA + i.value, kB>();
+      });
+    });
+  };
   GroupRows<is_integer(kMma), kPanels> before;
-  for (int64 g = 0; g < o.groups(); ++g) {
-    PanelLines<kPanels> lines = o.b;
-    for (int p = 0; p < kPanels; ++p) lines.base[p] += o.begin(g) * o.b.stride;
-    float* const out = sums + g % 2 * kRows * kPanels * 16;
-    const int64 ktiles = blocking::ceil_div(o.steps(g), kTileRows), each = blocking::ceil_div(kRows, ktiles);
-    micro_amx<kMma, kTiles, kPanels>(tiles, o.a + o.begin(g) * kRows * 4, ktiles, lines,
-                                     {nullptr, 0, out, kPanels * 16}, idle, resident - o.begin(g) / kTileRows, next,
-                                     [&] {
-                                       before.run(each);
-                                       side();
-                                     });
+  const auto add = [&](int64 g) __attribute__((always_inline)) {
     before.finish();
-    before.begin(o, g, out, c, kRows);
+    before.begin(o, g, buffer(g), c, kRows);
     c.in = c.out, c.in_stride = c.out_stride;
+  };
+  int64 t = 0;
+  const int64 groups = o.groups();
+  for (int64 g = 0; g < groups; ++g) {
+    const int64 ktiles = blocking::ceil_div(o.steps(g), kTileRows), each = blocking::ceil_div(kRows, ktiles);
+    if (g > 1) add(g - 2);
+    for (int64 i = 0; i < ktiles; ++i, ++t) {
+      if (i == 0) {
+        step(t, Index<1>{}, g);
+      } else {
+        step(t, Index<0>{}, g);
+      }
+      before.run(each);
+      side();
+    }
+    before.finish();
   }
+  if (groups > 1) add(groups - 2);
+  before.finish();
+  unroll<kTiles>([&](auto i) __attribute__((always_inline)) {
+    unroll<kPanels>([&](auto p) __attribute__((always_inline)) { store(i, p, groups - 1); });
+  });
+  add(groups - 1);
   before.finish();
 }
 
