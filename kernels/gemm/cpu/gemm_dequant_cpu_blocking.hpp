@@ -40,6 +40,7 @@ constexpr const char* gemm_dequant_cpu_refusal(const GemmDequantCpuConfig& c) {
 }
 
 inline constexpr int kMostScaleDepth = 128;  // of kScaleDepths
+inline constexpr int kLeastGroup = 32;       // K of groups that are summed apart, at least
 
 // Bits that a type's significand has, so that a product of two values has at most as many as both together.
 constexpr int significant_bits(DType dtype) {
@@ -107,8 +108,8 @@ constexpr const char* dequant_product_refusal(const GemmDequantCpuConfig& c, con
   } else if (a.bits() > 8 || b.bits() > 8) {
     return "bf16 does not hold the values of A or B";
   }
-  const int64 group = dequant_group(c.dtype, s), step = (is_amx(c.mma) ? 16 : 1) * unit_k(c.mma);
-  if (group > 0 && group % step != 0) return "groups are shorter than what an instruction sums";
+  const int64 group = dequant_group(c.dtype, s), least = is_amx(c.mma) ? 16 * unit_k(c.mma) : kLeastGroup;
+  if (group > 0 && group < least) return "groups are shorter than what pays a sum of its own";
   if (c.by_group != (group > 0)) {
     return c.by_group ? "no groups need sums of their own" : "the groups' sums must stand apart";
   }

@@ -198,7 +198,8 @@ class PanelGroups {
     for (int64 g = 0; g < count; g += kSome) {
       const int64 some = blocking::smaller(kSome, count - g);
       for (int c = 0; c < kPanelColumns; ++c) {
-        if (c < columns_ && (c == 0 || s_.outer == 1)) load_groups(s_, batch_, n_ + c, group + g, some, column);
+        if (c < columns_ && (c == 0 || (n_ + c) % s_.outer == 0))
+          load_groups(s_, batch_, n_ + c, group + g, some, column);
         for (int64 i = 0; i < some; ++i) out[(g + i) * 16 + c] = c < columns_ ? column[i] : 0;
       }
     }

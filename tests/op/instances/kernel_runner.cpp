@@ -21,10 +21,11 @@ Device& cpu() {
   return *device;
 }
 
-int64_t workspace_bytes(const KernelUnderTest& kernel, const GemmArgs& args, int units) {
+int64_t workspace_bytes(const KernelUnderTest& kernel, const GemmScaledArgs& args, int units) {
   switch (kernel.kind) {
-    case KernelKind::kGemm: return gemm_cpu_workspace_bytes(kernel.gemm, gemm_cpu_sizes(args), units);
-    case KernelKind::kGemv: return gemv_cpu_workspace_bytes(kernel.gemv, gemm_cpu_sizes(args), units);
+    case KernelKind::kGemm: return gemm_cpu_workspace_bytes(kernel.gemm, gemm_cpu_sizes(args.gemm), units);
+    case KernelKind::kGemv: return gemv_cpu_workspace_bytes(kernel.gemv, gemm_cpu_sizes(args.gemm), units);
+    case KernelKind::kDequant: return gemm_dequant_cpu_workspace_bytes(kernel.dequant, args, units);
     case KernelKind::kGeneric: return 0;
   }
   return 0;
@@ -49,6 +50,7 @@ std::string kernel_name(const KernelTarget& target, const KernelUnderTest& kerne
   switch (kernel.kind) {
     case KernelKind::kGemm: return fmt::format("{}/gemm_cpu {}", target.label, print_fields(kernel.gemm));
     case KernelKind::kGemv: return fmt::format("{}/gemv_cpu {}", target.label, print_fields(kernel.gemv));
+    case KernelKind::kDequant: return fmt::format("{}/gemm_dequant_cpu {}", target.label, print_fields(kernel.dequant));
     case KernelKind::kGeneric: break;
   }
   return fmt::format("{}/gemm_generic", target.label);
@@ -58,12 +60,18 @@ DType kernel_dtype(const KernelUnderTest& kernel) {
   switch (kernel.kind) {
     case KernelKind::kGemm: return kernel.gemm.dtype;
     case KernelKind::kGemv: return kernel.gemv.dtype;
+    case KernelKind::kDequant:
     case KernelKind::kGeneric: break;
   }
   return DType::kNone;
 }
 
 bool serves(const KernelUnderTest& kernel, const GemmProblem& problem) {
+  const bool plain = check_plain_product(problem).ok() && !is_f8(problem.a_dtype);
+  if (kernel.kind == KernelKind::kDequant) {
+    return !plain && dequant_product_refusal(kernel.dequant, gemm_scaled_args(problem, {})) == nullptr;
+  }
+  if (kernel.kind != KernelKind::kGeneric && !plain) return false;
   const DType dtype = kernel_dtype(kernel);
   if (dtype != DType::kNone && dtype != problem.a_dtype) return false;
   if (kernel.kind != KernelKind::kGemv) return true;
@@ -80,6 +88,7 @@ KernelRun::KernelRun(const std::string& text, const RunOptions& options) : optio
   instance_->fill(options.seed, options.data);
 
   args_ = gemm_args(problem_, options.knobs);
+  scaled_ = gemm_scaled_args(problem_, options.knobs);
   const CallBindings call = instance_->bindings();
   const auto pointer = [&](int slot) { return call.pointers[static_cast<size_t>(slot)]; };
   const auto scalar = [&](int slot) { return call.scalars[static_cast<size_t>(slot)]; };
@@ -89,8 +98,9 @@ KernelRun::KernelRun(const std::string& text, const RunOptions& options) : optio
   e.d = const_cast<void*>(pointer(kSlotD));
   e.alpha = scalar(kScalarAlpha);
   e.beta = scalar(kScalarBeta);
-  e.scale_a.data = pointer(kSlotScaleA);
-  e.scale_b.data = pointer(kSlotScaleB);
+  (problem_.scale_a.blocked() ? scaled_.scale.a.data : e.scale_a.data) = pointer(kSlotScaleA);
+  (problem_.scale_b.blocked() ? scaled_.scale.b.data : e.scale_b.data) = pointer(kSlotScaleB);
+  scaled_.zero_b.data = pointer(kSlotZeroB);
   e.c.data = pointer(kSlotC);
   e.bias.data = pointer(kSlotBias);
   e.low = scalar(kScalarLow);
@@ -103,16 +113,17 @@ KernelRun::KernelRun(const std::string& text, const RunOptions& options) : optio
 }
 
 std::string KernelRun::execute(const KernelUnderTest& kernel) {
+  scaled_.gemm = args_;  // which kernels of GemmArgs find at the same place
   // The workspace starts as NaN, and has guards of its own.
-  const auto bytes = static_cast<size_t>(workspace_bytes(kernel, args_, options_.units));
+  const auto bytes = static_cast<size_t>(workspace_bytes(kernel, scaled_, options_.units));
   const std::unique_ptr<unsigned char, decltype(&std::free)> memory(
       static_cast<unsigned char*>(std::aligned_alloc(4096, (bytes + 2 * kGuard + 4095) / 4096 * 4096)), &std::free);
   std::memset(memory.get(), 0xFF, bytes + 2 * kGuard);
-  args_.workspace = memory.get() + kGuard;
+  scaled_.gemm.workspace = memory.get() + kGuard;
   instance_->poison();
   for (int i = 0; i < options_.units; ++i) {
     const int unit = options_.reversed ? options_.units - 1 - i : i;
-    kernel.entry(&args_, static_cast<unsigned>(unit), static_cast<unsigned>(options_.units));
+    kernel.entry(&scaled_, static_cast<unsigned>(unit), static_cast<unsigned>(options_.units));
   }
   for (size_t i = 0; i < kGuard; ++i) {
     if (memory.get()[i] != 0xFF) return fmt::format("wrote {} bytes before the workspace", kGuard - i);
@@ -151,10 +162,12 @@ void check_kernels(const std::string& text, const RunOptions& options) {
     for (const std::string& packing : packings) {
       const std::string full = text + dtype + packing;
       KernelRun run(full, options);
-      for_each_kernel([&](const KernelTarget& target, const KernelUnderTest& kernel) {
+      const auto check = [&](const KernelTarget& target, const KernelUnderTest& kernel) {
         if (!serves(kernel, run.problem())) return;
         EXPECT_EQ(run.run(kernel), "") << kernel_name(target, kernel) << "\n  " << full;
-      });
+      };
+      for_each_kernel(check);
+      for_each_dequant_kernel(check);
     }
   }
 }

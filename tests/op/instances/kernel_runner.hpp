@@ -51,19 +51,26 @@ class KernelRun {
   GemmProblem problem_;
   std::unique_ptr<ProblemInstance> instance_;
   GemmArgs args_{};
+  GemmScaledArgs scaled_{};
 };
 
 // Runs every kernel of this CPU that serves `text` on each dtype, plain and packed; a failure names kernel and problem.
 // `text` may fix a=, packed= or strides of B itself: then only that is run.
 void check_kernels(const std::string& text, const RunOptions& options = {});
 
-// body(target, kernel) for every kernel of this CPU.
+// body(target, kernel) for every kernel of this CPU, but for gemm_dequant_cpu's; and for those.
 template <class Body>
-void for_each_kernel(Body&& body) {
+void for_each_kernel(Body&& body, bool dequant = false) {
   for (const KernelTarget* target : all_kernel_targets()) {
     if (!runs_here(*target)) continue;
-    for (int i = 0; i < target->count; ++i) body(*target, target->kernels[i]);
+    for (int i = 0; i < target->count; ++i) {
+      if ((target->kernels[i].kind == KernelKind::kDequant) == dequant) body(*target, target->kernels[i]);
+    }
   }
+}
+template <class Body>
+void for_each_dequant_kernel(Body&& body) {
+  for_each_kernel(body, true);
 }
 
 }  // namespace tilewright

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "gemm/cpu/gemm_cpu.hpp"
+#include "gemm/cpu/gemm_dequant_cpu.hpp"
 #include "gemm/cpu/gemm_generic.hpp"
 #include "gemm/cpu/gemm_support_cpu.hpp"
 #include "gemm/cpu/gemv_cpu.hpp"
@@ -24,9 +25,19 @@ constexpr KernelUnderTest gemv_row() {
             gemv_cpu<kConfig>(*static_cast<const GemmArgs*>(args), unit, units);
           }};
 }
+template <GemmDequantCpuConfig kConfig>
+constexpr KernelUnderTest dequant_row() {
+  return {KernelKind::kDequant,
+          {},
+          {},
+          [](const void* args, unsigned unit, unsigned units) {
+            gemm_dequant_cpu<kConfig>(*static_cast<const GemmScaledArgs*>(args), unit, units);
+          },
+          kConfig};
+}
 constexpr KernelUnderTest generic_row() {
   return {KernelKind::kGeneric, {}, {}, [](const void* args, unsigned unit, unsigned units) {
-            gemm_generic({*static_cast<const GemmArgs*>(args), {}, {}}, unit, units);
+            gemm_generic(*static_cast<const GemmScaledArgs*>(args), unit, units);
           }};
 }
 

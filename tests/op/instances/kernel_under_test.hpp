@@ -3,17 +3,19 @@
 // flags (tests/op/kernels_*.cpp). Nothing here may be instantiated in two of those units: it is data only.
 #pragma once
 
+#include "gemm/cpu/gemm_dequant_cpu_blocking.hpp"
 #include "gemm/gemm_args.hpp"
 
 namespace tilewright {
 
-enum class KernelKind : unsigned char { kGemm, kGemv, kGeneric };
+enum class KernelKind : unsigned char { kGemm, kGemv, kDequant, kGeneric };
 
 struct KernelUnderTest {
   KernelKind kind;
   GemmCpuConfig gemm;
   GemvCpuConfig gemv;
   void (*entry)(const void* args, unsigned unit, unsigned units);
+  GemmDequantCpuConfig dequant = {};
 };
 
 // What a unit of a target offers. The vector functions run over `count` elements, a multiple of 16.

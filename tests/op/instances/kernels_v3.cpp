@@ -20,6 +20,9 @@ const KernelTarget& kernels_v3() {
       gemv_row<GemvCpuConfig{kF32, kFmaAvx2, false, 1, 4, 8}>(),
       gemv_row<GemvCpuConfig{kBf16, kFmaAvx2, false, 4, 1, 0}>(),
       gemv_row<GemvCpuConfig{kI8, kDotI8Avx2, false, 2, 2, 0}>(),
+      dequant_row<GemmDequantCpuConfig{kF32, kFmaAvx2, 6, 16, false}>(),
+      dequant_row<GemmDequantCpuConfig{kF32, kFmaAvx2, 2, 32, false}>(),
+      dequant_row<GemmDequantCpuConfig{kI8, kDotI8Avx2, 4, 16, true}>(),
   };
   static constexpr KernelTarget target = make_target("x86-64-v3", "v3", rows);
   return target;

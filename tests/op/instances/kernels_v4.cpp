@@ -20,6 +20,8 @@ const KernelTarget& kernels_v4() {
       gemv_row<GemvCpuConfig{kF32, kFmaAvx512, false, 4, 4, 0}>(),
       gemv_row<GemvCpuConfig{kF16, kFmaAvx512, false, 1, 8, 8}>(),
       gemv_row<GemvCpuConfig{kBf16, kFmaAvx512, false, 16, 1, 0}>(),
+      dequant_row<GemmDequantCpuConfig{kF32, kFmaAvx512, 14, 32, false}>(),
+      dequant_row<GemmDequantCpuConfig{kF32, kFmaAvx512, 8, 48, false}>(),
   };
   static constexpr KernelTarget target = make_target("x86-64-v4", "v4", rows);
   return target;
