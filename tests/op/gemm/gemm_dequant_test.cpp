@@ -66,7 +66,7 @@ TEST(GemmDequant, StridesBatchesAndGatesAreServed) {
   }
 }
 
-TEST(GemmDequant, OthersAreTheGenericKernels) {
+TEST(GemmDequant, OthersAreAnotherFamilys) {
   for (const char* text :
        {"m=17:n=40:k=256:b=u4:scale_b=f16.1x128", "m=1:n=40:k=256:b=u4:layout=rrr", "m=1:n=40:k=255:b=u4",
         "m=1:n=40:k=256:b=i4:scale_b=f16.1x16", "m=1:n=40:k=256:b=u4:scale_a=f32.1x128", "m=1:n=40:k=256:b=i8:packed=1",

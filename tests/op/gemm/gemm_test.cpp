@@ -210,6 +210,33 @@ TEST(Gemm, BatchInvariantRowsHaveTheSameBitsWhateverMPlaceAndUnits) {
   }
 }
 
+TEST(Gemm, BatchInvariantRowsOfNarrowWeightsHaveTheSameBitsWhateverMIs) {
+  constexpr int64_t kM = 40, kN = 50, kK = 384;
+  std::vector<uint16_t> a(kM * kK), scales(kN * kK / 128, 0x3555);
+  std::vector<uint8_t> b(kN * kK / 2);
+  for (size_t i = 0; i < a.size(); ++i) {
+    store_element(DType::kBf16, a.data(), static_cast<int64_t>(i), std::sin(static_cast<double>(i % kK) * 1.7));
+  }
+  for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<uint8_t>(i * 91);
+  std::vector<float> first;
+  for (const int64_t m : {int64_t{1}, int64_t{5}, int64_t{16}, int64_t{17}, kM}) {
+    std::vector<float> d(static_cast<size_t>(m * kN));
+    GemmCall call;
+    call.a = TensorView::contiguous(a.data(), DType::kBf16, {m, kK});
+    call.b = TensorView::contiguous(b.data(), DType::kU4, {kN, kK}).transposed();
+    call.scale_b = TensorView::contiguous(scales.data(), DType::kF16, {kN, kK / 128}).transposed();
+    call.scale_group_b = {1, 128};
+    call.d = TensorView::contiguous(d.data(), DType::kF32, {m, kN});
+    call.options.batch_invariant = true;
+    const Status status = gemm(test::built_context(), call);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    if (first.empty()) first.assign(d.begin(), d.begin() + kN);
+    for (int64_t row = 0; row < m; ++row) {
+      ASSERT_EQ(std::memcmp(first.data(), d.data() + row * kN, kN * sizeof(float)), 0) << "m=" << m << " row " << row;
+    }
+  }
+}
+
 // Their tolerance is that of tensor cores; here every order and rounding is known.
 TEST(Gemm, EightBitFloatsGiveTheBitsOfTheSameNumbersInF32) {
   constexpr int64_t kM = 37, kN = 45, kK = 300;

@@ -31,7 +31,7 @@ class GemmDequantCpuFamily final : public CpuFamily<GemmDequantCpuConfig> {
     const auto& p = problem_cast<GemmProblem>(ref);
     std::vector<Candidate> found;
     for (const Choice& choice : choices(device, p)) {
-      if (p.batch_invariant && !found.empty() && choice.config.mma != invariant_mma(p, device)) break;
+      if (p.batch_invariant && choice.config.mma != invariant_mma(p, device)) continue;
       found.push_back(
           {{key_of(choice.config, choice.arch->target), {}}, gemm_dequant_cpu_cost(p, device, choice.config)});
     }
@@ -95,6 +95,7 @@ class GemmDequantCpuFamily final : public CpuFamily<GemmDequantCpuConfig> {
   struct Choice {
     GemmDequantCpuConfig config;
     const ArchSpec* arch;
+    double ops_per_cycle;
   };
   // fma multiplies bf16 too, for gemm_cpu; here it multiplies f32.
   static bool multiplies_other(const GemmDequantCpuConfig& c) {
@@ -108,10 +109,12 @@ class GemmDequantCpuFamily final : public CpuFamily<GemmDequantCpuConfig> {
       for (const CpuMmaChoice& choice : cpu_mma_choices(device, dtype)) {
         for (const GemmDequantCpuConfig& config : forms(dtype, choice.mma)) {
           if (multiplies_other(config) || !check_pair(p, config)) continue;
-          found.push_back({config, choice.arch});
+          found.push_back({config, choice.arch, choice.spec->ops_per_cycle});
         }
       }
     }
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Choice& x, const Choice& y) { return x.ops_per_cycle > y.ops_per_cycle; });
     return found;
   }
 };

@@ -30,8 +30,13 @@ class GemmGenericFamily final : public KernelFamily {
     // Its order of summation is not the one that batch_invariant promises, unless no other family serves the device.
     const auto& p = problem_cast<GemmProblem>(ref);
     if (p.b_packed == kPackedFragments) return unsupported("gemm_generic: B is packed as NVIDIA GPUs read it");
-    if (p.batch_invariant && p.k != 0 && check_plain_product(p) && !cpu_mma_choices(device, p.a_dtype).empty()) {
-      return unsupported("gemm_generic: batch_invariant: this device's order of summation is gemm_cpu's");
+    const auto others = [&](const KernelFamily& family) {
+      return unsupported(
+          fmt::format("gemm_generic: batch_invariant: this device's order of summation is {}'s", family.name()));
+    };
+    if (p.batch_invariant && p.k != 0) {
+      if (check_plain_product(p) && !cpu_mma_choices(device, p.a_dtype).empty()) return others(gemm_cpu_family());
+      if (gemm_dequant_cpu_family().supports(ref, device)) return others(gemm_dequant_cpu_family());
     }
     return {};
   }
