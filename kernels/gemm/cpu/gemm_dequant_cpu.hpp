@@ -20,8 +20,11 @@ class DequantOperands {
   static constexpr bool kWidens = true;
   static constexpr bool kByGroup = kConfig.by_group;
 
-  explicit DequantOperands(const GemmScaledArgs& s)
+  // Batch entry 0 of what is multiplied is entry `batch` of s, its row 0 row `row`.
+  explicit DequantOperands(const GemmScaledArgs& s, int64 batch = 0, int64 row = 0)
       : scaled_(s),
+        first_batch_(batch),
+        first_row_(row),
         group_k_(dequant_group(kType, s)),
         a_apart_(scale_stands_apart(kType, dequant_a(s))),
         b_apart_(scale_stands_apart(kType, dequant_b(s))) {}
@@ -33,6 +36,7 @@ class DequantOperands {
   __attribute__((noinline)) void pack_a(int64 batch, int64 m, int64 rows, int64 valid, int64 k, int64 count,
                                         char* out) const {
     const GemmArgs& args = scaled_.gemm;
+    batch += first_batch_, m += first_row_;
     const bool plain = a_apart_ || scaled_.scale.a.data == nullptr;
     if (plain && pack_plain_a(batch, m, rows, valid, k, count, out)) return;
     const WidenOperand a = {
@@ -41,13 +45,16 @@ class DequantOperands {
       const Piece piece = {
           a, args.a_dtype, batch, m + r, clamp_16(valid - r), a_apart_ ? nullptr : &scaled_.scale.a, nullptr};
       for (int64 at = 0; at < count; at += kWidenLines) {
-        alignas(64) float lines[kWidenLines * 16];
+        alignas(64) char units[kWidenLines * 64];
         const int64 some = blocking::smaller(kWidenLines, count - at);
-        widen(piece, k + at, some, lines);
+        make_units(piece, k + at, some, units);
         if constexpr (is_amx(kMma)) {
-          store_tiles(lines, some, rows, r, out + at / (16 * kUnit) * rows * kTileRowBytes);
+          store_tiles(units, some, rows, r, out + at / (16 * kUnit) * rows * kTileRowBytes);
         } else {
-          store_units(lines, some, rows, out + at / kUnit * rows * 4);
+          // Every line is stored whole: what runs over is the next one's.
+          for (int64 i = 0; i * kUnit < some; ++i) {
+            I32x16::load(units + i * 64).store(out + (at / kUnit + i) * rows * 4);
+          }
         }
       }
     }
@@ -58,6 +65,7 @@ class DequantOperands {
                                         char* tail) const {
     const GemmArgs& args = scaled_.gemm;
     const int64 n = panel * kPanelColumns;
+    batch += first_batch_;
     const int columns = clamp_16(args.n - n);
     if constexpr (kByGroup)
       load_scales(scaled_.scale.b, b_apart_, batch, n, columns, k, count, 16, tail_scales(tail, count));
@@ -72,16 +80,14 @@ class DequantOperands {
     if (args.b_packed) b.data += b.offset, b.offset = 0;
     const Piece piece = {b, args.b_dtype, batch, n, columns, b_apart_ ? nullptr : &scaled_.scale.b, &scaled_.zero_b};
     for (int64 at = 0; at < count; at += kWidenLines) {
-      alignas(64) float wide[kWidenLines * 16];
-      const int64 some = blocking::smaller(kWidenLines, count - at);
-      widen(piece, k + at, some, wide);
-      store_units(wide, some, 16, out + at / kUnit * 64);
+      make_units(piece, k + at, blocking::smaller(kWidenLines, count - at), out + at / kUnit * 64);
     }
     for (int64 line = blocking::ceil_div(count, kUnit); line < lines; ++line) I32x16::splat(0).store(out + line * 64);
   }
 
   // Scales of A's rows for the groups of a block of K: [group][each].
   void scales_a(int64 batch, int64 m, int64 each, int64 valid, int64 k, int64 count, float* out) const {
+    batch += first_batch_, m += first_row_;
     for (int64 r = 0; a_apart_ && r < each; r += 16) {
       load_scales(scaled_.scale.a, true, batch, m + r, clamp_16(valid - r), k, count, each, out + r);
     }
@@ -203,27 +209,58 @@ class DequantOperands {
     }
   }
 
-  // Lines of 16 f32 as lines of units: [step][rows]. Every line is stored whole: what runs over is the next one's.
-  static void store_units(const float* lines, int64 count, int64 rows, char* out) {
-    for (int64 i = 0; i < count; i += kUnit) unit_line(lines, i, count).store(out + i / kUnit * rows * 4);
-  }
-  // The units of one line; what is missing at the end of K is zero.
-  static TILEWRIGHT_INLINE I32x16 unit_line(const float* lines, int64 i, int64 count) {
-    const I32x16 first = I32x16::load(lines + i * 16);
-    if constexpr (kUnit == 1) return first;
-    // bf16 holds the values: nothing is rounded.
-    const I32x16 second = i + 1 < count ? I32x16::load(lines + i * 16 + 16) : I32x16::splat(0);
-    return shift_right<16>(first) | (second & I32x16::splat(static_cast<int>(0xFFFF0000u)));
-  }
-  // 16 rows as tiles of AMX: [tile of k][rows][64 bytes], from row `row` on.
-  static void store_tiles(const float* lines, int64 count, int64 rows, int64 row, char* out) {
-    for (int64 at = 0; at < count; at += 16 * kUnit, out += rows * kTileRowBytes) {
-      I32x16 units[16];
-      for (int64 i = 0; i < 16; ++i) {
-        units[i] = at + i * kUnit < count ? unit_line(lines, at + i * kUnit, count) : I32x16::splat(0);
+  // The lines of units, 16 rows or columns side by side, of `count` elements from k on, a multiple of kWidenLines.
+  void make_units(const Piece& piece, int64 k, int64 count, char* out) const {
+    if constexpr (kType == DType::kBf16) {
+      if (make_pairs(piece, k, count, out)) return;
+    }
+    alignas(64) float lines[kWidenLines * 16];
+    widen(piece, k, count, lines);
+    for (int64 i = 0; i < count; i += kUnit) {
+      const I32x16 first = I32x16::load(lines + i * 16);
+      if constexpr (kUnit == 1) {
+        first.store(out + i * 64);
+      } else {
+        // bf16 holds the values: nothing is rounded. What is missing at the end of K is zero.
+        const I32x16 second = i + 1 < count ? I32x16::load(lines + i * 16 + 16) : I32x16::splat(0);
+        const I32x16 pair = shift_right<16>(first) | (second & I32x16::splat(static_cast<int>(0xFFFF0000u)));
+        pair.store(out + i / kUnit * 64);
       }
-      transpose_16x16(units);
-      for (int64 i = 0; i < 16; ++i) units[i].store(out + (row + i) * kTileRowBytes);
+    }
+  }
+
+  // The same without f32 between, where values take no scales and no other zero points than of their own type; false: they do.
+  static bool make_pairs(const Piece& piece, int64 k, int64 count, char* out) {
+    bool made = false;
+    const bool zeros = piece.zero != nullptr && piece.zero->data != nullptr;
+    if (piece.scale != nullptr && piece.scale->data != nullptr) return false;
+    with_widened_type(piece.dtype, [&](auto type) {
+      constexpr DType kFrom = decltype(type)::value;
+      if constexpr (kHasPairs<kFrom>) {
+        if (has_neighbours<kFrom>(piece.from, piece.outer, piece.outers, k)) return;
+        if (zeros && (dtype_bits(kFrom) != 4 || piece.zero->dtype != kFrom)) return;
+        alignas(64) float zero[kMostGroups * 16];
+        const int64 group = zeros ? piece.zero->k : kWidenLines;
+        if (zeros) {
+          PanelGroups(*piece.zero, piece.batch, piece.outer, piece.outers)
+              .load(k / group, blocking::ceil_div(count, group), zero);
+        }
+        widen_pairs<kFrom>(piece.from, piece.outer, piece.outers, k, count, zeros ? zero : nullptr, group, out);
+        made = true;
+      }
+    });
+    return made;
+  }
+
+  // 16 rows as tiles of AMX: [tile of k][rows][64 bytes], from row `row` on.
+  static void store_tiles(const char* units, int64 count, int64 rows, int64 row, char* out) {
+    for (int64 at = 0; at < count; at += 16 * kUnit, out += rows * kTileRowBytes) {
+      I32x16 lines[16];
+      for (int64 i = 0; i < 16; ++i) {
+        lines[i] = at + i * kUnit < count ? I32x16::load(units + (at / kUnit + i) * 64) : I32x16::splat(0);
+      }
+      transpose_16x16(lines);
+      for (int64 i = 0; i < 16; ++i) lines[i].store(out + (row + i) * kTileRowBytes);
     }
   }
 
@@ -246,6 +283,7 @@ class DequantOperands {
   }
 
   const GemmScaledArgs& scaled_;
+  const int64 first_batch_, first_row_;
   const int64 group_k_;
   const bool a_apart_, b_apart_;
 };

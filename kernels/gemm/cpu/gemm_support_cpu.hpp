@@ -40,6 +40,14 @@ TILEWRIGHT_SUPPORT decltype(widen_lines<DType::kF8E5M2>) widen_lines<DType::kF8E
 TILEWRIGHT_SUPPORT decltype(widen_lines<DType::kF8E4M3Fnuz>) widen_lines<DType::kF8E4M3Fnuz>;
 TILEWRIGHT_SUPPORT decltype(widen_lines<DType::kF8E5M2Fnuz>) widen_lines<DType::kF8E5M2Fnuz>;
 #endif
+#if TILEWRIGHT_AVX512
+TILEWRIGHT_SUPPORT decltype(widen_pairs<DType::kI4>) widen_pairs<DType::kI4>;
+TILEWRIGHT_SUPPORT decltype(widen_pairs<DType::kU4>) widen_pairs<DType::kU4>;
+TILEWRIGHT_SUPPORT decltype(widen_pairs<DType::kF4E2M1>) widen_pairs<DType::kF4E2M1>;
+TILEWRIGHT_SUPPORT decltype(widen_pairs<DType::kI8>) widen_pairs<DType::kI8>;
+TILEWRIGHT_SUPPORT decltype(widen_pairs<DType::kF8E4M3>) widen_pairs<DType::kF8E4M3>;
+TILEWRIGHT_SUPPORT decltype(widen_pairs<DType::kF8E5M2>) widen_pairs<DType::kF8E5M2>;
+#endif
 
 // Micro-panels of A for the instructions that a target is first to have or shares with its base.
 #if TILEWRIGHT_AVX512

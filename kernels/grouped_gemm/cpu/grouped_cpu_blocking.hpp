@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What grouped_gemm_cpu takes of the workspace. Host and kernel share it. Freestanding.
+// What grouped_gemm_cpu and grouped_dequant_cpu take of the workspace. Host and kernel share it. Freestanding.
 #pragma once
 
 #include "gemm/cpu/gemm_cpu_blocking.hpp"
@@ -11,10 +11,9 @@ namespace tilewright {
 inline constexpr int64 kGroupedRows = 4096;
 
 // Of one unit, whatever the groups' sizes are: the most that any number of rows takes.
-constexpr int64 grouped_unit_bytes(const GemmCpuConfig& config, const GemmArgs& args, int64 units) {
-  GemmCpuSizes sizes = gemm_cpu_sizes(args);
+constexpr int64 grouped_unit_bytes(const GemmCpuConfig& config, GemmCpuSizes sizes, int64 units) {
+  const int64 most = blocking::smaller(sizes.m, kGroupedRows);
   sizes.batch = 1, sizes.block_m = 0;
-  const int64 most = blocking::smaller(args.m, kGroupedRows);
   int64 bytes = 0;
   for (int64 tiles = 1; tiles <= blocking::ceil_div(most, config.tile_m); ++tiles) {
     sizes.m = blocking::smaller(tiles * config.tile_m, most);

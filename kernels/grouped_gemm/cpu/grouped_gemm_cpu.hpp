@@ -31,10 +31,11 @@ inline GemmArgs group_args(const GemmArgs& all, int64 group, int64 row, int64 ro
   return args;
 }
 
-// Every unit has workspace for the largest of its shares: units may be at different groups. block_m is that size; gemm_cpu
-// chooses its blocks itself.
-template <GemmCpuConfig kConfig>
-void grouped_gemm_cpu(const GroupedGemmArgs& args, unsigned unit, unsigned units) {
+// multiply(args of rows of a group, group, first row, where the unit's workspace begins), group after group. Every unit has
+// workspace for the largest of its shares: units may be at different groups. block_m is that size; gemm_cpu chooses its blocks
+// itself.
+template <class Multiply>
+TILEWRIGHT_INLINE void for_each_group(const GroupedGemmArgs& args, unsigned unit, Multiply&& multiply) {
   GemmArgs all = args.scaled.gemm;
   const int64 unit_bytes = all.block_m;
   all.block_m = 0;
@@ -44,12 +45,19 @@ void grouped_gemm_cpu(const GroupedGemmArgs& args, unsigned unit, unsigned units
     const GroupRange range = walk.next(args.groups, group_numbers(args.groups, g));
     for (int64 row = 0; row < range.count; row += kGroupedRows) {
       GemmArgs group = group_args(all, g, range.begin + row, blocking::smaller(kGroupedRows, range.count - row));
-      const int64 own = gemm_cpu_blocking(kConfig, gemm_cpu_sizes(group), units).unit_bytes;
-      group.workspace = workspace - unit * own;  // gemm_cpu adds it again
-      gemm_cpu<kConfig>(group, unit, units);
+      multiply(group, g, range.begin + row, workspace);
     }
   }
   if (unit == 0) report_groups(args, walk.clamped);
+}
+
+template <GemmCpuConfig kConfig>
+void grouped_gemm_cpu(const GroupedGemmArgs& args, unsigned unit, unsigned units) {
+  for_each_group(args, unit, [&](GemmArgs& group, int64, int64, char* workspace) {
+    const int64 own = gemm_cpu_blocking(kConfig, gemm_cpu_sizes(group), units).unit_bytes;
+    group.workspace = workspace - unit * own;  // gemm_cpu adds it again
+    gemm_cpu<kConfig>(group, unit, units);
+  });
 }
 
 }  // namespace TILEWRIGHT_ISA

@@ -17,9 +17,9 @@ class GroupedGemmOperator final : public Operator {
  public:
   std::string_view name() const override { return "grouped_gemm"; }
   std::span<const KernelFamily* const> families() const override {
-    static const KernelFamily* const kFamilies[] = {&grouped_gemm_cpu_family(), &grouped_gemm_sm90_family(),
-                                                    &grouped_sm90_dequant_family(), &grouped_gemm_generic_family(),
-                                                    &grouped_gemm_generic_gpu_family()};
+    static const KernelFamily* const kFamilies[] = {&grouped_gemm_cpu_family(),     &grouped_dequant_cpu_family(),
+                                                    &grouped_gemm_sm90_family(),    &grouped_sm90_dequant_family(),
+                                                    &grouped_gemm_generic_family(), &grouped_gemm_generic_gpu_family()};
     return kFamilies;
   }
   ProblemSignature signature(ProblemRef ref) const override { return grouped_gemm_signature(problem_of(ref)); }

@@ -38,6 +38,8 @@ constexpr const char* kBlockTypes[] = {"a=e4m3:scale_a=f32.1x128:scale_b=f32.128
                                        "a=e4m3:b=e2m1:scale_a=e8m0.1x32:scale_b=e8m0.1x32",
                                        "a=i8:scale_a=bf16.1x64:scale_b=f16.1x64",
                                        "a=bf16:b=u4:scale_b=f16.1x32:zero_b=u4",
+                                       "a=e4m3:scale_a=f32.128x128:scale_b=f32.128x128",
+                                       "a=bf16:b=i4:scale_b=f16.1x128",
                                        "a=f16:b=i8:scale_b=f32.1x64"};
 constexpr const char* kEpilogues[] = {"",
                                       ":bias=f32",

@@ -8,6 +8,7 @@
 namespace tilewright {
 
 const KernelFamily& grouped_gemm_cpu_family();          // gemm_cpu, group after group
+const KernelFamily& grouped_dequant_cpu_family();       // gemm_dequant_cpu, group after group
 const KernelFamily& grouped_gemm_generic_family();      // typed at run time, always built, every valid problem
 const KernelFamily& grouped_gemm_generic_gpu_family();  // the same for GPUs
 

@@ -33,10 +33,10 @@ class GroupedGenericFamily final : public KernelFamily {
                                                 : Status();
     if (!s) return unsupported(fmt::format("{}: {}", name_, s.message()));
     // Its order of summation is not the one that batch_invariant promises, unless no other family serves the problem.
-    const KernelFamily& usual = grouped_gemm_cpu_family();
-    if (!gpu_ && g.batch_invariant && usual.supports(ref, device)) {
+    for (const KernelFamily* usual : {&grouped_gemm_cpu_family(), &grouped_dequant_cpu_family()}) {
+      if (gpu_ || !g.batch_invariant || !usual->supports(ref, device)) continue;
       return unsupported(
-          fmt::format("{}: batch_invariant: this device's order of summation is {}'s", name_, usual.name()));
+          fmt::format("{}: batch_invariant: this device's order of summation is {}'s", name_, usual->name()));
     }
     return {};
   }

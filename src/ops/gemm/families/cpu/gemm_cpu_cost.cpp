@@ -23,7 +23,7 @@ constexpr double kL3GbpsUnit = 15.0;
 constexpr double kLaunchSeconds = 3e-6;  // wake the units and join them
 constexpr double kScalarGflops = 1.0;    // the generic kernel
 // gemm_dequant_cpu: cycles of a vector of elements that is widened, and of one of a group's sums (docs/kernels/gemm_dequant_cpu.md).
-constexpr double kWidenCycles = 8.0;
+constexpr double kWidenCycles = 7.0, kPairCycles = 5.0;  // by way of f32; straight to bf16, or a copy of i8
 constexpr double kGroupCycles = 2.0, kGroupAmxCycles = 1.0;
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
@@ -88,8 +88,10 @@ std::vector<CpuMma> cpu_mma_introduced(std::string_view target, DType dtype) {
 namespace {
 
 // Of a product of elements of c.dtype in these blocks.
+// b_element: bytes of an element of B as it lies in memory. copies: operands are packed as they lie; else what packs them is the
+// caller's.
 double blocked_cost(const GemmProblem& p, const DeviceSpec& device, const GemmCpuConfig& c,
-                    const GemmCpuBlocking& blocks) {
+                    const GemmCpuBlocking& blocks, double b_element, bool copies) {
   const double n = static_cast<double>(p.n), k = static_cast<double>(p.k);
   const double units = static_cast<double>(blocks.units_batch * blocks.units_m * blocks.units_n);
   const double batch = std::ceil(static_cast<double>(p.batch) / static_cast<double>(blocks.units_batch));
@@ -130,12 +132,13 @@ double blocked_cost(const GemmProblem& p, const DeviceSpec& device, const GemmCp
   const double b_passes = b_bytes <= 0.5 * l2 || (!in_place && b_once) ? 1 : static_cast<double>(blocks.blocks_m);
   const double streams = !amx ? kVectorStreams : c.tile_n > 32 ? kAmxManyStreams : kAmxStreams;
   const double unit_gbps = read_gbps(static_cast<int>(units)) / units * streams;
-  const double memory =
-      (b_bytes * b_passes + rows * k * element * batch + rows * unit_n * dtype_bits(p.d_dtype) / 8.0 * batch) /
-      (unit_gbps * 1e9);
-  const double pack = (rows * k * element * batch * (a_once ? 1 : static_cast<double>(blocks.blocks_n)) +
-                       (in_place ? 0 : b_bytes * (b_once ? 1 : static_cast<double>(blocks.blocks_m)))) /
-                      (kCopyGbpsUnit * 1e9);
+  const double memory = (b_bytes / element * b_element * b_passes + rows * k * element * batch +
+                         rows * unit_n * dtype_bits(p.d_dtype) / 8.0 * batch) /
+                        (unit_gbps * 1e9);
+  const double pack = !copies ? 0
+                              : (rows * k * element * batch * (a_once ? 1 : static_cast<double>(blocks.blocks_n)) +
+                                 (in_place ? 0 : b_bytes * (b_once ? 1 : static_cast<double>(blocks.blocks_m)))) /
+                                    (kCopyGbpsUnit * 1e9);
   const double loops = batch * static_cast<double>(blocks.blocks_m * blocks.blocks_n * blocks.blocks_k) * 1e-6;
   const double busy = std::max(compute, 0.8 * (a_time + b_time)) + 0.2 * std::min(compute, a_time + b_time);
   return kLaunchSeconds + std::max(busy, memory) + 0.15 * std::min(busy, memory) + pack + spill + loops;
@@ -145,7 +148,8 @@ double blocked_cost(const GemmProblem& p, const DeviceSpec& device, const GemmCp
 
 double gemm_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemmCpuConfig& c, const GemmKnobs& knobs) {
   // The very blocks that the kernel will use.
-  return blocked_cost(p, device, c, gemm_cpu_blocking(c, gemm_cpu_sizes(gemm_args(p, knobs)), device.units));
+  const GemmCpuBlocking blocks = gemm_cpu_blocking(c, gemm_cpu_sizes(gemm_args(p, knobs)), device.units);
+  return blocked_cost(p, device, c, blocks, dtype_bits(p.b_dtype) / 8.0, true);
 }
 
 // Beside the product: what widening takes, and adding the sums of groups.
@@ -161,9 +165,10 @@ double gemm_dequant_cpu_cost(const GemmProblem& p, const DeviceSpec& device, con
   const double widened =
       (n * static_cast<double>(blocks.units_m) * again + m * static_cast<double>(blocks.units_n)) * k;
   const double vectors = c.by_group ? m * n * k / static_cast<double>(dequant_group(c.dtype, args)) / lanes : 0;
+  const double widen = c.dtype == DType::kF32 || (p.scale_b.blocked() && !c.by_group) ? kWidenCycles : kPairCycles;
   const double beside = is_amx(c.mma) ? kGroupAmxCycles : kGroupCycles;
-  return blocked_cost(p, device, product, blocks) +
-         static_cast<double>(p.batch) * (widened / lanes * kWidenCycles + vectors * beside) / (units * clock);
+  return blocked_cost(p, device, product, blocks, dtype_bits(p.b_dtype) / 8.0, false) +
+         static_cast<double>(p.batch) * (widened / lanes * widen + vectors * beside) / (units * clock);
 }
 
 double gemv_cpu_cost(const GemmProblem& p, const DeviceSpec& device, const GemvCpuConfig& c) {
