@@ -29,7 +29,8 @@ constexpr EnvironmentVariable kVariables[] = {
      "Tuned tables layered last: their rows win over the user's, which win over the built-in ones."},
     {"TILEWRIGHT_CXX", "program", "$CXX, else c++, g++, clang++ on $PATH", "The host compiler of the JIT."},
     {"TILEWRIGHT_KERNEL_DIR", "folder", "the headers carried in the library",
-     "A kernels/ folder that replaces the carried headers, for kernel development."},
+     "A kernels/ folder that replaces the carried headers, and built CPU kernels but the generic ones, for kernel "
+     "development."},
     {"TILEWRIGHT_CPU_TARGET", "an x86-64 target of `tilewright arch`, e.g. x86-64-v3", "the best that the CPU runs",
      "Lowers the CPU target; a target that the CPU does not run is ignored and logged as a warning."},
     {"TILEWRIGHT_NUM_THREADS", "positive integer", "the cores that the process may use", "Threads of the CPU device."},

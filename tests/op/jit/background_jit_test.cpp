@@ -104,6 +104,13 @@ TEST_F(BackgroundJit, ACompileThatFailsLeavesWhatIsBuiltInPlace) {
   EXPECT_EQ(count(*context, "compiles"), 0u);
 }
 
+TEST_F(BackgroundJit, AFolderOfKernelsTakesThePlaceOfWhatIsBuiltFromOthers) {
+  EXPECT_EQ(text(*plan(*open("off"))).find("gemm_generic"), std::string::npos);
+  const test::ScopedVariable kernels("TILEWRIGHT_KERNEL_DIR", scratch_ / "none");
+  // But for what serves every problem.
+  EXPECT_NE(text(*plan(*open("off"))).find("gemm_generic"), std::string::npos);
+}
+
 TEST_F(BackgroundJit, OffNeverCompiles) {
   const std::unique_ptr<Context> context = open("off");
   for (int i = 0; i < 3; ++i) run(*context);
